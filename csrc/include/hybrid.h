@@ -1,0 +1,161 @@
+/* hybrid.h - the whole C interface.
+ *
+ * A tensor is bytes plus a layout (dtype, shape, strides).  A kernel is one C
+ * function over a range of work.  A plan is a list of steps over slots: it is
+ * described by flat arrays (hyb_plan_spec), validated once by hyb_plan_create,
+ * and then run any number of times, by any number of threads, with no
+ * allocation and no further checks.
+ *
+ * Every function that can fail returns hyb_status (or NULL / a negative index)
+ * and leaves its text in hyb_last_error() of the calling thread.  Nothing
+ * aborts and nothing prints.
+ *
+ * The part between the cffi marks is parsed by cffi as it stands: plain C, no
+ * #if, no inline functions, integer #defines only.
+ */
+#ifndef HYBRID_H
+#define HYBRID_H
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(HYB_SHARED)
+#define HYB_API __attribute__((visibility("default")))
+#endif
+
+/* cffi: begin */
+#define HYB_ABI 1
+#define HYB_MAX_RANK 8
+#define HYB_MAP_ARGS 12 /* inputs and outputs of one map op, together */
+#define HYB_TILE 512    /* elements of one tile of a map */
+#define HYB_MAX_TILES 16 /* tile buffers of one map */
+
+typedef enum {
+    HYB_OK = 0,
+    HYB_BAD_ARGUMENT, /* the caller's mistake; the text says which */
+    HYB_NO_MEMORY,
+    HYB_NO_KERNEL,
+    HYB_BAD_INDEX,    /* an index tensor holds a value outside its axis */
+    HYB_INTERRUPTED
+} hyb_status;
+
+typedef enum {
+    HYB_BOOL, HYB_I8, HYB_I16, HYB_I32, HYB_I64, HYB_U8, HYB_U16, HYB_U32, HYB_U64,
+    HYB_F16, HYB_BF16, HYB_F32, HYB_F64, HYB_DTYPE_COUNT
+} hyb_dtype;
+
+typedef struct {
+    int32_t dtype;
+    int32_t rank;
+    int64_t shape[8];
+    int64_t strides[8]; /* in bytes; 0 repeats, negative walks backwards */
+} hyb_layout;
+
+typedef union { int64_t i; double f; } hyb_attr;
+
+/* Where the bytes of a value live. */
+typedef enum { HYB_SLOT_EXTERNAL, HYB_SLOT_ARENA, HYB_SLOT_CONSTANT } hyb_slot_kind;
+
+typedef struct {
+    int32_t kind;
+    int32_t external;  /* HYB_SLOT_EXTERNAL: index into the pointers given to a run */
+    int64_t offset;    /* bytes into the arena or into the constants */
+    int64_t nbytes;
+    int32_t last_step; /* arena: the step after which the value is dead (-1: never) */
+    int32_t reserved;
+} hyb_slot;
+
+/* One operand of a step: a slot, seen through a layout. */
+typedef struct {
+    int32_t    slot;
+    int32_t    reserved;
+    int64_t    offset; /* bytes from the start of the slot to element 0 */
+    hyb_layout layout;
+} hyb_operand;
+
+typedef enum { HYB_STEP_KERNEL, HYB_STEP_MAP } hyb_step_kind;
+
+/* A step's operands stand in a row: n_in inputs, n_out outputs, n_extra inputs of its post-ops.
+ *
+ * HYB_STEP_KERNEL runs `kernel`; map ops, if any, are its post-ops: they are applied to each finished
+ * part of the kernel's first output, reading it and the extra operands, writing any of the outputs.
+ * HYB_STEP_MAP runs its map ops tile by tile over the common shape of its operands. */
+typedef struct {
+    int32_t kind;
+    int32_t kernel; /* from hyb_find_kernel; -1 for a map */
+    int32_t first_operand, n_in, n_out, n_extra;
+    int32_t first_attr, n_attrs;
+    int32_t first_op, n_ops;
+} hyb_step;
+
+/* One elementwise kernel inside a map.  arg[] lists its inputs, then its outputs:
+ * a >= 0 is operand a of the step, a < 0 is tile buffer -1 - a. */
+typedef struct {
+    int32_t kernel;
+    int32_t n_in, n_out;
+    int32_t first_attr, n_attrs;
+    int32_t arg[12];
+} hyb_map_op;
+
+typedef struct {
+    const hyb_step    *steps;     int32_t n_steps;
+    const hyb_operand *operands;  int32_t n_operands;
+    const hyb_slot    *slots;     int32_t n_slots;
+    const hyb_map_op  *ops;       int32_t n_ops;
+    const hyb_attr    *attrs;     int32_t n_attrs;
+    const void        *constants; int64_t constants_nbytes;
+    int64_t arena_nbytes;
+    int32_t n_externals;
+    int32_t poison; /* 1: overwrite dead arena slots with 0xff bytes (a debugging aid) */
+} hyb_plan_spec;
+
+typedef struct hyb_plan hyb_plan;
+
+typedef struct {
+    int64_t live_bytes;   /* handed out and not yet freed */
+    int64_t cached_bytes; /* kept for reuse */
+    int64_t peak_bytes;   /* highest live_bytes so far */
+    int64_t allocations;  /* hyb_alloc calls so far */
+} hyb_memory_stats;
+
+/* Status and build. */
+int32_t     hyb_abi(void);
+const char *hyb_compiler(void);
+const char *hyb_status_name(int32_t status);
+const char *hyb_last_error(void);     /* of this thread; valid until its next failure */
+int32_t     hyb_last_step(void);      /* step of the last failed run of this thread, or -1 */
+
+/* Instruction sets: "baseline", "avx2", "avx512", "neon".  HYBRID_ISA forces one. */
+hyb_status  hyb_init(void);           /* idempotent; fails on an unknown or unsupported HYBRID_ISA */
+const char *hyb_isa_name(void);
+const char *hyb_isa_supported(void);  /* all that this machine runs, separated by spaces */
+
+/* Kernel tables. */
+int32_t     hyb_find_kernel(const char *name, int32_t dtype); /* dtype of its first input; -1: none */
+int32_t     hyb_kernel_count(void);
+const char *hyb_kernel_name(int32_t kernel);
+int32_t     hyb_kernel_dtype(int32_t kernel);
+const char *hyb_kernel_isa(int32_t kernel);
+
+/* Memory: 64-byte aligned, cached by size; safe from any thread. */
+void       *hyb_alloc(size_t nbytes);
+void        hyb_free(void *data);
+void        hyb_memory_trim(void);    /* give the cache back to the system */
+hyb_memory_stats hyb_memory(void);
+void        hyb_fail_allocation(int64_t nth); /* tests: the nth allocation from now fails; 0 turns it off */
+
+/* Threads. */
+hyb_status  hyb_set_num_threads(int32_t n);
+int32_t     hyb_num_threads(void);
+
+/* Plans. */
+hyb_plan   *hyb_plan_create(const hyb_plan_spec *spec); /* copies what it needs; NULL on failure */
+void        hyb_plan_free(hyb_plan *plan);
+hyb_status  hyb_plan_run(hyb_plan *plan, void *const *externals);
+int64_t     hyb_plan_arena_nbytes(const hyb_plan *plan);
+
+/* The same for plans of one output: external 0 is the output. */
+hyb_status  hyb_run1(hyb_plan *plan, void *out, const void *a);
+hyb_status  hyb_run2(hyb_plan *plan, void *out, const void *a, const void *b);
+hyb_status  hyb_run3(hyb_plan *plan, void *out, const void *a, const void *b, const void *c);
+/* cffi: end */
+#endif

@@ -1,0 +1,14 @@
+/* families.h - the kernel families, in the order in which they may use each other's helpers. */
+#include "kernels/math.inc.c" /* exp, log, tanh ... of vectors; no table */
+#include "kernels/unary.inc.c"
+#include "kernels/binary.inc.c"
+#include "kernels/compare.inc.c"
+#include "kernels/select.inc.c"
+#include "kernels/cast.inc.c"
+#include "kernels/reduce.inc.c"
+#include "kernels/matmul.inc.c"
+#include "kernels/softmax.inc.c"
+#include "kernels/copy.inc.c"
+#include "kernels/gather.inc.c"
+#include "kernels/random.inc.c"
+#include "kernels/optimizer.inc.c"

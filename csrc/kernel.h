@@ -1,0 +1,72 @@
+/* kernel.h - the contract between the runtime and the kernels, and the macros that name symbols per ISA. */
+#ifndef HYB_KERNEL_H
+#define HYB_KERNEL_H
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "hybrid.h"
+
+/* Post-ops of a kernel: call apply(context, begin, count) once for every finished stretch of elements
+ * [begin, begin + count) of the (contiguous) first output; stretches never overlap and cover it. */
+typedef struct {
+    void (*apply)(const void *context, int64_t begin, int64_t count);
+    const void *context;
+} hyb_post;
+
+/* One call of a kernel: inputs, then outputs, in one row. */
+typedef struct {
+    const hyb_layout *layout;
+    void *const      *data;
+    const hyb_attr   *attrs;
+    const hyb_post   *post; /* NULL when there is nothing to apply; only `matmul` looks at it */
+} hyb_call;
+
+/* How much work a call is: units [0, n), never split finer than `grain` of them. */
+typedef struct { int64_t n, grain; } hyb_range;
+
+/* Runs units [begin, end).  Any partition of [0, n) at multiples of grain gives the same bits. */
+typedef hyb_status (*hyb_kernel_fn)(const hyb_call *call, int64_t begin, int64_t end);
+
+/* Checks the layouts and attributes of a call (data is NULL) and gives its range; runs once per plan. */
+typedef hyb_status (*hyb_prepare_fn)(const hyb_call *call, hyb_range *range);
+
+typedef enum {
+    HYB_PLAIN = 0,
+    HYB_ELEMENTWISE = 1, /* operands are rank 1, each dense (stride = item size) or one element (stride 0) */
+    HYB_POST_OPS = 2     /* honours call->post */
+} hyb_kernel_flags;
+
+typedef struct {
+    const char    *name;
+    int32_t        dtype; /* of the first input; of the first output when there is no input */
+    int32_t        n_in, n_out, n_attrs;
+    int32_t        flags;
+    hyb_prepare_fn prepare;
+    hyb_kernel_fn  run;
+} hyb_kernel;
+
+#define HYB_CAT_(a, b) a##_##b
+#define HYB_CAT(a, b) HYB_CAT_(a, b)
+#define HYB_SYM(name) HYB_CAT(name, HYB_ISA)
+#define HYB_KERNEL(name) static hyb_status HYB_SYM(name)(const hyb_call *call, int64_t begin, int64_t end)
+#define HYB_PREPARE(name) static hyb_status HYB_SYM(name)(const hyb_call *call, hyb_range *range)
+
+/* What the runtime gives to kernels. */
+hyb_status hyb_fail(hyb_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void      *hyb_scratch(size_t nbytes); /* this thread's scratch, 64-byte aligned, grows and stays; NULL: no memory */
+
+typedef hyb_status (*hyb_work_fn)(void *context, int64_t begin, int64_t end);
+/* Runs fn over [0, n) in chunks of `grain`, on this thread and the pool; the first failing chunk's status. */
+hyb_status hyb_parallel_for(int64_t n, int64_t grain, hyb_work_fn fn, void *context);
+
+/* Layout helpers for prepare functions (runtime/layout.c). */
+int64_t    hyb_itemsize(int32_t dtype);          /* 0 for an unknown dtype */
+int64_t    hyb_elements(const hyb_layout *layout);
+bool       hyb_is_contiguous(const hyb_layout *layout); /* row-major, no gaps; size-1 axes may have any stride */
+bool       hyb_same_shape(const hyb_layout *a, const hyb_layout *b);
+/* `n` operands are rank 1, dense or stride 0, inputs of dtype `in` and outputs dense of dtype `out`:
+ * the prepare step shared by every elementwise kernel.  `cost` is in units of one addition. */
+hyb_status hyb_prepare_elementwise(const hyb_call *call, int n_in, int n_out, int32_t in, int32_t out, int cost, hyb_range *range);
+#endif
