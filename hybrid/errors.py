@@ -1,0 +1,124 @@
+"""Every error this package raises on purpose.
+
+A message has up to four parts: what happened, the author's own source line,
+why it is so, and what to write instead.  ``tests/test_errors.py`` pins the
+text of each.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the author's source."""
+
+    path: str
+    line: int
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+class HybridError(Exception):
+    """Base class; ``why``, ``fix`` and ``at`` are optional but expected."""
+
+    def __init__(
+        self, what: str, *, at: Location | None = None, why: str = "", fix: str = ""
+    ) -> None:
+        self.what, self.at, self.why, self.fix = what, at, why, fix
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        parts = [self.what if self.at is None else f"{self.what} ({self.at})"]
+        if self.at is not None and self.at.text:
+            parts.append(f"    {self.at.line} | {self.at.text.strip()}")
+        if self.why:
+            parts.append(self.why)
+        if self.fix:
+            parts.append(f"Fix: {self.fix}.")
+        return "\n".join(parts)
+
+    def __reduce__(self):
+        return _rebuild, (type(self), self.__dict__ | {"args": self.args})
+
+
+def _rebuild(kind: type, state: dict) -> HybridError:
+    error = kind.__new__(kind)
+    error.args = state.pop("args")
+    error.__dict__.update(state)
+    return error
+
+
+class ShapeError(HybridError, ValueError):
+    """Operand shapes break an op's rule."""
+
+
+class DTypeError(HybridError, TypeError):
+    """Operand dtypes break an op's rule."""
+
+
+class AxisError(HybridError, ValueError, IndexError):
+    """An axis is out of range or given twice."""
+
+
+class ArgumentError(HybridError, ValueError):
+    """An argument has the right type and a wrong value."""
+
+
+class ArgumentTypeError(HybridError, TypeError):
+    """An argument has a wrong type."""
+
+
+class OutOfRangeError(HybridError, IndexError):
+    """An index lies outside its axis."""
+
+
+class OutOfMemoryError(HybridError, MemoryError):
+    """The system refused the memory for a tensor or a plan."""
+
+
+class NativeError(HybridError, RuntimeError):
+    """The C runtime refused a request that Python had let through."""
+
+
+class GradientError(HybridError, RuntimeError):
+    """A gradient was asked for that does not exist."""
+
+
+class GraphError(HybridError, ValueError):
+    """A graph breaks a rule of the IR, or its text does not parse."""
+
+
+class CaptureError(HybridError, RuntimeError):
+    """A function cannot be captured as it is written."""
+
+
+class LeakedValueError(CaptureError):
+    """A traced value was used after its capture had ended."""
+
+
+class TracedBoolError(CaptureError, TypeError):
+    """A Python ``if``, ``while``, ``and`` or ``not`` asked a traced value for its truth."""
+
+    def __init__(self, value_type: str, *, at: Location | None = None) -> None:
+        super().__init__(
+            "the truth of a traced value was asked for",
+            at=at,
+            why=f"While a function is traced its tensors are placeholders ({value_type} here) "
+            "without values.",
+            fix="call hybrid.where to choose between tensors, or leave this function unhybridized",
+        )
+
+
+class TracedValueError(CaptureError, TypeError):
+    """Python asked a traced value for its number (``float``, ``item``, ``numpy`` ...)."""
+
+    def __init__(self, asked: str, value_type: str, *, at: Location | None = None) -> None:
+        super().__init__(
+            f"{asked} of a traced value was asked for",
+            at=at,
+            why=f"While a function is traced its tensors are placeholders ({value_type} here) "
+            "without values.",
+            fix="return the tensor and read its value outside the hybridized function",
+        )

@@ -1,0 +1,119 @@
+"""Graph, Node, Value: typed static single assignment.
+
+A Value is defined once, as a parameter of a graph or a result of a node.  Control-flow nodes own
+closed regions: graphs that use nothing but their own parameters and nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hybrid.errors import Location
+from hybrid.ir.op import Op
+from hybrid.types import TensorType
+
+Attrs = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A typed name; equal to itself only.  ``hint`` is what the printer would like to call it."""
+
+    type: TensorType
+    hint: str = ""
+
+    def __repr__(self) -> str:
+        return f"<%{self.hint or '?'}: {self.type}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One application of an op; equal to itself only."""
+
+    op: Op
+    operands: tuple[Value, ...]
+    attrs: Attrs
+    results: tuple[Value, ...]
+    regions: tuple[Graph, ...] = ()
+    location: Location | None = None
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for nodes that compute the same: op, operands (in either order when the op commutes), attributes."""
+        operands: Hashable = self.operands
+        if self.op.commutative and len(self.operands) == 2:
+            operands = tuple(sorted(self.operands, key=id))
+        return self.op, operands, _typed(self.attrs), tuple(v.type for v in self.results), self.regions
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return dict(self.attrs)
+
+
+def _typed(value: Any) -> Any:
+    """``value`` such that 1, 1.0, True, 0.0 and -0.0 stay apart as keys."""
+    if isinstance(value, tuple):
+        return tuple(_typed(item) for item in value)
+    return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Parameters, nodes in order, and the values returned."""
+
+    name: str
+    params: tuple[Value, ...]
+    nodes: tuple[Node, ...]
+    results: tuple[Value, ...]
+
+    def __str__(self) -> str:
+        from hybrid.ir.printer import print_graph
+
+        return print_graph(self)
+
+    def __repr__(self) -> str:
+        return f"<graph @{self.name}: {len(self.params)} in, {len(self.nodes)} nodes, {len(self.results)} out>"
+
+    def __eq__(self, other: object) -> bool:
+        """Same structure: equal after renaming values; locations and hints do not count."""
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return self is other or structure(self) == structure(other)
+
+    def __hash__(self) -> int:
+        return hash(structure(self))
+
+    def walk(self) -> Iterator[Node]:
+        """All nodes, those of regions included, owners first."""
+        for node in self.nodes:
+            yield node
+            for region in node.regions:
+                yield from region.walk()
+
+
+def structure(graph: Graph) -> Hashable:
+    """``graph`` as nested tuples with values replaced by their order of definition."""
+    number: dict[Value, int] = {}
+    for value in graph.params:
+        number[value] = len(number)
+    rows = []
+    for node in graph.nodes:
+        rows.append(
+            (
+                node.op.name,
+                tuple(number.get(v, -1) for v in node.operands),
+                _typed(node.attrs),
+                tuple(v.type for v in node.results),
+                tuple(structure(region) for region in node.regions),
+            )
+        )
+        for value in node.results:
+            number[value] = len(number)
+    return (
+        graph.name,
+        tuple(v.type for v in graph.params),
+        tuple(rows),
+        tuple(number.get(v, -1) for v in graph.results),
+    )

@@ -1,0 +1,81 @@
+"""What an op call means right now: a stack of interpreters per thread, eager at the bottom.
+
+``ACTIVE`` holds the interpreters of all threads that are above eager.  It is one shared list, so that
+the fast path of an eager op can ask "is anything going on at all" with one truth test; only when it is
+not empty does a call look at its own thread's stack.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from hybrid.ir.op import Op
+
+
+class Interpreter(Protocol):
+    """Gives an op call its meaning."""
+
+    def apply(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """The result of ``op`` on ``operands`` (a tuple of results when it has several)."""
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.above: list[Interpreter] = []
+
+
+ACTIVE: list[Interpreter] = []
+_stack = _Stack()
+_bottom: list[Interpreter] = []
+
+
+def set_bottom(interpreter: Interpreter) -> None:
+    """Install the interpreter below all others (eager); done once, at import."""
+    _bottom[:] = [interpreter]
+
+
+def current() -> Interpreter:
+    """This thread's innermost interpreter."""
+    return _stack.above[-1] if _stack.above else _bottom[0]
+
+
+def below(interpreter: Interpreter) -> Interpreter:
+    """The interpreter under ``interpreter`` on this thread's stack."""
+    at = _stack.above.index(interpreter)
+    return _stack.above[at - 1] if at else _bottom[0]
+
+
+def innermost(kind: type) -> Any | None:
+    """This thread's innermost interpreter of class ``kind``, if any."""
+    if ACTIVE:
+        for interpreter in reversed(_stack.above):
+            if isinstance(interpreter, kind):
+                return interpreter
+    return None
+
+
+@contextmanager
+def interpreting(interpreter: Interpreter) -> Iterator[None]:
+    """Give op calls of this thread the meaning of ``interpreter``."""
+    _stack.above.append(interpreter)
+    ACTIVE.append(interpreter)
+    try:
+        yield
+    finally:
+        ACTIVE.remove(interpreter)
+        _stack.above.pop()
+
+
+@contextmanager
+def suspended(interpreter: Interpreter) -> Iterator[None]:
+    """Give op calls of this thread the meaning they have below ``interpreter``."""
+    saved = _stack.above
+    _stack.above = saved[: saved.index(interpreter)]
+    try:
+        yield
+    finally:
+        _stack.above = saved

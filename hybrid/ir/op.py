@@ -1,0 +1,193 @@
+"""The op: one declared operation, its type rule, reference, derivatives and kernel in one record.
+
+::
+
+    @op(kernel="exp", elementwise=True)
+    def exp(x: TensorType) -> TensorType:
+        "Exponential, element by element."
+        return x
+
+    @exp.reference
+    def exp_reference(x): return np.exp(x)
+
+    @exp.vjp
+    def exp_vjp(ct, y, _x): return (ct * y,)
+
+The decorated function is the type rule: positional parameters are operands (one ``*operands``
+parameter for any number), keyword-only ones attributes.  It gets TensorTypes and returns one, or a
+tuple of them for an op of several results.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybrid.errors import ArgumentTypeError
+from hybrid.ir import interpreter
+from hybrid.types import TensorType
+
+REGISTRY: dict[str, Op] = {}
+MAX_INFERRED = 4096
+
+
+class Op:
+    """One declared operation; calling it applies it under the current interpreter."""
+
+    def __init__(
+        self,
+        rule: Callable[..., Any],
+        *,
+        kernel: str | None = None,
+        elementwise: bool = False,
+        commutative: bool = False,
+        pure: bool = True,
+        promotes: bool = False,
+        differentiable: bool = True,
+        domain: tuple[float, float] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.name = name or rule.__name__.rstrip("_")
+        self.rule, self.kernel = rule, kernel
+        self.elementwise, self.commutative, self.pure = elementwise, commutative, pure
+        self.promotes, self.differentiable, self.domain = promotes, differentiable, domain
+        self.__doc__, self.__name__, self.__module__ = rule.__doc__, rule.__name__, rule.__module__
+        parameters = inspect.signature(rule).parameters.values()
+        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        self.operand_names = tuple(
+            p.name for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
+        )
+        self.attr_defaults = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        self.reference_rule: Callable[..., Any] | None = None
+        self.vjp_rule: Callable[..., Any] | None = None
+        self.jvp_rule: Callable[..., Any] | None = None
+        self.lowering_rule: Callable[..., Any] | None = None
+        self.view_rule: Callable[..., Any] | None = None
+        self.sample_rule: Callable[..., Any] | None = None
+        self.saved: tuple[bool, ...] = ()  # which of (results, operands) the vjp keeps alive
+        self.launches: dict[Any, Any] = {}  # the eager interpreter's: operand types -> launch
+        self._inferred: dict[Any, tuple[TensorType, ...]] = {}
+        if self.name in REGISTRY:
+            raise ValueError(f"op {self.name} is declared twice")
+        REGISTRY[self.name] = self
+
+    # Declaring -------------------------------------------------------------------------------
+
+    def reference(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """NumPy arrays in, NumPy array(s) out: the definition of the op, the oracle of its tests."""
+        self.reference_rule = function
+        return function
+
+    def vjp(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``(ct, result, *operands, **attrs)`` -> one cotangent per operand, or None for zero.
+
+        Written in ops.  For an op of several results, ``ct`` and ``result`` are tuples.  A parameter
+        whose name begins with an underscore gets the TensorType only, so that its value need not be
+        kept.  An entry may be a function of no arguments: it is called only when it is needed.
+        """
+        self.vjp_rule = function
+        positional = [
+            p
+            for p in inspect.signature(function).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)
+        ]
+        self.saved = tuple(not p.name.startswith("_") for p in positional[1:])
+        return function
+
+    def jvp(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``(tangents, result, *operands, **attrs)`` -> tangent of the result; None is zero.
+
+        Optional: without it forward mode transposes the vjp twice.
+        """
+        self.jvp_rule = function
+        return function
+
+    def lowering(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``(emit, *operands, *results, **attrs)`` on Views: the kernels that compute the op."""
+        self.lowering_rule = function
+        return function
+
+    def view(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``(operand, **attrs)`` -> View: the result is the operand's bytes seen another way."""
+        self.view_rule = function
+        return function
+
+    def samples(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``(draw)`` -> iterable of (operand arrays, attrs): operands that the registry's tests use."""
+        self.sample_rule = function
+        return function
+
+    # Using -----------------------------------------------------------------------------------
+
+    def infer(
+        self, types: tuple[TensorType, ...], attrs: tuple[tuple[str, Any], ...]
+    ) -> tuple[TensorType, ...]:
+        """The result types; runs the type rule once per (types, attributes)."""
+        key = (types, attrs)
+        found = self._inferred.get(key)
+        if found is None:
+            if not self.variadic and len(types) != len(self.operand_names):
+                raise ArgumentTypeError(
+                    f"{self.name} takes {len(self.operand_names)} operands, not {len(types)}"
+                )
+            result = self.rule(*types, **dict(attrs))
+            found = result if isinstance(result, tuple) else (result,)
+            if len(self._inferred) >= MAX_INFERRED:
+                self._inferred.clear()
+            self._inferred[key] = found
+        return found
+
+    def attributes(self, attrs: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+        """``attrs`` completed with defaults, sorted and hashable."""
+        unknown = attrs.keys() - self.attr_defaults.keys()
+        if unknown:
+            raise ArgumentTypeError(
+                f"{self.name} has no attribute {sorted(unknown)[0]!r}",
+                fix=f"use one of {sorted(self.attr_defaults)}",
+            )
+        merged = self.attr_defaults | attrs
+        for name, value in merged.items():
+            if value is inspect.Parameter.empty:
+                raise ArgumentTypeError(f"{self.name} needs the attribute {name!r}")
+        return tuple(sorted((name, _frozen(value)) for name, value in merged.items()))
+
+    def __call__(self, *operands: Any, **attrs: Any) -> Any:
+        return interpreter.current().apply(self, operands, attrs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Bind like a function, so that an op can be a method of Tensor."""
+        if instance is None:
+            return self
+        return lambda *operands, **attrs: self(instance, *operands, **attrs)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __reduce__(self):
+        return get_op, (self.name,)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def get_op(name: str) -> Op:
+    """The declared op called ``name``."""
+    return REGISTRY[name]
+
+
+def op(rule: Callable[..., Any] | None = None, **facts: Any) -> Any:
+    """Declare an op from its type rule; see the module's docstring and ``Op``."""
+    if rule is not None:
+        return Op(rule, **facts)
+
+    def declare(function: Callable[..., Any]) -> Op:
+        return Op(function, **facts)
+
+    return declare
+
+
+def results_of(result: Any) -> Sequence[Any]:
+    """The results of an op call as a tuple, whether it has one or several."""
+    return result if isinstance(result, tuple) else (result,)

@@ -1,0 +1,212 @@
+"""Dtypes and tensor types: what is known of a tensor without its values.
+
+Both are interned: there is one object per dtype and one per (dtype, shape), so
+equality is identity and they key caches at the price of a pointer.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
+
+MAX_RANK = 8
+MAX_BYTES = 2**62
+
+Shape = tuple[int, ...]
+
+
+class DType:
+    """One element type: ``name`` as in the array API, ``short`` as printed in graphs."""
+
+    __slots__ = ("code", "itemsize", "kind", "name", "numpy", "short")
+
+    def __init__(self, name: str, short: str, code: int, itemsize: int, kind: str) -> None:
+        self.name, self.short, self.code = name, short, code
+        self.itemsize, self.kind = itemsize, kind
+        self.numpy = None if name == "bfloat16" else np.dtype(name)
+
+    def __repr__(self) -> str:
+        return f"hybrid.{self.name}"
+
+    def __str__(self) -> str:
+        return self.short
+
+    def __reduce__(self) -> str:
+        return self.name if self.name != "bool" else "bool_"
+
+    @property
+    def is_floating(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+
+_ROWS = [  # name, short, itemsize, kind; the order is that of hyb_dtype
+    ("bool", "bool", 1, "bool"),
+    ("int8", "i8", 1, "int"),
+    ("int16", "i16", 2, "int"),
+    ("int32", "i32", 4, "int"),
+    ("int64", "i64", 8, "int"),
+    ("uint8", "u8", 1, "uint"),
+    ("uint16", "u16", 2, "uint"),
+    ("uint32", "u32", 4, "uint"),
+    ("uint64", "u64", 8, "uint"),
+    ("float16", "f16", 2, "float"),
+    ("bfloat16", "bf16", 2, "float"),
+    ("float32", "f32", 4, "float"),
+    ("float64", "f64", 8, "float"),
+]
+DTYPES: tuple[DType, ...] = tuple(
+    DType(name, short, code, size, kind) for code, (name, short, size, kind) in enumerate(_ROWS)
+)
+BY_NAME: dict[str, DType] = {d.name: d for d in DTYPES}
+BY_SHORT: dict[str, DType] = {d.short: d for d in DTYPES}
+_BY_NUMPY = {d.numpy: d for d in DTYPES if d.numpy is not None}
+
+bool_ = BY_NAME["bool"]
+int8, int16, int32, int64 = (BY_NAME[f"int{n}"] for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (BY_NAME[f"uint{n}"] for n in (8, 16, 32, 64))
+float16, float32, float64 = (BY_NAME[f"float{n}"] for n in (16, 32, 64))
+bfloat16 = BY_NAME["bfloat16"]
+
+SUPPORTED = (bool_, uint8, int32, int64, float32, float64)  # those that kernels exist for
+DEFAULT_FLOAT, DEFAULT_INT = float32, int64
+_PYTHON = {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT}
+
+
+def dtype_of(obj: object) -> DType:
+    """The dtype that ``obj`` names: a DType, a name, a NumPy dtype, or bool/int/float."""
+    if isinstance(obj, DType):
+        found = obj
+    elif isinstance(obj, type) and obj in _PYTHON:
+        found = _PYTHON[obj]
+    elif isinstance(obj, str) and (obj in BY_NAME or obj in BY_SHORT):
+        found = BY_NAME.get(obj) or BY_SHORT[obj]
+    else:
+        try:
+            found = _BY_NUMPY.get(np.dtype(obj).newbyteorder("="))
+        except TypeError:
+            found = None
+    if found is None or found not in SUPPORTED:
+        raise DTypeError(
+            f"no dtype {obj!r}",
+            why="Tensors hold " + ", ".join(d.name for d in SUPPORTED) + ".",
+            fix="convert the values to one of these first",
+        )
+    return found
+
+
+class TensorType:
+    """A dtype and a shape, printed ``f32[8,4]``.  Make one with ``tensor_type``."""
+
+    __slots__ = ("__weakref__", "dtype", "nbytes", "rank", "shape", "size")
+
+    dtype: DType
+    shape: Shape
+    rank: int
+    size: int
+    nbytes: int
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.short}[{','.join(map(str, self.shape))}]"
+
+    def __reduce__(self):
+        return tensor_type, (self.dtype, self.shape)
+
+    def with_shape(self, shape: Shape) -> TensorType:
+        return tensor_type(self.dtype, shape)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        return tensor_type(dtype, self.shape)
+
+
+_interned: WeakValueDictionary[tuple[DType, Shape], TensorType] = WeakValueDictionary()
+_interning = threading.Lock()
+
+
+def tensor_type(dtype: DType, shape: Shape) -> TensorType:
+    """The one TensorType of ``dtype`` and ``shape``."""
+    key = (dtype, shape)
+    found = _interned.get(key)
+    if found is not None:
+        return found
+    if len(shape) > MAX_RANK:
+        raise ShapeError(
+            f"a tensor of {len(shape)} dimensions was asked for",
+            why=f"Tensors have at most {MAX_RANK} dimensions.",
+            fix="merge some dimensions with reshape",
+        )
+    if any(n < 0 for n in shape):
+        raise ShapeError(
+            f"shape {list(shape)} has a negative size", fix="give every dimension a size >= 0"
+        )
+    size = math.prod(shape)
+    if math.prod(n for n in shape if n) * dtype.itemsize > MAX_BYTES:
+        raise ShapeError(
+            f"shape {list(shape)} of {dtype.name} is too large",
+            why=f"A tensor holds fewer than {MAX_BYTES} bytes.",
+        )
+    made = TensorType.__new__(TensorType)
+    made.dtype, made.shape, made.rank = dtype, tuple(map(int, shape)), len(shape)
+    made.size, made.nbytes = size, size * dtype.itemsize
+    with _interning:
+        return _interned.setdefault((dtype, made.shape), made)
+
+
+def shape_of(obj: object, what: str = "shape") -> Shape:
+    """``obj`` (an int or a sequence of ints) as a shape."""
+    if isinstance(obj, (int, np.integer)) and not isinstance(obj, bool):
+        return (int(obj),)
+    try:
+        items = tuple(obj)  # type: ignore[arg-type]
+        if any(isinstance(n, bool) for n in items):
+            raise TypeError
+        return tuple(n.__index__() for n in items)
+    except (TypeError, AttributeError):
+        raise ArgumentTypeError(
+            f"{what} {obj!r} is not a shape", fix="give an int or a tuple of ints"
+        ) from None
+
+
+# Promotion: the array API's table for numbers of one kind; across kinds bool < integer < float,
+# and the wider kind's dtype wins unchanged.
+_KIND_ORDER = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The dtype of an expression of ``a`` and ``b``."""
+    if a is b:
+        return a
+    order_a, order_b = _KIND_ORDER[a.kind], _KIND_ORDER[b.kind]
+    if order_a != order_b:
+        return a if order_a > order_b else b
+    if a.kind == b.kind:
+        if a.itemsize == b.itemsize:  # float16 and bfloat16
+            return float32
+        return a if a.itemsize > b.itemsize else b
+    signed, unsigned = (a, b) if a.kind == "int" else (b, a)
+    if signed.itemsize > unsigned.itemsize:
+        return signed
+    if unsigned.itemsize < 8:
+        return BY_NAME[f"int{unsigned.itemsize * 16}"]
+    raise DTypeError(
+        f"{a.name} and {b.name} have no common dtype",
+        why="No integer dtype holds both.",
+        fix="convert one of them with astype",
+    )
+
+
+def promote_scalar(dtype: DType, value: bool | int | float) -> DType:
+    """The dtype of an expression of a tensor of ``dtype`` and a Python number, which is weak."""
+    if isinstance(value, bool) or dtype.kind == "float":
+        return dtype
+    if isinstance(value, int):
+        return DEFAULT_INT if dtype.kind == "bool" else dtype
+    return DEFAULT_FLOAT
