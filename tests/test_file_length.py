@@ -1,0 +1,24 @@
+"""No source file is longer than one can hold in mind."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LIMIT = 500
+FOLDERS = ("hybrid", "csrc", "tests", "tutorials")
+SUFFIXES = {".py", ".c", ".h"}
+
+FILES = sorted(
+    path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in SUFFIXES
+)
+
+
+def test_there_are_files() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in FILES} == set(FOLDERS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_file_length(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= LIMIT, f"{path.relative_to(ROOT)} has {lines} lines; split it"
