@@ -15,7 +15,8 @@
 
 The decorated function is the type rule: positional parameters are operands (one ``*operands``
 parameter for any number), keyword-only ones attributes.  It gets TensorTypes and returns one, or a
-tuple of them for an op of several results.
+tuple of them for an op of several results.  ``kernel`` is a name, or a function of the operand types
+and attributes that gives one (``cast`` has a kernel per dtype).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Op:
         self,
         rule: Callable[..., Any],
         *,
-        kernel: str | None = None,
+        kernel: str | Callable[[tuple[TensorType, ...], dict[str, Any]], str] | None = None,
         elementwise: bool = False,
         commutative: bool = False,
         pure: bool = True,
@@ -137,6 +138,10 @@ class Op:
                 self._inferred.clear()
             self._inferred[key] = found
         return found
+
+    def kernel_name(self, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> str | None:
+        """The kernel for operands of ``types``; None when lowering or a view says it instead."""
+        return self.kernel(types, attrs) if callable(self.kernel) else self.kernel
 
     def attributes(self, attrs: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         """``attrs`` completed with defaults, sorted and hashable."""
