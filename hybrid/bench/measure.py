@@ -1,0 +1,73 @@
+"""Medians with their spread, from samples taken in interleaved rounds.
+
+Every round takes one sample of each way, in alternating order, so that what slows the machine down
+for a while slows all ways alike and ratios stay true.  A sample is as many runs as last
+``SAMPLE_SECONDS``, found by doubling; its time is that of one run.
+"""
+
+import gc
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hybrid.bench.registry import Way
+
+SAMPLE_SECONDS = 0.005
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one run: the median of the samples and the range that holds 80 % of them."""
+
+    median: float
+    p10: float
+    p90: float
+    samples: int
+    runs: int  # in each sample
+
+
+def run_for(way: Way, count: int) -> float:
+    """Run ``way`` ``count`` times; the seconds it took."""
+    if not callable(way):
+        return way.sample(count)
+    start = time.perf_counter()
+    for _ in itertools.repeat(None, count):
+        way()
+    return time.perf_counter() - start
+
+
+def calibrate(way: Way, seconds: float) -> int:
+    """How many runs last at least ``seconds``; this also warms up."""
+    count = 1
+    while (took := run_for(way, count)) < seconds:
+        count = max(2 * count, int(count * min(10.0, seconds / max(took, 1e-9))))
+    return count
+
+
+def measure(
+    ways: Mapping[str, Way],
+    repeat: int,
+    *,
+    seconds: float = SAMPLE_SECONDS,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, Timing]:
+    """The timing of each way from ``repeat`` rounds; ``advance`` is called after every round."""
+    counts = {name: calibrate(way, seconds) for name, way in ways.items()}
+    samples: dict[str, list[float]] = {name: [] for name in ways}
+    order = list(ways)
+    gc.collect()
+    for _ in range(repeat):
+        for name in order:
+            samples[name].append(run_for(ways[name], counts[name]) / counts[name])
+        order.reverse()
+        advance()
+    return {name: summary(values, counts[name]) for name, values in samples.items()}
+
+
+def summary(values: list[float], runs: int) -> Timing:
+    """The timing that ``values``, seconds of one run each, amount to."""
+    p10, median, p90 = np.percentile(values, [10, 50, 90]).tolist()
+    return Timing(median, p10, p90, len(values), runs)

@@ -1,0 +1,94 @@
+"""The workloads by name: what is measured, in which ways, and what must hold.
+
+A workload is a function without arguments that builds its cases::
+
+    @workload("chain20", "a chain of 20 small elementwise ops")
+    def chain20() -> list[Case]: ...
+
+Files in ``hybrid/bench/workloads`` are imported when the workloads are first asked for, so a new
+one needs no line elsewhere.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+from hybrid.errors import ArgumentError, HybridError
+
+
+class BenchError(HybridError, RuntimeError):
+    """A workload came to a wrong result, or to other bits in another way of running it."""
+
+
+class Sampler(Protocol):
+    """A way of running that keeps time itself, as another process must."""
+
+    def sample(self, count: int) -> float:
+        """Run ``count`` times; the seconds it took."""
+
+
+Way = Callable[[], Any] | Sampler
+
+
+@dataclass(frozen=True)
+class Case:
+    """One computation run in several ways; the first way is what the others are compared with.
+
+    ``check`` is called when every way has run exactly once.  It raises BenchError for a wrong
+    result and returns facts worth showing, such as an accuracy.
+    """
+
+    label: str
+    ways: Mapping[str, Way]
+    check: Callable[[], Mapping[str, str]]
+    flops: float | None = None  # floating-point operations of one run
+    threads: int | None = None  # run with so many; None leaves the setting alone
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A named family of cases; ``build`` makes fresh ones, nothing captured yet."""
+
+    name: str
+    description: str
+    build: Callable[[], list[Case]]
+
+
+_workloads: dict[str, Workload] = {}
+
+
+def workload(
+    name: str, description: str
+) -> Callable[[Callable[[], list[Case]]], Callable[[], list[Case]]]:
+    """Register the decorated function as the build function of a workload."""
+
+    def register(build: Callable[[], list[Case]]) -> Callable[[], list[Case]]:
+        if name in _workloads:
+            raise ValueError(f"workload {name} is declared twice")
+        _workloads[name] = Workload(name, description, build)
+        return build
+
+    return register
+
+
+def workloads() -> dict[str, Workload]:
+    """Every workload by name, in alphabetical order."""
+    package = importlib.import_module("hybrid.bench.workloads")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return dict(sorted(_workloads.items()))
+
+
+def find(name: str) -> Workload:
+    """The workload called ``name``; ArgumentError, with the nearest name, when there is none."""
+    known = workloads()
+    if name in known:
+        return known[name]
+    near = get_close_matches(name, known, n=1, cutoff=0.4)
+    raise ArgumentError(
+        f"there is no bench named {name!r}",
+        fix=f"did you mean {near[0]!r}" if near else "see `hybrid bench list`",
+    )

@@ -1,0 +1,37 @@
+"""Results in words and in JSON."""
+
+from dataclasses import asdict
+from typing import Any
+
+from hybrid.bench.machine import facts
+from hybrid.bench.runner import Line, Result
+
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+def duration(seconds: float, unit: str | None = None) -> str:
+    """``seconds`` with three figures in a unit that suits, or in ``unit``: ``1.27 us``."""
+    scale, name = next(
+        (scale, name)
+        for scale, name in UNITS
+        if name == unit or (unit is None and seconds >= scale) or name == "ns"
+    )
+    return f"{figures(seconds / scale)} {name}"
+
+
+def figures(value: float) -> str:
+    """Three significant figures without an exponent."""
+    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:.{decimals}f}"
+
+
+def spread(line: Line) -> str:
+    """The range that holds 80 % of the samples, in the unit of the median."""
+    unit = duration(line.timing.median).split()[1]
+    low, high = duration(line.timing.p10, unit), duration(line.timing.p90, unit)
+    return f"{low.split()[0]} - {high.split()[0]}"
+
+
+def document(results: list[Result]) -> dict[str, Any]:
+    """Everything measured, and on what, ready for JSON; times are in seconds."""
+    return {"machine": facts(), "results": [asdict(result) for result in results]}

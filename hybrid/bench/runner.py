@@ -1,0 +1,75 @@
+"""Runs a case: the first calls, the check, then the interleaved measurement."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hybrid import native
+from hybrid.bench.measure import SAMPLE_SECONDS, Timing, measure, run_for
+from hybrid.bench.registry import Case, Workload
+
+REPEAT = 25
+
+
+@dataclass(frozen=True)
+class Line:
+    """One way of running one case."""
+
+    way: str
+    timing: Timing
+    first_call: float  # seconds; for a hybridized function this includes capture and planning
+    speedup: float  # the first way's time over this one's
+    gflops: float | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """One case of a workload: its lines and the facts that its check brought to light."""
+
+    workload: str
+    case: str
+    threads: int
+    lines: tuple[Line, ...]
+    facts: dict[str, str]
+
+
+@contextmanager
+def threads_set_to(count: int | None) -> Iterator[int]:
+    """Run with ``count`` threads (None: as set), then as before."""
+    before = native.num_threads()
+    if count is not None:
+        native.set_num_threads(count)
+    try:
+        yield native.num_threads()
+    finally:
+        native.set_num_threads(before)
+
+
+def run_case(
+    workload: Workload,
+    case: Case,
+    repeat: int,
+    *,
+    seconds: float = SAMPLE_SECONDS,
+    advance: Callable[[], None] = lambda: None,
+) -> Result:
+    """Measure ``case``; BenchError when its check finds something wrong.
+
+    ``advance`` is called once per round of measurement.
+    """
+    with threads_set_to(case.threads) as threads:
+        first = {name: run_for(way, 1) for name, way in case.ways.items()}
+        facts = dict(case.check())
+        timings = measure(case.ways, repeat, seconds=seconds, advance=advance)
+    base = next(iter(timings.values())).median
+    lines = tuple(
+        Line(
+            name,
+            timing,
+            first[name],
+            base / timing.median,
+            None if case.flops is None else case.flops / timing.median / 1e9,
+        )
+        for name, timing in timings.items()
+    )
+    return Result(workload.name, case.label, threads, lines, facts)

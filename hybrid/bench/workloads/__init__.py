@@ -1,0 +1,1 @@
+"""One file per family of workloads; see ``hybrid.bench.registry``."""

@@ -1,0 +1,35 @@
+"""The application ``hybrid``: every module in ``commands`` is a command, found by being there.
+
+A command module has an ``app`` of its own.  One with a single command of the module's name is that
+command; one with a callback is a group of commands.
+"""
+
+import importlib
+import pkgutil
+
+import typer
+
+from hybrid.cli import commands
+
+
+def build() -> typer.Typer:
+    """The application with all its commands, in alphabetical order."""
+    app = typer.Typer(
+        name="hybrid",
+        help="Look at hybrid, at its graphs, and at its speed on this machine.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    for found in sorted(pkgutil.iter_modules(commands.__path__), key=lambda module: module.name):
+        module = importlib.import_module(f"{commands.__name__}.{found.name}")
+        if module.app.registered_callback is None:
+            app.add_typer(module.app)
+        else:
+            app.add_typer(module.app, name=found.name)
+    return app
+
+
+def main() -> None:
+    """The console script."""
+    build()()

@@ -1,0 +1,152 @@
+"""``hybrid bench``: measure the workloads on this machine, and check their results."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from hybrid import native
+from hybrid.bench.machine import facts
+from hybrid.bench.registry import BenchError, Workload, find, workloads
+from hybrid.bench.report import document, duration, figures, spread
+from hybrid.bench.runner import REPEAT, Result, run_case
+from hybrid.cli.common import fail
+from hybrid.errors import HybridError
+
+app = typer.Typer()
+
+Threads = Annotated[
+    int | None, typer.Option(help="threads for kernels (matmul always uses 1); default: as set")
+]
+Repeat = Annotated[int, typer.Option(help="rounds of measurement; medians are over these")]
+Json = Annotated[Path | None, typer.Option("--json", help="also write everything to this file")]
+
+
+@app.callback(invoke_without_command=True)
+def bench(context: typer.Context) -> None:
+    """Measure eager and hybridized runs of small workloads; alone, measure all of them."""
+    if context.invoked_subcommand is None:
+        run_and_show(list(workloads().values()), None, REPEAT, None)
+
+
+@app.command("list")
+def list_() -> None:
+    """List the workloads."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("workload", style="bold")
+    table.add_column("what is measured")
+    for workload in workloads().values():
+        table.add_row(workload.name, workload.description)
+    Console().print(table)
+
+
+@app.command()
+def run(
+    names: Annotated[list[str], typer.Argument(help="workloads, from `hybrid bench list`")],
+    threads: Threads = None,
+    repeat: Repeat = REPEAT,
+    json_path: Json = None,
+) -> None:
+    """Measure the workloads NAMES."""
+    try:
+        chosen = [find(name) for name in names]
+    except HybridError as error:
+        fail(error)
+    run_and_show(chosen, threads, repeat, json_path)
+
+
+def run_and_show(
+    chosen: list[Workload], threads: int | None, repeat: int, json_path: Path | None
+) -> None:
+    """Measure, print the table and write the file; a wrong result ends the program with code 1."""
+    if repeat < 1:
+        fail(f"--repeat {repeat}: at least one round is needed.")
+    if json_path is not None:
+        require_writable(json_path)
+    try:
+        if threads is not None:
+            native.set_num_threads(threads)
+    except HybridError as error:
+        fail(f"--threads {threads}: {error}")
+    try:
+        results = run_all(chosen, repeat)
+    except BenchError as error:
+        fail(error, code=1)
+    show(results)
+    if json_path is not None:
+        json_path.write_text(json.dumps(document(results), indent=2) + "\n", encoding="utf-8")
+
+
+def require_writable(path: Path) -> None:
+    """Fail now rather than after minutes of measuring."""
+    try:
+        existed = path.exists()
+        path.open("a", encoding="utf-8").close()
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        fail(f"--json {path} cannot be written: {error.strerror}.")
+
+
+def run_all(chosen: list[Workload], repeat: int) -> list[Result]:
+    """Build, check and measure, with a progress bar on stderr."""
+    results = []
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        total = progress.add_task("", total=len(chosen))
+        for workload in chosen:
+            progress.update(total, description="workloads")
+            for case in workload.build():
+                rounds = progress.add_task(f"{workload.name}: {case.label}", total=repeat)
+                results.append(
+                    run_case(workload, case, repeat, advance=partial(progress.advance, rounds))
+                )
+                progress.remove_task(rounds)
+            progress.advance(total)
+    return results
+
+
+def show(results: list[Result]) -> None:
+    """One table of all lines, what the checks found, and how to read it."""
+    console = Console()
+    machine = facts()
+    console.print(
+        f"{machine['processor']}, {native.isa()}, {native.num_threads()} threads,"
+        f" Python {machine['python']}, NumPy {machine['numpy']}",
+        highlight=False,
+    )
+    rates = any(line.gflops is not None for result in results for line in result.lines)
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    table.add_column("workload", style="bold", no_wrap=True)
+    table.add_column("way", no_wrap=True)
+    for heading in ("median", "p10 - p90", "speed", "first call"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    if rates:
+        table.add_column("GFLOP/s", justify="right", no_wrap=True)
+    for result in results:
+        for index, line in enumerate(result.lines):
+            cells = [
+                (result.workload, result.case)[index] if index < 2 else "",
+                line.way,
+                duration(line.timing.median),
+                spread(line),
+                f"{line.speedup:.2f}x" if index else "",
+                duration(line.first_call),
+            ]
+            if rates:
+                cells.append("" if line.gflops is None else figures(line.gflops))
+            table.add_row(*cells, end_section=line is result.lines[-1])
+    console.print(table)
+    for result in results:
+        for what, found in result.facts.items():
+            console.print(f"{result.workload}: {what}: {found}", highlight=False)
+    console.print(
+        "speed: how many times as fast as eager; first call: with capture and planning",
+        style="dim",
+        highlight=False,
+    )

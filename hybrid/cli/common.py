@@ -1,0 +1,93 @@
+"""What commands share: failing in one line, loading the user's function, reading types."""
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+import typer
+
+from hybrid.errors import HybridError
+from hybrid.types import SUPPORTED, TensorType, tensor_type
+
+TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<shape>\s*(?:\d+\s*(?:,\s*\d+\s*)*)?)\]")
+
+
+def fail(error: object, *, code: int = 2) -> NoReturn:
+    """End the program with ``error`` in one line on stderr; 2 is for what the user got wrong."""
+    text = " ".join(str(error).split())
+    typer.echo(f"hybrid: {text}", err=True)
+    raise typer.Exit(code)
+
+
+def parse_types(texts: Sequence[str]) -> list[TensorType]:
+    """Types written as ``f32[8,4]``; fails on anything else."""
+    return [parse_type(text) for text in texts]
+
+
+def parse_type(text: str) -> TensorType:
+    """The type written as ``text``: a short or a full dtype name and a shape in brackets."""
+    match = TYPE.fullmatch(text.strip())
+    if match is None:
+        fail(f"{text!r} is not a tensor type. Fix: write a dtype and a shape, as in f32[8,4].")
+    dtypes = {name: dtype for dtype in SUPPORTED for name in (dtype.short, dtype.name)}
+    if match["dtype"] not in dtypes:
+        names = ", ".join(dtype.short for dtype in SUPPORTED)
+        fail(f"{text!r} has an unknown dtype {match['dtype']!r}. Fix: use one of {names}.")
+    shape = tuple(int(size) for size in match["shape"].split(",") if size.strip())
+    try:
+        return tensor_type(dtypes[match["dtype"]], shape)
+    except HybridError as error:
+        fail(error)
+
+
+def load_function(target: str) -> Callable[..., Any]:
+    """The function named by ``path/to/file.py:function`` or ``module:function``."""
+    place, colon, name = target.rpartition(":")
+    if not colon or not place or not name:
+        fail(f"{target!r} does not name a function. Fix: write FILE:FUNCTION, as in model.py:step.")
+    module = load_module(place)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            fail(f"{place} has no {name!r}{suggestion(name, module)}")
+        found = getattr(found, part)
+    if not callable(found):
+        fail(f"{name!r} of {place} is not callable: its type is {type(found).__name__}.")
+    return found
+
+
+def suggestion(name: str, module: ModuleType) -> str:
+    """The end of a sentence: the public callable whose name is nearest, if any is near."""
+    names = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
+    near = get_close_matches(name, names, n=1)
+    return f". Fix: did you mean {near[0]!r}?" if near else "."
+
+
+def load_module(place: str) -> ModuleType:
+    """Import a file by its path or a module by its name; fails in one line whatever goes wrong."""
+    path = Path(place)
+    is_file = path.suffix == ".py" or len(path.parts) > 1
+    if is_file and not path.is_file():
+        fail(f"there is no file {place}.")
+    # A module finds its neighbours as it would when run by `python file.py` or `python -m`.
+    sys.path.insert(0, str(path.resolve().parent if is_file else Path.cwd()))
+    try:
+        if not is_file:
+            return importlib.import_module(place)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            fail(f"{place} is not a Python file.")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[path.stem] = module
+        spec.loader.exec_module(module)
+        return module
+    except typer.Exit:
+        raise
+    except (Exception, SystemExit) as error:  # whatever the user's module does
+        fail(f"{place} does not import: {type(error).__name__}: {error}")
