@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hybrid import native
+
 
 def processor() -> str:
     """The processor's name as the system knows it."""
@@ -27,4 +29,7 @@ def facts() -> dict[str, Any]:
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "isa": native.isa(),
+        "threads": native.num_threads(),
+        "compiler": native.compiler(),
     }

@@ -1,0 +1,78 @@
+"""``hybrid ops``: the declared operations and what each has."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import hybrid.ops  # declares them
+from hybrid import native
+from hybrid.cli.common import fail
+from hybrid.ir import REGISTRY, Op
+from hybrid.types import DTYPES
+
+app = typer.Typer()
+
+
+@app.command()
+def ops(
+    part: Annotated[str, typer.Argument(help="only ops whose name contains this")] = "",
+) -> None:
+    """List the ops: operands and attributes, kernel with its dtypes, derivative rules."""
+    chosen = {name: op for name, op in sorted(REGISTRY.items()) if part in name}
+    if not chosen:
+        fail(f"no op's name contains {part!r}.")
+    dtypes = kernel_dtypes()
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    table.add_column("op", style="bold", no_wrap=True)
+    table.add_column("operands; attributes", overflow="fold", ratio=3)
+    table.add_column("kernel: dtypes", overflow="fold", ratio=2)
+    table.add_column("vjp", no_wrap=True)
+    table.add_column("jvp", no_wrap=True)
+    for name, op in chosen.items():
+        table.add_row(name, signature(op), kernel(op, dtypes), *rules(op))
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        f"{len(chosen)} ops, {len(native.kernel_table())} kernels for {native.isa()}."
+        "  jvp 'by vjp': transposed twice.",
+        style="dim",
+    )
+
+
+def signature(op: Op) -> str:
+    """``x, y; axis, keepdims``, with a star before operands of any number."""
+    operands = ", ".join(op.operand_names)
+    attrs = ", ".join(op.attr_defaults)
+    return ("*" if op.variadic else "") + operands + (f"; {attrs}" if attrs else "")
+
+
+def kernel_dtypes() -> dict[str, list[str]]:
+    """Kernel name -> the dtypes of its first input, in the order of the dtypes."""
+    short = {dtype.code: dtype.short for dtype in DTYPES}
+    found: dict[str, list[str]] = {}
+    for row in sorted(native.kernel_table(), key=lambda row: row.dtype_code):
+        found.setdefault(row.name, []).append(short[row.dtype_code])
+    return found
+
+
+def kernel(op: Op, dtypes: dict[str, list[str]]) -> str:
+    """The kernel and its dtypes, or how the op does without one of its own."""
+    if op.view_rule is not None:
+        return "none: a view"
+    if op.lowering_rule is not None:
+        return "several: lowered"
+    if op.kernel is None:
+        return "none"
+    if callable(op.kernel):
+        return "one per dtype"
+    return f"{op.kernel}: {' '.join(dtypes.get(op.kernel, ['missing']))}"
+
+
+def rules(op: Op) -> tuple[str, str]:
+    """What the op has for gradients and for forward mode."""
+    if not op.differentiable:
+        return "-", "-"
+    vjp = "yes" if op.vjp_rule is not None else "no"
+    return vjp, "yes" if op.jvp_rule is not None else "by vjp" if op.vjp_rule is not None else "no"

@@ -1,0 +1,40 @@
+"""Times as people read them."""
+
+import pytest
+
+from hybrid.bench.measure import Timing
+from hybrid.bench.report import duration, figures, spread
+from hybrid.bench.runner import Line
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (1.2345e-6, "1.23 us"),
+        (0.99999e-6, "1000 ns"),
+        (4.2e-10, "0.42 ns"),
+        (0.0, "0.00 ns"),
+        (0.0123, "12.3 ms"),
+        (75.0, "75.0 s"),
+        (1234.5e-6, "1.23 ms"),
+    ],
+)
+def test_duration(seconds: float, expected: str) -> None:
+    assert duration(seconds) == expected
+
+
+def test_duration_in_a_given_unit() -> None:
+    assert duration(0.0005, "s") == "0.00 s"
+    assert duration(2.0, "ms") == "2000 ms"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0.1234, "0.12"), (9.994, "9.99"), (9.996, "10.0"), (99.96, "100")]
+)
+def test_figures(value: float, expected: str) -> None:
+    assert figures(value) == expected
+
+
+def test_spread_keeps_the_unit_of_the_median() -> None:
+    line = Line("eager", Timing(1.2e-3, 0.9e-3, 1.5e-3, 5, 1), 0.0, 1.0, None)
+    assert spread(line) == "0.90 - 1.50"

@@ -1,0 +1,107 @@
+"""Every workload builds, checks its results, and can be measured."""
+
+import numpy as np
+import pytest
+
+import hybrid as hy
+from hybrid import native
+from hybrid.bench.bits import require_close, require_same_bits
+from hybrid.bench.registry import BenchError, Case, Workload, find, workload, workloads
+from hybrid.bench.runner import run_case, threads_set_to
+from hybrid.errors import ArgumentError
+
+CASES = [(load, case) for load in workloads().values() for case in range(len(load.build()))]
+
+
+@pytest.mark.parametrize(
+    ("load", "case"), CASES, ids=[f"{load.name}-{case}" for load, case in CASES]
+)
+def test_workload(load: Workload, case: int) -> None:
+    rounds = []
+    result = run_case(
+        load, load.build()[case], 2, seconds=1e-6, advance=lambda: rounds.append(None)
+    )
+    assert len(rounds) == 2
+    assert result.workload == load.name and result.lines[0].way == "eager"
+    for line in result.lines:
+        assert 0 < line.timing.p10 <= line.timing.median <= line.timing.p90
+        assert line.first_call > 0
+        assert (line.gflops is not None) == (load.name == "matmul")
+
+
+def test_digits_reaches_its_accuracy_with_identical_bits() -> None:
+    (case,) = find("digits").build()
+    facts = case.check()
+    assert facts["test accuracy"].startswith("9") and "identical bits" in facts
+
+
+def test_matmul_runs_on_one_thread() -> None:
+    before = native.num_threads()
+    seen = []
+    case = Case("x", {"eager": lambda: seen.append(native.num_threads())}, dict, threads=1)
+    result = run_case(Workload("x", "x", lambda: [case]), case, 1, seconds=0.0)
+    assert set(seen) == {1} and result.threads == 1
+    assert native.num_threads() == before
+    with threads_set_to(None) as count:
+        assert count == before
+
+
+def test_an_unknown_workload_names_the_nearest() -> None:
+    with pytest.raises(ArgumentError) as raised:
+        find("mlptrain")
+    assert str(raised.value) == (
+        "there is no bench named 'mlptrain'\nFix: did you mean 'mlp_train'."
+    )
+    with pytest.raises(ArgumentError, match="see `hybrid bench list`"):
+        find("zzzzzzzz")
+
+
+def test_a_name_is_given_once() -> None:
+    with pytest.raises(ValueError, match="declared twice"):
+        workload("dispatch", "again")(list)
+
+
+TREE = {"a": hy.asarray([1.0, 2.0]), "b": [hy.asarray(3), 4]}
+
+
+def test_same_bits() -> None:
+    assert require_same_bits("x", TREE, {"a": hy.asarray([1.0, 2.0]), "b": [hy.asarray(3), 4]}) == 3
+    nan = hy.asarray(np.array([np.nan], np.float32))
+    require_same_bits("x", nan, hy.asarray(np.array([np.nan], np.float32)))
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (
+            {"a": hy.asarray([1.0, 2.5]), "b": [hy.asarray(3), 4]},
+            "x: eager and hybridized differ in 'a'\n1 of 2 elements, the largest gap is 0.5.",
+        ),
+        (
+            {"a": hy.asarray([1.0, 2.0]), "b": [hy.asarray(3), 5]},
+            "x: eager and hybridized differ in 'b.1'\n4 and 5.",
+        ),
+        (
+            {"a": hy.asarray([1, 2]), "b": [hy.asarray(3), 4]},
+            "x: eager and hybridized differ in 'a'\nfloat32[2] and int64[2].",
+        ),
+        (
+            {"a": hy.asarray([1.0, 2.0])},
+            "x: only one of eager and hybridized has 'b.0'",
+        ),
+    ],
+)
+def test_other_bits_are_found(other: object, expected: str) -> None:
+    with pytest.raises(BenchError) as raised:
+        require_same_bits("x", TREE, other)
+    assert str(raised.value) == expected
+
+
+def test_signed_zeros_are_other_bits() -> None:
+    with pytest.raises(BenchError, match="0 of 1 elements"):
+        require_same_bits("x", hy.asarray([0.0]), hy.asarray([-0.0]))
+
+
+def test_a_wrong_result_is_found() -> None:
+    with pytest.raises(BenchError, match="NumPy's result differs by up to 0.5"):
+        require_close("x", hy.asarray([1.0]), np.asarray([1.5], np.float32))

@@ -1,0 +1,75 @@
+"""``hybrid bench``: its table, its file, and its exit code when a result is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from hybrid.bench import registry
+from hybrid.bench.registry import BenchError, Case, Workload, workloads
+from hybrid.cli.app import build
+
+
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workloads that need no tensors, one of which comes to a wrong result."""
+
+    def good() -> list[Case]:
+        ways = {"eager": lambda: sum(range(200)), "hybridized": lambda: sum(range(100))}
+        return [Case("sums", ways, lambda: {"sum": "right"}, flops=100.0)]
+
+    def wrong() -> list[Case]:
+        def check() -> dict[str, str]:
+            raise BenchError("wrong: two and two are five", why="One of them was three.")
+
+        return [Case("sums", {"eager": lambda: None}, check)]
+
+    made = {"good": Workload("good", "adds", good), "wrong": Workload("wrong", "adds", wrong)}
+    workloads()  # load the real ones first, so that they are not added to these
+    monkeypatch.setattr(registry, "_workloads", made)
+
+
+def test_list_names_every_workload() -> None:
+    shown = CliRunner().invoke(build(), ["bench", "list"])
+    assert shown.exit_code == 0
+    assert set(workloads()) <= {line.split(" ")[0] for line in shown.stdout.splitlines()}
+
+
+def test_run_prints_a_table_and_writes_json(made_up: None, tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    shown = CliRunner().invoke(
+        build(), ["bench", "run", "good", "--repeat", "3", "--threads", "1", "--json", str(path)]
+    )
+    assert shown.exit_code == 0, shown.output
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    for part in ("good", "sums", "eager", "hybridized", "GFLOP/s", "good: sum: right"):
+        assert part in shown.stdout
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert written["machine"]["isa"] and written["machine"]["threads"] == 1
+    (result,) = written["results"]
+    assert (result["workload"], result["case"], result["threads"]) == ("good", "sums", 1)
+    eager, hybridized = result["lines"]
+    assert eager["speedup"] == 1.0 and hybridized["speedup"] > 1.0
+    assert eager["timing"]["samples"] == 3
+    assert eager["timing"]["p10"] <= eager["timing"]["median"] <= eager["timing"]["p90"]
+
+
+def test_a_wrong_result_ends_with_code_one(made_up: None, tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    shown = CliRunner().invoke(build(), ["bench", "run", "wrong", "--json", str(path)])
+    assert shown.exit_code == 1
+    assert shown.stderr == "hybrid: wrong: two and two are five One of them was three.\n"
+    assert not path.exists()
+
+
+def test_alone_it_measures_everything(made_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(registry._workloads, "wrong")
+    shown = CliRunner().invoke(build(), ["bench"])
+    assert shown.exit_code == 0, shown.output
+    assert "sums" in shown.stdout
