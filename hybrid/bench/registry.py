@@ -88,7 +88,6 @@ def find(name: str) -> Workload:
     if name in known:
         return known[name]
     near = get_close_matches(name, known, n=1, cutoff=0.4)
-    raise ArgumentError(
-        f"there is no bench named {name!r}",
-        fix=f"did you mean {near[0]!r}" if near else "see `hybrid bench list`",
-    )
+    if near:
+        raise ArgumentError(f"there is no bench named {name!r}; did you mean {near[0]!r}?")
+    raise ArgumentError(f"there is no bench named {name!r}", fix="see `hybrid bench list`")

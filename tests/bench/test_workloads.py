@@ -49,9 +49,7 @@ def test_matmul_runs_on_one_thread() -> None:
 def test_an_unknown_workload_names_the_nearest() -> None:
     with pytest.raises(ArgumentError) as raised:
         find("mlptrain")
-    assert str(raised.value) == (
-        "there is no bench named 'mlptrain'\nFix: did you mean 'mlp_train'."
-    )
+    assert str(raised.value) == "there is no bench named 'mlptrain'; did you mean 'mlp_train'?"
     with pytest.raises(ArgumentError, match="see `hybrid bench list`"):
         find("zzzzzzzz")
 
@@ -103,5 +101,5 @@ def test_signed_zeros_are_other_bits() -> None:
 
 
 def test_a_wrong_result_is_found() -> None:
-    with pytest.raises(BenchError, match="NumPy's result differs by up to 0.5"):
+    with pytest.raises(BenchError, match=r"NumPy's result differs by up to 0\.5"):
         require_close("x", hy.asarray([1.0]), np.asarray([1.5], np.float32))

@@ -51,7 +51,7 @@ def test_no_arguments_show_the_help() -> None:
 WRONG = {
     "an unknown workload": (
         ["bench", "run", "digit"],
-        "there is no bench named 'digit' Fix: did you mean 'digits'.",
+        "there is no bench named 'digit'; did you mean 'digits'?",
     ),
     "no threads": (["bench", "run", "dispatch", "--threads", "0"], "--threads 0: "),
     "no rounds": (["bench", "run", "dispatch", "--repeat", "0"], "--repeat 0: "),

@@ -6,7 +6,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import hybrid.ops  # declares them
 from hybrid import native
 from hybrid.cli.common import fail
 from hybrid.ir import REGISTRY, Op
