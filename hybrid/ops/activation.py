@@ -1,0 +1,180 @@
+"""Activation functions, element by element."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hybrid.ir import op
+from hybrid.ops.arithmetic import clip, maximum
+from hybrid.ops.checks import as_tensor, require_floating, require_numeric
+from hybrid.ops.comparison import where
+from hybrid.ops.derivatives import diagonal
+from hybrid.ops.exponential import exp, expm1
+from hybrid.ops.trigonometric import tanh
+from hybrid.types import TensorType
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+@op(kernel="relu", elementwise=True)
+def relu(x: TensorType) -> TensorType:
+    """``max(x, 0)``; NaN stays NaN."""
+    require_numeric("relu", x=x)
+    return x
+
+
+@relu.reference
+def relu_reference(x):
+    return np.maximum(x, 0)
+
+
+@diagonal(relu)
+def relu_vjp(ct, y, _x):
+    """The derivative at 0 is 0."""
+    return (where(y > 0, ct, 0.0),)
+
+
+@op(kernel="sigmoid", elementwise=True)
+def sigmoid(x: TensorType) -> TensorType:
+    """``1 / (1 + exp(-x))``."""
+    require_floating("sigmoid", x=x)
+    return x
+
+
+@sigmoid.reference
+def sigmoid_reference(x):
+    small = np.exp(-np.abs(x))
+    return (np.where(x >= 0, 1, small) / (1 + small)).astype(x.dtype)
+
+
+@diagonal(sigmoid)
+def sigmoid_vjp(ct, y, _x):
+    return (ct * (y * (1 - y)),)
+
+
+@op(kernel="erf", elementwise=True)
+def erf(x: TensorType) -> TensorType:
+    """The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t*t)`` from 0 to ``x``."""
+    require_floating("erf", x=x)
+    return x
+
+
+@erf.reference
+def erf_reference(x):
+    return _erf(x).astype(x.dtype)
+
+
+@diagonal(erf)
+def erf_vjp(ct, _y, x):
+    return (ct * (2 / math.sqrt(math.pi) * exp(-(x * x))),)
+
+
+@op(kernel="gelu", elementwise=True)
+def gelu(x: TensorType) -> TensorType:
+    """``x`` times the normal distribution function at ``x`` (Hendrycks and Gimpel 2016, exact form)."""
+    require_floating("gelu", x=x)
+    return x
+
+
+@gelu.reference
+def gelu_reference(x):
+    wide = x.astype(np.float64)
+    return (wide * 0.5 * (1 + _erf(wide / math.sqrt(2)))).astype(x.dtype)
+
+
+@diagonal(gelu)
+def gelu_vjp(ct, _y, x):
+    below = 0.5 * (1 + erf(x * math.sqrt(0.5)))
+    density = exp(-0.5 * (x * x)) * (1 / math.sqrt(2 * math.pi))
+    return (ct * (below + x * density),)
+
+
+@op(kernel="silu", elementwise=True)
+def silu(x: TensorType) -> TensorType:
+    """``x * sigmoid(x)``."""
+    require_floating("silu", x=x)
+    return x
+
+
+@silu.reference
+def silu_reference(x):
+    return x * sigmoid_reference(x)
+
+
+@diagonal(silu)
+def silu_vjp(ct, _y, x):
+    gate = sigmoid(x)
+    return (ct * (gate * (1 + x * (1 - gate))),)
+
+
+@op(kernel="softplus", elementwise=True)
+def softplus(x: TensorType) -> TensorType:
+    """``log(1 + exp(x))`` without overflow."""
+    require_floating("softplus", x=x)
+    return x
+
+
+@softplus.reference
+def softplus_reference(x):
+    return np.logaddexp(x, np.zeros((), x.dtype))
+
+
+@diagonal(softplus)
+def softplus_vjp(ct, _y, x):
+    return (ct * sigmoid(x),)
+
+
+# Functions ---------------------------------------------------------------------------------------
+
+
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+    """``x`` above zero, ``negative_slope * x`` below."""
+    x = as_tensor(x)
+    return where(x > 0, x, negative_slope * x)
+
+
+def elu(x: Any, alpha: float = 1.0) -> Any:
+    """``x`` above zero, ``alpha * (exp(x) - 1)`` below (Clevert et al. 2015)."""
+    x = as_tensor(x)
+    return where(x > 0, x, alpha * expm1(where(x > 0, 0.0, x)))
+
+
+def gelu_tanh(x: Any) -> Any:
+    """The approximation of gelu by tanh that some published weights were trained with."""
+    x = as_tensor(x)
+    return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+
+
+def hard_sigmoid(x: Any) -> Any:
+    """``clip(x / 6 + 1/2, 0, 1)``."""
+    return clip(as_tensor(x) / 6 + 0.5, 0.0, 1.0)
+
+
+def hard_tanh(x: Any) -> Any:
+    """``clip(x, -1, 1)``."""
+    return clip(x, -1.0, 1.0)
+
+
+def relu6(x: Any) -> Any:
+    """``clip(x, 0, 6)``."""
+    return clip(x, 0, 6)
+
+
+def log_sigmoid(x: Any) -> Any:
+    """``log(sigmoid(x))`` without overflow."""
+    return -softplus(-as_tensor(x))
+
+
+def mish(x: Any) -> Any:
+    """``x * tanh(softplus(x))`` (Misra 2019)."""
+    x = as_tensor(x)
+    return x * tanh(softplus(x))
+
+
+def prelu(x: Any, slope: Any) -> Any:
+    """``x`` above zero, ``slope * x`` below; ``slope`` is a tensor that broadcasts against ``x``."""
+    x = as_tensor(x)
+    return maximum(x, 0) + slope * (x - maximum(x, 0))

@@ -1,0 +1,214 @@
+"""Checks that several ops share, and the errors they raise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, ShapeError
+from hybrid.ir import interpreter
+from hybrid.types import DType, Shape, TensorType, dtype_of, tensor_type
+
+
+def as_tensor(obj: Any) -> Any:
+    """``obj`` (a tensor, number, array or nested list) as an operand of the current interpreter."""
+    return interpreter.current().lift(obj)
+
+
+def type_of(x: Any) -> TensorType:
+    """The type of an operand."""
+    return x if isinstance(x, TensorType) else tensor_type(x.dtype, x.shape)
+
+
+def is_number(obj: Any) -> bool:
+    """A Python number: weak, it takes the dtype of the tensor it meets."""
+    return isinstance(obj, (bool, int, float))
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(types: Sequence[Any]) -> str:
+    """``f32[3], f32[4] and i64[]``."""
+    words = [str(t) for t in types]
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+
+
+# Dtypes ------------------------------------------------------------------------------------------
+
+_KINDS = {
+    "floating": (("float",), "a floating dtype", "convert it with astype, to float32 for example"),
+    "numeric": (
+        ("int", "uint", "float"),
+        "an integer or floating dtype",
+        "convert it with astype, to int64 for example",
+    ),
+    "integer": (
+        ("int", "uint"),
+        "an integer dtype",
+        "convert it with astype, to int64 for example",
+    ),
+    "integral": (
+        ("bool", "int", "uint"),
+        "a bool or integer dtype",
+        "convert it with astype, to int64 for example",
+    ),
+    "bool": (("bool",), "dtype bool", "compare it with something, or convert it with astype"),
+}
+
+
+def _require_kind(name: str, kind: str, operands: dict[str, TensorType]) -> None:
+    kinds, words, fix = _KINDS[kind]
+    for label, type in operands.items():
+        if type.dtype.kind not in kinds:
+            raise DTypeError(
+                f"{name} cannot take {listed(list(operands.values()))}",
+                why=f"Its operand {label} must have {words}; it has {type.dtype.name}.",
+                fix=fix,
+            )
+
+
+def require_floating(name: str, **operands: TensorType) -> None:
+    _require_kind(name, "floating", operands)
+
+
+def require_numeric(name: str, **operands: TensorType) -> None:
+    _require_kind(name, "numeric", operands)
+
+
+def require_integer(name: str, **operands: TensorType) -> None:
+    _require_kind(name, "integer", operands)
+
+
+def require_integral(name: str, **operands: TensorType) -> None:
+    _require_kind(name, "integral", operands)
+
+
+def require_bool(name: str, **operands: TensorType) -> None:
+    _require_kind(name, "bool", operands)
+
+
+def require_same_dtype(name: str, *types: TensorType) -> None:
+    if any(t.dtype is not types[0].dtype for t in types):
+        raise DTypeError(
+            f"{name} cannot take {listed(types)}",
+            why="These operands must share one dtype.",
+            fix="convert them with astype",
+        )
+
+
+def require_dtype(name: str, label: str, type: TensorType, dtype: DType) -> None:
+    if type.dtype is not dtype:
+        raise DTypeError(
+            f"{name} cannot take {type} as {label}",
+            why=f"It must have dtype {dtype.name}.",
+            fix=f"convert it with astype(hybrid.{dtype.name})",
+        )
+
+
+def optional_dtype(dtype: Any, default: DType) -> DType:
+    return default if dtype is None else dtype_of(dtype)
+
+
+def require_cpu(device: Any) -> None:
+    """Creation functions take ``device`` as the array API asks; there is one device."""
+    if device not in (None, "cpu"):
+        raise ArgumentError(f"no device {device!r}", fix='leave device out, or pass "cpu"')
+
+
+# Shapes ------------------------------------------------------------------------------------------
+
+
+def broadcast_shapes(name: str, *types: TensorType) -> Shape:
+    """The shape that operands of ``types`` have in common; ShapeError when there is none."""
+    first = types[0].shape
+    if all(t.shape == first for t in types):
+        return first
+    rank = max(t.rank for t in types)
+    shape = [1] * rank
+    for t in types:
+        for i, n in enumerate(t.shape, rank - t.rank):
+            if n == 1 or n == shape[i]:
+                continue
+            if shape[i] != 1:
+                raise ShapeError(
+                    f"{name} cannot take {listed(types)}",
+                    why=f"Aligned at the last axis, sizes must agree or be 1; "
+                    f"{shape[i]} and {n} do not.",
+                    fix="change one shape with reshape or expand_dims",
+                )
+            shape[i] = n
+    return tuple(shape)
+
+
+def broadcast_type(name: str, *types: TensorType) -> TensorType:
+    """The result type of an elementwise op on ``types``, which share their dtype."""
+    return tensor_type(types[0].dtype, broadcast_shapes(name, *types))
+
+
+def require_rank(name: str, label: str, type: TensorType, rank: int) -> None:
+    if type.rank != rank:
+        raise ShapeError(
+            f"{name} cannot take {type} as {label}",
+            why=f"It must have {plural(rank, 'dimension')}, not {type.rank}.",
+            fix="change its shape with reshape or expand_dims",
+        )
+
+
+def require_shape(name: str, label: str, type: TensorType, shape: Shape) -> None:
+    if type.shape != shape:
+        raise ShapeError(
+            f"{name} cannot take {type} as {label}",
+            why=f"Its shape must be {list(shape)}.",
+            fix="change its shape with reshape or broadcast_to",
+        )
+
+
+# Axes --------------------------------------------------------------------------------------------
+
+
+def normalize_axis(name: str, axis: Any, rank: int) -> int:
+    """``axis`` counted from the front; AxisError when there is no such axis."""
+    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
+        raise ArgumentTypeError(f"{name} got axis {axis!r}", fix="give the axis as an int")
+    number = axis.__index__()
+    if not -rank <= number < rank:
+        why = (
+            f"A tensor of {plural(rank, 'dimension')} has axes {-rank} to {rank - 1}."
+            if rank
+            else "A tensor without dimensions has no axes."
+        )
+        raise AxisError(f"{name} got axis {number}", why=why, fix="give an axis in that range")
+    return number % rank
+
+
+def normalize_axes(name: str, axis: Any, rank: int) -> tuple[int, ...]:
+    """``axis`` (None for all, an int, or a sequence) as sorted axes counted from the front."""
+    if axis is None:
+        return tuple(range(rank))
+    if not isinstance(axis, (tuple, list)):
+        return (normalize_axis(name, axis, rank),)
+    axes = tuple(sorted(normalize_axis(name, a, rank) for a in axis))
+    if len(set(axes)) != len(axes):
+        raise AxisError(f"{name} got axis {tuple(axis)}", why="An axis is given twice.")
+    return axes
+
+
+def require_axis(name: str, axis: int, rank: int) -> None:
+    """An op's attribute is canonical: an int in [0, rank)."""
+    if not 0 <= axis < rank:
+        normalize_axis(name, axis, rank)
+        raise AxisError(
+            f"{name} got axis {axis}",
+            why="The attribute of an op counts from the front.",
+            fix=f"use {axis % rank}",
+        )
+
+
+def require_axes(name: str, axes: tuple[int, ...], rank: int) -> None:
+    """An op's attribute is canonical: sorted ints in [0, rank), each once."""
+    for axis in axes:
+        require_axis(name, axis, rank)
+    if list(axes) != sorted(set(axes)):
+        raise AxisError(f"{name} got axes {axes}", why="They must be sorted and without repeats.")

@@ -1,0 +1,203 @@
+"""Creation: constants, ranges, identities, and what is like another tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybrid.errors import ArgumentError, ShapeError
+from hybrid.ir import op
+from hybrid.ops.checks import as_tensor, is_number, optional_dtype, require_cpu
+from hybrid.ops.comparison import where
+from hybrid.ops.dtypes import converted
+from hybrid.ops.shape import broadcast
+from hybrid.types import (
+    DEFAULT_FLOAT,
+    DEFAULT_INT,
+    DType,
+    Shape,
+    TensorType,
+    bool_,
+    dtype_of,
+    shape_of,
+    tensor_type,
+)
+
+# Ops ---------------------------------------------------------------------------------------------
+
+
+@op(name="full", differentiable=False)
+def fill(*, shape: Shape, value: float, dtype: DType) -> TensorType:
+    """Every element is ``value``."""
+    return tensor_type(dtype, shape)
+
+
+@fill.reference
+def full_reference(*, shape, value, dtype):
+    return np.full(shape, value, dtype.numpy)
+
+
+@fill.lowering
+def full_lowering(emit, result, *, shape, value, dtype):
+    emit.kernel("copy", [emit.constant(dtype, value).broadcast(shape)], [result])
+
+
+@fill.samples
+def full_samples(draw):
+    for dtype in draw.all:
+        for shape in [(), (0,), (17,), (2, 3)]:
+            yield (), {"shape": shape, "value": 1, "dtype": dtype_of(dtype)}
+
+
+@op(differentiable=False)
+def literal(*, shape: Shape, dtype: DType, data: bytes) -> TensorType:
+    """A constant: ``data`` holds its elements in row-major order, little end first."""
+    type = tensor_type(dtype, shape)
+    if len(data) != type.nbytes:
+        raise ArgumentError(f"a literal of {type} has {type.nbytes} bytes, not {len(data)}")
+    return type
+
+
+@literal.reference
+def literal_reference(*, shape, dtype, data):
+    return np.frombuffer(data, dtype.numpy.newbyteorder("<")).astype(dtype.numpy).reshape(shape)
+
+
+@literal.samples
+def literal_samples(draw):
+    for dtype in draw.all:
+        for shape in [(), (0,), (17,), (2, 3)]:
+            data = draw(dtype, *shape).tobytes()
+            yield (), {"shape": shape, "dtype": dtype_of(dtype), "data": data}
+
+
+# Constants ---------------------------------------------------------------------------------------
+
+
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor of ``shape`` with every element ``fill_value``, a number or a rank-0 tensor."""
+    require_cpu(device)
+    shape = shape_of(shape)
+    if is_number(fill_value):
+        kinds = {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT}
+        dtype = optional_dtype(dtype, kinds[type(fill_value)])
+        return fill(shape=shape, value=fill_value, dtype=dtype)
+    value = as_tensor(fill_value)
+    return broadcast(converted(value, optional_dtype(dtype, value.dtype)), shape=shape)
+
+
+def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor of zeros; float32 by default."""
+    require_cpu(device)
+    return fill(shape=shape_of(shape), value=0, dtype=optional_dtype(dtype, DEFAULT_FLOAT))
+
+
+def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor of ones; float32 by default."""
+    require_cpu(device)
+    return fill(shape=shape_of(shape), value=1, dtype=optional_dtype(dtype, DEFAULT_FLOAT))
+
+
+def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor whose elements nobody should rely on; they are zeros, so that runs repeat."""
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor of the shape (and by default dtype) of ``x`` with every element ``fill_value``."""
+    x = as_tensor(x)
+    return full(x.shape, fill_value, dtype=optional_dtype(dtype, x.dtype), device=device)
+
+
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+    """Zeros of the shape (and by default dtype) of ``x``."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+    """Ones of the shape (and by default dtype) of ``x``."""
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+    """As ``empty``, of the shape (and by default dtype) of ``x``."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+# Ranges ------------------------------------------------------------------------------------------
+
+
+def arange(
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+) -> Any:
+    """``start``, ``start + step`` ... below ``stop``; int64 for ints, float32 otherwise."""
+    require_cpu(device)
+    if stop is None:
+        start, stop = 0, start
+    if step == 0:
+        raise ArgumentError("arange got step 0", fix="give another step")
+    whole = all(isinstance(n, (int, np.integer)) for n in (start, stop, step))
+    dtype = optional_dtype(dtype, DEFAULT_INT if whole else DEFAULT_FLOAT)
+    return as_tensor(np.arange(start, stop, step).astype(dtype.numpy))
+
+
+def linspace(
+    start: float,
+    stop: float,
+    /,
+    num: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    endpoint: bool = True,
+) -> Any:
+    """``num`` numbers from ``start`` to ``stop`` (inclusive unless ``endpoint`` is False)."""
+    require_cpu(device)
+    dtype = optional_dtype(dtype, DEFAULT_FLOAT)
+    return as_tensor(np.linspace(start, stop, num, endpoint=endpoint).astype(dtype.numpy))
+
+
+# Matrices ----------------------------------------------------------------------------------------
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Any = None,
+    device: Any = None,
+) -> Any:
+    """Ones on the ``k``-th diagonal, zeros elsewhere."""
+    require_cpu(device)
+    dtype = optional_dtype(dtype, DEFAULT_FLOAT)
+    return as_tensor(np.eye(n_rows, n_cols, k, dtype=dtype.numpy))
+
+
+def _triangle(name: str, x: Any, k: int, *, lower: bool) -> Any:
+    if len(x.shape) < 2:
+        raise ShapeError(
+            f"{name} cannot take shape {list(x.shape)}",
+            why="It needs at least two dimensions.",
+            fix="add axes with expand_dims",
+        )
+    mask = np.tri(*x.shape[-2:], k if lower else k - 1, dtype=bool)
+    return where(as_tensor(mask if lower else ~mask), x, 0)
+
+
+def tril(x: Any, /, *, k: int = 0) -> Any:
+    """``x`` with what lies above the ``k``-th diagonal of its matrices set to zero."""
+    return _triangle("tril", as_tensor(x), k, lower=True)
+
+
+def triu(x: Any, /, *, k: int = 0) -> Any:
+    """``x`` with what lies below the ``k``-th diagonal of its matrices set to zero."""
+    return _triangle("triu", as_tensor(x), k, lower=False)

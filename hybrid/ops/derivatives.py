@@ -1,0 +1,81 @@
+"""What the derivative rules of several families share.
+
+Families import this module, so it finds the few ops that it needs in the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hybrid.ir import Op, get_op
+from hybrid.types import Shape
+
+
+def unbroadcast(ct: Any, operand: Any) -> Any:
+    """``ct`` summed over the axes along which ``operand`` (a tensor or type) was repeated."""
+    have, want = ct.shape, operand.shape
+    if have == want:
+        return ct
+    lead = len(have) - len(want)
+    axes = (*range(lead), *(lead + i for i, n in enumerate(want) if n == 1 != have[lead + i]))
+    return reshaped(get_op("sum")(ct, axis=axes, keepdims=False), want)
+
+
+def reshaped(x: Any, to: Shape) -> Any:
+    """``x`` itself when it has the shape."""
+    return x if x.shape == to else get_op("reshape")(x, shape=to)
+
+
+def widened(x: Any, to: Shape) -> Any:
+    """``x`` broadcast to the shape; ``x`` itself when it has it."""
+    return x if x.shape == to else get_op("broadcast_to")(x, shape=to)
+
+
+def forced(entry: Any) -> Any:
+    """A cotangent, computed now if the rule gave a function."""
+    return entry() if callable(entry) else entry
+
+
+def diagonal(op: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the vjp of an elementwise op, and with it the jvp.
+
+    Once the operands have the shape of the result, each Jacobian is a diagonal matrix, so it equals
+    its transpose and one rule serves both directions.
+    """
+
+    def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
+        def jvp(tangents: Any, result: Any, *operands: Any, **attrs: Any) -> Any:
+            to = result.shape
+            wide = [widened(x, to) for x in operands]
+            total = None
+            for i, tangent in enumerate(tangents):
+                if tangent is None:
+                    continue
+                term = forced(rule(widened(tangent, to), result, *wide, **attrs)[i])
+                if term is not None:
+                    total = term if total is None else total + term
+            return total
+
+        op.vjp(rule)
+        op.jvp(jvp)
+        return rule
+
+    return declare
+
+
+def linear(op: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the vjp of an op linear in its one differentiable operand, the first, and its jvp.
+
+    The tangent of the result is the op applied to the tangent of that operand.
+    """
+
+    def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
+        def jvp(tangents: Any, _result: Any, _operand: Any, *others: Any, **attrs: Any) -> Any:
+            return None if tangents[0] is None else op(tangents[0], *others, **attrs)
+
+        op.vjp(rule)
+        op.jvp(jvp)
+        return rule
+
+    return declare

@@ -1,0 +1,195 @@
+"""Conversion between dtypes, and the ops that return their operand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybrid.ir import get_op, op
+from hybrid.ops.checks import as_tensor, is_number
+from hybrid.ops.derivatives import linear
+from hybrid.types import (
+    DType,
+    TensorType,
+    bool_,
+    dtype_of,
+    float32,
+    int64,
+    promote,
+    promote_scalar,
+)
+
+# Conversion --------------------------------------------------------------------------------------
+
+
+@op(
+    kernel=lambda _types, attrs: f"cast_{attrs['dtype'].short}",
+    elementwise=True,
+)
+def cast(x: TensorType, *, dtype: DType) -> TensorType:
+    """``x`` in another dtype.
+
+    Floats are truncated to integers; what does not fit becomes the nearest integer that does, and
+    NaN becomes 0.  Integers wrap.  Anything but 0 is True as a bool.
+    """
+    return x.with_dtype(dtype)
+
+
+@cast.reference
+def cast_reference(x, *, dtype):
+    if x.dtype.kind != "f" or dtype.kind == "float":
+        return x.astype(dtype.numpy)
+    if dtype.kind == "bool":
+        return x != 0
+    limits = np.iinfo(dtype.numpy)
+    known = np.where(np.isnan(x), 0, x)
+    with np.errstate(invalid="ignore"):
+        inside = known.astype(dtype.numpy)
+    low = np.where(known <= float(limits.min), limits.min, inside)
+    return np.where(known >= float(limits.max), limits.max, low).astype(dtype.numpy)
+
+
+@cast.samples
+def cast_samples(draw):
+    for source in draw.all:
+        for target in draw.all:
+            for shape in [(), (0,), (17,), (3, 5)]:
+                yield (draw(source, *shape, low=-300, high=300),), {"dtype": dtype_of(target)}
+
+
+@cast.lowering
+def cast_lowering(emit, x, result, *, dtype):
+    emit.kernel(f"cast_{dtype.short}", [x], [result])
+
+
+@cast.vjp
+def cast_vjp(ct, _y, _x, *, dtype):
+    return (cast(ct, dtype=_x.dtype) if _x.dtype.is_floating and dtype.is_floating else None,)
+
+
+@cast.jvp
+def cast_jvp(tangents, _y, _x, *, dtype):
+    return cast(tangents[0], dtype=dtype) if dtype.is_floating else None
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """``x`` in ``dtype``.
+
+    Tensors are values, so ``copy`` decides only whether the result is another cell than ``x`` when
+    ``x`` has that dtype already.
+    """
+    x, dtype = as_tensor(x), dtype_of(dtype)
+    if x.dtype is not dtype:
+        return cast(x, dtype=dtype)
+    return identity(x) if copy else x
+
+
+def converted(x: Any, dtype: DType) -> Any:
+    """``x`` in ``dtype``: itself when it has it."""
+    return x if x.dtype is dtype else cast(x, dtype=dtype)
+
+
+# Promotion ---------------------------------------------------------------------------------------
+
+
+def result_type(*operands: Any) -> DType:
+    """The dtype of an expression of tensors, dtypes and Python numbers (which are weak)."""
+    found: DType | None = None
+    numbers = [x for x in operands if is_number(x)]
+    for x in operands:
+        if not is_number(x):
+            dtype = x if isinstance(x, DType) else as_tensor(x).dtype
+            found = dtype if found is None else promote(found, dtype)
+    if found is None:
+        kinds = {bool: bool_, int: int64, float: float32}
+        found = bool_
+        for x in numbers:
+            found = promote(found, kinds[type(x)])
+        return found
+    for x in numbers:
+        found = promote_scalar(found, x)
+    return found
+
+
+def common(*operands: Any) -> list[Any]:
+    """``operands`` as tensors of the dtype that they have in common."""
+    kept = [x if is_number(x) else as_tensor(x) for x in operands]
+    dtype = result_type(*kept)
+    return [
+        get_op("full")(shape=(), value=x, dtype=dtype) if is_number(x) else converted(x, dtype)
+        for x in kept
+    ]
+
+
+def can_cast(source: Any, target: Any, /) -> bool:
+    """Whether promotion can take ``source`` (a tensor or dtype) to ``target``."""
+    given = source.dtype if hasattr(source, "dtype") else dtype_of(source)
+    wanted = dtype_of(target)
+    return promote(given, wanted) is wanted
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether ``dtype`` is, or is of, ``kind``: a dtype, a kind's name, or a tuple of these."""
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, k) for k in kind)
+    kinds = {
+        "bool": ("bool",),
+        "signed integer": ("int",),
+        "unsigned integer": ("uint",),
+        "integral": ("int", "uint"),
+        "real floating": ("float",),
+        "complex floating": (),
+        "numeric": ("int", "uint", "float"),
+    }
+    if isinstance(kind, str) and kind in kinds:
+        return dtype_of(dtype).kind in kinds[kind]
+    return dtype_of(dtype) is dtype_of(kind)
+
+
+# The operand itself ------------------------------------------------------------------------------
+
+
+@op
+def identity(x: TensorType) -> TensorType:
+    """``x``."""
+    return x
+
+
+@identity.reference
+def identity_reference(x):
+    return x
+
+
+@identity.view
+def identity_view(x):
+    return x
+
+
+@linear(identity)
+def identity_vjp(ct, _y, _x):
+    return (ct,)
+
+
+@op(differentiable=False)
+def stop_gradient(x: TensorType) -> TensorType:
+    """``x``, through which no gradient flows."""
+    return x
+
+
+@stop_gradient.reference
+def stop_gradient_reference(x):
+    return x
+
+
+@stop_gradient.view
+def stop_gradient_view(x):
+    return x
+
+
+@identity.samples
+@stop_gradient.samples
+def identity_samples(draw):
+    for dtype in draw.all:
+        for shape in [(), (0,), (17,), (3, 5)]:
+            yield (draw(dtype, *shape),), {}

@@ -1,0 +1,115 @@
+"""Exponentials and logarithms, element by element."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hybrid.ir import op
+from hybrid.ops.arithmetic import absolute, maximum
+from hybrid.ops.checks import as_tensor, require_floating
+from hybrid.ops.comparison import where
+from hybrid.ops.derivatives import diagonal
+from hybrid.types import TensorType
+
+
+@op(kernel="exp", elementwise=True)
+def exp(x: TensorType) -> TensorType:
+    """``e`` to the power ``x``."""
+    require_floating("exp", x=x)
+    return x
+
+
+@exp.reference
+def exp_reference(x):
+    return np.exp(x)
+
+
+@diagonal(exp)
+def exp_vjp(ct, y, _x):
+    return (ct * y,)
+
+
+@op(kernel="expm1", elementwise=True)
+def expm1(x: TensorType) -> TensorType:
+    """``exp(x) - 1``, accurate near 0."""
+    require_floating("expm1", x=x)
+    return x
+
+
+@expm1.reference
+def expm1_reference(x):
+    return np.expm1(x)
+
+
+@diagonal(expm1)
+def expm1_vjp(ct, y, _x):
+    return (ct * (y + 1),)
+
+
+@op(kernel="log", elementwise=True, domain=(0.1, 100.0))
+def log(x: TensorType) -> TensorType:
+    """The natural logarithm; NaN below zero."""
+    require_floating("log", x=x)
+    return x
+
+
+@log.reference
+def log_reference(x):
+    return np.log(x)
+
+
+@diagonal(log)
+def log_vjp(ct, _y, x):
+    return (ct / x,)
+
+
+@op(kernel="log1p", elementwise=True, domain=(-0.9, 100.0))
+def log1p(x: TensorType) -> TensorType:
+    """``log(1 + x)``, accurate near 0."""
+    require_floating("log1p", x=x)
+    return x
+
+
+@log1p.reference
+def log1p_reference(x):
+    return np.log1p(x)
+
+
+@diagonal(log1p)
+def log1p_vjp(ct, _y, x):
+    return (ct / (x + 1),)
+
+
+@op(kernel="log2", elementwise=True, domain=(0.1, 100.0))
+def log2(x: TensorType) -> TensorType:
+    """The logarithm to base 2."""
+    require_floating("log2", x=x)
+    return x
+
+
+@log2.reference
+def log2_reference(x):
+    return np.log2(x)
+
+
+@diagonal(log2)
+def log2_vjp(ct, _y, x):
+    return (ct / (x * math.log(2)),)
+
+
+# Functions ---------------------------------------------------------------------------------------
+
+
+def log10(x: Any) -> Any:
+    """The logarithm to base 10."""
+    return log(x) / math.log(10)
+
+
+def logaddexp(a: Any, b: Any) -> Any:
+    """``log(exp(a) + exp(b))`` without overflow; equal infinities give themselves."""
+    a, b = as_tensor(a), as_tensor(b)
+    apart = absolute(a - b)
+    return maximum(a, b) + log1p(exp(-where(a == b, 0.0, apart)))

@@ -1,0 +1,315 @@
+"""Joining, padding, splitting and repeating along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid.errors import ArgumentError, ShapeError
+from hybrid.ir import op
+from hybrid.ops.checks import (
+    as_tensor,
+    listed,
+    normalize_axis,
+    plural,
+    require_axis,
+    require_same_dtype,
+    type_of,
+)
+from hybrid.ops.derivatives import widened
+from hybrid.ops.dtypes import common
+from hybrid.ops.shape import expand_dims, flatten, permute, region, reshape_to, squeeze
+from hybrid.types import Shape, TensorType, shape_of
+
+
+def _part(x: Any, axis: int, start: int, size: int) -> Any:
+    """``size`` elements of ``x`` along ``axis``, from ``start`` on."""
+    if start == 0 and size == x.shape[axis]:
+        return x
+    first, sizes = [0] * len(x.shape), list(x.shape)
+    first[axis], sizes[axis] = start, size
+    return region(x, start=tuple(first), size=tuple(sizes), step=(1,) * len(sizes))
+
+
+# concat ------------------------------------------------------------------------------------------
+
+
+@op(name="concat")
+def join(*operands: TensorType, axis: int) -> TensorType:
+    """The operands one after the other along ``axis``."""
+    if not operands:
+        raise ArgumentError("concat got no tensors", fix="give at least one")
+    first = operands[0]
+    require_same_dtype("concat", *operands)
+    require_axis("concat", axis, first.rank)
+    for t in operands:
+        if t.shape[:axis] != first.shape[:axis] or t.shape[axis + 1 :] != first.shape[axis + 1 :]:
+            raise ShapeError(
+                f"concat cannot join {listed(operands)} along axis {axis}",
+                why="Their other axes must agree.",
+                fix="change a shape, or join along another axis",
+            )
+    total = sum(t.shape[axis] for t in operands)
+    return first.with_shape((*first.shape[:axis], total, *first.shape[axis + 1 :]))
+
+
+@join.reference
+def concat_reference(*operands, axis):
+    return np.concatenate(operands, axis)
+
+
+@join.lowering
+def concat_lowering(emit, *views, axis):
+    *operands, result = views
+    start = 0
+    for x in operands:
+        size = x.shape[axis]
+        if size:
+            emit.kernel("copy", [x], [result.slice(axis, start, size)])
+        start += size
+
+
+def _offsets(sizes: Sequence[int]) -> list[int]:
+    return [sum(sizes[:i]) for i in range(len(sizes))]
+
+
+@join.vjp
+def concat_vjp(ct, _y, *_operands, axis):
+    sizes = [x.shape[axis] for x in _operands]
+
+    def part(start: int, size: int) -> Any:
+        return lambda: _part(ct, axis, start, size)
+
+    return tuple(map(part, _offsets(sizes), sizes))
+
+
+@join.jvp
+def concat_jvp(tangents, y, *operands, axis):
+    parts = [
+        widened(common(0.0, y)[0], x.shape) if t is None else t
+        for t, x in zip(tangents, operands, strict=True)
+    ]
+    return join(*parts, axis=axis)
+
+
+@join.samples
+def concat_samples(draw):
+    for dtype in draw.all:
+        yield (draw(dtype, 3), draw(dtype, 0), draw(dtype, 17)), {"axis": 0}
+        yield (draw(dtype, 2, 3), draw(dtype, 2, 1)), {"axis": 1}
+        yield (draw(dtype, 2, 3),), {"axis": 0}
+
+
+def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
+    """``arrays`` one after the other along ``axis`` (None: flattened first), promoted together."""
+    tensors = common(*arrays)
+    if axis is None:
+        tensors, axis = [flatten(x) for x in tensors], 0
+    if not tensors:
+        raise ArgumentError("concat got no tensors", fix="give at least one")
+    axis = normalize_axis("concat", axis, len(tensors[0].shape))
+    return join(*tensors, axis=axis)
+
+
+def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Any:
+    """``arrays``, all of one shape, side by side along a new axis."""
+    tensors = common(*arrays)
+    if not tensors:
+        raise ArgumentError("stack got no tensors", fix="give at least one")
+    if any(x.shape != tensors[0].shape for x in tensors):
+        raise ShapeError(
+            f"stack cannot join {listed([type_of(x) for x in tensors])}",
+            why="Their shapes must agree.",
+            fix="change a shape, or join along an existing axis with concat",
+        )
+    axis = normalize_axis("stack", axis, len(tensors[0].shape) + 1)
+    return join(*(expand_dims(x, axis) for x in tensors), axis=axis)
+
+
+# pad ---------------------------------------------------------------------------------------------
+
+
+@op(name="pad")
+def pad_constant(
+    x: TensorType, *, widths: tuple[tuple[int, int], ...], value: float = 0
+) -> TensorType:
+    """``x`` with ``widths[i] = (before, after)`` elements of ``value`` added along axis ``i``."""
+    if len(widths) != x.rank or any(n < 0 for pair in widths for n in pair):
+        raise ArgumentError(
+            f"pad of {x} got widths {widths}",
+            why=f"It needs {plural(x.rank, 'pair')} of sizes >= 0.",
+            fix="give one pair (before, after) per axis",
+        )
+    sizes = zip(x.shape, widths, strict=True)
+    return x.with_shape(tuple(before + n + after for n, (before, after) in sizes))
+
+
+@pad_constant.reference
+def pad_reference(x, *, widths, value):
+    return np.pad(x, widths, constant_values=value) if widths else x
+
+
+@pad_constant.lowering
+def pad_lowering(emit, x, result, *, widths, value):
+    fill = emit.constant(x.dtype, value).broadcast(result.shape)
+    emit.kernel("copy", [fill], [result])
+    inside = result
+    for axis, (before, _after) in enumerate(widths):
+        inside = inside.slice(axis, before, x.shape[axis])
+    if x.size:
+        emit.kernel("copy", [x], [inside])
+
+
+def _unpadded(y: Any, shape: Shape, widths: tuple[tuple[int, int], ...]) -> Any:
+    start = tuple(before for before, _ in widths)
+    return region(y, start=start, size=shape, step=(1,) * len(shape))
+
+
+@pad_constant.vjp
+def pad_vjp(ct, _y, _x, *, widths, value):
+    return (_unpadded(ct, _x.shape, widths),)
+
+
+@pad_constant.jvp
+def pad_jvp(tangents, _y, _x, *, widths, value):
+    return pad_constant(tangents[0], widths=widths, value=0)
+
+
+@pad_constant.samples
+def pad_samples(draw):
+    for dtype in draw.all:
+        for shape, widths in [((), ()), ((3,), ((2, 1),)), ((2, 3), ((0, 1), (2, 0)))]:
+            yield (draw(dtype, *shape),), {"widths": widths, "value": 1}
+        yield (draw(dtype, 0),), {"widths": ((1, 2),), "value": 0}
+
+
+def pad(x: Any, pad_width: Any, *, constant_value: float = 0) -> Any:
+    """``x`` with elements of ``constant_value`` added: an int, one pair, or a pair per axis."""
+    x = as_tensor(x)
+    if isinstance(pad_width, int):
+        widths = ((pad_width, pad_width),) * len(x.shape)
+    elif pad_width and isinstance(pad_width[0], int):
+        widths = (tuple(pad_width),) * len(x.shape)
+    else:
+        widths = tuple(tuple(pair) for pair in pad_width)
+    return pad_constant(x, widths=widths, value=constant_value)
+
+
+# Splitting ---------------------------------------------------------------------------------------
+
+
+def split(x: Any, sections: int | Sequence[int], /, *, axis: int = 0) -> list[Any]:
+    """``x`` cut along ``axis``: into equal sections when given an int, else at these indices."""
+    x = as_tensor(x)
+    axis = normalize_axis("split", axis, len(x.shape))
+    length = x.shape[axis]
+    if isinstance(sections, int):
+        if sections < 1 or length % sections:
+            raise ShapeError(
+                f"split cannot cut axis {axis} of shape {list(x.shape)} into {sections} parts",
+                why=f"{length} is not a multiple of {sections}.",
+                fix="give the indices at which to cut",
+            )
+        each = length // sections
+        return [_part(x, axis, i * each, each) for i in range(sections)]
+    ends = [range(length)[: n if n >= 0 else length + n] for n in sections]
+    cuts = [0, *(len(r) for r in ends), length]
+    return [_part(x, axis, a, max(b - a, 0)) for a, b in zip(cuts, cuts[1:], strict=False)]
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """The parts of ``x`` along ``axis``, without that axis."""
+    x = as_tensor(x)
+    axis = normalize_axis("unstack", axis, len(x.shape))
+    return tuple(squeeze(_part(x, axis, i, 1), axis) for i in range(x.shape[axis]))
+
+
+def chunk(x: Any, chunks: int, /, *, axis: int = 0) -> list[Any]:
+    """``x`` cut along ``axis`` into at most ``chunks`` parts, all but the last equally long."""
+    x = as_tensor(x)
+    axis = normalize_axis("chunk", axis, len(x.shape))
+    if chunks < 1:
+        raise ArgumentError(f"chunk got {chunks} chunks", fix="ask for at least one")
+    each = max(-(-x.shape[axis] // chunks), 1)
+    starts = range(0, max(x.shape[axis], 1), each)
+    return [_part(x, axis, i, min(each, x.shape[axis] - i)) for i in starts]
+
+
+# Repeating and rotating --------------------------------------------------------------------------
+
+
+def roll(x: Any, /, shift: int | Sequence[int], *, axis: Any = None) -> Any:
+    """``x`` rotated by ``shift`` along ``axis``; the flattened ``x`` when ``axis`` is None."""
+    x = as_tensor(x)
+    if axis is None:
+        return reshape_to(roll(flatten(x), shift, axis=0), shape=x.shape)
+    shifts = (shift,) if isinstance(shift, int) else tuple(shift)
+    names = axis if isinstance(axis, (tuple, list)) else (axis,)
+    if len(shifts) == 1:
+        shifts = shifts * len(names)
+    if len(shifts) != len(names):
+        raise ArgumentError(
+            f"roll got shift {shift} for axis {axis}", fix="give one shift, or one per axis"
+        )
+    for by, name in zip(shifts, names, strict=True):
+        along = normalize_axis("roll", name, len(x.shape))
+        length = x.shape[along]
+        back = -by % length if length else 0
+        if back:
+            x = join(_part(x, along, back, length - back), _part(x, along, 0, back), axis=along)
+    return x
+
+
+def tile(x: Any, repetitions: Any, /) -> Any:
+    """``x`` laid side by side ``repetitions[i]`` times along axis ``i``."""
+    x, counts = as_tensor(x), shape_of(repetitions, "repetitions")
+    rank = max(len(counts), len(x.shape))
+    sizes = (1,) * (rank - len(x.shape)) + x.shape
+    counts = (1,) * (rank - len(counts)) + counts
+    if all(n == 1 for n in counts):
+        return reshape_to(x, shape=sizes)
+    groups = list(zip(counts, sizes, strict=True))
+    # The rank limit counts interleaved axes, so axes that are not repeated stay single.
+    narrow = tuple(s for c, n in groups for s in ((1, n) if c != 1 else (n,)))
+    wide = tuple(s for c, n in groups for s in ((c, n) if c != 1 else (n,)))
+    repeated = widened(reshape_to(x, shape=narrow), wide)
+    return reshape_to(repeated, shape=tuple(c * n for c, n in groups))
+
+
+def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Any:
+    """``x`` with each element ``repeats`` times in a row along ``axis`` (None: of the flat ``x``)."""
+    x = as_tensor(x)
+    if axis is None:
+        x, axis = flatten(x), 0
+    if isinstance(repeats, bool) or not hasattr(repeats, "__index__"):
+        raise ArgumentError(
+            "repeat takes one count for all elements",
+            why="Counts per element make the size of the result depend on values.",
+            fix="call take with the indices to repeat",
+        )
+    count = repeats.__index__()
+    axis = normalize_axis("repeat", axis, len(x.shape))
+    before, after = x.shape[: axis + 1], x.shape[axis + 1 :]
+    wide = widened(reshape_to(x, shape=(*before, 1, *after)), (*before, count, *after))
+    return reshape_to(wide, shape=(*before[:-1], before[-1] * count, *after))
+
+
+repeat_interleave = repeat
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
+    """Coordinate tensors of the grid spanned by 1-d ``arrays``; "xy" exchanges the first two axes."""
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f"meshgrid got indexing {indexing!r}", fix='use "xy" or "ij"')
+    tensors = [flatten(as_tensor(x)) for x in arrays]
+    shape = tuple(x.shape[0] for x in tensors)
+    grids = []
+    for i, x in enumerate(tensors):
+        own = tuple(n if i == j else 1 for j, n in enumerate(shape))
+        grids.append(widened(reshape_to(x, shape=own), shape))
+    if indexing == "xy" and len(grids) > 1:
+        order = (1, 0, *range(2, len(grids)))
+        grids = [permute(g, axes=order) for g in grids]
+    return grids

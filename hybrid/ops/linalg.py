@@ -1,0 +1,245 @@
+"""Matrix products and what is made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hybrid.errors import DTypeError, ShapeError
+from hybrid.ir import Emit, View, op
+from hybrid.ops import reduction
+from hybrid.ops.checks import normalize_axis, require_numeric, type_of
+from hybrid.ops.derivatives import reshaped, unbroadcast
+from hybrid.ops.dtypes import common
+from hybrid.ops.shape import matrix_transpose, permute, reshape_to
+from hybrid.types import Shape, TensorType, tensor_type, uint8
+
+
+@op(name="matmul", promotes=True)
+def product(a: TensorType, b: TensorType) -> TensorType:
+    """Matrix products of ``a`` [..., M, K] and ``b`` [..., K, N]; leading axes broadcast."""
+    require_numeric("matmul", a=a, b=b)
+    if a.dtype is uint8:
+        raise DTypeError(
+            f"matmul cannot take {a} and {b}",
+            why="Sums of uint8 products would overflow.",
+            fix="convert both with astype, to int32 for example",
+        )
+    if a.rank < 2 or b.rank < 2 or a.shape[-1] != b.shape[-2]:
+        why = "Both need at least two dimensions."
+        if a.rank >= 2 and b.rank >= 2:
+            why = (
+                f"The last axis of the first ({a.shape[-1]}) must be as long as the last but one "
+                f"of the second ({b.shape[-2]})."
+            )
+        raise ShapeError(
+            f"matmul cannot take {a} and {b}",
+            why=why,
+            fix="transpose one with matrix_transpose, or change a shape",
+        )
+    return tensor_type(a.dtype, (*_batch_shape(a, b), a.shape[-2], b.shape[-1]))
+
+
+def _batch_shape(a: TensorType, b: TensorType) -> Shape:
+    try:
+        return np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        raise ShapeError(
+            f"matmul cannot take {a} and {b}",
+            why=f"Their leading axes {list(a.shape[:-2])} and {list(b.shape[:-2])} must agree or "
+            "be 1.",
+            fix="change a shape with reshape or expand_dims",
+        ) from None
+
+
+@product.reference
+def matmul_reference(a, b):
+    if a.dtype.kind == "f":
+        return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
+    return np.matmul(a, b)
+
+
+def _readable(view: View) -> View | None:
+    """``view`` with strides that the kernel reads (one is an element, the other spans it), if so."""
+    rows, columns = view.shape[-2:]
+    row, column = view.strides[-2:]
+    if column == 1 or columns == 1:
+        row, column = (row if rows != 1 else columns), 1
+        fits = row >= columns
+    else:
+        row, column = 1, column
+        fits = (view.strides[-2] == 1 or rows == 1) and column >= rows
+    return replace(view, strides=(*view.strides[:-2], row, column)) if fits else None
+
+
+def _batched(emit: Emit, view: View, batch: Shape) -> View:
+    """``view`` as [batch, rows, columns] for the kernel; copied when its strides do not allow it."""
+    rows, columns = view.shape[-2:]
+    matrix = _readable(view)
+    if matrix is None:
+        matrix = emit.dense(view)
+    if math.prod(matrix.shape[:-2]) == 1:  # one matrix for all
+        return replace(
+            matrix,
+            shape=(math.prod(batch), rows, columns),
+            strides=(0, *matrix.strides[-2:]),
+        )
+    wide = matrix.broadcast((*batch, rows, columns))
+    stride, step = None, None
+    for n, s in zip(reversed(batch), reversed(wide.strides[:-2]), strict=True):
+        if n == 1:
+            continue
+        if stride is None:
+            stride = s
+        elif s != step:
+            return emit.dense(wide).reshape((math.prod(batch), rows, columns))
+        step = s * n
+    return replace(
+        wide,
+        shape=(math.prod(batch), rows, columns),
+        strides=(stride or 0, *wide.strides[-2:]),
+    )
+
+
+@product.lowering
+def matmul_lowering(emit, a, b, result):
+    batch = result.shape[:-2]
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    if result.size == 0:
+        return
+    if inner == 0:
+        zero = emit.constant(result.dtype, 0).broadcast(result.shape)
+        emit.kernel("copy", [zero], [result])
+        return
+    if math.prod(b.shape[:-2]) == 1 and a.dense and a.shape[:-2] == batch:
+        # One matrix on the right: all rows on the left are one tall matrix.
+        rows, batch = math.prod(batch) * rows, ()
+        a, b = a.reshape((rows, inner)), b.squeeze(range(b.rank - 2))
+    count = math.prod(batch)
+    emit.kernel(
+        "matmul",
+        [_batched(emit, a, batch), _batched(emit, b, batch)],
+        [result.reshape((count, rows, columns))],
+    )
+
+
+@product.vjp
+def matmul_vjp(ct, _y, a, b):
+    def by_a():
+        return unbroadcast(product(ct, matrix_transpose(b)), a)
+
+    def by_b():
+        if len(b.shape) == 2 < len(a.shape):  # one product instead of a batch of them to add up
+            tall = reshape_to(a, shape=(math.prod(a.shape[:-1]), a.shape[-1]))
+            tall_ct = reshape_to(ct, shape=(math.prod(ct.shape[:-1]), ct.shape[-1]))
+            return product(matrix_transpose(tall), tall_ct)
+        return unbroadcast(product(matrix_transpose(a), ct), b)
+
+    return by_a, by_b
+
+
+@product.jvp
+def matmul_jvp(tangents, _y, a, b):
+    of_a, of_b = tangents
+    left = None if of_a is None else product(of_a, b)
+    right = None if of_b is None else product(a, of_b)
+    if left is None or right is None:
+        return right if left is None else left
+    return left + right
+
+
+@product.samples
+def matmul_samples(draw):
+    for dtype in ["int32", "int64", "float32", "float64"]:
+        for a, b in [
+            ((1, 1), (1, 1)),
+            ((3, 4), (4, 5)),
+            ((17, 33), (33, 18)),
+            ((2, 3, 4), (4, 5)),
+            ((3, 4), (2, 4, 5)),
+            ((2, 3, 4), (2, 4, 5)),
+            ((2, 1, 3, 4), (5, 4, 2)),
+            ((3, 0), (0, 4)),
+            ((0, 3), (3, 4)),
+            ((1, 64), (64, 1)),
+        ]:
+            yield (draw(dtype, *a), draw(dtype, *b)), {}
+
+
+# Functions ---------------------------------------------------------------------------------------
+
+
+def matmul(a: Any, b: Any, /) -> Any:
+    """The matrix product; a 1-d operand is a row on the left, a column on the right."""
+    a, b = common(a, b)
+    left, right = len(a.shape), len(b.shape)
+    if left == 0 or right == 0:
+        raise ShapeError(
+            f"matmul cannot take {type_of(a)} and {type_of(b)}",
+            why="Both need at least one dimension.",
+            fix="multiply by a number with *",
+        )
+    if left > 1 and right > 1:
+        return product(a, b)
+    wide_a = reshape_to(a, shape=(1, *a.shape)) if left == 1 else a
+    wide_b = reshape_to(b, shape=(*b.shape, 1)) if right == 1 else b
+    y = product(wide_a, wide_b)
+    rows = () if left == 1 else y.shape[-2:-1]
+    columns = () if right == 1 else y.shape[-1:]
+    return reshape_to(y, shape=(*y.shape[:-2], *rows, *columns))
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """``x @ weight.T + bias`` for ``weight`` [out, in] and ``bias`` [out]."""
+    y = matmul(x, matrix_transpose(weight))
+    return y if bias is None else y + bias
+
+
+def vecdot(a: Any, b: Any, /, *, axis: int = -1) -> Any:
+    """The sums of ``a * b`` along ``axis``."""
+    a, b = common(a, b)
+    return reduction.sum(a * b, axis=axis, dtype=a.dtype)
+
+
+def outer(a: Any, b: Any, /) -> Any:
+    """All products of an element of 1-d ``a`` with one of 1-d ``b``: [M, N]."""
+    a, b = common(a, b)
+    if len(a.shape) != 1 or len(b.shape) != 1:
+        raise ShapeError(
+            f"outer cannot take {type_of(a)} and {type_of(b)}",
+            why="Both must have one dimension.",
+            fix="call flatten first",
+        )
+    return reshape_to(a, shape=(a.shape[0], 1)) * b
+
+
+def tensordot(a: Any, b: Any, /, *, axes: int | Sequence[Sequence[int]] = 2) -> Any:
+    """The products of ``a`` and ``b`` summed over pairs of axes.
+
+    ``axes`` gives the axes of each, or how many of the last of ``a`` meet the first of ``b``.
+    """
+    a, b = common(a, b)
+    if isinstance(axes, int):
+        pairs = (range(len(a.shape) - axes, len(a.shape)), range(axes))
+    else:
+        pairs = tuple(axes)
+    of_a = [normalize_axis("tensordot", i, len(a.shape)) for i in pairs[0]]
+    of_b = [normalize_axis("tensordot", i, len(b.shape)) for i in pairs[1]]
+    if [a.shape[i] for i in of_a] != [b.shape[i] for i in of_b]:
+        raise ShapeError(
+            f"tensordot cannot sum over axes {of_a} of {type_of(a)} and {of_b} of {type_of(b)}",
+            why="Their sizes must agree.",
+            fix="pair axes of equal size",
+        )
+    free_a = [i for i in range(len(a.shape)) if i not in of_a]
+    free_b = [i for i in range(len(b.shape)) if i not in of_b]
+    inner = math.prod(a.shape[i] for i in of_a)
+    rows = [a.shape[i] for i in free_a]
+    columns = [b.shape[i] for i in free_b]
+    left = reshape_to(permute(a, axes=(*free_a, *of_a)), shape=(math.prod(rows), inner))
+    right = reshape_to(permute(b, axes=(*of_b, *free_b)), shape=(inner, math.prod(columns)))
+    return reshaped(product(left, right), (*rows, *columns))
