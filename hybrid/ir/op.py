@@ -139,9 +139,11 @@ class Op:
             self._inferred[key] = found
         return found
 
-    def kernel_name(self, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> str | None:
+    def kernel_name(
+        self, types: tuple[TensorType, ...], attrs: tuple[tuple[str, Any], ...]
+    ) -> str | None:
         """The kernel for operands of ``types``; None when lowering or a view says it instead."""
-        return self.kernel(types, attrs) if callable(self.kernel) else self.kernel
+        return self.kernel(types, dict(attrs)) if callable(self.kernel) else self.kernel
 
     def attributes(self, attrs: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         """``attrs`` completed with defaults, sorted and hashable."""
