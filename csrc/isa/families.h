@@ -5,6 +5,7 @@
 #include "kernels/compare.inc.c"
 #include "kernels/select.inc.c"
 #include "kernels/cast.inc.c"
+#include "kernels/operands.inc.c" /* checks of layouts; no table */
 #include "kernels/reduce.inc.c"
 #include "kernels/matmul.inc.c"
 #include "kernels/softmax.inc.c"

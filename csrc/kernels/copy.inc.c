@@ -1,0 +1,276 @@
+/* copy.inc.c - the same elements under other strides.
+ *
+ *   y[i, j, ...] = x[i, j, ...]
+ *
+ * Split      by elements in the order of the output's memory, or by panels of a transpose.
+ * Layout     x: any strides, 0 and negative too; y: any strides that do not overlap; ranks to 8.
+ * In place   not allowed.
+ * Exact      bytes are moved, so one implementation per item size serves all dtypes.
+ *
+ * The axes are put in order of the output's strides and merged where both sides allow; what is left is
+ * either lines along the innermost axis or, when the input is dense along another axis, a transpose.
+ */
+
+enum {
+    COPY_PANEL_BYTES = 64, /* of a transpose: one cache line of every input row */
+    COPY_MIN_TILE = 8,     /* both sides of a transpose are at least this long */
+    COPY_GRAIN = 32768     /* elements */
+};
+
+typedef struct { int64_t size, from, to; } copy_axis; /* strides in bytes */
+
+typedef struct {
+    int32_t   rank;       /* at least 1: a single element is an axis of size 1 */
+    int32_t   outer;      /* axes walked one by one: rank - 1, or rank - 2 for a transpose */
+    copy_axis axis[HYB_MAX_RANK];
+    int64_t   from, to;   /* where the first element lies */
+    int64_t   item;
+    int64_t   panels;     /* panels of one transpose; 0: lines */
+    int64_t   units;
+} copy_plan;
+
+#define T uint8_t
+#define N(name) name##_1
+#define LANES 16
+#define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#include "kernels/copy_item.inc.c"
+
+#define T uint16_t
+#define N(name) name##_2
+#define LANES 8
+#define LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#include "kernels/copy_item.inc.c"
+
+#define T uint32_t
+#define N(name) name##_4
+#define LANES 4
+#define LOW 0, 4, 1, 5
+#define HIGH 2, 6, 3, 7
+#include "kernels/copy_item.inc.c"
+
+#define T uint64_t
+#define N(name) name##_8
+#define LANES 2
+#define LOW 0, 2
+#define HIGH 1, 3
+#include "kernels/copy_item.inc.c"
+
+/* The axes longer than 1, the output's strides made positive, longest first. */
+static void copy_sort_axes(const hyb_layout *x, const hyb_layout *y, copy_plan *plan)
+{
+    for (int32_t i = 0; i < x->rank; i++) {
+        copy_axis a = {x->shape[i], x->strides[i], y->strides[i]};
+        if (a.size == 1)
+            continue;
+        if (a.to < 0) {
+            plan->from += (a.size - 1) * a.from;
+            plan->to += (a.size - 1) * a.to;
+            a.from = -a.from;
+            a.to = -a.to;
+        }
+        int32_t at = plan->rank++;
+        for (; at > 0 && plan->axis[at - 1].to < a.to; at--)
+            plan->axis[at] = plan->axis[at - 1];
+        plan->axis[at] = a;
+    }
+}
+
+/* Neighbours that both sides step through as one axis become one. */
+static void copy_merge_axes(copy_plan *plan)
+{
+    int32_t last = 0;
+    for (int32_t i = 1; i < plan->rank; i++) {
+        copy_axis *a = &plan->axis[last];
+        const copy_axis b = plan->axis[i];
+        if (a->to == b.size * b.to && a->from == b.size * b.from)
+            *a = (copy_axis){a->size * b.size, b.from, b.to};
+        else
+            plan->axis[++last] = b;
+    }
+    if (plan->rank == 0)
+        plan->axis[0] = (copy_axis){1, plan->item, plan->item};
+    plan->rank = last + 1;
+}
+
+/* Moves the axis along which the input is dense next to the innermost, along which the output is. */
+static void copy_find_transpose(copy_plan *plan)
+{
+    const copy_axis *inner = &plan->axis[plan->rank - 1];
+    if (inner->to != plan->item || inner->from == plan->item || inner->from == 0 ||
+        inner->size < COPY_MIN_TILE)
+        return;
+    for (int32_t i = plan->rank - 2; i >= 0; i--) {
+        const copy_axis a = plan->axis[i];
+        if (a.from != plan->item || a.size < COPY_MIN_TILE)
+            continue;
+        for (; i < plan->rank - 2; i++)
+            plan->axis[i] = plan->axis[i + 1];
+        plan->axis[i] = a;
+        const int64_t panel = COPY_PANEL_BYTES / plan->item;
+        plan->panels = (a.size + panel - 1) / panel;
+        plan->outer--;
+        return;
+    }
+}
+
+static copy_plan copy_plan_of(const hyb_call *call)
+{
+    const hyb_layout *x = &call->layout[0], *y = &call->layout[1];
+    copy_plan plan = {.item = hyb_itemsize(x->dtype)};
+    if (hyb_elements(y) == 0)
+        return (copy_plan){.rank = 1, .axis = {{1, plan.item, plan.item}}, .item = plan.item};
+    copy_sort_axes(x, y, &plan);
+    copy_merge_axes(&plan);
+    plan.outer = plan.rank - 1;
+    copy_find_transpose(&plan);
+    plan.units = plan.panels > 0 ? plan.panels : plan.axis[plan.rank - 1].size;
+    for (int32_t i = 0; i < plan.outer; i++)
+        plan.units *= plan.axis[i].size;
+    return plan;
+}
+
+/* The outer axes as an odometer: where the current line or panel stands. */
+typedef struct { int64_t at[HYB_MAX_RANK], from, to; } copy_position;
+
+static copy_position copy_start(const copy_plan *plan, int64_t index)
+{
+    copy_position p = {.from = plan->from, .to = plan->to};
+    for (int32_t i = plan->outer - 1; i >= 0; i--) {
+        const copy_axis *a = &plan->axis[i];
+        p.at[i] = index % a->size;
+        index /= a->size;
+        p.from += p.at[i] * a->from;
+        p.to += p.at[i] * a->to;
+    }
+    return p;
+}
+
+static inline void copy_advance(const copy_plan *plan, copy_position *p)
+{
+    for (int32_t i = plan->outer - 1; i >= 0; i--) {
+        const copy_axis *a = &plan->axis[i];
+        p->from += a->from;
+        p->to += a->to;
+        if (++p->at[i] < a->size)
+            return;
+        p->at[i] = 0;
+        p->from -= a->size * a->from;
+        p->to -= a->size * a->to;
+    }
+}
+
+static void copy_line(int64_t item, const char *from, int64_t from_step, char *to, int64_t to_step,
+                      int64_t n)
+{
+    if (from_step == item && to_step == item) {
+        memcpy(to, from, (size_t)(n * item));
+        return;
+    }
+    switch (item) {
+    case 1: copy_line_1(from, from_step, to, to_step, n); break;
+    case 2: copy_line_2(from, from_step, to, to_step, n); break;
+    case 4: copy_line_4(from, from_step, to, to_step, n); break;
+    default: copy_line_8(from, from_step, to, to_step, n); break;
+    }
+}
+
+static void copy_lines(const copy_plan *plan, const char *x, char *y, int64_t begin, int64_t end)
+{
+    const copy_axis inner = plan->axis[plan->rank - 1];
+    int64_t first = begin % inner.size; /* only the first line starts inside */
+    copy_position p = copy_start(plan, begin / inner.size);
+    while (begin < end) {
+        const int64_t n = inner.size - first < end - begin ? inner.size - first : end - begin;
+        copy_line(plan->item, x + p.from + first * inner.from, inner.from, y + p.to + first * inner.to,
+                  inner.to, n);
+        begin += n;
+        first = 0;
+        copy_advance(plan, &p);
+    }
+}
+
+static void copy_panels(const copy_plan *plan, const char *x, char *y, int64_t begin, int64_t end)
+{
+    const copy_axis *across = &plan->axis[plan->rank - 2]; /* dense in the input */
+    const copy_axis *along = &plan->axis[plan->rank - 1];  /* dense in the output */
+    const int64_t panel = COPY_PANEL_BYTES / plan->item;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const copy_position p = copy_start(plan, unit / plan->panels);
+        const int64_t first = unit % plan->panels * panel;
+        const int64_t columns = across->size - first < panel ? across->size - first : panel;
+        const char *from = x + p.from + first * across->from;
+        char *to = y + p.to + first * across->to;
+        switch (plan->item) {
+        case 1: copy_panel_1(from, along->from, to, across->to, columns, along->size); break;
+        case 2: copy_panel_2(from, along->from, to, across->to, columns, along->size); break;
+        case 4: copy_panel_4(from, along->from, to, across->to, columns, along->size); break;
+        default: copy_panel_8(from, along->from, to, across->to, columns, along->size); break;
+        }
+    }
+}
+
+HYB_KERNEL(copy)
+{
+    const copy_plan plan = copy_plan_of(call);
+    if (plan.panels > 0)
+        copy_panels(&plan, call->data[0], call->data[1], begin, end);
+    else
+        copy_lines(&plan, call->data[0], call->data[1], begin, end);
+    return HYB_OK;
+}
+
+/* Strides are whole items and what they span can be added up without overflow. */
+static bool copy_strides_are_sane(const hyb_layout *layout, int64_t item)
+{
+    int64_t span = 0;
+    for (int32_t i = 0; i < layout->rank; i++) {
+        const int64_t stride = layout->strides[i];
+        int64_t reach;
+        if (layout->shape[i] < 2)
+            continue;
+        if (stride % item != 0 || stride == INT64_MIN ||
+            __builtin_mul_overflow(layout->shape[i], stride < 0 ? -stride : stride, &reach) ||
+            __builtin_add_overflow(span, reach, &span))
+            return false;
+    }
+    return span <= INT64_MAX / 4;
+}
+
+HYB_PREPARE(prepare_copy)
+{
+    const hyb_layout *x = &call->layout[0], *y = &call->layout[1];
+    if (!sizes_are_sane(x) || !sizes_are_sane(y))
+        return hyb_fail(HYB_BAD_ARGUMENT, "an operand has a bad dtype, rank or size");
+    if (x->dtype != y->dtype || !hyb_same_shape(x, y))
+        return hyb_fail(HYB_BAD_ARGUMENT, "the operands of a copy differ in dtype or shape");
+    const int64_t item = hyb_itemsize(x->dtype);
+    if (!copy_strides_are_sane(x, item) || !copy_strides_are_sane(y, item))
+        return hyb_fail(HYB_BAD_ARGUMENT, "an operand's strides split items or overflow");
+
+    copy_plan plan = {.item = item};
+    copy_sort_axes(x, y, &plan);
+    for (int32_t i = 0; hyb_elements(y) > 0 && i < plan.rank; i++) {
+        const bool last = i + 1 == plan.rank;
+        if (plan.axis[i].to < (last ? item : plan.axis[i + 1].to * plan.axis[i + 1].size))
+            return hyb_fail(HYB_BAD_ARGUMENT, "the output of a copy overlaps itself");
+    }
+
+    plan = copy_plan_of(call);
+    const int64_t panel = plan.panels > 0 ? COPY_PANEL_BYTES / item * plan.axis[plan.rank - 1].size : 1;
+    *range = (hyb_range){plan.units, (COPY_GRAIN + panel - 1) / panel};
+    return HYB_OK;
+}
+
+#define COPY_ROW(dtype) {"copy", dtype, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_copy), HYB_SYM(copy)}
+
+const hyb_kernel HYB_SYM(hyb_copy_kernels)[] = {
+    COPY_ROW(HYB_BOOL),
+    COPY_ROW(HYB_U8),
+    COPY_ROW(HYB_I32),
+    COPY_ROW(HYB_I64),
+    COPY_ROW(HYB_F32),
+    COPY_ROW(HYB_F64),
+    {0},
+};

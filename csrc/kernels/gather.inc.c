@@ -1,0 +1,203 @@
+/* gather.inc.c - elements picked, or added to, by index.
+ *
+ *   take               y[a, i, b] = x[a, index[i], b]
+ *   scatter_add        y = x;  y[a, index[i], b] += u[a, i, b]  for i = 0, 1, ...
+ *   take_along         y[r, k] = x[r, index[r, k]]
+ *   scatter_along_add  y = x;  y[r, index[r, k]] += u[r, k]  for k = 0, 1, ...
+ *
+ * Split      take: rows (a, i); scatter_add: (a, block of b); the others: rows r.
+ * Layout     dense; take [A, R, B], [I] -> [A, I, B]; along [rows, n], [rows, k].
+ * In place   not allowed.
+ * Indices    negative ones count from the end; one outside the axis is HYB_BAD_INDEX.  The scatters check
+ *            all the indices of a call before they write.
+ * Order      updates of one element are added in the order of the indices, whatever the threads.
+ */
+
+enum { SCATTER_BLOCK = 256 }; /* columns of one unit of scatter_add */
+
+static hyb_status gather_bad_index(int64_t index, int64_t position, int64_t size)
+{
+    return hyb_fail(HYB_BAD_INDEX, "index %lld at position %lld is out of range for an axis of size %lld",
+                    (long long)index, (long long)position, (long long)size);
+}
+
+/* Where `index` points on an axis of `size`; the caller has checked it. */
+static inline int64_t gather_wrap(int64_t index, int64_t size)
+{
+    return index < 0 ? index + size : index;
+}
+
+static inline bool gather_outside(int64_t index, int64_t size)
+{
+    return (index < -size) | (index >= size);
+}
+
+static hyb_status gather_check(const int64_t *index, int64_t begin, int64_t end, int64_t size)
+{
+    for (int64_t i = begin; i < end; i++)
+        if (gather_outside(index[i], size))
+            return gather_bad_index(index[i], i, size);
+    return HYB_OK;
+}
+
+/* Rows [begin, end) of the output [A, I, B], one of `nbytes`; inlined with a constant size for short rows,
+ * whose memcpy is then a single move. */
+static inline __attribute__((always_inline)) hyb_status take_rows(const hyb_call *call, int64_t begin,
+                                                                  int64_t end, int64_t nbytes)
+{
+    const char *x = call->data[0];
+    const int64_t *index = call->data[1];
+    char *y = call->data[2];
+    const int64_t size = call->layout[0].shape[1], count = call->layout[1].shape[0];
+    int64_t a = begin / count, i = begin % count;
+    for (int64_t row = begin; row < end; row++) {
+        if (gather_outside(index[i], size))
+            return gather_bad_index(index[i], i, size);
+        memcpy(y + row * nbytes, x + (a * size + gather_wrap(index[i], size)) * nbytes, (size_t)nbytes);
+        if (++i == count) {
+            i = 0;
+            a++;
+        }
+    }
+    return HYB_OK;
+}
+
+HYB_KERNEL(take)
+{
+    const int64_t nbytes = call->layout[0].shape[2] * hyb_itemsize(call->layout[0].dtype);
+    switch (nbytes) {
+    case 1: return take_rows(call, begin, end, 1);
+    case 4: return take_rows(call, begin, end, 4);
+    case 8: return take_rows(call, begin, end, 8);
+    case 16: return take_rows(call, begin, end, 16);
+    case 32: return take_rows(call, begin, end, 32);
+    default: return take_rows(call, begin, end, nbytes);
+    }
+}
+
+/* Operands of take and scatter_add: `whole` is [A, R, B], `part` is [A, I, B], operand 1 the index. */
+static hyb_status gather_prepare(const hyb_call *call, int whole, int part, int32_t dtype)
+{
+    hyb_status status;
+    if ((status = require_dense(call, whole, dtype, 3)) != HYB_OK ||
+        (status = require_dense(call, 1, HYB_I64, 1)) != HYB_OK ||
+        (status = require_dense(call, part, dtype, 3)) != HYB_OK ||
+        (status = require_size(call, part, 0, call->layout[whole].shape[0])) != HYB_OK ||
+        (status = require_size(call, part, 1, call->layout[1].shape[0])) != HYB_OK)
+        return status;
+    return require_size(call, part, 2, call->layout[whole].shape[2]);
+}
+
+HYB_PREPARE(prepare_take)
+{
+    const hyb_layout *y = &call->layout[2];
+    hyb_status status = gather_prepare(call, 0, 2, call->layout[0].dtype);
+    if (status != HYB_OK)
+        return status;
+    const int64_t cost = 4 + y->shape[2] * hyb_itemsize(y->dtype) / 8;
+    *range = (hyb_range){y->shape[2] > 0 ? y->shape[0] * y->shape[1] : 0, grain_of(cost)};
+    return HYB_OK;
+}
+
+static inline __attribute__((always_inline)) hyb_status take_along_rows(const hyb_call *call,
+                                                                        int64_t begin, int64_t end,
+                                                                        int64_t item)
+{
+    const char *x = call->data[0];
+    const int64_t *index = call->data[1];
+    char *y = call->data[2];
+    const int64_t size = call->layout[0].shape[1], count = call->layout[1].shape[1];
+    for (int64_t row = begin; row < end; row++) {
+        const char *line = x + row * size * item;
+        for (int64_t i = row * count; i < (row + 1) * count; i++) {
+            if (gather_outside(index[i], size))
+                return gather_bad_index(index[i], i, size);
+            memcpy(y + i * item, line + gather_wrap(index[i], size) * item, (size_t)item);
+        }
+    }
+    return HYB_OK;
+}
+
+HYB_KERNEL(take_along)
+{
+    switch (hyb_itemsize(call->layout[0].dtype)) {
+    case 1: return take_along_rows(call, begin, end, 1);
+    case 4: return take_along_rows(call, begin, end, 4);
+    default: return take_along_rows(call, begin, end, 8);
+    }
+}
+
+/* Operands of the along kernels: `whole` is [rows, n], `part` and the index (operand 1) are [rows, k]. */
+static hyb_status along_prepare(const hyb_call *call, int whole, int part, int32_t dtype)
+{
+    hyb_status status;
+    if ((status = require_dense(call, whole, dtype, 2)) != HYB_OK ||
+        (status = require_dense(call, 1, HYB_I64, 2)) != HYB_OK ||
+        (status = require_dense(call, part, dtype, 2)) != HYB_OK ||
+        (status = require_size(call, 1, 0, call->layout[whole].shape[0])) != HYB_OK ||
+        (status = require_size(call, part, 0, call->layout[whole].shape[0])) != HYB_OK)
+        return status;
+    return require_size(call, part, 1, call->layout[1].shape[1]);
+}
+
+HYB_PREPARE(prepare_take_along)
+{
+    hyb_status status = along_prepare(call, 0, 2, call->layout[0].dtype);
+    if (status == HYB_OK)
+        *range = (hyb_range){call->layout[1].shape[0], grain_of(2 * call->layout[1].shape[1])};
+    return status;
+}
+
+#define T float
+#define U float
+#define N(name) name##_f32
+#define DTYPE HYB_F32
+#include "kernels/scatter_typed.inc.c"
+
+#define T double
+#define U double
+#define N(name) name##_f64
+#define DTYPE HYB_F64
+#include "kernels/scatter_typed.inc.c"
+
+#define T int32_t
+#define U uint32_t
+#define N(name) name##_i32
+#define DTYPE HYB_I32
+#include "kernels/scatter_typed.inc.c"
+
+#define T int64_t
+#define U uint64_t
+#define N(name) name##_i64
+#define DTYPE HYB_I64
+#include "kernels/scatter_typed.inc.c"
+
+#define T uint8_t
+#define U uint32_t
+#define N(name) name##_u8
+#define DTYPE HYB_U8
+#include "kernels/scatter_typed.inc.c"
+
+#define TAKE_ROWS(dtype)                                                        \
+    {"take", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take), HYB_SYM(take)}, \
+    {"take_along", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take_along), HYB_SYM(take_along)}
+
+#define SCATTER_ROW(op, dtype, name) \
+    {#op, dtype, 3, 1, 0, HYB_PLAIN, HYB_SYM(prepare_##op##_##name), HYB_SYM(op##_##name)}
+#define SCATTER_ROWS(dtype, name) \
+    SCATTER_ROW(scatter_add, dtype, name), SCATTER_ROW(scatter_along_add, dtype, name)
+
+const hyb_kernel HYB_SYM(hyb_gather_kernels)[] = {
+    TAKE_ROWS(HYB_BOOL),
+    TAKE_ROWS(HYB_U8),
+    TAKE_ROWS(HYB_I32),
+    TAKE_ROWS(HYB_I64),
+    TAKE_ROWS(HYB_F32),
+    TAKE_ROWS(HYB_F64),
+    SCATTER_ROWS(HYB_U8, u8),
+    SCATTER_ROWS(HYB_I32, i32),
+    SCATTER_ROWS(HYB_I64, i64),
+    SCATTER_ROWS(HYB_F32, f32),
+    SCATTER_ROWS(HYB_F64, f64),
+    {0},
+};

@@ -1,0 +1,208 @@
+/* reduce.inc.c - one axis becomes one number.
+ *
+ *   y[a, b] = x[a, 0, b] (+) x[a, 1, b] (+) ... (+) x[a, R - 1, b]
+ *
+ * Split      by (a, block of columns b); one huge reduction spreads its own rows over the threads.
+ * Layout     dense [A, R, B] -> dense [A, B].
+ * In place   not allowed.
+ * Order      a binary tree over the rows of the axis, fixed by (R, B): see reduce_tree.inc.c.  The worst
+ *            rounding error of a sum is about (12 + log2 R) ulp of the sum of magnitudes.
+ * Special    integers wrap; max and min give NaN when any element is NaN; argmax and argmin give the
+ *            first NaN, else the first of equals; mean divides once, at the end.
+ * Empty      R = 0: sum 0, prod 1, mean NaN, any false, all true; the others refuse it.
+ */
+
+typedef enum { REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN } reduce_op;
+
+enum {
+    REDUCE_LEAF = 64,          /* rows added one group of eight after the other, below the tree */
+    REDUCE_CHUNK = 512,        /* rows that one thread takes of a huge reduction: a power of two of leaves */
+    REDUCE_NARROW = 64,        /* rows shorter than this are laid side by side */
+    REDUCE_BLOCK_BYTES = 1024, /* columns reduced together; the tree keeps one such block per level */
+    REDUCE_FEW = 8             /* fewer units than this, if deep, are one unit that calls the pool itself */
+};
+
+/* A reduction seen as `outer` stacks of `rows` long rows, each row `fold` short ones side by side. */
+typedef struct {
+    int64_t outer, length, inner; /* A, R, B */
+    int64_t fold;                 /* short rows in a long one: a power of two, 1 when B is not short */
+    int64_t rows;                 /* long rows; length - rows * fold short ones are left over */
+    int64_t block, blocks;        /* columns of one unit; units in one stack */
+    int64_t units;                /* outer * blocks */
+    int64_t chunks;               /* chunks of REDUCE_CHUNK long rows in one unit */
+    bool    deep;                 /* few units of many chunks: run them as one */
+} reduce_shape;
+
+static reduce_shape reduce_shape_of(const hyb_layout *x)
+{
+    reduce_shape s = {.outer = x->shape[0], .length = x->shape[1], .inner = x->shape[2], .fold = 1};
+    while (s.inner > 0 && s.fold * 2 * s.inner <= REDUCE_NARROW)
+        s.fold *= 2;
+    s.rows = s.length / s.fold;
+    s.block = s.fold > 1 ? s.inner : REDUCE_BLOCK_BYTES / hyb_itemsize(x->dtype);
+    s.blocks = s.inner > s.block ? (s.inner + s.block - 1) / s.block : 1;
+    s.units = s.inner > 0 ? s.outer * s.blocks : 0;
+    s.chunks = (s.rows + REDUCE_CHUNK - 1) / REDUCE_CHUNK;
+    s.deep = s.units > 0 && s.units < REDUCE_FEW && s.chunks >= 4;
+    return s;
+}
+
+/* The first column of unit u, counted through the whole output. */
+static inline int64_t reduce_first_column(const reduce_shape *s, int64_t u)
+{
+    return u / s->blocks * s->inner + u % s->blocks * s->block;
+}
+
+static inline int64_t reduce_columns(const reduce_shape *s, int64_t u)
+{
+    const int64_t left = s->inner - u % s->blocks * s->block;
+    return left < s->block ? left : s->block;
+}
+
+/* Layouts of every reduction; `out` is the dtype of the result, `empty` whether R may be 0. */
+static hyb_status reduce_prepare(const hyb_call *call, int32_t in, int32_t out, bool empty,
+                                 reduce_shape *s)
+{
+    hyb_status status;
+    if ((status = require_dense(call, 0, in, 3)) != HYB_OK ||
+        (status = require_dense(call, 1, out, 2)) != HYB_OK ||
+        (status = require_size(call, 1, 0, call->layout[0].shape[0])) != HYB_OK ||
+        (status = require_size(call, 1, 1, call->layout[0].shape[2])) != HYB_OK)
+        return status;
+    *s = reduce_shape_of(&call->layout[0]);
+    if (!empty && s->length == 0 && s->units > 0)
+        return hyb_fail(HYB_BAD_ARGUMENT, "this reduction is undefined over an axis of size 0");
+    return HYB_OK;
+}
+
+static hyb_range reduce_range(const reduce_shape *s, bool deep)
+{
+    if (deep)
+        return (hyb_range){1, 1};
+    const int64_t columns = s->inner < s->block ? s->inner : s->block;
+    return (hyb_range){s->units, grain_of(s->length * columns + 32)};
+}
+
+/* One copy of the tree per dtype.  T is the element, U the type that adds and multiplies without overflow
+ * trouble, IS_NAN a test that costs nothing where there is no NaN, HIGHEST and LOWEST the ends of T. */
+#define T float
+#define U float
+#define N(name) name##_f32
+#define IS_NAN(x) ((x) != (x))
+#define HIGHEST INFINITY
+#define LOWEST (-INFINITY)
+#define DTYPE HYB_F32
+#include "kernels/reduce_tree.inc.c"
+
+#define T double
+#define U double
+#define N(name) name##_f64
+#define IS_NAN(x) ((x) != (x))
+#define HIGHEST ((double)INFINITY)
+#define LOWEST (-(double)INFINITY)
+#define DTYPE HYB_F64
+#include "kernels/reduce_tree.inc.c"
+
+#define T int32_t
+#define U uint32_t
+#define N(name) name##_i32
+#define IS_NAN(x) 0
+#define HIGHEST INT32_MAX
+#define LOWEST INT32_MIN
+#define DTYPE HYB_I32
+#include "kernels/reduce_tree.inc.c"
+
+#define T int64_t
+#define U uint64_t
+#define N(name) name##_i64
+#define IS_NAN(x) 0
+#define HIGHEST INT64_MAX
+#define LOWEST INT64_MIN
+#define DTYPE HYB_I64
+#include "kernels/reduce_tree.inc.c"
+
+#define T uint8_t
+#define U uint32_t
+#define N(name) name##_u8
+#define IS_NAN(x) 0
+#define HIGHEST UINT8_MAX
+#define LOWEST 0
+#define DTYPE HYB_U8
+#include "kernels/reduce_tree.inc.c"
+
+/* The mean of floats: the sum, divided once. */
+#define REDUCE_MEAN(name, T)                                                                     \
+    HYB_KERNEL(mean_##name)                                                                      \
+    {                                                                                            \
+        hyb_status status = reduce_run_##name(REDUCE_SUM, call, begin, end);                     \
+        if (status != HYB_OK)                                                                    \
+            return status;                                                                       \
+        const reduce_shape s = reduce_shape_of(&call->layout[0]);                                \
+        T *y = call->data[1];                                                                    \
+        const int64_t last = reduce_first_column(&s, s.deep ? s.units : end);                    \
+        for (int64_t i = reduce_first_column(&s, begin); i < last; i++)                          \
+            y[i] = (T)((double)y[i] / (double)s.length);                                         \
+        return HYB_OK;                                                                           \
+    }
+REDUCE_MEAN(f32, float)
+REDUCE_MEAN(f64, double)
+
+/* any and all are the largest and the smallest byte; a byte other than 0 counts as true. */
+static hyb_status reduce_truth(const hyb_call *call, reduce_op op, int64_t begin, int64_t end)
+{
+    hyb_status status = reduce_run_u8(op, call, begin, end);
+    if (status != HYB_OK)
+        return status;
+    const reduce_shape s = reduce_shape_of(&call->layout[0]);
+    uint8_t *y = call->data[1];
+    const int64_t last = reduce_first_column(&s, s.deep ? s.units : end);
+    for (int64_t i = reduce_first_column(&s, begin); i < last; i++)
+        y[i] = y[i] != 0;
+    return HYB_OK;
+}
+
+HYB_KERNEL(any_bool) { return reduce_truth(call, REDUCE_MAX, begin, end); }
+HYB_KERNEL(all_bool) { return reduce_truth(call, REDUCE_MIN, begin, end); }
+
+HYB_PREPARE(prepare_reduce_truth)
+{
+    reduce_shape s;
+    hyb_status status = reduce_prepare(call, HYB_BOOL, HYB_BOOL, true, &s);
+    if (status == HYB_OK)
+        *range = reduce_range(&s, s.deep);
+    return status;
+}
+
+HYB_PREPARE(prepare_reduce_arg_bool)
+{
+    reduce_shape s;
+    hyb_status status = reduce_prepare(call, HYB_BOOL, HYB_I64, false, &s);
+    if (status == HYB_OK)
+        *range = reduce_range(&s, s.deep && s.inner == 1);
+    return status;
+}
+
+#define REDUCE_ROW(op, name, dtype, prepare) \
+    {#op, dtype, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare), HYB_SYM(op##_##name)}
+#define REDUCE_ROWS(name, dtype)                               \
+    REDUCE_ROW(sum, name, dtype, prepare_reduce_##name),               \
+    REDUCE_ROW(prod, name, dtype, prepare_reduce_##name),              \
+    REDUCE_ROW(max, name, dtype, prepare_reduce_extreme_##name),       \
+    REDUCE_ROW(min, name, dtype, prepare_reduce_extreme_##name),       \
+    REDUCE_ROW(argmax, name, dtype, prepare_reduce_arg_##name),        \
+    REDUCE_ROW(argmin, name, dtype, prepare_reduce_arg_##name)
+
+const hyb_kernel HYB_SYM(hyb_reduce_kernels)[] = {
+    REDUCE_ROWS(f32, HYB_F32),
+    REDUCE_ROWS(f64, HYB_F64),
+    REDUCE_ROWS(i32, HYB_I32),
+    REDUCE_ROWS(i64, HYB_I64),
+    REDUCE_ROWS(u8, HYB_U8),
+    REDUCE_ROW(mean, f32, HYB_F32, prepare_reduce_f32),
+    REDUCE_ROW(mean, f64, HYB_F64, prepare_reduce_f64),
+    REDUCE_ROW(any, bool, HYB_BOOL, prepare_reduce_truth),
+    REDUCE_ROW(all, bool, HYB_BOOL, prepare_reduce_truth),
+    {"argmax", HYB_BOOL, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_reduce_arg_bool), HYB_SYM(argmax_u8)},
+    {"argmin", HYB_BOOL, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_reduce_arg_bool), HYB_SYM(argmin_u8)},
+    {0},
+};
