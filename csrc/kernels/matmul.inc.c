@@ -1,0 +1,184 @@
+/* matmul.inc.c - products of matrices.
+ *
+ *   c[i, m, n] = sum over k of a[i, m, k] * b[i, k, n]
+ *
+ * Split      floats: the kernel shares its work out itself, so that threads can share copies of the
+ *            operands; its range is one unit.  Integers: rows of the output.
+ * Layout     a, b: of the last two axes one is dense, the other has any stride, so transposed operands
+ *            come as they are; a batch stride may be 0.  c: dense.
+ * Aliasing   c overlaps no input.
+ * Post-ops   applied to ranges of rows, or to pieces of rows, as soon as they are finished.
+ * Accuracy   a chain of multiply-adds over blocks of at most MATMUL_DEPTH k, blocks added in order; one
+ *            row or one column (without a batch): LANES interleaved chains (matmul_vector.inc.c).
+ *            |error| <= (MATMUL_DEPTH + K / MATMUL_DEPTH) ulp of sum |a * b|, and about the square root of
+ *            it in practice.
+ * Bits       the order of summation of an element is given by K, and by whether the product is a single
+ *            row or column; never by the layout of a and b.  Integers wrap.
+ */
+
+#define MATMUL_DEPTH 256                     /* at most this many k in one chain */
+#define MATMUL_PARALLEL_WORK (2 << 20)       /* additions and multiplications worth waking threads */
+#define MATMUL_TASK_WORK (1 << 19)           /* and worth a task */
+#define MATMUL_VECTOR_BYTES (128 << 10)      /* of a matrix, for one task of a product of a vector */
+#define MATMUL_NEAR_BYTES (64 << 10)         /* a matrix that small is read in place */
+#define MATMUL_SHARED_ROWS 256               /* at most, of an A that all tasks share */
+#define MATMUL_STRIPE 2048                   /* columns of B copied at a time */
+
+/* Blocks of equal depth, but for the last. */
+#define MATMUL_BLOCKS_OF(k) (((k) + MATMUL_DEPTH - 1) / MATMUL_DEPTH)
+#define MATMUL_BLOCK_OF(k) ((((k) + MATMUL_BLOCKS_OF(k) - 1) / MATMUL_BLOCKS_OF(k) + 7) / 8 * 8)
+
+/* Rows of the register tile: as many as leave all sums of two vectors each, one line of B and one item of
+ * A in the registers.  Up to MATMUL_WIDE rows may be four vectors wide. */
+#if HYB_VECTOR_BYTES == 64
+#define MATMUL_ROWS 12
+#define MATMUL_WIDE 4
+#define MATMUL_EACH_WIDE(f) f(1) f(2) f(3) f(4)
+#define MATMUL_EACH_TALL(f) f(5) f(6) f(7) f(8) f(9) f(10) f(11) f(12)
+#elif HYB_VECTOR_BYTES == 32
+#define MATMUL_ROWS 6
+#define MATMUL_WIDE 2
+#define MATMUL_EACH_WIDE(f) f(1) f(2)
+#define MATMUL_EACH_TALL(f) f(3) f(4) f(5) f(6)
+#else
+#define MATMUL_ROWS 4
+#define MATMUL_WIDE 2
+#define MATMUL_EACH_WIDE(f) f(1) f(2)
+#define MATMUL_EACH_TALL(f) f(3) f(4)
+#endif
+#define MATMUL_EACH_ROWS(f) MATMUL_EACH_WIDE(f) MATMUL_EACH_TALL(f)
+
+/* Sizes, and distances in items. */
+typedef struct {
+    int64_t batch, m, n, k;
+    int64_t a_batch, a_row, a_col, b_batch, b_row, b_col;
+} matmul_operands;
+
+static matmul_operands matmul_operands_of(const hyb_call *call, size_t itemsize)
+{
+    const hyb_layout *a = &call->layout[0], *b = &call->layout[1];
+    int64_t distance[2][3];
+    for (int side = 0; side < 2; side++)
+        for (int axis = 0; axis < 3; axis++) {
+            /* An axis of one element has any stride: a dense one never stands in the way. */
+            const hyb_layout *layout = side ? b : a;
+            const int64_t single = axis == 0 ? 0 : 1;
+            distance[side][axis] = layout->shape[axis] == 1
+                                       ? single
+                                       : layout->strides[axis] / (int64_t)itemsize;
+        }
+    return (matmul_operands){
+        .batch = a->shape[0], .m = a->shape[1], .k = a->shape[2], .n = b->shape[2],
+        .a_batch = distance[0][0], .a_row = distance[0][1], .a_col = distance[0][2],
+        .b_batch = distance[1][0], .b_row = distance[1][1], .b_col = distance[1][2],
+    };
+}
+
+/* An input is a stack of matrices as described above, and no address within it overflows. */
+static hyb_status matmul_require_matrices(const hyb_call *call, int index, int32_t dtype)
+{
+    const hyb_layout *layout = &call->layout[index];
+    if (layout->dtype != dtype || layout->rank != 3)
+        return hyb_fail(HYB_BAD_ARGUMENT, "matmul: operand %d has dtype %d and rank %d, not %d and 3",
+                        index, (int)layout->dtype, (int)layout->rank, (int)dtype);
+    if (!sizes_are_sane(layout))
+        return hyb_fail(HYB_BAD_ARGUMENT, "matmul: operand %d has a negative or overflowing size",
+                        index);
+    const int64_t itemsize = hyb_itemsize(dtype);
+    int64_t extent = 0;
+    bool dense = false;
+    for (int axis = 0; axis < 3; axis++) {
+        const int64_t size = layout->shape[axis], stride = layout->strides[axis];
+        int64_t reach;
+        if (axis > 0)
+            dense |= size < 2 || stride == itemsize;
+        if (size < 2)
+            continue;
+        if (stride < 0 || stride % itemsize != 0)
+            return hyb_fail(HYB_BAD_ARGUMENT,
+                            "matmul: axis %d of operand %d has stride %lld, not a multiple of %lld",
+                            axis, index, (long long)stride, (long long)itemsize);
+        if (__builtin_mul_overflow(size, stride, &reach) ||
+            __builtin_add_overflow(extent, reach, &extent))
+            return hyb_fail(HYB_BAD_ARGUMENT, "matmul: the strides of operand %d overflow", index);
+    }
+    if (!dense)
+        return hyb_fail(HYB_BAD_ARGUMENT, "matmul: neither inner axis of operand %d is dense", index);
+    return HYB_OK;
+}
+
+static hyb_status matmul_prepare(const hyb_call *call, int32_t dtype)
+{
+    const hyb_layout *a = &call->layout[0];
+    hyb_status status;
+    if ((status = matmul_require_matrices(call, 0, dtype)) != HYB_OK ||
+        (status = matmul_require_matrices(call, 1, dtype)) != HYB_OK ||
+        (status = require_dense(call, 2, dtype, 3)) != HYB_OK ||
+        (status = require_size(call, 1, 0, a->shape[0])) != HYB_OK ||
+        (status = require_size(call, 1, 1, a->shape[2])) != HYB_OK ||
+        (status = require_size(call, 2, 0, a->shape[0])) != HYB_OK ||
+        (status = require_size(call, 2, 1, a->shape[1])) != HYB_OK ||
+        (status = require_size(call, 2, 2, call->layout[1].shape[2])) != HYB_OK)
+        return status;
+    return HYB_OK;
+}
+
+#define T float
+#define DTYPE HYB_F32
+#define V v_f32
+#define M v_i32
+#define LANES HYB_LANES_32
+#define N(name) name##_f32
+#include "kernels/matmul_typed.inc.c"
+#undef T
+#undef V
+#undef M
+#undef LANES
+#undef N
+#undef DTYPE
+
+#define T double
+#define DTYPE HYB_F64
+#define V v_f64
+#define M v_i64
+#define LANES HYB_LANES_64
+#define N(name) name##_f64
+#include "kernels/matmul_typed.inc.c"
+#undef T
+#undef V
+#undef M
+#undef LANES
+#undef N
+#undef DTYPE
+
+#define T int32_t
+#define DTYPE HYB_I32
+#define U uint32_t
+#define N(name) name##_i32
+#include "kernels/matmul_integer.inc.c"
+#undef T
+#undef U
+#undef N
+#undef DTYPE
+
+#define T int64_t
+#define DTYPE HYB_I64
+#define U uint64_t
+#define N(name) name##_i64
+#include "kernels/matmul_integer.inc.c"
+#undef T
+#undef U
+#undef N
+#undef DTYPE
+
+#define MATMUL_ROW(dtype, name)                                                                    \
+    {"matmul", dtype, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_##name), HYB_SYM(matmul_##name)}
+
+const hyb_kernel HYB_SYM(hyb_matmul_kernels)[] = {
+    MATMUL_ROW(HYB_F32, f32),
+    MATMUL_ROW(HYB_F64, f64),
+    MATMUL_ROW(HYB_I32, i32),
+    MATMUL_ROW(HYB_I64, i64),
+    {0},
+};
+#undef MATMUL_ROW
