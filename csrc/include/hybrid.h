@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #if defined(HYB_SHARED)
-#define HYB_API __attribute__((visibility("default")))
+#pragma GCC visibility push(default) /* the rest of the library is compiled with -fvisibility=hidden */
 #endif
 
 /* cffi: begin */
@@ -158,4 +158,7 @@ hyb_status  hyb_run1(hyb_plan *plan, void *out, const void *a);
 hyb_status  hyb_run2(hyb_plan *plan, void *out, const void *a, const void *b);
 hyb_status  hyb_run3(hyb_plan *plan, void *out, const void *a, const void *b, const void *c);
 /* cffi: end */
+#if defined(HYB_SHARED)
+#pragma GCC visibility pop
+#endif
 #endif

@@ -1,0 +1,89 @@
+"""Build ``hybrid._native`` (cffi, API mode, out of line).
+
+``csrc/include/hybrid.h`` is the only declaration of the C interface: cffi
+parses its marked part and the compiler includes the whole of it, so the two
+cannot drift apart.
+
+``setup.py`` names this file in ``cffi_modules``.  As a script it builds in
+place: ``python csrc/build_ffi.py [DIRECTORY]`` writes
+``DIRECTORY/hybrid/_native*.so`` (default: the source tree).
+``HYBRID_SANITIZE=address`` or ``thread`` builds with those sanitizers.
+"""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import setuptools  # noqa: F401  first: from Python 3.12 on it is what provides distutils
+from cffi import FFI
+from distutils import ccompiler  # isort: skip
+
+AS_SCRIPT = __name__ == "__main__"
+CSRC = Path(__file__).resolve().parent
+HEADER = CSRC / "include" / "hybrid.h"
+BEGIN, END = "/* cffi: begin */", "/* cffi: end */"
+SANITIZERS = {"address": "address,undefined", "thread": "thread"}
+
+
+def declarations(header: str) -> str:
+    """The part of ``header`` between the cffi marks; it must be plain C."""
+    try:
+        _, rest = header.split(BEGIN)
+        body, _ = rest.split(END)
+    except ValueError:
+        raise SystemExit(f"{HEADER}: expected one {BEGIN} and one {END}") from None
+    return body
+
+
+def located(path: Path) -> str:
+    """``path`` as the build wants it: setuptools demands paths relative to ``setup.py``."""
+    return str(path) if AS_SCRIPT else os.path.relpath(path)
+
+
+def sources() -> list[str]:
+    """Every C file that is compiled by itself; ``*.inc.c`` is included, not compiled."""
+    return sorted(located(p) for p in CSRC.rglob("*.c") if not p.name.endswith(".inc.c"))
+
+
+def compile_in_parallel(self, sources, output_dir=None, macros=None, include_dirs=None, debug=0,
+                        extra_preargs=None, extra_postargs=None, depends=None):
+    """``CCompiler.compile`` with its loop run by threads: most of the time goes into three files."""
+    macros, objects, extra_postargs, pp_opts, build = self._setup_compile(
+        output_dir, macros, include_dirs, sources, depends, extra_postargs
+    )
+    arguments = self._get_cc_args(pp_opts, debug, extra_preargs)
+
+    def compile_one(obj: str) -> None:
+        if obj in build:
+            self._compile(obj, *build[obj], arguments, extra_postargs, pp_opts)
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(compile_one, objects))
+    return objects
+
+
+ccompiler.CCompiler.compile = compile_in_parallel
+
+flags = ["-std=gnu11", "-O3", "-fno-math-errno", "-ffp-contract=fast", "-fvisibility=hidden",
+         "-Wall", "-Wextra", "-pthread"]
+links = ["-pthread"]
+if sanitizer := os.environ.get("HYBRID_SANITIZE"):
+    if sanitizer not in SANITIZERS:
+        raise SystemExit(f"HYBRID_SANITIZE={sanitizer}: expected one of {', '.join(SANITIZERS)}")
+    flags += ["-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={SANITIZERS[sanitizer]}"]
+    links += [f"-fsanitize={SANITIZERS[sanitizer]}"]
+
+ffi = FFI()
+ffi.cdef(declarations(HEADER.read_text(encoding="utf-8")))
+ffi.set_source(
+    "hybrid._native",
+    '#include "hybrid.h"',
+    sources=sources(),
+    include_dirs=[located(CSRC / "include"), located(CSRC)],
+    extra_compile_args=flags,
+    extra_link_args=links,
+)
+
+if AS_SCRIPT:
+    ffi.compile(tmpdir=sys.argv[1] if len(sys.argv) > 1 else str(CSRC.parent), verbose=True)

@@ -1,0 +1,104 @@
+/* map.c - runs the elementwise ops of a map tile by tile, so that what passes between them stays in cache. */
+#include "plan.h"
+
+/* Points the direct operands at column `column` of row `row`, the gathered ones and the tiles at their buffers. */
+static void point_at(const hyb_map *map, void *const *data, int64_t row, int64_t column, void **value)
+{
+    int64_t at[HYB_MAX_RANK];
+    for (int32_t d = map->outer_rank - 1; d >= 0; d--) {
+        at[d] = row % map->space.shape[d];
+        row /= map->space.shape[d];
+    }
+    for (int32_t i = 0; i < map->n_direct; i++) {
+        const int32_t   k = map->direct[i];
+        const hyb_view *view = &map->views[k];
+        int64_t         offset = column * view->column;
+        for (int32_t d = 0; d < map->outer_rank; d++)
+            offset += at[d] * view->strides[d];
+        value[k] = (char *)data[k] + offset;
+    }
+}
+
+static void point_at_buffers(const hyb_map *map, char *buffer, void **value)
+{
+    for (int32_t i = 0; i < map->n_tile_buffers; i++, buffer += map->buffer_bytes)
+        value[map->n_operands + i] = buffer;
+    for (int32_t i = 0; i < map->n_gathered; i++, buffer += map->buffer_bytes)
+        value[map->gathered[i]] = buffer;
+}
+
+/* Every op over one tile. */
+static hyb_status run_tile(const hyb_map *map, void *const *value, int64_t count)
+{
+    for (int32_t i = 0; i < map->n_calls; i++) {
+        const hyb_map_call *op = &map->calls[i];
+        void *row[HYB_MAP_ARGS];
+        for (int32_t j = 0; j < op->n_args; j++)
+            row[j] = value[op->value[j]];
+        const hyb_call call = {op->layout, row, op->attrs, NULL};
+        TRY(op->run(&call, 0, count));
+    }
+    return HYB_OK;
+}
+
+hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, int64_t begin, int64_t count)
+{
+    char *scratch = hyb_tile_scratch(map->scratch_bytes);
+    if (!scratch)
+        return HYB_NO_MEMORY;
+    void **value = (void **)scratch;
+    point_at_buffers(map, scratch + map->values_bytes, value);
+
+    const int64_t stop = begin + count;
+    int64_t row = map->outer_rank > 0 ? begin / map->columns : 0;
+    bool first = true;
+    for (int64_t start = begin; start < stop; row++) {
+        int64_t column = start - row * map->columns;
+        point_at(map, data, row, column, value);
+        const int64_t end = stop - start < map->columns - column ? column + stop - start : map->columns;
+        while (column < end) {
+            const int64_t n = end - column < map->tile ? end - column : map->tile;
+            for (int32_t i = 0; i < map->n_gathered; i++) {
+                const int32_t k = map->gathered[i];
+                if (first || !map->views[k].repeats)
+                    hyb_gather(value[k], data[k], &map->space, &map->views[k], start, n);
+            }
+            first = false;
+            TRY(run_tile(map, value, n));
+            for (int32_t i = 0; i < map->n_direct; i++) {
+                const int32_t k = map->direct[i];
+                value[k] = (char *)value[k] + n * map->views[k].column;
+            }
+            column += n;
+            start += n;
+        }
+    }
+    return HYB_OK;
+}
+
+typedef struct {
+    const hyb_map *map;
+    void *const   *data;
+} tiles_run;
+
+static int64_t first_element(const hyb_map *map, int64_t tile)
+{
+    if (map->tiles_per_row == map->n_tiles) /* one row */
+        return tile == map->n_tiles ? map->elements : tile * map->tile;
+    return tile / map->tiles_per_row * map->columns + tile % map->tiles_per_row * map->tile;
+}
+
+static hyb_status run_tiles(void *context, int64_t begin, int64_t end)
+{
+    const tiles_run *run = context;
+    const int64_t first = first_element(run->map, begin);
+    return hyb_map_stretch(run->map, run->data, first, first_element(run->map, end) - first);
+}
+
+hyb_status hyb_map_run(const hyb_map *map, void *const *data)
+{
+    if (map->n_tiles <= map->grain)
+        return hyb_map_stretch(map, data, 0, map->elements);
+    tiles_run run = {map, data};
+    return hyb_parallel_for(map->n_tiles, map->grain, run_tiles, &run);
+}

@@ -1,0 +1,42 @@
+/* runtime.h - what the files of the runtime share; kernels see none of it. */
+#ifndef HYB_RUNTIME_H
+#define HYB_RUNTIME_H
+#include "kernel.h"
+
+#define HYB_TEXT 512       /* bytes of an error text */
+#define HYB_MAX_ITEM 8     /* bytes of the largest item */
+#define HYB_MAX_THREADS 256
+
+/* status.c */
+void hyb_set_last_step(int32_t step);
+
+/* cpu.c: instruction sets from the plainest to the widest. */
+typedef struct {
+    const char *name;
+    int         rank;
+    bool        supported;
+} hyb_isa;
+const hyb_isa *hyb_isas(int *count);
+const hyb_isa *hyb_select_isa(void); /* the best one, or what HYBRID_ISA names; NULL on failure */
+int hyb_core_count(void); /* in the affinity mask, and within the control group's quota */
+
+/* dispatch.c: valid once hyb_init has succeeded. */
+const hyb_kernel *hyb_kernel_at(int32_t kernel); /* NULL: no such kernel */
+
+/* memory.c */
+bool hyb_allocation_fails(void); /* whether fault injection wants this allocation to fail */
+void hyb_memory_lock(void);      /* every lock of the allocator, around fork */
+void hyb_memory_unlock(void);
+
+/* scratch.c: a second scratch per thread, for the tiles of maps: a kernel may be using its own. */
+void *hyb_tile_scratch(size_t nbytes);
+
+/* pool.c */
+hyb_status hyb_pool_init(void); /* reads HYBRID_NUM_THREADS */
+
+/* layout.c */
+const char *hyb_dtype_name(int32_t dtype);
+/* Bytes [*low, *high) that a layout touches, seen from its element 0; low <= 0.  False: the layout is
+ * malformed (rank, dtype, a negative size) or its numbers overflow. */
+bool hyb_layout_extent(const hyb_layout *layout, int64_t *low, int64_t *high);
+#endif

@@ -1,0 +1,164 @@
+/* step.c - runs plans.  Nothing is checked here: hyb_plan_create has proved that every step stays within its
+ * slots, whatever bytes they hold. */
+#include <stdatomic.h>
+
+#include "plan.h"
+
+/* A kernel cut into chunks. */
+typedef struct {
+    hyb_kernel_fn   run;
+    const hyb_call *call;
+} kernel_run;
+
+static hyb_status run_part(void *context, int64_t begin, int64_t end)
+{
+    const kernel_run *part = context;
+    return part->run(part->call, begin, end);
+}
+
+static hyb_status run_kernel(const hyb_plan_step *step, void *const *data, const hyb_post *post)
+{
+    const hyb_call call = {step->layout, data, step->attrs, post};
+    if (step->range.n <= step->range.grain)
+        return step->range.n > 0 ? step->run(&call, 0, step->range.n) : HYB_OK;
+    kernel_run run = {step->run, &call};
+    return hyb_parallel_for(step->range.n, step->range.grain, run_part, &run);
+}
+
+typedef struct {
+    const hyb_map *map;
+    void *const   *data;
+    atomic_int    *failure; /* a kernel cannot pass on what its post-ops return */
+} post_run;
+
+static void apply_post(const void *context, int64_t begin, int64_t count)
+{
+    const post_run *run = context;
+    const hyb_status status = hyb_map_stretch(run->map, run->data, begin, count);
+    if (status != HYB_OK)
+        atomic_store_explicit(run->failure, (int)status, memory_order_relaxed);
+}
+
+static hyb_status run_with_post_ops(const hyb_plan_step *step, void *const *data)
+{
+    atomic_int failure = HYB_OK;
+    const post_run run = {step->map, data, &failure};
+    const hyb_post post = {apply_post, &run};
+    TRY(run_kernel(step, data, &post));
+    const hyb_status status = (hyb_status)atomic_load_explicit(&failure, memory_order_relaxed);
+    return status == HYB_OK ? HYB_OK : hyb_fail(status, "a post-op of %s failed: %s", step->name,
+                                                hyb_status_name((int32_t)status));
+}
+
+static hyb_status run_step(const hyb_plan_step *step, void *const *data)
+{
+    if (!step->run)
+        return hyb_map_run(step->map, data);
+    return step->map ? run_with_post_ops(step, data) : run_kernel(step, data, NULL);
+}
+
+static void poison_slots(const hyb_plan *plan, int32_t step, char *arena)
+{
+    for (int32_t i = 0; i < plan->n_slots; i++)
+        if (plan->slots[i].kind == HYB_SLOT_ARENA && plan->slots[i].last_step == step)
+            memset(arena + plan->slots[i].offset, 0xff, (size_t)plan->slots[i].nbytes);
+}
+
+static hyb_status run_steps(const hyb_plan *plan, void **data, void *const *externals, char *arena)
+{
+    for (int32_t i = 0; i < plan->n_patches; i++) {
+        const hyb_patch *patch = &plan->patches[i];
+        data[patch->operand] = (char *)externals[patch->external] + patch->offset;
+    }
+    for (int32_t i = 0; i < plan->n_steps; i++) {
+        const hyb_plan_step *step = &plan->steps[i];
+        const hyb_status status = run_step(step, data + step->first_operand);
+        if (__builtin_expect(status != HYB_OK, 0)) {
+            hyb_set_last_step(i);
+            return status;
+        }
+        if (plan->poison)
+            poison_slots(plan, i, arena);
+    }
+    return HYB_OK;
+}
+
+static hyb_state *make_state(const hyb_plan *plan)
+{
+    const size_t addresses = sizeof(hyb_state) + (size_t)plan->n_operands * sizeof(void *);
+    const size_t before_arena = (addresses + 63) / 64 * 64;
+    hyb_state *state = hyb_alloc(before_arena + (size_t)plan->arena_nbytes);
+    if (!state)
+        return NULL;
+    state->arena = (char *)state + before_arena;
+    memcpy(state->data, plan->data, (size_t)plan->n_operands * sizeof(void *));
+    for (int32_t i = 0; i < plan->n_arena; i++)
+        state->data[plan->arena[i].operand] = state->arena + plan->arena[i].offset;
+    return state;
+}
+
+static hyb_state *take_state(hyb_plan *plan)
+{
+    for (int i = 0; i < HYB_SPARE_STATES; i++)
+        if (atomic_load_explicit(&plan->spare[i], memory_order_relaxed)) {
+            hyb_state *state = atomic_exchange_explicit(&plan->spare[i], NULL, memory_order_acquire);
+            if (state)
+                return state;
+        }
+    return make_state(plan);
+}
+
+static void give_back(hyb_plan *plan, hyb_state *state)
+{
+    for (int i = 0; i < HYB_SPARE_STATES; i++) {
+        hyb_state *empty = NULL;
+        if (atomic_compare_exchange_strong_explicit(&plan->spare[i], &empty, state, memory_order_release,
+                                                    memory_order_relaxed))
+            return;
+    }
+    hyb_free(state);
+}
+
+hyb_status hyb_plan_run(hyb_plan *plan, void *const *externals)
+{
+    if (plan->on_stack) {
+        void *data[HYB_STACK_OPERANDS];
+        for (int32_t i = 0; i < plan->n_operands; i++)
+            data[i] = plan->data[i];
+        return run_steps(plan, data, externals, NULL);
+    }
+    hyb_state *state = take_state(plan);
+    if (!state) {
+        hyb_set_last_step(-1);
+        return HYB_NO_MEMORY;
+    }
+    const hyb_status status = run_steps(plan, state->data, externals, state->arena);
+    give_back(plan, state);
+    return status;
+}
+
+static hyb_status run_with(hyb_plan *plan, void *const *externals, int32_t n)
+{
+    if (plan->n_externals == n)
+        return hyb_plan_run(plan, externals);
+    hyb_set_last_step(-1);
+    return hyb_fail(HYB_BAD_ARGUMENT, "the plan takes %d externals, %d were given", plan->n_externals, n);
+}
+
+hyb_status hyb_run1(hyb_plan *plan, void *out, const void *a)
+{
+    void *const externals[] = {out, (void *)a};
+    return run_with(plan, externals, 2);
+}
+
+hyb_status hyb_run2(hyb_plan *plan, void *out, const void *a, const void *b)
+{
+    void *const externals[] = {out, (void *)a, (void *)b};
+    return run_with(plan, externals, 3);
+}
+
+hyb_status hyb_run3(hyb_plan *plan, void *out, const void *a, const void *b, const void *c)
+{
+    void *const externals[] = {out, (void *)a, (void *)b, (void *)c};
+    return run_with(plan, externals, 4);
+}
