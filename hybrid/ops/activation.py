@@ -74,7 +74,7 @@ def erf_vjp(ct, _y, x):
 
 @op(kernel="gelu", elementwise=True)
 def gelu(x: TensorType) -> TensorType:
-    """``x`` times the normal distribution function at ``x`` (Hendrycks and Gimpel 2016, exact form)."""
+    """``x`` times the normal distribution function at ``x`` (Hendrycks and Gimpel 2016)."""
     require_floating("gelu", x=x)
     return x
 
@@ -175,6 +175,6 @@ def mish(x: Any) -> Any:
 
 
 def prelu(x: Any, slope: Any) -> Any:
-    """``x`` above zero, ``slope * x`` below; ``slope`` is a tensor that broadcasts against ``x``."""
+    """``x`` above zero, ``slope * x`` below; the tensor ``slope`` broadcasts against ``x``."""
     x = as_tensor(x)
     return maximum(x, 0) + slope * (x - maximum(x, 0))

@@ -58,11 +58,6 @@ def cast_samples(draw):
                 yield (draw(source, *shape, low=-300, high=300),), {"dtype": dtype_of(target)}
 
 
-@cast.lowering
-def cast_lowering(emit, x, result, *, dtype):
-    emit.kernel(f"cast_{dtype.short}", [x], [result])
-
-
 @cast.vjp
 def cast_vjp(ct, _y, _x, *, dtype):
     return (cast(ct, dtype=_x.dtype) if _x.dtype.is_floating and dtype.is_floating else None,)

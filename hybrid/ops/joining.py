@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -216,7 +217,7 @@ def split(x: Any, sections: int | Sequence[int], /, *, axis: int = 0) -> list[An
         return [_part(x, axis, i * each, each) for i in range(sections)]
     ends = [range(length)[: n if n >= 0 else length + n] for n in sections]
     cuts = [0, *(len(r) for r in ends), length]
-    return [_part(x, axis, a, max(b - a, 0)) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [_part(x, axis, a, max(b - a, 0)) for a, b in pairwise(cuts)]
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
@@ -279,7 +280,7 @@ def tile(x: Any, repetitions: Any, /) -> Any:
 
 
 def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Any:
-    """``x`` with each element ``repeats`` times in a row along ``axis`` (None: of the flat ``x``)."""
+    """``x`` with each element ``repeats`` times in a row along ``axis`` (None: flattened)."""
     x = as_tensor(x)
     if axis is None:
         x, axis = flatten(x), 0
@@ -300,7 +301,7 @@ repeat_interleave = repeat
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
-    """Coordinate tensors of the grid spanned by 1-d ``arrays``; "xy" exchanges the first two axes."""
+    """Coordinates of the grid spanned by 1-d ``arrays``; "xy" exchanges the first two axes."""
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f"meshgrid got indexing {indexing!r}", fix='use "xy" or "ij"')
     tensors = [flatten(as_tensor(x)) for x in arrays]

@@ -64,7 +64,10 @@ def matmul_reference(a, b):
 
 
 def _readable(view: View) -> View | None:
-    """``view`` with strides that the kernel reads (one is an element, the other spans it), if so."""
+    """``view`` with strides as the kernel reads them; None when it cannot.
+
+    One of the two steps by elements, the other by at least as much as that spans.
+    """
     rows, columns = view.shape[-2:]
     row, column = view.strides[-2:]
     if column == 1 or columns == 1:
@@ -77,7 +80,7 @@ def _readable(view: View) -> View | None:
 
 
 def _batched(emit: Emit, view: View, batch: Shape) -> View:
-    """``view`` as [batch, rows, columns] for the kernel; copied when its strides do not allow it."""
+    """``view`` as [batch, rows, columns] for the kernel; a copy when strides forbid it."""
     rows, columns = view.shape[-2:]
     matrix = _readable(view)
     if matrix is None:

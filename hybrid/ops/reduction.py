@@ -74,7 +74,7 @@ def three_axes(emit: Emit, x: View, axes: tuple[int, ...]) -> View:
 
 
 def _lower_to(name: str, empty: bool | None = None) -> Callable[..., None]:
-    """The lowering rule to the reduction kernel ``name``; ``empty`` is its result of no elements."""
+    """The lowering rule to reduction kernel ``name``; ``empty`` is its result of no elements."""
 
     def lowering(emit: Emit, x: View, result: View, *, axis: Any, keepdims: bool) -> None:
         axes = tuple(range(x.rank)) if axis is None else axis
@@ -190,7 +190,7 @@ def prod_samples(draw):
 
 
 def _prod_slopes(x: Any, axis: tuple[int, ...]) -> Any:
-    """For each element the product of the others, zeros included; exact with any number of zeros."""
+    """For each element the product of the others; exact with any number of zeros."""
     zero = x == 0
     count = _spread(reduce_sum(converted(zero, x.dtype), axis=axis, keepdims=True), x.shape, axis)
     filled = where(zero, 1.0, x)

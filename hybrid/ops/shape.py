@@ -271,7 +271,7 @@ def check_region(
     size: tuple[int, ...],
     step: tuple[int, ...],
 ) -> None:
-    """A region names, per axis, ``size`` elements from ``start`` on, ``step`` apart, inside ``x``."""
+    """A region is, per axis, ``size`` elements from ``start`` on, ``step`` apart, inside ``x``."""
     if not len(start) == len(size) == len(step) == x.rank:
         raise ArgumentError(f"{name} of {x} needs a start, size and step per axis")
     for axis, (first, count, by) in enumerate(zip(start, size, step, strict=True)):
@@ -289,7 +289,7 @@ def check_region(
 def region(
     x: TensorType, *, start: tuple[int, ...], size: tuple[int, ...], step: tuple[int, ...]
 ) -> TensorType:
-    """Per axis ``size`` elements of ``x``, from ``start`` on, ``step`` apart (which may be below 0)."""
+    """Per axis ``size`` elements of ``x``, from ``start`` on, ``step`` apart (may be negative)."""
     check_region("slice", x, start, size, step)
     return x.with_shape(size)
 

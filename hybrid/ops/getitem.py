@@ -1,0 +1,300 @@
+"""``x[key]`` and its assignment: NumPy's keys, put together from the indexing ops."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hybrid.errors import ArgumentTypeError, CaptureError, OutOfRangeError, ShapeError
+from hybrid.ir import interpreter
+from hybrid.ops.checks import as_tensor, broadcast_shapes, plural, type_of
+from hybrid.ops.comparison import where
+from hybrid.ops.derivatives import reshaped, widened
+from hybrid.ops.dtypes import converted, identity
+from hybrid.ops.indexing import as_indices, put_slices, slice_assign, take_slices
+from hybrid.ops.joining import stack
+from hybrid.ops.logical import logical_and
+from hybrid.ops.shape import flatten, permute, region, reshape_to
+from hybrid.types import Shape, TensorType, int64, tensor_type
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A key made plain: a region of the operand, then slices of that along one axis, then a shape.
+
+    The axis is made of the region's ``axes`` (none: no slices are taken), moved side by side and
+    merged; ``indices`` are its 1-d indices, and ``first`` its place among the other axes.
+    """
+
+    start: Shape
+    size: Shape
+    step: Shape
+    whole: bool  # the region is the operand
+    axes: tuple[int, ...]
+    indices: Any
+    first: int
+    shape: Shape  # of the result
+
+    @property
+    def place(self) -> dict[str, Shape]:
+        return {"start": self.start, "size": self.size, "step": self.step}
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The region's axes with ``axes`` side by side."""
+        others = [axis for axis in range(len(self.size)) if axis not in self.axes]
+        return (*others[: self.first], *self.axes, *others[self.first :])
+
+    @property
+    def merged(self) -> Shape:
+        """The region's shape with ``axes`` side by side and merged."""
+        sizes = [self.size[axis] for axis in self.order]
+        last = self.first + len(self.axes)
+        return (*sizes[: self.first], math.prod(sizes[self.first : last]), *sizes[last:])
+
+
+def getitem(x: Any, key: Any) -> Any:
+    """``x[key]``: a value, never a view."""
+    x = as_tensor(x)
+    selection = _select(type_of(x), key)
+    y = _gathered(x, selection)
+    if selection.axes:
+        y = take_slices(y, selection.indices, axis=selection.first)
+    y = reshaped(y, selection.shape)
+    return identity(y) if y is x else y
+
+
+def setitem(x: Any, key: Any, value: Any) -> Any:
+    """What ``x`` is after ``x[key] = value``: a new value of the same type."""
+    x = as_tensor(x)
+    if isinstance(value, (bool, int, float)):
+        value = interpreter.current().lift(value, x.dtype)
+    value = converted(as_tensor(value), x.dtype)
+    mask = _lone_mask(key)
+    if mask is not None and len(value.shape) <= len(x.shape) - len(mask.shape):
+        _require_mask_shape(type_of(x), mask.shape, 0)
+        wide = reshaped(mask, (*mask.shape, *(1,) * (len(x.shape) - len(mask.shape))))
+        return where(wide, _fitted(value, x.shape), x)
+    selection = _select(type_of(x), key)
+    value = _fitted(value, selection.shape)
+    if selection.axes:
+        before = _gathered(x, selection)
+        shape = list(before.shape)
+        shape[selection.first] = selection.indices.shape[0]
+        after = put_slices(
+            before, selection.indices, reshaped(value, tuple(shape)), axis=selection.first
+        )
+        order = selection.order
+        apart = reshape_to(after, shape=tuple(selection.size[axis] for axis in order))
+        value = permute(apart, axes=tuple(order.index(axis) for axis in range(len(order))))
+    value = reshaped(value, selection.size)
+    return value if selection.whole else slice_assign(x, value, **selection.place)
+
+
+def _gathered(x: Any, selection: Selection) -> Any:
+    """The region of ``x`` with the indexed axes merged."""
+    y = x if selection.whole else region(x, **selection.place)
+    if not selection.axes:
+        return y
+    if selection.order != tuple(range(len(selection.size))):
+        y = permute(y, axes=selection.order)
+    return reshaped(y, selection.merged)
+
+
+def _fitted(value: Any, shape: Shape) -> Any:
+    """``value`` broadcast to ``shape``; as in NumPy, surplus leading axes of size 1 go."""
+    surplus = len(value.shape) - len(shape)
+    if surplus > 0 and all(n == 1 for n in value.shape[:surplus]):
+        value = reshaped(value, value.shape[surplus:])
+    lead = len(shape) - len(value.shape)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(value.shape, shape[lead:], strict=True)):
+        raise ShapeError(
+            f"{type_of(value)} cannot be assigned to a selection of shape {list(shape)}",
+            why="The value must broadcast to it.",
+            fix="change the value's shape with reshape or expand_dims",
+        )
+    return widened(value, shape)
+
+
+# Reading keys ------------------------------------------------------------------------------------
+
+
+def _items(type: TensorType, key: Any) -> list[Any]:
+    """The key's items, one per axis but for None: ints, slices, None, index arrays and tensors."""
+    items: list[Any] = []
+    rest = None  # where the Ellipsis stands
+    used = 0
+    for item in key if isinstance(key, tuple) else (key,):
+        if item is Ellipsis:
+            if rest is not None:
+                raise ArgumentTypeError("an index holds two Ellipses", fix="leave one out")
+            rest = len(items)
+            continue
+        found = _plain(type, item, used if rest is None else None)
+        items += found
+        used += sum(entry is not None for entry in found)
+    if used > type.rank:
+        raise OutOfRangeError(
+            f"too many indices for {type}",
+            why=f"There are {used}, and it has {plural(type.rank, 'dimension')}.",
+            fix="give at most one index per axis",
+        )
+    rest = len(items) if rest is None else rest
+    items[rest:rest] = [slice(None)] * (type.rank - used)
+    return items
+
+
+def _plain(type: TensorType, item: Any, axis: int | None) -> list[Any]:
+    """One item of a key in plain terms; a mask becomes one array per axis of it."""
+    if item is None or isinstance(item, slice):
+        return [item]
+    if isinstance(item, (bool, np.bool_)):
+        raise ArgumentTypeError(
+            "a bool is not an index", fix="index with an int, or with a mask of the tensor's shape"
+        )
+    if isinstance(item, (list, np.ndarray)):
+        item = _array(item)
+    elif not hasattr(item, "dtype") or isinstance(item, np.generic):
+        if not hasattr(item, "__index__"):
+            raise ArgumentTypeError(
+                f"{item.__class__.__name__} is not an index",
+                fix="use ints, slices, None, Ellipsis, integer tensors or masks",
+            )
+        return [item.__index__()]
+    kind = item.dtype.kind if hasattr(item.dtype, "kind") else ""
+    if kind in ("bool", "b"):
+        if axis is not None:
+            _require_mask_shape(type, item.shape, axis)
+        return list(_nonzero(item))
+    return [item if isinstance(item, np.ndarray) else as_indices("indexing", item)]
+
+
+def _array(item: Any) -> Any:
+    """A list or array as an array of integers or bools; as a tensor when it holds tensors."""
+    if isinstance(item, list) and any(hasattr(entry, "dtype") for entry in item):
+        return stack(item)
+    array = np.asarray(item)
+    if array.size == 0 and not isinstance(item, np.ndarray):
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "biu":
+        raise ArgumentTypeError(
+            f"an index holds values of dtype {array.dtype}", fix="use integers or bools"
+        )
+    return array
+
+
+def _require_mask_shape(type: TensorType, mask: Shape, axis: int) -> None:
+    if type.shape[axis : axis + len(mask)] != tuple(mask):
+        raise ShapeError(
+            f"a mask of shape {list(mask)} does not fit {type}",
+            why=f"It must have the shape of the axes that it selects from, from axis {axis} on.",
+            fix="give a mask of that shape",
+        )
+
+
+def _lone_mask(key: Any) -> Any | None:
+    """The mask when the key is one, as a tensor."""
+    if isinstance(key, tuple) and len(key) == 1:
+        key = key[0]
+    if isinstance(key, (list, np.ndarray)):
+        key = _array(key)
+    if getattr(getattr(key, "dtype", None), "kind", "") in ("bool", "b"):
+        return as_tensor(key)
+    return None
+
+
+def _nonzero(mask: Any) -> tuple[np.ndarray, ...]:
+    """Where ``mask`` holds; its values must be at hand, as the count of them becomes a size."""
+    if not isinstance(mask, np.ndarray):
+        if interpreter.current().traces:
+            raise CaptureError(
+                f"a traced mask ({type_of(mask)}) selects elements",
+                why="How many depends on values, and shapes in a graph are fixed.",
+                fix="use hybrid.where, which keeps the shape",
+            )
+        mask = mask.numpy()
+    return np.nonzero(mask)
+
+
+def _select(type: TensorType, key: Any) -> Selection:
+    """``key`` for an operand of ``type``, made plain."""
+    items = _items(type, key)
+    start, size, step = [], [], []
+    shape: list[int] = []  # of the result, without the picked axes
+    arrays: list[tuple[int, Any]] = []
+    special: list[int] = []  # items that NumPy counts as advanced when there are arrays
+    ahead = 0  # axes of the result before the first of them
+    for position, item in enumerate(items):
+        if item is None:
+            shape.append(1)
+            continue
+        axis, n = len(size), type.shape[len(size)]
+        if isinstance(item, slice):
+            first, stop, by = item.indices(n)
+            count = len(range(first, stop, by))
+            start.append(first if count else 0)
+            step.append(by if count > 1 else 1)
+            size.append(count)
+            shape.append(count)
+            continue
+        if not special:
+            ahead = len(shape)
+        special.append(position)
+        if isinstance(item, int):
+            _require_inside(type, axis, item, item)
+            start.append(item % n)
+            size.append(1)
+        else:
+            if isinstance(item, np.ndarray) and item.size:
+                _require_inside(type, axis, int(item.min()), int(item.max()))
+            arrays.append((axis, item))
+            start.append(0)
+            size.append(n)
+        step.append(1)
+    adjacent = not special or special[-1] - special[0] == len(special) - 1
+    axes = tuple(axis for axis, _ in arrays)
+    whole = tuple(size) == type.shape and all(n == 1 for n in step)
+    indices, first = None, 0
+    if arrays:
+        picked = broadcast_shapes("indexing", *(tensor_type(int64, a.shape) for _, a in arrays))
+        indices = _combined([type.shape[axis] for axis in axes], [a for _, a in arrays], picked)
+        first = sum(axis not in axes for axis in range(axes[0])) if adjacent else 0
+        ahead = ahead if adjacent else 0
+        shape[ahead:ahead] = picked
+    return Selection(
+        tuple(start), tuple(size), tuple(step), whole, axes, indices, first, tuple(shape)
+    )
+
+
+def _require_inside(type: TensorType, axis: int, low: int, high: int) -> None:
+    n = type.shape[axis]
+    for index in (low, high):
+        if not -n <= index < n:
+            raise OutOfRangeError(
+                f"index {index} is out of range for axis {axis} of {type}",
+                why=f"The axis has size {n}.",
+                fix=f"use an index from {-n} to {n - 1}" if n else "index an axis with elements",
+            )
+
+
+def _combined(sizes: list[int], arrays: list[Any], picked: Shape) -> Any:
+    """Indices into several axes as flat indices into one that merges them."""
+    if len(arrays) == 1:
+        return flatten(as_indices("indexing", arrays[0]))
+    if all(isinstance(a, np.ndarray) for a in arrays):
+        places = [np.broadcast_to(a % n, picked) for a, n in zip(arrays, sizes, strict=True)]
+        flat = np.ravel_multi_index(places, sizes) if math.prod(picked) else np.zeros(picked)
+        return as_tensor(flat.astype(np.int64).reshape(-1))
+    merged, inside = None, None
+    for array, n in zip(arrays, sizes, strict=True):
+        index = as_indices("indexing", array)
+        index = where(index < 0, index + n, index)
+        fits = logical_and(index >= 0, index < n)
+        merged = index if merged is None else merged * n + index
+        inside = fits if inside is None else logical_and(inside, fits)
+    # An index outside its own axis must not reach a wrong element: send it outside the merged one.
+    merged = where(inside, merged, math.prod(sizes))
+    return flatten(widened(merged, picked))

@@ -1,0 +1,146 @@
+"""Random numbers as pure functions of a state: the seed and the number of the draw.
+
+Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011):
+element ``i`` depends on (seed, draw, i) alone, so threads and order of calls do not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hybrid.ir import op
+from hybrid.ops.checks import require_dtype, require_floating, require_shape
+from hybrid.types import DType, Shape, TensorType, dtype_of, float64, int64, tensor_type
+
+_BLOCKS = 16  # counters that one group of words comes from
+
+
+def _random_type(name: str, state: TensorType, shape: Shape, dtype: DType) -> TensorType:
+    require_dtype(name, "state", state, int64)
+    require_shape(name, "state", state, (2,))
+    return tensor_type(dtype, shape)
+
+
+def _words(state: np.ndarray, groups: int) -> np.ndarray:
+    """Philox's words as [group, word of its block, block of the group], uint64 below 2**32."""
+    low32 = np.uint64(0xFFFFFFFF)
+    seed, draw = state.astype(np.uint64)
+    block = np.arange(groups * _BLOCKS, dtype=np.uint64)
+    fixed = np.ones_like(block)
+    a, b = block & low32, block >> np.uint64(32)
+    c, d = fixed * (draw & low32), fixed * (draw >> np.uint64(32))
+    key0, key1 = seed & low32, seed >> np.uint64(32)
+    for _ in range(10):
+        first, second = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b = (second >> np.uint64(32)) ^ b ^ key0, second & low32
+        c, d = (first >> np.uint64(32)) ^ d ^ key1, first & low32
+        key0 = (key0 + np.uint64(0x9E3779B9)) & low32
+        key1 = (key1 + np.uint64(0xBB67AE85)) & low32
+    return np.stack([a, b, c, d]).reshape(4, groups, _BLOCKS).transpose(1, 0, 2)
+
+
+def _pairs(words: np.ndarray) -> np.ndarray:
+    """Words 0 and 1, then 2 and 3, of every block, as [2 of a pair, element]."""
+    return words.reshape(-1, 2, 2, _BLOCKS).transpose(2, 0, 1, 3).reshape(2, -1)
+
+
+def _groups(shape: Shape, elements: int) -> int:
+    return -(-math.prod(shape) // elements)
+
+
+def _cut(values: np.ndarray, shape: Shape) -> np.ndarray:
+    return values.reshape(-1)[: math.prod(shape)].reshape(shape)
+
+
+def _low_high_53(pair: np.ndarray) -> np.ndarray:
+    """53 random bits of each pair of words, as floats."""
+    return (pair[0] >> np.uint64(5)) * 67108864.0 + (pair[1] >> np.uint64(6)).astype(np.float64)
+
+
+def _lower_to(kernel: str, typed: bool = True) -> Any:
+    def lowering(emit, state, result, *, shape, dtype=None):
+        name = f"{kernel}_{dtype.short}" if typed else kernel
+        emit.kernel(name, [emit.dense(state)], [result.reshape((result.size,))])
+
+    return lowering
+
+
+@op(differentiable=False)
+def random_uniform(state: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
+    """Numbers in [0, 1), all equally likely: multiples of 2**-24 (float32) or 2**-53 (float64)."""
+    type = _random_type("random_uniform", state, shape, dtype)
+    require_floating("random_uniform", result=type)
+    return type
+
+
+@random_uniform.reference
+def random_uniform_reference(state, *, shape, dtype):
+    if dtype is float64:
+        pair = _pairs(_words(state, _groups(shape, 32)))
+        return _cut(_low_high_53(pair) * 2.0**-53, shape)
+    words = _words(state, _groups(shape, 64))
+    return _cut((words >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24), shape)
+
+
+random_uniform.lowering(_lower_to("random_uniform"))
+
+
+@op(differentiable=False)
+def random_normal(state: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
+    """Numbers of the standard normal distribution, by Box and Muller's method."""
+    type = _random_type("random_normal", state, shape, dtype)
+    require_floating("random_normal", result=type)
+    return type
+
+
+@random_normal.reference
+def random_normal_reference(state, *, shape, dtype):
+    if dtype is float64:
+        pair = _pairs(_words(state, _groups(shape, 32))).reshape(2, -1, 2, _BLOCKS)
+        uniform = (_low_high_53(pair[:, :, 0]) + 1) * 2.0**-53
+        turn = _low_high_53(pair[:, :, 1]) * 2.0**-53
+        half = 1  # axis of cosines and sines
+    else:
+        words = _words(state, _groups(shape, 64)).reshape(-1, 2, 2, _BLOCKS).astype(np.float64)
+        uniform = (np.floor(words[:, :, 0] / 2) + 0.5) * 2.0**-31
+        turn = np.floor(words[:, :, 1] / 256) * 2.0**-24
+        half = 2
+    radius, angle = np.sqrt(-2 * np.log(uniform)), 2 * np.pi * turn
+    both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=half)
+    return _cut(both, shape).astype(dtype.numpy)
+
+
+random_normal.lowering(_lower_to("random_normal"))
+
+
+@random_uniform.samples
+@random_normal.samples
+def random_samples(draw):
+    for dtype in draw.floats:
+        for shape in [(), (0,), (1,), (63,), (64,), (65,), (3, 50)]:
+            state = draw("int64", 2, low=-(2**40), high=2**40)
+            yield (state,), {"shape": shape, "dtype": dtype_of(dtype)}
+
+
+@op(differentiable=False)
+def random_bits(state: TensorType, *, shape: Shape) -> TensorType:
+    """Integers of 64 random bits."""
+    return _random_type("random_bits", state, shape, int64)
+
+
+@random_bits.reference
+def random_bits_reference(state, *, shape):
+    low, high = _pairs(_words(state, _groups(shape, 32)))
+    return _cut((low | high << np.uint64(32)).astype(np.int64), shape)
+
+
+random_bits.lowering(_lower_to("random_bits", typed=False))
+
+
+@random_bits.samples
+def random_bits_samples(draw):
+    for shape in [(), (0,), (1,), (31,), (32,), (33,), (3, 50)]:
+        yield (draw("int64", 2, low=-(2**40), high=2**40),), {"shape": shape}

@@ -1,0 +1,174 @@
+"""Softmax, its logarithm, and the cross-entropy of class targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybrid.errors import ShapeError
+from hybrid.ir import op
+from hybrid.ops.checks import (
+    as_tensor,
+    normalize_axis,
+    require_axis,
+    require_dtype,
+    require_floating,
+    require_rank,
+)
+from hybrid.ops.derivatives import reshaped
+from hybrid.ops.exponential import exp
+from hybrid.ops.indexing import scatter_along_add, take_along
+from hybrid.ops.reduction import reduce_sum
+from hybrid.types import TensorType, int64
+
+
+def _sum_along(x: Any, axis: int) -> Any:
+    return reduce_sum(x, axis=(axis,), keepdims=True)
+
+
+def _lower_to(kernel: str) -> Any:
+    """The kernels work on rows; another axis is moved last by copies."""
+
+    def lowering(emit, x, result, *, axis):
+        last = x.rank - 1
+        source = emit.dense(x.swap(axis, last))
+        rows = (x.size // max(source.shape[-1], 1), source.shape[-1])
+        if axis == last:
+            emit.kernel(kernel, [source.reshape(rows)], [result.reshape(rows)])
+            return
+        moved = emit.temporary(x.dtype, source.shape)
+        emit.kernel(kernel, [source.reshape(rows)], [moved.reshape(rows)])
+        emit.kernel("copy", [moved.swap(axis, last)], [result])
+
+    return lowering
+
+
+@op(name="softmax")
+def soft_maximum(x: TensorType, *, axis: int) -> TensorType:
+    """Exponentials of ``x`` along ``axis``, scaled to sum to one.
+
+    The maximum is subtracted first, so no input overflows; a row of ``-inf`` gives NaN.
+    """
+    require_floating("softmax", x=x)
+    require_axis("softmax", axis, x.rank)
+    return x
+
+
+@soft_maximum.reference
+def softmax_reference(x, *, axis):
+    if x.size == 0:
+        return x
+    wide = x.astype(np.float64)
+    e = np.exp(wide - wide.max(axis=axis, keepdims=True))
+    return (e / e.sum(axis=axis, keepdims=True)).astype(x.dtype)
+
+
+@soft_maximum.vjp
+def softmax_vjp(ct, y, _x, *, axis):
+    """The Jacobian ``diag(y) - y yᵀ`` is symmetric; apply it without forming it."""
+    return (y * (ct - _sum_along(ct * y, axis)),)
+
+
+@soft_maximum.jvp
+def softmax_jvp(tangents, y, _x, *, axis):
+    return softmax_vjp(tangents[0], y, _x, axis=axis)[0]
+
+
+@op(name="log_softmax")
+def log_soft_maximum(x: TensorType, *, axis: int) -> TensorType:
+    """``x`` less the logarithm of the sum of its exponentials along ``axis``."""
+    require_floating("log_softmax", x=x)
+    require_axis("log_softmax", axis, x.rank)
+    return x
+
+
+@log_soft_maximum.reference
+def log_softmax_reference(x, *, axis):
+    if x.size == 0:
+        return x
+    wide = x.astype(np.float64)
+    below = wide - wide.max(axis=axis, keepdims=True)
+    return (below - np.log(np.exp(below).sum(axis=axis, keepdims=True))).astype(x.dtype)
+
+
+@log_soft_maximum.vjp
+def log_softmax_vjp(ct, y, _x, *, axis):
+    return (ct - exp(y) * _sum_along(ct, axis),)
+
+
+@log_soft_maximum.jvp
+def log_softmax_jvp(tangents, y, _x, *, axis):
+    return tangents[0] - _sum_along(exp(y) * tangents[0], axis)
+
+
+for _op in (soft_maximum, log_soft_maximum):
+    _op.lowering(_lower_to(_op.name))
+
+
+@soft_maximum.samples
+@log_soft_maximum.samples
+def softmax_samples(draw):
+    for dtype in draw.floats:
+        for shape, axis in [((1,), 0), ((17,), 0), ((3, 5), 1), ((3, 5), 0), ((2, 300, 3), 1)]:
+            yield (draw(dtype, *shape, low=-5, high=5),), {"axis": axis}
+        yield (draw(dtype, 0, 3),), {"axis": 1}
+
+
+@op(kernel="cross_entropy", name="cross_entropy")
+def class_entropy(logits: TensorType, targets: TensorType) -> TensorType:
+    """``logsumexp(logits[i]) - logits[i, targets[i]]`` for logits [n, classes] and targets [n]."""
+    require_floating("cross_entropy", logits=logits)
+    require_rank("cross_entropy", "logits", logits, 2)
+    require_dtype("cross_entropy", "targets", targets, int64)
+    if targets.shape != logits.shape[:1]:
+        raise ShapeError(
+            f"cross_entropy cannot take {logits} and {targets}",
+            why="There must be one target for each row of logits.",
+            fix="change the shape of the targets",
+        )
+    return logits.with_shape(targets.shape)
+
+
+@class_entropy.reference
+def cross_entropy_reference(logits, targets):
+    logs = log_softmax_reference(logits.astype(np.float64), axis=1)
+    return -logs[np.arange(len(targets)), targets].astype(logits.dtype)
+
+
+@class_entropy.vjp
+def cross_entropy_vjp(ct, _y, logits, targets):
+    """``(softmax - one_hot) * ct``, without forming the second."""
+    column = reshaped(ct, (*ct.shape, 1))
+    places = reshaped(targets, column.shape)
+    return scatter_along_add(soft_maximum(logits, axis=1) * column, places, -column), None
+
+
+@class_entropy.jvp
+def cross_entropy_jvp(tangents, y, logits, targets):
+    mean = _sum_along(soft_maximum(logits, axis=1) * tangents[0], 1)
+    at_target = take_along(tangents[0], reshaped(targets, (*targets.shape, 1)))
+    return reshaped(mean - at_target, y.shape)
+
+
+@class_entropy.samples
+def cross_entropy_samples(draw):
+    for dtype in draw.floats:
+        for rows, classes in [(1, 1), (5, 3), (17, 33), (0, 3)]:
+            targets = draw("int64", rows, low=0, high=classes - 1)
+            yield (draw(dtype, rows, classes, low=-5, high=5), targets), {}
+
+
+# Functions ---------------------------------------------------------------------------------------
+
+
+def softmax(x: Any, /, axis: int = -1) -> Any:
+    """Exponentials of ``x`` along ``axis``, scaled to sum to one."""
+    x = as_tensor(x)
+    return soft_maximum(x, axis=normalize_axis("softmax", axis, len(x.shape)))
+
+
+def log_softmax(x: Any, /, axis: int = -1) -> Any:
+    """The logarithm of softmax, accurate where that is nearly 0."""
+    x = as_tensor(x)
+    return log_soft_maximum(x, axis=normalize_axis("log_softmax", axis, len(x.shape)))

@@ -1,0 +1,88 @@
+"""Statistics and norms along axes, made of other ops."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hybrid.errors import ArgumentError
+from hybrid.ops import reduction
+from hybrid.ops.arithmetic import absolute, divide_floating, maximum, subtract
+from hybrid.ops.checks import as_tensor, normalize_axes
+from hybrid.ops.comparison import isfinite, where
+from hybrid.ops.derivatives import reshaped
+from hybrid.ops.dtypes import converted, stop_gradient
+from hybrid.ops.exponential import exp, log
+from hybrid.ops.powers import pow, sqrt, square
+from hybrid.ops.reduction import reduce_max, reduce_mean, reduce_sum
+from hybrid.types import DEFAULT_FLOAT, int64
+
+
+def _floating(x: Any) -> Any:
+    x = as_tensor(x)
+    return x if x.dtype.is_floating else converted(x, DEFAULT_FLOAT)
+
+
+def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+    """The variance along ``axis``, divided by the number of elements less ``correction``."""
+    x = _floating(x)
+    axes = normalize_axes("var", axis, len(x.shape))
+    count = math.prod(x.shape[a] for a in axes)
+    distance = square(x - reduce_mean(x, axis=axes, keepdims=True))
+    if correction == 0:
+        return reduce_mean(distance, axis=axes, keepdims=bool(keepdims))
+    total = reduce_sum(distance, axis=axes, keepdims=bool(keepdims))
+    return divide_floating(total, float(max(count - correction, 0)))
+
+
+def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+    """The square root of the variance along ``axis``."""
+    return sqrt(var(x, axis, correction=correction, keepdims=keepdims))
+
+
+def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """``log(sum(exp(x)))`` along ``axis`` without overflow."""
+    x = _floating(x)
+    axes = normalize_axes("logsumexp", axis, len(x.shape))
+    top = stop_gradient(reduce_max(x, axis=axes, keepdims=True))
+    top = where(isfinite(top), top, 0.0)
+    total = log(reduce_sum(exp(subtract(x, top)), axis=axes, keepdims=True)) + top
+    if keepdims:
+        return total
+    return reshaped(total, tuple(n for i, n in enumerate(x.shape) if i not in axes))
+
+
+def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """How many elements along ``axis`` are not zero, as int64."""
+    x = as_tensor(x)
+    return reduction.sum(converted(x != 0, int64), axis=axis, keepdims=keepdims)
+
+
+def vector_norm(x: Any, /, axis: Any = None, *, ord: float = 2, keepdims: bool = False) -> Any:
+    """``sum(abs(x) ** ord) ** (1 / ord)`` along ``axis``; ``inf`` is the largest, 0 counts.
+
+    The gradient of the 2-norm at the zero vector is zero.
+    """
+    x = _floating(x)
+    axes = normalize_axes("vector_norm", axis, len(x.shape))
+    along = {"axis": axes, "keepdims": bool(keepdims)}
+    if ord == 2:
+        total = reduce_sum(square(x), **along)
+        return where(total > 0, sqrt(where(total > 0, total, 1.0)), total)
+    if ord == 1:
+        return reduce_sum(absolute(x), **along)
+    if ord == math.inf:
+        return reduce_max(absolute(x), **along)
+    if ord == -math.inf:
+        return -reduce_max(-absolute(x), **along)
+    if ord == 0:
+        return reduce_sum(converted(x != 0, x.dtype), **along)
+    if not isinstance(ord, (int, float)):
+        raise ArgumentError(f"vector_norm got ord {ord!r}", fix="give a number")
+    return pow(reduce_sum(pow(absolute(x), ord), **along), 1 / ord)
+
+
+def normalize(x: Any, /, axis: int = -1, *, ord: float = 2, eps: float = 1e-12) -> Any:
+    """``x`` over its norm along ``axis``, which counts as ``eps`` at least."""
+    x = _floating(x)
+    return x / maximum(vector_norm(x, axis, ord=ord, keepdims=True), eps)
