@@ -5,6 +5,9 @@ why it is so, and what to write instead.  ``tests/test_errors.py`` pins the
 text of each.
 """
 
+import linecache
+import os
+import sys
 from dataclasses import dataclass
 
 
@@ -98,21 +101,10 @@ class LeakedValueError(CaptureError):
     """A traced value was used after its capture had ended."""
 
 
-class TracedBoolError(CaptureError, TypeError):
-    """A Python ``if``, ``while``, ``and`` or ``not`` asked a traced value for its truth."""
-
-    def __init__(self, value_type: str, *, at: Location | None = None) -> None:
-        super().__init__(
-            "the truth of a traced value was asked for",
-            at=at,
-            why=f"While a function is traced its tensors are placeholders ({value_type} here) "
-            "without values.",
-            fix="call hybrid.where to choose between tensors, or leave this function unhybridized",
-        )
-
-
 class TracedValueError(CaptureError, TypeError):
     """Python asked a traced value for its number (``float``, ``item``, ``numpy`` ...)."""
+
+    fix_text = "return the tensor and read its value outside the hybridized function"
 
     def __init__(self, asked: str, value_type: str, *, at: Location | None = None) -> None:
         super().__init__(
@@ -120,5 +112,31 @@ class TracedValueError(CaptureError, TypeError):
             at=at,
             why=f"While a function is traced its tensors are placeholders ({value_type} here) "
             "without values.",
-            fix="return the tensor and read its value outside the hybridized function",
+            fix=self.fix_text,
         )
+
+
+class TracedBoolError(TracedValueError):
+    """A Python ``if``, ``while``, ``and`` or ``not`` asked a traced value for its truth."""
+
+    fix_text = (
+        "call hybrid.where to choose between tensors, or leave this function unhybridized"
+    )
+
+    def __init__(self, asked: str, value_type: str, *, at: Location | None = None) -> None:
+        super().__init__("the truth", value_type, at=at)
+
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def author_location() -> Location | None:
+    """The innermost line on this thread's stack that is not this package's own."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith(_PACKAGE) and not path.startswith("<frozen"):
+            line = frame.f_lineno
+            return Location(path, line, linecache.getline(path, line).strip())
+        frame = frame.f_back
+    return None

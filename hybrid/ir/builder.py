@@ -18,6 +18,8 @@ class Builder:
         self.name = name
         self.params: list[Value] = []
         self.nodes: list[Node] = []
+        self.location: Location | None = None  # of nodes that are given none
+        self.hints: tuple[str, ...] = ()  # of results that are given none
 
     def param(self, type: TensorType, hint: str = "") -> Value:
         value = Value(type, hint)
@@ -35,14 +37,17 @@ class Builder:
         types: tuple[TensorType, ...] | None = None,
         hints: Sequence[str] = (),
     ) -> tuple[Value, ...]:
-        """Append ``op``; its result types are inferred unless ``types`` gives them (ops with regions)."""
+        """Append ``op``; its result types are inferred unless ``types`` gives them."""
         if isinstance(attrs, dict):
             attrs = op.attributes(attrs)
         operands = tuple(operands)
         if types is None:
-            types = op.infer(tuple(v.type for v in operands), attrs)
-        names = [*hints, *[""] * (len(types) - len(hints))]
-        results = tuple(Value(t, hint) for t, hint in zip(types, names, strict=True))
+            types = op.infer(tuple([v.type for v in operands]), attrs, regions)
+        location = location or self.location
+        names = [*(hints or self.hints), *[""] * len(types)]
+        results = tuple(
+            [Value(t, hint, location) for t, hint in zip(types, names, strict=False)]
+        )
         self.nodes.append(Node(op, operands, attrs, results, regions, location))
         return results
 

@@ -23,6 +23,7 @@ class Value:
 
     type: TensorType
     hint: str = ""
+    location: Location | None = None
 
     def __repr__(self) -> str:
         return f"<%{self.hint or '?'}: {self.type}>"
@@ -40,12 +41,23 @@ class Node:
     location: Location | None = None
 
     @property
+    def pure(self) -> bool:
+        """Whether the node, with all it owns, only computes its results."""
+        return self.op.pure and (
+            not self.regions or all(n.pure for region in self.regions for n in region.nodes)
+        )
+
+    @property
     def key(self) -> Hashable:
-        """Equal for nodes that compute the same: op, operands (in either order when the op commutes), attributes."""
+        """Equal for nodes that compute the same.
+
+        That is: the same op, operands (in either order when the op commutes) and attributes.
+        """
         operands: Hashable = self.operands
         if self.op.commutative and len(self.operands) == 2:
             operands = tuple(sorted(self.operands, key=id))
-        return self.op, operands, _typed(self.attrs), tuple(v.type for v in self.results), self.regions
+        types = tuple([v.type for v in self.results])
+        return self.op, operands, _typed(self.attrs) if self.attrs else (), types, self.regions
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -55,7 +67,7 @@ class Node:
 def _typed(value: Any) -> Any:
     """``value`` such that 1, 1.0, True, 0.0 and -0.0 stay apart as keys."""
     if isinstance(value, tuple):
-        return tuple(_typed(item) for item in value)
+        return tuple([_typed(item) for item in value])
     return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
 
 
@@ -74,7 +86,8 @@ class Graph:
         return print_graph(self)
 
     def __repr__(self) -> str:
-        return f"<graph @{self.name}: {len(self.params)} in, {len(self.nodes)} nodes, {len(self.results)} out>"
+        sizes = f"{len(self.params)} in, {len(self.nodes)} nodes, {len(self.results)} out"
+        return f"<graph @{self.name}: {sizes}>"
 
     def __eq__(self, other: object) -> bool:
         """Same structure: equal after renaming values; locations and hints do not count."""

@@ -19,8 +19,22 @@ if TYPE_CHECKING:
 class Interpreter(Protocol):
     """Gives an op call its meaning."""
 
+    traces: bool  # whether tensors are placeholders without values
+
     def apply(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """The result of ``op`` on ``operands`` (a tuple of results when it has several)."""
+
+    def lift(self, obj: Any, dtype: Any = None) -> Any:
+        """``obj`` (a number, a list, an array) as a tensor."""
+
+    def assign(self, cell: Any, value: Any) -> None:
+        """Put ``value`` into ``cell``."""
+
+    def read_slot(self, owner: Any, name: str) -> Any:
+        """The attribute ``name`` of ``owner``, which holds tensors."""
+
+    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+        """Set the attribute ``name`` of ``owner``."""
 
 
 class _Stack(threading.local):

@@ -14,6 +14,10 @@ from typing import Any, Protocol
 from hybrid.types import DType, Shape, TensorType, tensor_type
 
 
+class NotDense(Exception):
+    """A strided view was to be reshaped; the planner copies it and asks again."""
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """``buffer`` (whatever the planner uses to name memory) seen as a strided array; steps in elements."""
@@ -74,7 +78,8 @@ class View:
 
     def reshape(self, shape: Shape) -> View:
         """Another shape for a dense view."""
-        assert self.dense, "only a dense view can be reshaped"
+        if not self.dense:
+            raise NotDense
         return replace(self, shape=tuple(shape), strides=row_major(shape))
 
     def expand(self, axis: int) -> View:

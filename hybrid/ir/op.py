@@ -15,8 +15,9 @@
 
 The decorated function is the type rule: positional parameters are operands (one ``*operands``
 parameter for any number), keyword-only ones attributes.  It gets TensorTypes and returns one, or a
-tuple of them for an op of several results.  ``kernel`` is a name, or a function of the operand types
-and attributes that gives one (``cast`` has a kernel per dtype).
+tuple of them for an op of several results.  A rule with the keyword ``regions`` belongs to an op
+whose nodes own graphs; it gets them as a tuple.  ``kernel`` is a name, or a function of the operand
+types and attributes that gives one (``cast`` has a kernel per dtype).
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class Op:
             p.name for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
         )
         self.attr_defaults = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        # A rule with a keyword ``regions`` is that of an op whose nodes own graphs.
+        self.has_regions = self.attr_defaults.pop("regions", None) is not None
         self.reference_rule: Callable[..., Any] | None = None
         self.vjp_rule: Callable[..., Any] | None = None
         self.jvp_rule: Callable[..., Any] | None = None
@@ -122,9 +125,18 @@ class Op:
     # Using -----------------------------------------------------------------------------------
 
     def infer(
-        self, types: tuple[TensorType, ...], attrs: tuple[tuple[str, Any], ...]
+        self,
+        types: tuple[TensorType, ...],
+        attrs: tuple[tuple[str, Any], ...],
+        regions: tuple[Any, ...] = (),
     ) -> tuple[TensorType, ...]:
-        """The result types; runs the type rule once per (types, attributes)."""
+        """The result types; runs the type rule once per (types, attributes).
+
+        The rule of an op whose nodes own ``regions`` gets them too, and runs every time.
+        """
+        if self.has_regions:
+            result = self.rule(*types, regions=regions, **dict(attrs))
+            return result if isinstance(result, tuple) else (result,)
         key = (types, attrs)
         found = self._inferred.get(key)
         if found is None:

@@ -1,0 +1,4 @@
+"""From a graph to the flat arrays that C executes."""
+
+from hybrid.plan.plan import Plan as Plan
+from hybrid.plan.plan import make_plan as make_plan

@@ -1,0 +1,185 @@
+"""Gradients of functions: grad, value_and_grad, vjp, jvp, and the modes of recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hybrid import ops
+from hybrid.autodiff.tape import cotangents, node_of, seed_for, tangents
+from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
+from hybrid.ir.interpreter import current
+from hybrid.record import Leaf, keeping_operands, recording
+from hybrid.tensor import Tensor
+from hybrid.tree import Structure, describe, flatten, unflatten
+from hybrid.types import TensorType
+
+
+@contextmanager
+def no_grad() -> Iterator[None]:
+    """Within it nothing is recorded for gradients."""
+    with recording(False):
+        yield
+
+
+@contextmanager
+def enable_grad() -> Iterator[None]:
+    """Within it op calls are recorded, also inside ``no_grad``."""
+    with recording(True):
+        yield
+
+
+def stop_gradient(x: Any) -> Tensor:
+    """``x`` as a constant: no gradient flows through it."""
+    return (x if isinstance(x, Tensor) else current().lift(x)).detach()
+
+
+def _variables(leaves: Sequence[Any], what: str) -> list[Tensor]:
+    """Fresh tensors of the values in ``leaves`` that records lead back to."""
+    made = []
+    for leaf in leaves:
+        tensor = leaf if isinstance(leaf, Tensor) else current().lift(leaf)
+        if not tensor.type.dtype.is_floating:
+            raise GradientError(
+                f"a gradient by {what} of {tensor.type} was asked for",
+                why="Only float tensors have gradients.",
+                fix="convert it with astype",
+            )
+        with recording(True):
+            fresh = ops.identity(tensor) if tensor.record is not None else tensor.detach()
+        if fresh.record is None:
+            fresh.record = Leaf(fresh.type)
+        made.append(fresh)
+    return made
+
+
+def _zeros(type_: TensorType) -> Tensor:
+    return ops.zeros(type_.shape, dtype=type_.dtype)
+
+
+def _pullback(
+    outputs: Sequence[Tensor], variables: Sequence[Tensor], cts: Sequence[Tensor]
+) -> list[Tensor]:
+    seeds = [(t.record, ct) for t, ct in zip(outputs, cts, strict=True) if t.record is not None]
+    targets = [node_of(v.record)[0] for v in variables]
+    grads = cotangents(seeds, targets) if seeds else [None] * len(targets)
+    return [
+        _zeros(v.type) if g is None else g for v, g in zip(variables, grads, strict=True)
+    ]
+
+
+def value_and_grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives ``(value, gradient)`` of a function with one scalar result.
+
+    ``argnums`` says by which positional arguments, each any tree of float tensors; the gradient has
+    the tree of the argument (a tuple of them when ``argnums`` is a sequence).  With ``has_aux`` the
+    function returns ``(scalar, aux)`` and the value is that pair.
+    """
+    single = isinstance(argnums, int)
+    numbers = (argnums,) if single else tuple(argnums)
+
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
+        given = list(args)
+        structures: list[Structure] = []
+        variables: list[Tensor] = []
+        for n in numbers:
+            if not -len(given) <= n < len(given):
+                raise ArgumentError(f"argnums has {n}, but {len(given)} arguments were given")
+            leaves, structure = flatten(given[n])
+            fresh = _variables(leaves, f"argument {n}")
+            structures.append(structure)
+            variables += fresh
+            given[n] = unflatten(structure, fresh)
+        with recording(True):
+            value = function(*given, **kwargs)
+            out = value[0] if has_aux else value
+            if not isinstance(out, Tensor):
+                raise ArgumentTypeError(
+                    f"the function returned {type(out).__name__}, not a tensor",
+                    fix="return a scalar tensor, or use has_aux=True for (scalar, aux)",
+                )
+            if out.type.rank:
+                raise ShapeError(
+                    f"the function returned {out.type}, not a scalar",
+                    why="A gradient belongs to one number.",
+                    fix="sum the result, or use hybrid.vjp",
+                )
+            grads = iter(_pullback([out], variables, [seed_for(out, None)]))
+        trees = tuple(
+            unflatten(s, [next(grads) for _ in flatten(a)[0]])
+            for s, a in zip(structures, [given[n] for n in numbers], strict=True)
+        )
+        return value, (trees[0] if single else trees)
+
+    return differentiated
+
+
+def grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The gradient function of a function with one scalar result; see ``value_and_grad``."""
+    both = value_and_grad(function, argnums, has_aux)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, grads = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+
+    return gradient
+
+
+def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple]]:
+    """``(function(*primals), pullback)``; the pullback maps a cotangent to one per primal."""
+    leaves, structure = flatten(primals)
+    variables = _variables(leaves, "a primal")
+    with recording(True):
+        out = function(*unflatten(structure, variables))
+    outputs, out_structure = flatten(out)
+    _require_tensors(outputs)
+
+    def pullback(ct: Any) -> tuple:
+        cts, its_structure = flatten(ct)
+        if its_structure != out_structure:
+            raise ArgumentTypeError(
+                f"the cotangent has structure {describe(its_structure)}, "
+                f"the function's result {describe(out_structure)}"
+            )
+        seeds = [seed_for(t, c) for t, c in zip(outputs, cts, strict=True)]
+        with recording(True):
+            return unflatten(structure, _pullback(outputs, variables, seeds))
+
+    return _detached(out_structure, outputs, variables), pullback
+
+
+def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[Any]) -> tuple:
+    """``(function(*primals), tangent)``, the tangent along ``given`` (forward mode)."""
+    leaves, structure = flatten(tuple(primals))
+    directions, its_structure = flatten(tuple(given))
+    if its_structure != structure:
+        raise ArgumentTypeError(
+            f"tangents have structure {describe(its_structure)}, primals {describe(structure)}"
+        )
+    variables = _variables(leaves, "a primal")
+    directions = [seed_for(v, d) for v, d in zip(variables, directions, strict=True)]
+    with recording(True), keeping_operands():
+        out = function(*unflatten(structure, variables))
+        outputs, out_structure = flatten(out)
+        _require_tensors(outputs)
+        found = tangents(outputs, [v.record for v in variables], directions)
+    filled = [_zeros(t.type) if d is None else d for t, d in zip(outputs, found, strict=True)]
+    return _detached(out_structure, outputs, variables), unflatten(out_structure, filled)
+
+
+def _detached(structure: Structure, outputs: Sequence[Tensor], variables: Sequence[Tensor]) -> Any:
+    """The outputs, without history unless it reaches beyond the transform's own variables."""
+    if any(node_of(v.record)[0].parents for v in variables):
+        return unflatten(structure, outputs)
+    return unflatten(structure, [t.detach() for t in outputs])
+
+
+def _require_tensors(outputs: Sequence[Any]) -> None:
+    for out in outputs:
+        if not isinstance(out, Tensor):
+            raise ArgumentTypeError(f"the function returned {type(out).__name__}, not tensors")

@@ -1,0 +1,277 @@
+"""Walk the records of a value: backwards for cotangents, forwards for tangents.
+
+Records are visited in the order of their making (or its reverse), so gradients are added up in the
+same order whether the ops run eagerly or are being traced.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hybrid import ops
+from hybrid.errors import (
+    ArgumentError,
+    CaptureError,
+    GradientError,
+    ShapeError,
+    author_location,
+)
+from hybrid.ir.interpreter import current
+from hybrid.record import AnyRecord, Boundary, Leaf, Output, Record, is_recording, recording
+from hybrid.tensor import Tensor, make_tensor
+from hybrid.types import TensorType
+
+Node = Leaf | Record
+
+
+def node_of(record: AnyRecord) -> tuple[Node, int]:
+    """The node behind a tensor's record, and which of its results the tensor is."""
+    return (record.record, record.index) if type(record) is Output else (record, 0)
+
+
+def history(roots: Iterable[AnyRecord | None]) -> list[Node]:
+    """All nodes that ``roots`` came from, in the order of their making."""
+    found: set[Node] = set()
+    stack = [node_of(r)[0] for r in roots if r is not None]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            if type(node) is Record and node.saved is None:
+                raise GradientError(
+                    "this history was already used by backward()",
+                    why="backward() frees what it has walked, so that memory does not pile up.",
+                    fix="call the first backward with retain_graph=True",
+                )
+            found.add(node)
+            stack.extend(node_of(p)[0] for p in node.parents if p is not None)
+    return sorted(found, key=lambda node: node.sequence)
+
+
+def descendants(nodes: Sequence[Node], targets: set[Node]) -> set[Node]:
+    """Those of ``nodes`` (in order of their making) that came from ``targets``, which they include."""
+    found = set(targets)
+    for node in nodes:
+        if any(p is not None and node_of(p)[0] in found for p in node.parents):
+            found.add(node)
+    return found
+
+
+def cotangents(
+    seeds: Sequence[tuple[AnyRecord, Tensor]],
+    targets: Sequence[Node],
+    *,
+    differentiable: bool | None = None,
+) -> list[Tensor | None]:
+    """The cotangent of each target, given those of some values; None where none arrives.
+
+    ``differentiable`` tells whether the result can be differentiated again; by default it can when
+    the history reaches a value that gradients are asked for elsewhere.
+    """
+    nodes = history(record for record, _ in seeds)
+    wanted = set(targets)
+    needed = descendants(nodes, wanted)
+    if differentiable is None:
+        differentiable = is_recording() and any(
+            (isinstance(node, Leaf) and node not in wanted)
+            or (node in wanted and node.parents)
+            for node in nodes
+        )
+    with recording(differentiable):
+        return _pull(seeds, targets, wanted, needed)
+
+
+def _pull(
+    seeds: Sequence[tuple[AnyRecord, Tensor]],
+    targets: Sequence[Node],
+    wanted: set[Node],
+    needed: set[Node],
+) -> list[Tensor | None]:
+    arrived: dict[Node, list[Tensor | None]] = {}
+    queue: list[tuple[int, Node]] = []
+
+    def send(record: AnyRecord, ct: Tensor) -> None:
+        node, index = node_of(record)
+        slots = arrived.get(node)
+        if slots is None:
+            count = len(node.results) if type(node) is Record else 1
+            slots = arrived[node] = [None] * count
+            heapq.heappush(queue, (-node.sequence, node))
+        slots[index] = ct if slots[index] is None else slots[index] + ct
+
+    for record, ct in seeds:
+        send(record, ct)
+    while queue:
+        node = heapq.heappop(queue)[1]
+        if type(node) is not Record or node not in needed:
+            continue
+        flow = [p is not None and node_of(p)[0] in needed for p in node.parents]
+        if node in wanted and not any(flow):
+            continue
+        cts = apply_vjp(node, arrived[node], flow)
+        for parent, ct, flows in zip(node.parents, cts, flow, strict=True):
+            if flows and ct is not None:
+                send(parent, ct)
+    return [arrived[t][0] if t in arrived else None for t in targets]
+
+
+def apply_vjp(
+    node: Record, cts: Sequence[Tensor | None], flow: Sequence[bool]
+) -> Sequence[Tensor | None]:
+    """The vjp rule of ``node``; entries that are not in ``flow`` may be left uncomputed."""
+    rule = node.op.vjp_rule
+    if rule is None:
+        raise GradientError(
+            f"{node.op.name} has no gradient",
+            fix="pass its operand through stop_gradient if none is meant",
+        )
+    results = [_restored(saved, node, i, len(cts)) for i, saved in enumerate(node.results)]
+    full = [ct if ct is not None else _zeros(_type(saved)) for ct, saved in
+            zip(cts, node.results, strict=True)]  # fmt: skip
+    operands = [make_snapshot(saved) for saved in node.saved]
+    if len(full) == 1:
+        out = rule(full[0], results[0], *operands, **node.attrs)
+    else:
+        out = rule(tuple(full), tuple(results), *operands, **node.attrs)
+    return [
+        (entry() if callable(entry) else entry) if flows else None
+        for entry, flows in zip(out, flow, strict=True)
+    ]
+
+
+def make_snapshot(saved: Any) -> Any:
+    """The operand that a record kept: a Tensor with its history, or only its type."""
+    if type(saved) is TensorType:
+        return saved
+    type_, data, record = saved
+    tensor = make_tensor(type_, data)
+    tensor.record = record
+    return tensor
+
+
+def _restored(saved: Any, node: Record, index: int, count: int) -> Any:
+    if type(saved) is TensorType:
+        return saved
+    tensor = make_tensor(*saved)
+    tensor.record = node if count == 1 else Output(node, index)
+    return tensor
+
+
+def _type(saved: Any) -> TensorType:
+    return saved if type(saved) is TensorType else saved[0]
+
+
+def _zeros(type_: TensorType) -> Tensor:
+    return ops.zeros(type_.shape, dtype=type_.dtype)
+
+
+def tangents(
+    outputs: Sequence[Tensor], targets: Sequence[AnyRecord], given: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """The tangents of ``outputs`` when those of ``targets`` are ``given``; None is zero."""
+    nodes = history(t.record for t in outputs)
+    sources = [node_of(t)[0] for t in targets]
+    needed = descendants(nodes, set(sources))
+    known: dict[Node, list[Tensor | None]] = {
+        node: [tangent] for node, tangent in zip(sources, given, strict=True)
+    }
+    for node in nodes:
+        if type(node) is Record and node in needed and node not in known:
+            known[node] = _push(node, [_lookup(known, p) for p in node.parents])
+    return [_lookup(known, t.record) for t in outputs]
+
+
+def _lookup(known: dict[Node, list[Tensor | None]], record: AnyRecord | None) -> Tensor | None:
+    if record is None:
+        return None
+    node, index = node_of(record)
+    return known[node][index] if node in known else None
+
+
+def _push(node: Record, incoming: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The tangents of the node's results."""
+    count = len(node.results)
+    rule = node.op.jvp_rule
+    if rule is None:
+        return _push_by_transposing(node, incoming)
+    results = [_restored(saved, node, i, count) for i, saved in enumerate(node.results)]
+    operands = [make_snapshot(saved) for saved in node.saved]
+    result = results[0] if count == 1 else tuple(results)
+    out = rule(tuple(incoming), result, *operands, **node.attrs)
+    return [out] if count == 1 else list(out)
+
+
+def _push_by_transposing(
+    node: Record, incoming: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    """Tangents from the vjp alone: it is linear in the cotangent, and its transpose is the jvp."""
+    probes, leaves = [], []
+    for saved in node.results:
+        probe = _zeros(_type(saved)).detach()
+        probe.record = Leaf(probe.type)
+        probes.append(probe)
+        leaves.append(probe.record)
+    flow = [t is not None for t in incoming]
+    with recording(True):
+        cts = apply_vjp(node, probes, flow)
+    seeds = [
+        (ct.record, tangent)
+        for ct, tangent in zip(cts, incoming, strict=True)
+        if tangent is not None and ct is not None and ct.record is not None
+    ]
+    return cotangents(seeds, leaves) if seeds else [None] * len(leaves)
+
+
+def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> None:
+    """Add to the ``grad`` of every leaf that ``root`` came from, and free the history walked."""
+    if root.record is None:
+        raise GradientError(
+            "backward() of a tensor without history",
+            why="No operand of its computation requires a gradient, or it ran under no_grad.",
+            fix="set requires_grad = True on the tensors to differentiate by",
+        )
+    seed = seed_for(root, gradient)
+    nodes = history([root.record])
+    refuse_foreign(nodes)
+    leaves = [node for node in nodes if isinstance(node, Leaf)]
+    grads = cotangents([(root.record, seed)], leaves, differentiable=False)
+    interpreter = current()
+    with recording(False):
+        for leaf, grad in zip(leaves, grads, strict=True):
+            if grad is not None:
+                old = interpreter.read_slot(leaf, "grad")
+                interpreter.write_slot(leaf, "grad", grad.detach() if old is None else old + grad)
+    if not retain_graph:
+        for node in nodes:
+            if type(node) is Record:
+                node.saved = node.results = None
+                node.parents = ()
+
+
+def refuse_foreign(nodes: Sequence[Node]) -> None:
+    """Raise when the history goes on outside the function being traced."""
+    for node in nodes:
+        if type(node) is Boundary and current().traces:
+            raise CaptureError(
+                "backward() inside a hybridized function reaches a value computed outside it",
+                at=author_location(),
+                why="The argument it came from has a history of its own, which is not captured.",
+                fix="call backward() outside, or pass the argument with detach()",
+            )
+
+
+def seed_for(root: Tensor, gradient: Any) -> Tensor:
+    """``gradient`` checked against ``root``; ones for a tensor of one element."""
+    if gradient is None:
+        if root.type.size != 1:
+            raise ArgumentError(
+                f"backward() of {root.type} without a gradient",
+                why="Only a tensor of one element has a gradient by itself.",
+                fix="sum it first, or pass the cotangent",
+            )
+        return ops.ones(root.type.shape, dtype=root.type.dtype)
+    seed = gradient if isinstance(gradient, Tensor) else current().lift(gradient, root.type.dtype)
+    if seed.type is not root.type:
+        raise ShapeError(f"a cotangent of {root.type} must have that type, not {seed.type}")
+    return seed

@@ -1,0 +1,15 @@
+"""Process-wide settings, and the epoch that tells captures when to look at their guards again.
+
+Module attributes, sub-modules, optimizer settings and ``requires_grad`` may steer what a function
+captures.  Every write to one of them advances the epoch; while it stands still, all guards on them
+hold.
+"""
+
+from __future__ import annotations
+
+EPOCH = [0]
+
+
+def advance_epoch() -> None:
+    """Say that something captures depend on may have changed."""
+    EPOCH[0] += 1

@@ -1,0 +1,283 @@
+"""Eager execution: the bottom interpreter, where an op call computes at once.
+
+An op call is a one-node graph, planned once per (op, operand types, attributes) and remembered; after
+that it is one lookup and one call into C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid import native
+from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
+from hybrid.ir import Builder, NotDense, Op, Value, View
+from hybrid.ir.interpreter import set_bottom
+from hybrid.ir.lowering import row_major
+from hybrid.plan import make_plan
+from hybrid.record import record_call
+from hybrid.tensor import Tensor, make_tensor, refuse_leaked
+from hybrid.types import (
+    DType,
+    TensorType,
+    dtype_of,
+    promote,
+    promote_scalar,
+    tensor_type,
+)
+
+MAX_LAUNCHES = 2048  # per op; the oldest half goes when it is full
+
+
+class Launch:
+    """A remembered op call: its plan and what its results are."""
+
+    __slots__ = ("alias", "handle", "make", "plan", "results", "storage", "type")
+
+    def __init__(self, op: Op, types: tuple[TensorType, ...], attrs: tuple) -> None:
+        builder = Builder(op.name)
+        operands = [builder.param(t) for t in types]
+        results = builder.apply(op, operands, attrs)
+        graph = builder.finish(results)
+        self.results = tuple(v.type for v in results)
+        self.type = self.results[0]
+        self.make, self.storage = native.storage(self.type.nbytes)
+        self.alias = _is_alias(op, types, attrs)
+        self.plan = None if self.alias else make_plan(graph)
+        self.handle = None if self.plan is None else self.plan.handle  # None: not for the fast path
+
+    def run(self, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The results on ``operands``."""
+        if self.alias:
+            return (make_tensor(self.type, operands[0].data),)
+        outputs = [native.allocate(t.nbytes) for t in self.results]
+        externals = native.pointers(len(outputs) + len(operands))
+        at = 0
+        for buffer in outputs:
+            externals[at] = buffer
+            at += 1
+        for t in operands:
+            externals[at] = t.data
+            at += 1
+        self.plan.run(externals)
+        return tuple([make_tensor(t, b) for t, b in zip(self.results, outputs, strict=True)])
+
+
+def _is_alias(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> bool:
+    """Whether the result is the operand's bytes under another type."""
+    if op.view_rule is None:
+        return False
+    whole = View(None, types[0].dtype, types[0].shape, row_major(types[0].shape))
+    try:
+        view = op.view_rule(whole, **dict(attrs))
+    except NotDense:  # pragma: no cover - a whole operand is dense
+        return False
+    return view.dense and view.offset == 0 and view.size == whole.size
+
+
+class Eager:
+    """The interpreter at the bottom of every thread's stack."""
+
+    traces = False
+
+    def apply(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        tensors = prepare(self, op, operands)
+        given = op.attributes(attrs) if attrs or op.attr_defaults else ()
+        results = self.run(op, tensors, given)
+        record_call(op, tensors, dict(given), results)
+        return results[0] if len(results) == 1 else results
+
+    def run(self, op: Op, tensors: Sequence[Tensor], attrs: tuple) -> tuple[Tensor, ...]:
+        """The results of ``op``, unrecorded."""
+        types = tuple([t.type for t in tensors])
+        for t in tensors:
+            if type(t.data) is Value:
+                refuse_leaked(t)
+        key = (types, attrs) if attrs else types
+        launch = op.launches.get(key)
+        if launch is None:
+            launch = remember(op, key, Launch(op, types, attrs))
+        return launch.run(tensors)
+
+    def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
+        return as_tensor(obj, dtype)
+
+    def read_slot(self, owner: Any, name: str) -> Any:
+        return getattr(owner, name)
+
+    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+        setattr(owner, name, value)
+
+    def assign(self, cell: Tensor, value: Tensor) -> None:
+        cell.data = value.data
+        cell.record = value.record or getattr(cell, "leaf", None)
+
+
+def remember(op: Op, key: Any, launch: Launch) -> Launch:
+    """Keep ``launch``; the cache of an op is bounded."""
+    launches = op.launches
+    if len(launches) >= MAX_LAUNCHES:
+        for old in list(launches)[: MAX_LAUNCHES // 2]:
+            launches.pop(old, None)
+    launches[key] = launch
+    return launch
+
+
+def prepare(interpreter: Any, op: Op, operands: Sequence[Any]) -> Sequence[Tensor]:
+    """``operands`` as Tensors, of one dtype when the op promotes."""
+    if not op.promotes:
+        return [t if isinstance(t, Tensor) else interpreter.lift(t) for t in operands]
+    dtype = _common_dtype(interpreter, op, operands)
+    prepared = []
+    for t in operands:
+        if not isinstance(t, Tensor):
+            t = interpreter.lift(t, dtype if isinstance(t, (bool, int, float)) else None)
+        if t.type.dtype is not dtype:
+            t = interpreter.apply(_cast(), (t,), {"dtype": dtype})
+        prepared.append(t)
+    return prepared
+
+
+def _common_dtype(interpreter: Any, op: Op, operands: Sequence[Any]) -> DType:
+    found: DType | None = None
+    for t in operands:
+        if isinstance(t, Tensor):
+            found = t.type.dtype if found is None else promote(found, t.type.dtype)
+        elif isinstance(t, (np.ndarray, np.generic, list, tuple)):
+            dtype = interpreter.lift(t).type.dtype
+            found = dtype if found is None else promote(found, dtype)
+    for t in operands:
+        if type(t) in (bool, int, float):
+            found = dtype_of(type(t)) if found is None else promote_scalar(found, t)
+    if found is None:
+        names = ", ".join(type(t).__name__ for t in operands)
+        raise ArgumentTypeError(f"{op.name} does not take operands of type {names}")
+    return found
+
+
+def _cast() -> Op:
+    from hybrid.ops import cast
+
+    return cast
+
+
+# Values from Python ---------------------------------------------------------------------------
+
+_scalars: dict[Any, Any] = {}
+MAX_SCALARS = 1024
+
+
+def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
+    """``obj`` as a Tensor: itself, a borrowed NumPy array, or a copy of Python numbers."""
+    if isinstance(obj, Tensor):
+        return obj
+    if type(obj) in (bool, int, float):
+        return _scalar(obj, dtype or dtype_of(type(obj)))
+    if isinstance(obj, (np.ndarray, np.generic)):
+        return from_numpy(np.asarray(obj), dtype)
+    if isinstance(obj, (list, tuple)):
+        return from_numpy(_array_of(obj), dtype)
+    if hasattr(obj, "__dlpack__"):
+        return from_numpy(np.from_dlpack(obj), dtype)
+    if hasattr(obj, "__array__") or isinstance(obj, (bytearray, memoryview)):
+        return from_numpy(np.asarray(obj), dtype)
+    raise ArgumentTypeError(
+        f"{type(obj).__name__} is not a tensor",
+        why="Tensors are made of numbers, nested lists of numbers, and arrays.",
+        fix="pass one of those",
+    )
+
+
+def _scalar(value: bool | int | float, dtype: DType) -> Tensor:
+    cacheable = value != 0 and value == value  # 0.0 and -0.0 are one key; nan is none
+    key = (value, type(value), dtype)
+    data = _scalars.get(key) if cacheable else None
+    if data is None:
+        if dtype.kind == "bool":
+            value = bool(value)
+        try:
+            array = np.array(value, dtype=dtype.numpy)
+        except OverflowError:
+            raise DTypeError(
+                f"{value} does not fit {dtype.name}", fix="use a wider dtype"
+            ) from None
+        data = _copied(array)
+        if cacheable:
+            if len(_scalars) >= MAX_SCALARS:
+                _scalars.clear()
+            _scalars[key] = data
+    return make_tensor(tensor_type(dtype, ()), data)
+
+
+def _array_of(obj: list | tuple) -> np.ndarray:
+    """Nested sequences as an array: default dtypes for Python numbers, tensors by their values."""
+    dtypes: set[Any] = set()
+    plain = _plain(obj, dtypes)
+    try:
+        array = np.array(plain)
+    except ValueError:
+        raise ShapeError(
+            "the list is ragged",
+            why="Its items have different lengths, so it has no shape.",
+            fix="pad the items to one length",
+        ) from None
+    except OverflowError:
+        raise DTypeError("a number in the list does not fit int64") from None
+    if array.dtype == object:
+        if any(isinstance(item, int) for item in array.flat):
+            raise DTypeError("a number in the list does not fit int64", fix="use floats")
+        raise ArgumentTypeError("the list holds something that is not a number")
+    if array.dtype.kind not in "biuf":
+        raise ArgumentTypeError(f"the list holds {array.dtype.name} values, not numbers")
+    if not dtypes and array.dtype == np.float64:
+        array = array.astype(np.float32)
+    return array
+
+
+def _plain(obj: Any, dtypes: set[Any]) -> Any:
+    if isinstance(obj, (list, tuple)):
+        return [_plain(item, dtypes) for item in obj]
+    if isinstance(obj, Tensor):
+        obj = obj.numpy()
+    if isinstance(obj, (np.ndarray, np.generic)):
+        dtypes.add(obj.dtype)
+    return obj
+
+
+def from_numpy(array: np.ndarray, dtype: DType | None = None, copy: bool | None = None) -> Tensor:
+    """A Tensor over ``array``: borrowed when its layout and dtype allow, unless ``copy`` is True."""
+    wanted = dtype_of(array.dtype) if dtype is None else dtype
+    usable = (
+        array.dtype == wanted.numpy
+        and array.flags.c_contiguous
+        and array.flags.aligned
+        and array.dtype.isnative
+    )
+    made = tensor_type(wanted, array.shape)
+    if usable and not copy and array.size:
+        return make_tensor(made, native.borrow(array))
+    if copy is False and array.size:
+        raise ArgumentTypeError(
+            "the array cannot be shared without a copy",
+            why="It is not contiguous, not aligned, or of another dtype.",
+            fix="pass copy=None or copy=True",
+        )
+    if made.nbytes <= native.SMALL:
+        return make_tensor(made, _copied(np.ascontiguousarray(array, dtype=wanted.numpy)))
+    tensor = make_tensor(made, native.allocate(made.nbytes))
+    target = np.frombuffer(native.view(tensor.data, made.nbytes), dtype=wanted.numpy)
+    with np.errstate(invalid="ignore"):
+        np.copyto(target.reshape(made.shape), array, casting="unsafe")
+    return tensor
+
+
+def _copied(array: np.ndarray) -> Any:
+    buffer = native.allocate(array.nbytes)
+    native.view(buffer, array.nbytes)[:] = array.tobytes()
+    return buffer
+
+
+EAGER = Eager()
+set_bottom(EAGER)

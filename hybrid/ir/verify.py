@@ -1,0 +1,128 @@
+"""Check that a graph keeps the rules of the IR; the error shows the text round the fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from hybrid.errors import GraphError, HybridError
+from hybrid.ir.graph import Graph, Node, Value
+from hybrid.ir.op import REGISTRY
+from hybrid.ir.printer import names_of, print_lines
+
+WINDOW = 3  # lines shown on either side of the fault
+
+
+def verify(graph: Graph, *, after: str = "") -> None:
+    """Raise GraphError unless ``graph`` keeps every rule; ``after`` names the pass that made it.
+
+    Values are defined once and before they are used, regions use only what is their own, every
+    node has exactly its op's attributes, and result types are those that the op's rule gives.
+    """
+    _Verifier(graph, after).graph(graph, ())
+
+
+class _Verifier:
+    def __init__(self, root: Graph, after: str) -> None:
+        self.root, self.after = root, after
+
+    def graph(self, graph: Graph, outer: tuple[Graph, ...]) -> None:
+        """Check ``graph``, a region inside ``outer``."""
+        defined: set[Value] = set()
+        path = (*outer, graph)
+        for value in graph.params:
+            if value in defined:
+                name = self.name(value, path)
+                self.fail(graph, f"the parameter {name} stands twice in its list", "list it once")
+            defined.add(value)
+        for node in graph.nodes:
+            self.node(node, defined, path)
+            defined.update(node.results)
+        for value in graph.results:
+            if value not in defined:
+                what = f"a graph returns {self.name(value, path)}, which {self.whereabouts(value, path)}"
+                self.fail(graph, what, "return its own parameters and results of its nodes", last=True)
+
+    def node(self, node: Node, defined: set[Value], path: tuple[Graph, ...]) -> None:
+        op = node.op
+        for value in node.operands:
+            if value not in defined:
+                what = f"{op.name} uses {self.name(value, path)}, which {self.whereabouts(value, path)}"
+                fix = "order the nodes so that a value is defined before it is used"
+                if any(value in _definitions(graph) for graph in path[:-1]):
+                    fix = "make it an operand of the node and a parameter of its region"
+                self.fail(node, what, fix)
+        seen = set()
+        for value in node.results:
+            if value in defined or value in seen:
+                what = f"{op.name} defines {self.name(value, path)} for the second time"
+                self.fail(node, what, "give every result a Value of its own")
+            seen.add(value)
+        if REGISTRY.get(op.name) is not op:
+            self.fail(node, f"the op {op.name} is not in the registry", "declare it with @op")
+        names = [name for name, _ in node.attrs]
+        if names != sorted(op.attr_defaults):
+            have, want = ", ".join(names) or "none", ", ".join(sorted(op.attr_defaults)) or "none"
+            what = f"{op.name} has the attributes {have}; its own are {want}"
+            self.fail(node, what, "make attributes with op.attributes")
+        if node.regions and not op.has_regions:
+            self.fail(node, f"{op.name} owns a region; the op takes none", "leave the region out")
+        for region in node.regions:
+            self.graph(region, path)
+        self.types(node)
+
+    def types(self, node: Node) -> None:
+        try:
+            right = node.op.infer(tuple([v.type for v in node.operands]), node.attrs, node.regions)
+        except HybridError as error:
+            self.fail(node, error.what, error.fix or "change the operands", why=error.why)
+        types = tuple([v.type for v in node.results])
+        if types != right:
+            have, want = (", ".join(map(str, t)) or "nothing" for t in (types, right))
+            what = f"{node.op.name} has results of types {have}; its rule gives {want}"
+            self.fail(node, what, "build nodes with Builder.apply, which infers the types")
+
+    # Only once something is wrong --------------------------------------------------------------
+
+    def name(self, value: Value, path: Sequence[Graph]) -> str:
+        for graph in reversed(path):
+            names = names_of(graph)
+            if value in names:
+                return f"%{names[value]}"
+        return f"%?{value.hint}"
+
+    def whereabouts(self, value: Value, path: Sequence[Graph]) -> str:
+        """Why ``value`` is not defined where it is used."""
+        if value in _definitions(path[-1]):
+            return "is defined later"
+        if any(value in _definitions(graph) for graph in path[:-1]):
+            return "belongs to the graph around this region"
+        return "is defined nowhere"
+
+    def fail(
+        self, source: Node | Graph, what: str, fix: str, *, why: str = "", last: bool = False
+    ) -> NoReturn:
+        lines = list(print_lines(self.root))
+        faults = [i for i, (text, owner) in enumerate(lines)
+                  if owner is source and (not last or text.lstrip().startswith("return"))]  # fmt: skip
+        at = faults[0]
+        first, end = max(at - WINDOW, 0), at + WINDOW + 1
+        window = [
+            f"{'>' if i == at else ' '} {text}" for i, (text, _) in enumerate(lines[first:end], first)
+        ]
+        if first:
+            window.insert(0, "  ...")
+        if end < len(lines):
+            window.append("  ...")
+        if self.after:
+            what = f"after {self.after}: {what}"
+        raise GraphError(
+            f"@{self.root.name} is not valid: {what}",
+            at=source.location if isinstance(source, Node) else None,
+            why="\n".join([*window, *([why] if why else [])]),
+            fix=fix,
+        )
+
+
+def _definitions(graph: Graph) -> set[Value]:
+    return {*graph.params, *(value for node in graph.nodes for value in node.results)}

@@ -1,0 +1,256 @@
+"""The only importer of the C library: buffers, kernels, plans and threads as Python sees them.
+
+A *buffer* is a cffi object that owns or borrows bytes; it is all the data a Tensor holds.  Small
+ones live inside the Python object, large ones come from the runtime's caching allocator, borrowed
+ones keep the lender alive.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hybrid.errors import ArgumentError, NativeError, OutOfMemoryError, OutOfRangeError
+
+try:
+    from hybrid._native import ffi, lib
+except ImportError as error:  # a checkout that was never built
+    raise ImportError(
+        "hybrid's C library is missing. Fix: install the package (`pip install .`), "
+        "which builds it"
+    ) from error
+
+SMALL = 2048  # bytes; below it the Python object itself holds the data
+_ERRORS: dict[int, type[Exception]] = {
+    lib.HYB_BAD_ARGUMENT: NativeError,
+    lib.HYB_NO_MEMORY: OutOfMemoryError,
+    lib.HYB_NO_KERNEL: NativeError,
+    lib.HYB_BAD_INDEX: OutOfRangeError,
+    lib.HYB_INTERRUPTED: KeyboardInterrupt,
+}
+
+
+def last_error() -> str:
+    """The C library's text for this thread's last failure."""
+    return ffi.string(lib.hyb_last_error()).decode("utf-8", "replace")
+
+
+def failed_step() -> int:
+    """The step at which this thread's last failed run stopped."""
+    return lib.hyb_last_step()
+
+
+def check(status: int) -> None:
+    """Raise what ``status`` stands for; ``HYB_OK`` passes."""
+    if status:
+        raise _ERRORS.get(status, NativeError)(last_error())
+
+
+if lib.hyb_init():
+    raise ArgumentError(last_error(), fix="unset HYBRID_ISA or choose one of those named")
+
+# Buffers --------------------------------------------------------------------------------------
+
+_large = ffi.new_allocator(lib.hyb_alloc, lib.hyb_free, should_clear_after_alloc=False)
+
+
+@functools.lru_cache(maxsize=4096)
+def storage(nbytes: int) -> tuple[Any, Any]:
+    """``(make, ctype)`` such that ``make(ctype)`` is a new buffer of ``nbytes``."""
+    return (ffi.new if nbytes <= SMALL else _large), ffi.typeof(f"char[{max(nbytes, 1)}]")
+
+
+def allocate(nbytes: int) -> Any:
+    """A new buffer of ``nbytes`` whose content is unspecified."""
+    try:
+        make, ctype = storage(nbytes)
+        return make(ctype)
+    except (MemoryError, OverflowError, ValueError, ffi.error):
+        raise OutOfMemoryError(
+            f"no memory for {nbytes} bytes", fix="use smaller tensors, or free some first"
+        ) from None
+
+
+def borrow(obj: Any) -> Any:
+    """A buffer over the bytes of ``obj`` (a C-contiguous Python buffer), which it keeps alive."""
+    return ffi.from_buffer(obj)
+
+
+def view(buffer: Any, nbytes: int) -> Any:
+    """A Python buffer over the first ``nbytes`` of ``buffer``, which it keeps alive."""
+    return ffi.buffer(buffer, nbytes)
+
+
+# Kernels --------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=4096)
+def find_kernel(name: str, dtype_code: int) -> int:
+    """The index of a kernel, or -1."""
+    return lib.hyb_find_kernel(name.encode(), dtype_code)
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One row of the merged kernel table."""
+
+    name: str
+    dtype_code: int
+    isa: str
+
+
+def kernel_table() -> list[KernelRow]:
+    """All kernels as merged for this machine."""
+
+    def text(pointer: Any) -> str:
+        return ffi.string(pointer).decode()
+
+    return [
+        KernelRow(text(lib.hyb_kernel_name(i)), lib.hyb_kernel_dtype(i), text(lib.hyb_kernel_isa(i)))
+        for i in range(lib.hyb_kernel_count())
+    ]
+
+
+# Plans ----------------------------------------------------------------------------------------
+
+_OPERAND = struct.Struct("=iiqii8q8q")
+_SLOT = struct.Struct("=iiqqii")
+_STEP = struct.Struct("=iiiiiiiiii")
+_MAP_OP = struct.Struct("=iiiii12i")
+_ZEROS = (0,) * 8
+
+EXTERNAL, ARENA, CONSTANT = lib.HYB_SLOT_EXTERNAL, lib.HYB_SLOT_ARENA, lib.HYB_SLOT_CONSTANT
+KERNEL_STEP, MAP_STEP = lib.HYB_STEP_KERNEL, lib.HYB_STEP_MAP
+MAX_MAP_ARGS, TILE, MAX_TILES = lib.HYB_MAP_ARGS, lib.HYB_TILE, lib.HYB_MAX_TILES
+
+
+class PlanWriter:
+    """Collects the flat arrays of a plan; ``build`` hands them to C."""
+
+    def __init__(self) -> None:
+        self.steps, self.operands, self.slots = bytearray(), bytearray(), bytearray()
+        self.ops, self.attrs = bytearray(), bytearray()
+        self.n_steps = self.n_operands = self.n_slots = self.n_ops = self.n_attrs = 0
+
+    def slot(self, kind: int, index: int, offset: int, nbytes: int, last_step: int = -1) -> int:
+        self.slots += _SLOT.pack(kind, index, offset, nbytes, last_step, 0)
+        self.n_slots += 1
+        return self.n_slots - 1
+
+    def operand(
+        self, slot: int, offset: int, dtype: int, shape: Sequence[int], strides: Sequence[int]
+    ) -> None:
+        rank = len(shape)
+        pad = _ZEROS[rank:]
+        self.operands += _OPERAND.pack(slot, 0, offset, dtype, rank, *shape, *pad, *strides, *pad)
+        self.n_operands += 1
+
+    def attributes(self, values: Sequence[int | float]) -> int:
+        first = self.n_attrs
+        for value in values:
+            self.attrs += struct.pack("=d" if isinstance(value, float) else "=q", value)
+        self.n_attrs += len(values)
+        return first
+
+    def map_op(
+        self, kernel: int, n_in: int, n_out: int, attrs: Sequence[int | float], args: Sequence[int]
+    ) -> None:
+        first = self.attributes(attrs)
+        pad = (0,) * (MAX_MAP_ARGS - len(args))
+        self.ops += _MAP_OP.pack(kernel, n_in, n_out, first, len(attrs), *args, *pad)
+        self.n_ops += 1
+
+    def step(
+        self,
+        kind: int,
+        kernel: int,
+        first_operand: int,
+        counts: tuple[int, int, int],
+        attrs: Sequence[int | float],
+        first_op: int,
+    ) -> None:
+        """``counts`` is (inputs, outputs, extra); the step's map ops are those since ``first_op``."""
+        first_attr = self.attributes(attrs)
+        self.steps += _STEP.pack(
+            kind, kernel, first_operand, *counts, first_attr, len(attrs), first_op,
+            self.n_ops - first_op,
+        )  # fmt: skip
+        self.n_steps += 1
+
+    def build(self, constants: bytes, arena_nbytes: int, n_externals: int) -> Any:
+        """The C plan; raises what C found wrong."""
+        spec = ffi.new("hyb_plan_spec *")
+        alive = []
+        for name, ctype in (
+            ("steps", "hyb_step[]"),
+            ("operands", "hyb_operand[]"),
+            ("slots", "hyb_slot[]"),
+            ("ops", "hyb_map_op[]"),
+            ("attrs", "hyb_attr[]"),
+        ):
+            array = ffi.from_buffer(ctype, getattr(self, name))
+            alive.append(array)
+            setattr(spec, name, array)
+            setattr(spec, "n_" + name, getattr(self, "n_" + name))
+        blob = ffi.from_buffer(constants)
+        spec.constants, spec.constants_nbytes = blob, len(constants)
+        spec.arena_nbytes, spec.n_externals = arena_nbytes, n_externals
+        spec.poison = os.environ.get("HYBRID_POISON") == "1"
+        plan = lib.hyb_plan_create(spec)
+        if not plan:
+            raise (OutOfMemoryError if "memory" in last_error() else NativeError)(last_error())
+        return ffi.gc(plan, lib.hyb_plan_free)
+
+
+run_plan, run1, run2, run3 = lib.hyb_plan_run, lib.hyb_run1, lib.hyb_run2, lib.hyb_run3
+
+
+def pointers(n: int) -> Any:
+    """A C array of ``n`` pointers, for ``run_plan``."""
+    return ffi.new("void *[]", max(n, 1))
+
+
+# Machine --------------------------------------------------------------------------------------
+
+
+def isa() -> str:
+    """The instruction set in use."""
+    return ffi.string(lib.hyb_isa_name()).decode()
+
+
+def isas() -> list[str]:
+    """The instruction sets that this machine runs."""
+    return ffi.string(lib.hyb_isa_supported()).decode().split()
+
+
+def compiler() -> str:
+    return ffi.string(lib.hyb_compiler()).decode()
+
+
+def set_num_threads(n: int) -> None:
+    """Use ``n`` threads, this one included, for kernels from now on."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ArgumentError(f"{n!r} is not a number of threads", fix="give an int >= 1")
+    check(lib.hyb_set_num_threads(min(n, 2**31 - 1)))
+
+
+def num_threads() -> int:
+    return lib.hyb_num_threads()
+
+
+def memory() -> dict[str, int]:
+    """Bytes of large buffers: live, cached for reuse, and the peak; allocations so far."""
+    stats = lib.hyb_memory()
+    return {
+        name: getattr(stats, name)
+        for name in ("live_bytes", "cached_bytes", "peak_bytes", "allocations")
+    }
+
+
+def trim_memory() -> None:
+    """Give cached buffers back to the system."""
+    lib.hyb_memory_trim()

@@ -1,0 +1,106 @@
+"""The ops that fusion makes: a map, and a matrix product with a map applied to it.
+
+Their region is a graph of elementwise nodes, each with a result of the same shape as the node's
+results.  Passes build them just before planning; nothing differentiates or interprets them eagerly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybrid.errors import GraphError
+from hybrid.ir import Graph, get_op, op
+from hybrid.types import Shape, TensorType
+
+
+@op(name="map", differentiable=False)
+def map_tiles(*operands: TensorType, regions: tuple[Graph, ...]) -> tuple[TensorType, ...]:
+    """Elementwise nodes run together, tile by tile; intermediate values stay in the cache.
+
+    The region's parameters are the operands, which may have fewer dimensions than the results or
+    dimensions of size 1: its nodes broadcast them.
+    """
+    region = _region("map", regions)
+    _require_parameters("map", region, operands)
+    _require_elementwise("map", region, region.results[0].type.shape)
+    return tuple([v.type for v in region.results])
+
+
+@map_tiles.reference
+def map_reference(*operands: Any, regions: tuple[Graph, ...]) -> tuple[Any, ...]:
+    return _interpreted(regions[0], operands)
+
+
+@op(differentiable=False)
+def matmul_map(
+    a: TensorType, b: TensorType, *operands: TensorType, regions: tuple[Graph, ...]
+) -> tuple[TensorType, ...]:
+    """A map over ``a @ b``, applied to each part of the product while it is in the cache.
+
+    The region's first parameter is the product, the others are ``operands``.  Its results are the
+    node's: the product itself is the first of them when it is needed elsewhere.
+    """
+    region = _region("matmul_map", regions)
+    (product,) = get_op("matmul").infer((a, b), ())
+    _require_parameters("matmul_map", region, (product, *operands))
+    _require_elementwise("matmul_map", region, product.shape)
+    if not any(region.params[0] in node.operands for node in region.nodes):
+        raise GraphError("the region of matmul_map does not use the product")
+    if region.params[0] in region.results[1:]:
+        raise GraphError("the region of matmul_map returns the product, but not as its first result")
+    return tuple([v.type for v in region.results])
+
+
+@matmul_map.reference
+def matmul_map_reference(
+    a: Any, b: Any, *operands: Any, regions: tuple[Graph, ...]
+) -> tuple[Any, ...]:
+    return _interpreted(regions[0], (get_op("matmul").reference_rule(a, b), *operands))
+
+
+def _region(name: str, regions: tuple[Graph, ...]) -> Graph:
+    if len(regions) != 1 or not regions[0].nodes or not regions[0].results:
+        raise GraphError(f"{name} needs one region, with a node and a result at least")
+    return regions[0]
+
+
+def _require_parameters(name: str, region: Graph, operands: tuple[TensorType, ...]) -> None:
+    types = tuple([v.type for v in region.params])
+    if types != operands:
+        have, want = (", ".join(map(str, t)) or "nothing" for t in (types, operands))
+        raise GraphError(
+            f"the region of {name} takes {have}; its operands are {want}",
+            fix="give the region a parameter of the type of each operand",
+        )
+
+
+def _require_elementwise(name: str, region: Graph, shape: Shape) -> None:
+    for node in region.nodes:
+        if not node.op.elementwise:
+            raise GraphError(
+                f"the region of {name} holds {node.op.name}, which is not elementwise",
+                fix="keep it outside",
+            )
+        for value in node.results:
+            if value.type.shape != shape:
+                raise GraphError(
+                    f"the region of {name} is of shape {list(shape)} and holds a {value.type}",
+                    fix="keep values of other shapes outside",
+                )
+    computed = {value for node in region.nodes for value in node.results}
+    returned = [v for v in region.results if v in computed]
+    params = 1 if name == "matmul_map" and region.results[0] is region.params[0] else 0
+    if len(returned) + params != len(region.results) or len(set(returned)) != len(returned):
+        raise GraphError(
+            f"the region of {name} returns a parameter, or a value twice",
+            fix="return distinct results of its nodes",
+        )
+
+
+def _interpreted(region: Graph, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    values = dict(zip(region.params, arrays, strict=True))
+    for node in region.nodes:
+        results = node.op.reference_rule(*[values[v] for v in node.operands], **node.attributes)
+        results = results if isinstance(results, tuple) else (results,)
+        values.update(zip(node.results, results, strict=True))
+    return tuple([values[v] for v in region.results])

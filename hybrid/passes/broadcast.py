@@ -1,0 +1,53 @@
+"""Implicit broadcasting: elementwise nodes read the small operand instead of its repetition.
+
+Before::                                                  After::
+
+    %o: f32[8,4] = full {shape=(8, 4), value=1, ...}          %o: f32[] = full {shape=(), value=1, ...}
+    %b: f32[8,4] = broadcast_to %bias {shape=(8, 4)}          %c: f32[8,4] = add %x, %bias
+    %c: f32[8,4] = add %x, %b                                 %d: f32[8,4] = multiply %c, %o
+    %d: f32[8,4] = multiply %c, %o
+
+The op's own rule repeats the operand, so the same kernel sees the same elements.  An operand stays
+when without it the result would have a smaller shape.
+"""
+
+from __future__ import annotations
+
+from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
+from hybrid.passes.facts import Facts
+
+
+def implicit_broadcast(graph: Graph) -> Graph:
+    """``graph`` with elementwise nodes that do their own broadcasting."""
+    facts = Facts()
+    scalars: dict[Value, Value] = {}
+
+    def source(value: Value, builder: Builder) -> Value:
+        """The smallest value that repeats to ``value``."""
+        match facts.defining(value):
+            case Node(op=op, operands=(small,)) if op.name == "broadcast_to":
+                return source(small, builder)
+            case Node(op=op) as node if op.name == "full" and value.type.shape:
+                if value not in scalars:
+                    attrs = node.attributes | {"shape": ()}
+                    (scalars[value],) = builder.apply(get_op("full"), (), attrs)
+                return scalars[value]
+        return value
+
+    def shrink(node: Node, builder: Builder) -> tuple[Value, ...] | None:
+        facts.add(node)
+        if not node.op.elementwise or len(node.operands) < 2:
+            return None
+        operands = list(node.operands)
+        types = tuple([v.type for v in node.results])
+        for i, value in enumerate(node.operands):
+            if not facts.repeats(value):
+                continue
+            operands[i] = source(value, builder)
+            if node.op.infer(tuple([v.type for v in operands]), node.attrs) != types:
+                operands[i] = value
+        if tuple(operands) == node.operands:
+            return None
+        return builder.apply(node.op, operands, node.attrs)
+
+    return rewrite(graph, shrink, regions=implicit_broadcast)

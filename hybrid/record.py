@@ -1,0 +1,141 @@
+"""What gradient recording keeps of each op call: records, leaves and the recording mode.
+
+A Tensor's current value has a ``record`` when a gradient may be asked with respect to something it
+came from.  Records hold values, not cells: writing to a Tensor later does not change them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hybrid.ir.op import Op
+from hybrid.types import TensorType
+
+_sequence = itertools.count()
+
+
+class Leaf:
+    """The record of a value that gradients are asked for; ``grad`` is what backward() adds to."""
+
+    __slots__ = ("__weakref__", "grad", "sequence", "type")
+    parents: tuple[()] = ()
+
+    def __init__(self, type: TensorType) -> None:
+        self.type, self.grad = type, None
+        self.sequence = next(_sequence)
+
+
+class Boundary(Leaf):
+    """While tracing: where the history of a captured value leaves the traced function."""
+
+    __slots__ = ("outside",)
+
+    def __init__(self, type: TensorType, outside: Record | Output) -> None:
+        super().__init__(type)
+        self.outside = outside
+
+
+class Record:
+    """One op call: what its vjp needs, and the records of its operands."""
+
+    __slots__ = ("__weakref__", "attrs", "op", "parents", "results", "saved", "sequence")
+
+    def __init__(
+        self,
+        op: Op,
+        attrs: dict[str, Any],
+        parents: tuple[Leaf | Record | Output | None, ...],
+        saved: tuple[Any, ...],
+        results: tuple[Any, ...],
+    ) -> None:
+        self.op, self.attrs, self.parents = op, attrs, parents
+        # Per operand (type, data, record) when the vjp reads it, else its type; per result (type, data)
+        # or its type.  None once backward() has used the history.
+        self.saved: tuple[Any, ...] | None = saved
+        self.results: tuple[Any, ...] | None = results
+        self.sequence = next(_sequence)
+
+
+class Output:
+    """Result ``index`` of a record of several results."""
+
+    __slots__ = ("index", "record")
+
+    def __init__(self, record: Record, index: int) -> None:
+        self.record, self.index = record, index
+
+
+AnyRecord = Leaf | Record | Output
+
+
+class _Mode(threading.local):
+    enabled = True
+    keep_operands = False  # forward mode reads operands that no vjp reads
+
+
+_mode = _Mode()
+
+
+def is_recording() -> bool:
+    """Whether this thread records op calls for gradients."""
+    return _mode.enabled
+
+
+@contextmanager
+def recording(enabled: bool) -> Iterator[None]:
+    """Turn recording on or off for this thread."""
+    saved = _mode.enabled
+    _mode.enabled = enabled
+    try:
+        yield
+    finally:
+        _mode.enabled = saved
+
+
+@contextmanager
+def keeping_operands() -> Iterator[None]:
+    """Let records of this thread keep all operands and results, not just those a vjp reads."""
+    saved = _mode.keep_operands
+    _mode.keep_operands = True
+    try:
+        yield
+    finally:
+        _mode.keep_operands = saved
+
+
+def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> None:
+    """Attach a record to ``results`` if a gradient may flow through this call.
+
+    ``results`` is a tuple of fresh Tensors; ``operands`` are Tensors.
+    """
+    if not _mode.enabled or not op.differentiable:
+        return
+    parents = tuple([t.record for t in operands])
+    if not any(parents) or not any(t.type.dtype.is_floating for t in results):
+        return
+    saves = op.saved
+    keep_result = bool(saves) and saves[0]
+    if _mode.keep_operands:
+        keep_result, keep_operands = True, (True,) * len(parents)
+    elif op.variadic:
+        keep_operands = (saves[1] if len(saves) > 1 else False,) * len(parents)
+    else:
+        keep_operands = saves[1:]
+    saved = tuple(
+        [
+            (t.type, t.data, t.record) if keep else t.type
+            for t, keep in zip(operands, keep_operands, strict=True)
+        ]
+    )
+    kept = tuple([(t.type, t.data) if keep_result else t.type for t in results])
+    record = Record(op, attrs, parents, saved, kept)
+    if len(results) == 1:
+        results[0].record = record
+    else:
+        for index, t in enumerate(results):
+            if t.type.dtype.is_floating:
+                t.record = Output(record, index)

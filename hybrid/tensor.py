@@ -1,0 +1,438 @@
+"""Tensor: a cell that holds an immutable value.
+
+Eagerly the value is a buffer of bytes (``data``) of a TensorType; while a function is traced it is a
+Value of the graph.  Operators make new Tensors; ``+=``, ``x[i] = v`` and ``assign`` put another value
+of the same type into the same cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from hybrid import native, ops
+from hybrid.config import advance_epoch
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    GradientError,
+    LeakedValueError,
+    ShapeError,
+    TracedBoolError,
+    TracedValueError,
+    author_location,
+)
+from hybrid.ir import Op, Value
+from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.record import AnyRecord, Leaf, record_call
+from hybrid.types import DType, Shape, TensorType
+
+_NUMBERS = (bool, int, float)
+_ARRAYS = (np.ndarray, np.generic, list, tuple)
+
+
+class Tensor:
+    """An n-dimensional array of numbers; make one with ``hybrid.asarray`` and its relatives."""
+
+    __slots__ = ("__weakref__", "data", "leaf", "record", "type")
+    __array_ufunc__ = None  # NumPy leaves operators with a Tensor to the Tensor
+
+    type: TensorType
+    data: Any  # a native buffer, or a graph Value while tracing
+    record: AnyRecord | None  # of the current value
+    leaf: Leaf  # set once gradients were asked for
+
+    def __init__(self, obj: Any = None) -> None:
+        raise ArgumentTypeError(
+            "a Tensor is not made by calling its class", fix="use hybrid.asarray"
+        )
+
+    # What it is ------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.type.rank
+
+    @property
+    def size(self) -> int:
+        return self.type.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.type.nbytes
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
+        """This tensor; ``"cpu"`` is the only device."""
+        if device != "cpu" or stream is not None:
+            raise ArgumentError(f"no device {device!r}", fix='use "cpu"')
+        return self
+
+    @property
+    def T(self) -> Tensor:
+        """The transpose of a matrix."""
+        if self.type.rank != 2:
+            raise ShapeError(
+                f"T of {self.type}", why="T is for matrices.", fix="use mT or permute_dims"
+            )
+        return ops.permute_dims(self, (1, 0))
+
+    @property
+    def mT(self) -> Tensor:
+        """With the last two axes exchanged."""
+        return ops.matrix_transpose(self)
+
+    def __len__(self) -> int:
+        if not self.type.rank:
+            raise ArgumentTypeError("a tensor of rank 0 has no length")
+        return self.type.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.type.rank:
+            raise ArgumentTypeError("a tensor of rank 0 cannot be iterated over")
+        return (self[i] for i in range(self.type.shape[0]))
+
+    def __repr__(self) -> str:
+        if type(self.data) is Value or current().traces:
+            return f"<traced {self.type}>"
+        text = np.array2string(self.numpy(), separator=", ", prefix="tensor(")
+        mark = ", requires_grad=True" if self.record is not None else ""
+        return f"tensor({text}, dtype={self.type.dtype.name}{mark})"
+
+    __hash__ = object.__hash__
+
+    # Its values ------------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray:
+        """The values as a read-only NumPy array that shares this value's memory."""
+        array = self._array("numpy()")
+        array.flags.writeable = False
+        return array
+
+    def _array(self, asked: str) -> np.ndarray:
+        if ACTIVE or type(self.data) is Value:
+            self._require_value(asked)
+        kind = self.type
+        if not kind.size:
+            return np.empty(kind.shape, kind.dtype.numpy)
+        flat = np.frombuffer(native.view(self.data, kind.nbytes), kind.dtype.numpy)
+        return flat.reshape(kind.shape)
+
+    def _require_value(self, asked: str) -> None:
+        """Raise unless this thread is eager, so that the value is there and may be looked at."""
+        refuse_leaked(self)
+        if current().traces:
+            error = TracedBoolError if asked == "bool()" else TracedValueError
+            raise error(asked, str(self.type), at=author_location())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ArgumentError(f"{self.type} as {np.dtype(dtype).name} needs a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array("DLPack").__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def item(self) -> bool | int | float:
+        """The value of a tensor of one element as a Python number."""
+        if self.type.size != 1:
+            raise ArgumentError(f"item() of {self.type}", why="It needs exactly one element.")
+        return self._array("item()").item()
+
+    def tolist(self) -> Any:
+        return self._array("tolist()").tolist()
+
+    def __bool__(self) -> bool:
+        if ACTIVE or type(self.data) is Value:
+            self._require_value("bool()")
+        if self.type.size != 1:
+            raise ArgumentError(
+                f"the truth of {self.type} is ambiguous", fix="use hybrid.any or hybrid.all"
+            )
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self._number("float()"))
+
+    def __int__(self) -> int:
+        return int(self._number("int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("complex()"))
+
+    def __index__(self) -> int:
+        if not (self.type.dtype.is_integer and self.type.rank == 0):
+            raise ArgumentTypeError(
+                f"{self.type} is not an index", why="Only an integer tensor of rank 0 is one."
+            )
+        return self._number("an index")
+
+    def _number(self, asked: str) -> Any:
+        if ACTIVE or type(self.data) is Value:
+            self._require_value(asked)
+        return self.item()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.type.size == 1 else format(str(self), spec)
+
+    # Writing to the cell ---------------------------------------------------------------------
+
+    def assign(self, value: Any) -> Tensor:
+        """Put ``value``, which must have this tensor's type, into this cell."""
+        if not isinstance(value, Tensor):
+            value = current().lift(value, self.type.dtype)
+        if value.type is not self.type:
+            raise (ShapeError if value.type.shape != self.type.shape else DTypeError)(
+                f"{value.type} cannot be assigned to a tensor of {self.type}",
+                why="A tensor keeps its type.",
+                fix="reshape or astype the value, or bind a new tensor to the name",
+            )
+        refuse_leaked(value)
+        current().assign(self, value)
+        return self
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.assign(ops.setitem(self, key, value))
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return ops.getitem(self, key)
+
+    # Gradients -------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to or through this tensor's value."""
+        return self.record is not None
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        if not wanted:
+            self.record = None
+            if hasattr(self, "leaf"):
+                del self.leaf
+        elif self.record is None:
+            if not self.type.dtype.is_floating:
+                raise DTypeError(
+                    f"{self.type} cannot require a gradient", why="Only float tensors can."
+                )
+            self.leaf = self.record = Leaf(self.type)
+        advance_epoch()
+
+    @property
+    def grad(self) -> Tensor | None:
+        """What ``backward()`` has added up for this tensor."""
+        leaf = getattr(self, "leaf", None)
+        return None if leaf is None else current().read_slot(leaf, "grad")
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        leaf = getattr(self, "leaf", None)
+        if value is not None and (not isinstance(value, Tensor) or value.type is not self.type):
+            raise ArgumentTypeError(f"the gradient of {self.type} must be a tensor of that type")
+        if leaf is not None:
+            current().write_slot(leaf, "grad", value)
+        elif value is not None:
+            raise GradientError("the tensor requires no gradient", fix="set requires_grad = True")
+
+    def detach(self) -> Tensor:
+        """The same value, without its history."""
+        return make_tensor(self.type, _current_data(self))
+
+    def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
+        """Add to ``grad`` of every leaf the gradient of this tensor (times ``gradient``).
+
+        ``gradient`` may be left out for a tensor of one element, and is then 1.  The history is
+        freed unless ``retain_graph``.
+        """
+        from hybrid.autodiff.tape import backward
+
+        backward(self, gradient, retain_graph)
+
+    # Copies ----------------------------------------------------------------------------------
+
+    def __copy__(self) -> Tensor:
+        return clone_cell(self, _current_data(self))
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        copied = memo[id(self)] = clone_cell(self, _current_data(self))
+        return copied
+
+    def __reduce__(self) -> Any:
+        grad = getattr(self, "leaf", None) is not None
+        return _unpickle, (type(self), self._array("pickling").copy(), grad)
+
+
+def clone_cell(cell: Tensor, data: Any) -> Tensor:
+    """A new cell of the same class holding ``data``; it requires a gradient if ``cell`` does."""
+    made = object.__new__(type(cell))
+    made.type, made.data, made.record = cell.type, data, None
+    if getattr(cell, "leaf", None) is not None:
+        made.leaf = made.record = Leaf(cell.type)
+    return made
+
+
+def _unpickle(kind: type[Tensor], array: np.ndarray, grad: bool) -> Tensor:
+    tensor = current().lift(array)
+    made = object.__new__(kind)
+    made.type, made.data, made.record = tensor.type, tensor.data, None
+    if grad:
+        made.leaf = made.record = Leaf(made.type)
+    return made
+
+
+_new = object.__new__
+
+
+def make_tensor(type: TensorType, data: Any) -> Tensor:
+    """A new cell, without history."""
+    made = _new(Tensor)
+    made.type, made.data, made.record = type, data, None
+    return made
+
+
+def _current_data(tensor: Tensor) -> Any:
+    """The data of ``tensor`` under the current interpreter: while tracing, its graph value."""
+    interpreter = current()
+    return interpreter.traced(tensor).data if interpreter.traces else tensor.data
+
+
+def refuse_leaked(tensor: Tensor) -> None:
+    """Raise when ``tensor`` holds a Value of a capture that is over (or of another thread's)."""
+    data = tensor.data
+    if isinstance(data, Value) and not any(
+        data in getattr(interpreter, "owned", ()) for interpreter in ACTIVE
+    ):
+        raise LeakedValueError(
+            f"a traced value ({tensor.type}) was used after its capture had ended",
+            at=author_location(),
+            why="It was made while a hybridized function was traced"
+            + (f" (at {data.location})" if data.location else "")
+            + ", and stands for a value of that graph only.",
+            fix="return the tensor from the hybridized function instead of storing it elsewhere",
+        )
+
+
+# Operators ------------------------------------------------------------------------------------
+
+
+def _operand(other: Any) -> bool:
+    return isinstance(other, (Tensor, *_NUMBERS, *_ARRAYS))
+
+
+def _binary(op: Op, reflected: bool = False) -> Callable[[Tensor, Any], Any]:
+    """The operator method of ``op``: the eager fast path, then the general way."""
+    launches, run2, new, tensor = op.launches, native.run2, _new, Tensor
+
+    if reflected:
+
+        def method(self: Tensor, other: Any) -> Any:
+            return current().apply(op, (other, self), {}) if _operand(other) else NotImplemented
+
+        return method
+
+    def method(self: Tensor, other: Any) -> Any:
+        if not ACTIVE:
+            try:
+                launch = launches[self.type, other.type]
+                data = launch.make(launch.storage)
+                status = run2(launch.handle, data, self.data, other.data)
+            except (AttributeError, KeyError, TypeError):
+                pass  # another kind of operand, a first call, a leaked value: the general way
+            else:
+                if status:
+                    launch.plan.fail(status)
+                result = new(tensor)
+                result.type, result.data, result.record = launch.type, data, None
+                if self.record is not None or other.record is not None:
+                    record_call(op, (self, other), {}, (result,))
+                return result
+        return current().apply(op, (self, other), {}) if _operand(other) else NotImplemented
+
+    return method
+
+
+def _unary(op: Op) -> Callable[[Tensor], Any]:
+    def method(self: Tensor) -> Any:
+        return current().apply(op, (self,), {})
+
+    return method
+
+
+def _in_place(forward: Callable[[Tensor, Any], Any]) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        value = forward(self, other)
+        return value if value is NotImplemented else self.assign(value)
+
+    return method
+
+
+_BINARY = {
+    "add": ops.add,
+    "sub": ops.subtract,
+    "mul": ops.multiply,
+    "truediv": ops.divide,
+    "floordiv": ops.floor_divide,
+    "mod": ops.remainder,
+    "pow": ops.pow,
+    "matmul": ops.matmul,
+    "and": ops.bitwise_and,
+    "or": ops.bitwise_or,
+    "xor": ops.bitwise_xor,
+    "lshift": ops.bitwise_left_shift,
+    "rshift": ops.bitwise_right_shift,
+}
+_COMPARE = {
+    "eq": ops.equal,
+    "ne": ops.not_equal,
+    "lt": ops.less,
+    "le": ops.less_equal,
+    "gt": ops.greater,
+    "ge": ops.greater_equal,
+}
+_UNARY = {"neg": ops.negative, "pos": ops.positive, "abs": ops.abs, "invert": ops.bitwise_invert}
+_METHODS = (
+    "abs all any argmax argmin astype broadcast_to clip cos erf exp expand_dims flatten flip gelu "
+    "log log_softmax matmul max mean min permute_dims pow prod relu reshape round sigmoid sign silu "
+    "sin softmax split sqrt square squeeze std sum take tanh tril triu var"
+).split()
+
+for _name, _op in _BINARY.items():
+    if isinstance(_op, Op):
+        _forward, _reverse = _binary(_op), _binary(_op, reflected=True)
+    else:  # a function over several ops
+
+        def _forward(self: Tensor, other: Any, _call: Any = _op) -> Any:
+            return _call(self, other) if _operand(other) else NotImplemented
+
+        def _reverse(self: Tensor, other: Any, _call: Any = _op) -> Any:
+            return _call(other, self) if _operand(other) else NotImplemented
+
+    setattr(Tensor, f"__{_name}__", _forward)
+    setattr(Tensor, f"__r{_name}__", _reverse)
+    setattr(Tensor, f"__i{_name}__", _in_place(_forward))
+for _name, _op in _COMPARE.items():
+    setattr(Tensor, f"__{_name}__", _binary(_op))
+for _name, _op in _UNARY.items():
+    setattr(Tensor, f"__{_name}__", _unary(_op))
+for _name in _METHODS:
+    setattr(Tensor, _name, getattr(ops, _name))

@@ -1,0 +1,300 @@
+"""Capture: run a function once under the tracer and keep what it did as a graph with bindings.
+
+The graph's parameters are the tensors that the function read (arguments, cells, slots), its results
+the tensors that it returned or wrote.  ``Capture`` says where each of them comes from and goes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hybrid.autodiff.tape import cotangents, history
+from hybrid.errors import CaptureError, LeakedValueError
+from hybrid.ir import Builder, Graph, Node, Value
+from hybrid.ir.interpreter import interpreting
+from hybrid.record import AnyRecord, Leaf, Record
+from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.guards import Guards
+from hybrid.trace.tracer import MISSING, Cell, Slot, Tracer
+from hybrid.tree import Structure, flatten
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a captured tensor is found at a call: an argument, a slot, or always the same cell."""
+
+    kind: str  # "argument", "slot", "cell"
+    index: int = -1  # of the argument leaf
+    tensor: Tensor | None = None  # the cell
+    owner: Any = None  # the slot's
+    name: str = ""
+
+    def fetch(self, leaves: Sequence[Any]) -> Tensor:
+        if self.kind == "cell":
+            return self.tensor
+        return leaves[self.index] if self.kind == "argument" else getattr(self.owner, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A tree of which some leaves are made by the graph: each leaf is (kind, what).
+
+    Kinds: ``output`` (index of a graph result), ``argument`` (index: that very tensor), ``slot``
+    ((owner, name): the tensor there), ``constant`` (a Python object).
+    """
+
+    structure: Structure
+    leaves: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotWrite:
+    """An attribute to set after each run."""
+
+    owner: Any
+    name: str
+    made: Made
+
+
+@dataclass(slots=True)
+class Gradient:
+    """How the call takes part in a gradient: which results, by which inputs, by which graphs."""
+
+    outputs: tuple[int, ...]  # graph results that have a history
+    inputs: tuple[int, ...]  # sources whose records are the parents
+    residuals: tuple[tuple[str, int], ...]  # what backward reads: ("source" or "output", index)
+    backward: Graph  # (residuals..., cotangents...) -> cotangent per input that gets one
+    reached: tuple[int, ...]  # positions in ``inputs`` that get a cotangent
+
+
+@dataclass(slots=True)
+class Capture:
+    """One captured function for one key."""
+
+    graph: Graph  # results: what is returned, written, and kept for the backward pass
+    sources: list[Source]
+    result: Made
+    consumed: frozenset[int]  # outputs whose history backward() used up inside
+    writes: list[tuple[int, int]]  # (source, output): cells to write back
+    slot_writes: list[SlotWrite]
+    guards: Guards
+    requires: list[bool]  # of each source: whether gradients flowed to it
+    gradient: Gradient | None = None
+    slot_reads: list[tuple[Any, str, Any]] = field(default_factory=list)
+
+
+def capture(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    leaves: Sequence[Any],
+    guards: Guards,
+    name: str,
+) -> Capture:
+    """Trace ``function(*args, **kwargs)``, whose tensor leaves are ``leaves``.
+
+    Whatever happens, function, cells and attributes are left as they were.
+    """
+    tracer = Tracer(Builder(name), dict(guards.slot_sources))
+    with interpreting(tracer):
+        try:
+            result = function(*args, **kwargs)
+        except BaseException:
+            tracer.restore()
+            raise
+        final = tracer.restore()
+        _refuse_side_effects(guards, name)
+        return _Finish(tracer, leaves, guards).run(result, final)
+
+
+def _refuse_side_effects(guards: Guards, name: str) -> None:
+    broken = guards.broken()
+    if broken is not None:
+        raise CaptureError(
+            f"{name} changed {broken} while it was captured",
+            why="A side effect on a Python value happens once, at capture, and could not be repeated "
+            "by the plan.",
+            fix="keep the value in a tensor (x.assign, +=), return it, or change it outside",
+        )
+
+
+class _Finish:
+    """Turns what a tracer has seen into a Capture."""
+
+    def __init__(self, tracer: Tracer, leaves: Sequence[Any], guards: Guards) -> None:
+        self.tracer, self.guards = tracer, guards
+        self.arguments = {
+            id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
+        }
+        self.outputs: list[Value] = []
+        self.output_of: dict[int, int] = {}  # id of a returned Tensor -> output
+        self.tensors: list[Tensor | None] = []  # the returned Tensor of each output
+        self.keep: list[Any] = []
+
+    def run(self, result: Any, final: dict[tuple[int, str], Any]) -> Capture:
+        tracer = self.tracer
+        made = self.made(result)
+        slot_writes = [
+            SlotWrite(slot.owner, slot.name, self.made(final[key]))
+            for key, slot in tracer.slots.items()
+            if slot.written and self.changed(slot, final[key])
+        ]
+        cells = self.cells()
+        n_returned = len(self.outputs)
+        writes = []
+        for index, cell in enumerate(cells):
+            if cell.written:
+                writes.append((index, len(self.outputs)))
+                self.outputs.append(cell.value)
+                self.tensors.append(None)
+                self.refuse_history(cell)
+        records = [None if t is None else t.record for t in self.tensors]
+        consumed = frozenset(
+            i for i, r in enumerate(records) if r is not None and _is_consumed(r)
+        )
+        live = [i for i, r in enumerate(records[:n_returned]) if r is not None and i not in consumed]
+        forward_count = len(tracer.builder.nodes)
+        forward_params = len(tracer.builder.params)
+        gradient = None
+        if live:
+            gradient = self.gradient(live, [records[i] for i in live], cells, forward_count)
+            del tracer.builder.params[forward_params:]
+        builder = tracer.builder
+        nodes = tuple(builder.nodes[:forward_count])
+        graph = Graph(builder.name, tuple(c.initial for c in cells), nodes, tuple(self.outputs))
+        return Capture(
+            graph,
+            [self.source(cell) for cell in cells],
+            made,
+            consumed,
+            writes,
+            slot_writes,
+            self.guards,
+            [cell.tensor.record is not None for cell in cells],
+            gradient,
+            [(s.owner, s.name, s.original) for s in tracer.slots.values() if s.read],
+        )
+
+    def changed(self, slot: Slot, value: Any) -> bool:
+        return value is not slot.original or isinstance(value, (list, dict))
+
+    def source(self, cell: Cell) -> Source:
+        index = self.arguments.get(id(cell.tensor))
+        if index is not None:
+            return Source("argument", index)
+        if cell.slot is not None:
+            return Source("slot", owner=cell.slot[0], name=cell.slot[1])
+        return Source("cell", tensor=cell.tensor)
+
+    def made(self, tree: Any) -> Made:
+        if tree is MISSING:
+            raise CaptureError("a captured function deleted an attribute that holds a tensor")
+        leaves, structure = flatten(tree)
+        return Made(structure, tuple(self.leaf(leaf) for leaf in leaves))
+
+    def leaf(self, leaf: Any) -> tuple[str, Any]:
+        if not isinstance(leaf, Tensor):
+            _refuse_hidden(leaf)
+            return "constant", leaf
+        if type(leaf.data) is not Value:
+            if id(leaf) in self.arguments:
+                return "argument", self.arguments[id(leaf)]
+            slot = self.guards.slot_sources.get(id(leaf))
+            return ("constant", leaf) if slot is None else ("slot", slot)
+        if leaf.data not in self.tracer.owned:
+            raise LeakedValueError(f"a value ({leaf.type}) of another capture was returned")
+        index = self.output_of.get(id(leaf))
+        if index is None:
+            index = self.output_of[id(leaf)] = len(self.outputs)
+            self.keep.append(leaf)
+            self.outputs.append(leaf.data)
+            self.tensors.append(leaf)
+        return "output", index
+
+    def refuse_history(self, cell: Cell) -> None:
+        """A cell written with a history: its gradient would have to reach into the next call."""
+        record = cell.record
+        if record is not None and not isinstance(record, Leaf) and not _is_consumed(record):
+            raise CaptureError(
+                f"a tensor ({cell.tensor.type}) from outside was given a value with a gradient history",
+                why="A plan writes values back, not their histories.",
+                fix="write it under hybrid.no_grad(), or write value.detach()",
+            )
+
+    def gradient(
+        self,
+        live: list[int],
+        records: list[AnyRecord],
+        cells: list[Cell],
+        forward_count: int,
+    ) -> Gradient:
+        """Go on tracing through the backward pass, then cut it off as a graph of its own."""
+        tracer = self.tracer
+        leaves = [n for n in history(records) if isinstance(n, Leaf)]
+        of_leaf = {id(cell.inside): i for i, cell in enumerate(cells) if cell.inside is not None}
+        targets = [leaf for leaf in leaves if id(leaf) in of_leaf]
+        cts = []
+        for index in live:
+            value = tracer.builder.param(self.outputs[index].type)
+            tracer.owned.add(value)
+            cts.append(make_tensor(value.type, value))
+        seeds = list(zip(records, cts, strict=True))
+        grads = cotangents(seeds, targets, differentiable=False)
+        inputs = tuple(of_leaf[id(leaf)] for leaf in targets)
+        reached = tuple(i for i, g in enumerate(grads) if g is not None)
+        results = tuple(g.data for g in grads if g is not None)
+        params, nodes, residuals = self.cut(forward_count, results, [ct.data for ct in cts])
+        backward = Graph(f"{tracer.builder.name}_backward", params, nodes, results)
+        return Gradient(tuple(live), inputs, residuals, backward, reached)
+
+    def cut(
+        self, forward_count: int, results: Sequence[Value], cts: Sequence[Value]
+    ) -> tuple[tuple[Value, ...], tuple[Node, ...], tuple[tuple[str, int], ...]]:
+        """(parameters, nodes, residuals) of the backward graph.
+
+        Constants of the forward pass are repeated; other forward values become results of the
+        forward graph unless they are inputs or results already.
+        """
+        builder = self.tracer.builder
+        nodes = builder.nodes[forward_count:]
+        here = {v for node in nodes for v in node.results} | set(cts)
+        used = (*(v for node in nodes for v in node.operands), *results)
+        outside = dict.fromkeys(v for v in used if v not in here)
+        constants = [
+            node
+            for node in builder.nodes[:forward_count]
+            if node.op.name in ("full", "literal") and node.results[0] in outside
+        ]
+        for node in constants:
+            del outside[node.results[0]]
+        position = {v: ("source", i) for i, v in enumerate(c.initial for c in self.cells())}
+        residuals = []
+        for value in outside:
+            if value not in position:
+                if value not in self.outputs:
+                    self.outputs.append(value)
+                position[value] = ("output", self.outputs.index(value))
+            residuals.append(position[value])
+        return (*outside, *cts), (*constants, *nodes), tuple(residuals)
+
+    def cells(self) -> list[Cell]:
+        return list(self.tracer.cells.values())
+
+
+def _is_consumed(record: AnyRecord) -> bool:
+    node = getattr(record, "record", record)
+    return isinstance(node, Record) and node.saved is None
+
+
+def _refuse_hidden(leaf: Any) -> None:
+    """Refuse objects that carry traced tensors out of the capture unseen."""
+    for name, value in getattr(leaf, "__dict__", {}).items():
+        if isinstance(value, Tensor) and type(value.data) is Value:
+            raise CaptureError(
+                f"the function returned a {type(leaf).__name__} whose {name!r} is a traced tensor",
+                why="Only tuples, lists, dicts and named tuples of tensors can be returned.",
+                fix="return the tensors in one of those",
+            )
+

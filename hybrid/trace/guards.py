@@ -1,0 +1,158 @@
+"""Guards: whether what a capture read from outside its arguments is still as it was.
+
+Values are compared by identity first, by value second; containers item by item.  Guards on modules
+and optimizers are looked at only when the configuration epoch has moved.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hybrid.config import EPOCH
+from hybrid.tensor import Tensor
+from hybrid.trace.reads import ATOMS, CONTAINERS, Reads, stored, watched
+
+Matcher = Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One thing read: a printable name, how to read it again, and what it must match."""
+
+    name: str
+    read: Callable[[], Any]
+    matches: Matcher
+
+    def holds(self) -> bool:
+        return self.matches(self.read())
+
+
+def exactly(expected: Any, slot: bool = False) -> Matcher:
+    """A test for being ``expected``, or as good as it.
+
+    With ``slot`` a tensor stands for any tensor of its type: the place is what is read.
+    """
+    if isinstance(expected, Tensor):
+        if slot:
+            kind, needs = expected.type, expected.record is not None
+            return lambda found: (
+                isinstance(found, Tensor)
+                and found.type is kind
+                and (found.record is not None) == needs
+            )
+        return lambda found: found is expected
+    if isinstance(expected, float):
+        text = expected.hex()
+        return lambda found: found is expected or (type(found) is float and found.hex() == text)
+    if isinstance(expected, ATOMS):
+        kind = type(expected)
+        return lambda found: found is expected or (type(found) is kind and found == expected)
+    if isinstance(expected, np.ndarray):
+        data, dtype, shape = expected.tobytes(), expected.dtype, expected.shape
+        return lambda found: (
+            isinstance(found, np.ndarray)
+            and found.dtype == dtype
+            and found.shape == shape
+            and found.tobytes() == data
+        )
+    if isinstance(expected, np.generic):
+        kind, data = type(expected), expected.tobytes()
+        return lambda found: type(found) is kind and found.tobytes() == data
+    if isinstance(expected, dict):
+        keys = list(expected)
+        items = [exactly(v, slot) for v in expected.values()]
+        return lambda found: (
+            isinstance(found, dict)
+            and list(found) == keys
+            and all(m(v) for m, v in zip(items, found.values(), strict=True))
+        )
+    if isinstance(expected, (set, frozenset)):
+        copy = frozenset(expected)
+        return lambda found: isinstance(found, (set, frozenset)) and found == copy
+    if isinstance(expected, CONTAINERS):
+        kind = type(expected)
+        items = [exactly(v, slot) for v in expected]
+        return lambda found: (
+            type(found) is kind
+            and len(found) == len(items)
+            and all(m(v) for m, v in zip(items, found, strict=True))
+        )
+    return lambda found: found is expected
+
+
+class Guards:
+    """All guards of one capture."""
+
+    def __init__(self, reads: Reads, configured: Callable[[Any], bool]) -> None:
+        """``configured`` says of which objects every write advances the epoch."""
+        self.always: list[Guard] = []
+        self.by_epoch: list[Guard] = []
+        self.slot_sources: dict[int, tuple[Any, str]] = {}
+        self.epoch = EPOCH[0]
+        for namespace, name in reads.globals.values():
+            self._global(namespace, name)
+        for cell in reads.cells.values():
+            self._cell(cell)
+        for function in reads.functions.values():
+            self._defaults(function)
+        for owner, name in watched(reads):
+            self._attribute(owner, name, configured(owner))
+
+    def _global(self, namespace: dict, name: str) -> None:
+        get = namespace.get
+        self.always.append(
+            Guard(f"global {name}", lambda: get(name), exactly(namespace[name]))
+        )
+
+    def _cell(self, cell: types.CellType) -> None:
+        def read() -> Any:
+            try:
+                return cell.cell_contents
+            except ValueError:
+                return Guards
+
+        self.always.append(Guard("closure variable", read, exactly(read())))
+
+    def _defaults(self, function: types.FunctionType) -> None:
+        if function.__defaults__ or function.__kwdefaults__:
+
+            def read() -> Any:
+                return function.__defaults__, function.__kwdefaults__
+
+            self.always.append(Guard(f"defaults of {function.__name__}", read, exactly(read())))
+
+    def _attribute(self, owner: Any, name: str, configured: bool) -> None:
+        value = stored(owner, name)
+        slot = type(value) is Tensor
+        if slot:
+            self.slot_sources[id(value)] = (owner, name)
+        guard = Guard(
+            f"{type(owner).__name__}.{name}", lambda: stored(owner, name), exactly(value, slot)
+        )
+        mutable = isinstance(value, (list, dict, set, np.ndarray))
+        (self.by_epoch if configured and not mutable and not slot else self.always).append(guard)
+
+    def hold(self) -> bool:
+        """Whether everything is as it was."""
+        for guard in self.always:
+            if not guard.matches(guard.read()):
+                return False
+        epoch = EPOCH[0]
+        if epoch != self.epoch:
+            for guard in self.by_epoch:
+                if not guard.matches(guard.read()):
+                    return False
+            self.epoch = epoch
+        return True
+
+    def broken(self) -> str | None:
+        """The name of the first guard that does not hold."""
+        for guard in [*self.always, *self.by_epoch]:
+            if not guard.holds():
+                return guard.name
+        return None

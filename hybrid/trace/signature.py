@@ -1,0 +1,53 @@
+"""The key under which a call finds its plan: argument structure, tensor types, Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid.ir.interpreter import current
+from hybrid.tensor import Tensor
+
+_BY_VALUE = (bool, int, str, bytes, type(None), type(...))
+
+
+def lifted(leaves: list[Any]) -> list[Any]:
+    """``leaves`` with NumPy arrays as Tensors."""
+    interpreter = current()
+    return [
+        interpreter.lift(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves
+    ]
+
+
+def key_of(leaf: Any) -> Hashable:
+    """What of ``leaf`` a capture depends on."""
+    if isinstance(leaf, Tensor):
+        return (leaf.type, leaf.record is not None)
+    kind = type(leaf)
+    if kind is float:
+        return (float, leaf.hex())
+    if kind in _BY_VALUE:
+        return (kind, leaf)
+    if isinstance(leaf, np.generic):
+        return (kind, leaf.tobytes())
+    return (kind, id(leaf))
+
+
+def aliases(leaves: Sequence[Any]) -> tuple[int, ...] | None:
+    """For each leaf the position where that very tensor came first; None when all differ."""
+    tensors = [id(leaf) for leaf in leaves if isinstance(leaf, Tensor)]
+    if len(set(tensors)) == len(tensors):
+        return None
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(leaf), i) for i, leaf in enumerate(leaves))
+
+
+def describe_leaf(leaf: Any) -> str:
+    """``leaf`` as ``plans`` prints it."""
+    if isinstance(leaf, Tensor):
+        return str(leaf.type)
+    return repr(leaf) if isinstance(leaf, (*_BY_VALUE, float)) else type(leaf).__name__
+
+

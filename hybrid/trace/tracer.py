@@ -1,0 +1,190 @@
+"""The tracer: the interpreter under which op calls become nodes of a graph.
+
+Tensors that exist before the capture are *cells*: reading one makes it an input of the graph, writing
+one makes its last value an output that is put back after each run.  Attributes that hold tensors
+(``.grad``, a module's state) are *slots*, and treated alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hybrid import native, ops
+from hybrid.eager import as_tensor, prepare
+from hybrid.errors import CaptureError, author_location
+from hybrid.ir import Builder, Op, Value, get_op
+from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call
+from hybrid.tensor import Tensor, make_tensor, refuse_leaked
+from hybrid.types import DType, dtype_of
+
+
+@dataclass(eq=False, slots=True)
+class Cell:
+    """A tensor from outside the capture, as the capture sees it."""
+
+    tensor: Tensor
+    value: Value  # its value now
+    initial: Value  # its value when first read: an input of the graph
+    record: AnyRecord | None
+    inside: Leaf | None  # the leaf that stands for its history inside the capture
+    slot: tuple[Any, str] | None = None  # (owner, attribute) to fetch it through, when not fixed
+
+    @property
+    def written(self) -> bool:
+        return self.value is not self.initial
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """An attribute that was written (or read as a slot) during the capture."""
+
+    owner: Any
+    name: str
+    original: Any
+    read: bool  # whether its original content was looked at
+    written: bool = False
+
+
+@dataclass(eq=False)
+class Tracer:
+    """Records op calls into ``builder``."""
+
+    builder: Builder
+    slot_sources: dict[int, tuple[Any, str]] = field(default_factory=dict)
+    owned: set[Value] = field(default_factory=set)
+    cells: dict[int, Cell] = field(default_factory=dict)
+    slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
+    traces = True
+
+    # The interpreter's half -------------------------------------------------------------------
+
+    def apply(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        tensors = [self.traced(t) for t in prepare(self, op, operands)]
+        given = op.attributes(attrs)
+        values = self.builder.apply(
+            op, [t.data for t in tensors], given, location=author_location()
+        )
+        self.owned.update(values)
+        results = tuple([make_tensor(v.type, v) for v in values])
+        record_call(op, tensors, dict(given), results)
+        return results[0] if len(results) == 1 else results
+
+    def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
+        if isinstance(obj, Tensor):
+            return obj
+        if type(obj) in (bool, int, float):
+            dtype = dtype or dtype_of(type(obj))
+            as_tensor(obj, dtype)  # raises what eager would raise
+            return self.apply(get_op("full"), (), {"shape": (), "value": obj, "dtype": dtype})
+        if isinstance(obj, (list, tuple)) and _holds_traced(obj):
+            return _stack(obj, dtype)
+        array = _outside(obj, dtype)
+        data = np.ascontiguousarray(array).tobytes()
+        attrs = {"shape": array.shape, "dtype": dtype_of(array.dtype), "data": data}
+        return self.apply(get_op("literal"), (), attrs)
+
+    def assign(self, cell: Tensor, value: Tensor) -> None:
+        value = self.traced(value)
+        if type(cell.data) is Value:
+            cell.data = value.data
+            cell.record = value.record or getattr(cell, "leaf", None)
+        else:
+            entry = self.cell(cell)
+            entry.value = value.data
+            entry.record = value.record or getattr(cell, "leaf", None)
+
+    def read_slot(self, owner: Any, name: str) -> Any:
+        slot = self.slots.get((id(owner), name))
+        found = getattr(owner, name)
+        if slot is None:
+            self.slots[id(owner), name] = Slot(owner, name, found, read=True)
+            if isinstance(found, Tensor):
+                self.slot_sources.setdefault(id(found), (owner, name))
+        return found
+
+    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+        slot = self.slots.get((id(owner), name))
+        if slot is None:
+            original = getattr(owner, name, MISSING)
+            slot = self.slots[id(owner), name] = Slot(owner, name, original, read=False)
+        slot.written = True
+        object.__setattr__(owner, name, value)
+
+    # Values -----------------------------------------------------------------------------------
+
+    def traced(self, tensor: Tensor) -> Tensor:
+        """``tensor``, or what stands for it in the graph when it comes from outside."""
+        data = tensor.data
+        if type(data) is Value:
+            if data not in self.owned:
+                refuse_leaked(tensor)
+                raise CaptureError(
+                    f"a value ({tensor.type}) of another capture was used",
+                    at=author_location(),
+                    fix="pass it as an argument",
+                )
+            return tensor
+        entry = self.cell(tensor)
+        made = make_tensor(tensor.type, entry.value)
+        made.record = entry.record if is_recording() else None
+        return made
+
+    def cell(self, tensor: Tensor) -> Cell:
+        """The cell entry of a tensor from outside."""
+        entry = self.cells.get(id(tensor))
+        if entry is None:
+            value = self.builder.param(tensor.type)
+            self.owned.add(value)
+            source = self.slot_sources.get(id(tensor))
+            inside = _inside(tensor)
+            entry = Cell(tensor, value, value, inside, inside, source)
+            self.cells[id(tensor)] = entry
+        return entry
+
+    def restore(self) -> dict[tuple[int, str], Any]:
+        """Put the original content back into every slot; gives what the capture had left there."""
+        final = {}
+        for key, slot in self.slots.items():
+            final[key] = getattr(slot.owner, slot.name, MISSING)
+            if slot.written:
+                if slot.original is MISSING:
+                    object.__delattr__(slot.owner, slot.name)
+                else:
+                    object.__setattr__(slot.owner, slot.name, slot.original)
+        return final
+
+
+MISSING: Any = object()
+
+
+def _inside(tensor: Tensor) -> Leaf | None:
+    """What stands for a value's history inside the capture: leaves are themselves, the rest is cut."""
+    record = tensor.record
+    if record is None or type(record) is Leaf:
+        return record
+    return Boundary(tensor.type, record)
+
+
+def _holds_traced(obj: Any) -> bool:
+    if isinstance(obj, (list, tuple)):
+        return any(_holds_traced(item) for item in obj)
+    return isinstance(obj, Tensor)
+
+
+def _stack(obj: Any, dtype: DType | None) -> Tensor:
+    items = [_stack(item, dtype) if isinstance(item, (list, tuple)) else item for item in obj]
+    stacked = ops.stack(items)
+    return stacked if dtype is None else ops.astype(stacked, dtype)
+
+
+def _outside(obj: Any, dtype: DType | None) -> np.ndarray:
+    """The array of a value that holds no tensors."""
+    tensor = as_tensor(obj, dtype)
+    shape, kind = tensor.type.shape, tensor.type.dtype.numpy
+    if not tensor.type.size:
+        return np.empty(shape, kind)
+    return np.frombuffer(native.view(tensor.data, tensor.type.nbytes), kind).reshape(shape)

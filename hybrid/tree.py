@@ -1,0 +1,81 @@
+"""Trees of values: lists, tuples, named tuples and dicts, with anything else as a leaf.
+
+``flatten`` gives the leaves and a hashable structure that tells ``[x]``, ``(x,)``, ``x`` and ``None``
+apart; ``unflatten`` puts leaves back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybrid.errors import ArgumentTypeError
+
+LEAF = "*"  # the structure of a leaf
+Structure = Any
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """The leaves of ``tree`` from left to right, and its structure."""
+    leaves: list[Any] = []
+    return leaves, _flatten(tree, leaves)
+
+
+def _flatten(tree: Any, leaves: list[Any]) -> Structure:
+    kind = type(tree)
+    if tree is None:
+        return None
+    if kind is tuple or kind is list:
+        return kind, tuple([_flatten(item, leaves) for item in tree])
+    if kind is dict:
+        return dict, tuple([(key, _flatten(item, leaves)) for key, item in tree.items()])
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return kind, tuple([_flatten(item, leaves) for item in tree])
+    leaves.append(tree)
+    return LEAF
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The tree of ``structure`` with ``leaves``."""
+    return _unflatten(structure, iter(leaves))
+
+
+def _unflatten(structure: Structure, leaves: Any) -> Any:
+    if structure is None:
+        return None
+    if structure == LEAF:
+        return next(leaves)
+    kind, items = structure
+    if kind is dict:
+        return {key: _unflatten(item, leaves) for key, item in items}
+    values = [_unflatten(item, leaves) for item in items]
+    return kind(*values) if hasattr(kind, "_fields") else kind(values)
+
+
+def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """``function`` applied to each leaf of ``tree`` and the leaves at its place in ``others``."""
+    leaves, structure = flatten(tree)
+    columns = [leaves]
+    for other in others:
+        more, its_structure = flatten(other)
+        if its_structure != structure:
+            raise ArgumentTypeError("the trees have different structures")
+        columns.append(more)
+    return unflatten(structure, [function(*row) for row in zip(*columns, strict=True)])
+
+
+def describe(structure: Structure) -> str:
+    """``structure`` as one would write it: ``(*, [*, *], {'a': *})``."""
+    if structure is None:
+        return "None"
+    if structure == LEAF:
+        return "*"
+    kind, items = structure
+    if kind is dict:
+        return "{" + ", ".join(f"{key!r}: {describe(item)}" for key, item in items) + "}"
+    inner = ", ".join(describe(item) for item in items)
+    if kind is list:
+        return f"[{inner}]"
+    if kind is tuple:
+        return f"({inner},)" if len(items) == 1 else f"({inner})"
+    return f"{kind.__name__}({inner})"
