@@ -123,53 +123,64 @@ def _fitted(value: Any, shape: Shape) -> Any:
 
 
 def _items(type: TensorType, key: Any) -> list[Any]:
-    """The key's items, one per axis but for None: ints, slices, None, index arrays and tensors."""
-    items: list[Any] = []
-    rest = None  # where the Ellipsis stands
-    used = 0
-    for item in key if isinstance(key, tuple) else (key,):
-        if item is Ellipsis:
-            if rest is not None:
-                raise ArgumentTypeError("an index holds two Ellipses", fix="leave one out")
-            rest = len(items)
-            continue
-        found = _plain(type, item, used if rest is None else None)
-        items += found
-        used += sum(entry is not None for entry in found)
+    """The key's items with one Ellipsis; a mask becomes one index array per axis of it."""
+    given = [_plain(item) for item in (key if isinstance(key, tuple) else (key,))]
+    taken = [_axes_taken(item) for item in given]
+    used = sum(taken)
     if used > type.rank:
         raise OutOfRangeError(
             f"too many indices for {type}",
             why=f"There are {used}, and it has {plural(type.rank, 'dimension')}.",
             fix="give at most one index per axis",
         )
-    rest = len(items) if rest is None else rest
-    items[rest:rest] = [slice(None)] * (type.rank - used)
+    dots = [position for position, item in enumerate(given) if item is Ellipsis]
+    if len(dots) > 1:
+        raise ArgumentTypeError("an index holds two Ellipses", fix="leave one out")
+    if not dots:
+        given.append(Ellipsis)
+        taken.append(0)
+    items: list[Any] = []
+    axis = 0
+    for item, count in zip(given, taken, strict=True):
+        if _is_mask(item):
+            _require_mask_shape(type, item.shape, axis)
+            items += _nonzero(item)
+        else:
+            items.append(item)
+        axis += type.rank - used if item is Ellipsis else count
     return items
 
 
-def _plain(type: TensorType, item: Any, axis: int | None) -> list[Any]:
-    """One item of a key in plain terms; a mask becomes one array per axis of it."""
-    if item is None or isinstance(item, slice):
-        return [item]
+def _axes_taken(item: Any) -> int:
+    """How many axes of the operand the item stands for; the Ellipsis takes what is left."""
+    if item is None or item is Ellipsis:
+        return 0
+    return len(item.shape) if _is_mask(item) else 1
+
+
+def _plain(item: Any) -> Any:
+    """An item as an int, slice, None, Ellipsis, integer or bool array, or such a tensor."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
     if isinstance(item, (bool, np.bool_)):
         raise ArgumentTypeError(
             "a bool is not an index", fix="index with an int, or with a mask of the tensor's shape"
         )
     if isinstance(item, (list, np.ndarray)):
-        item = _array(item)
-    elif not hasattr(item, "dtype") or isinstance(item, np.generic):
-        if not hasattr(item, "__index__"):
-            raise ArgumentTypeError(
-                f"{item.__class__.__name__} is not an index",
-                fix="use ints, slices, None, Ellipsis, integer tensors or masks",
-            )
-        return [item.__index__()]
-    kind = item.dtype.kind if hasattr(item.dtype, "kind") else ""
-    if kind in ("bool", "b"):
-        if axis is not None:
-            _require_mask_shape(type, item.shape, axis)
-        return list(_nonzero(item))
-    return [item if isinstance(item, np.ndarray) else as_indices("indexing", item)]
+        return _array(item)
+    if hasattr(item, "dtype") and not isinstance(item, np.generic):
+        return item if _is_mask(item) else as_indices("indexing", item)
+    if not hasattr(item, "__index__"):
+        raise ArgumentTypeError(
+            f"{type(item).__name__} is not an index",
+            fix="use ints, slices, None, Ellipsis, integer tensors or masks",
+        )
+    return item.__index__()
+
+
+def _is_mask(item: Any) -> bool:
+    """An array (whose dtype has NumPy's kinds) or a tensor of bools."""
+    return getattr(getattr(item, "dtype", None), "kind", "") in ("b", "bool")
 
 
 def _array(item: Any) -> Any:
@@ -201,9 +212,7 @@ def _lone_mask(key: Any) -> Any | None:
         key = key[0]
     if isinstance(key, (list, np.ndarray)):
         key = _array(key)
-    if getattr(getattr(key, "dtype", None), "kind", "") in ("bool", "b"):
-        return as_tensor(key)
-    return None
+    return as_tensor(key) if _is_mask(key) and not isinstance(key, np.generic) else None
 
 
 def _nonzero(mask: Any) -> tuple[np.ndarray, ...]:
@@ -230,6 +239,14 @@ def _select(type: TensorType, key: Any) -> Selection:
     for position, item in enumerate(items):
         if item is None:
             shape.append(1)
+            continue
+        if item is Ellipsis:
+            left = sum(other is not None and other is not Ellipsis for other in items)
+            rest = type.shape[len(size) : len(size) + type.rank - left]
+            start += [0] * len(rest)
+            step += [1] * len(rest)
+            size += rest
+            shape += rest
             continue
         axis, n = len(size), type.shape[len(size)]
         if isinstance(item, slice):

@@ -122,7 +122,7 @@ def add_slices(
 
 @add_slices.reference
 def scatter_add_reference(x, indices, updates, *, axis):
-    result = np.moveaxis(x, axis, 0).copy()
+    result = np.array(np.moveaxis(x, axis, 0))
     np.add.at(result, indices, np.moveaxis(updates, axis, 0))
     return np.moveaxis(result, 0, axis)
 
@@ -149,7 +149,7 @@ def put_slices(
 
 @put_slices.reference
 def scatter_reference(x, indices, updates, *, axis):
-    result = np.moveaxis(x, axis, 0).copy()
+    result = np.array(np.moveaxis(x, axis, 0))
     result[indices] = np.moveaxis(updates, axis, 0)
     return np.moveaxis(result, 0, axis)
 
@@ -259,7 +259,7 @@ def scatter_along_add(x: TensorType, indices: TensorType, updates: TensorType) -
 
 @scatter_along_add.reference
 def scatter_along_add_reference(x, indices, updates):
-    result = x.copy()
+    result = np.array(x)
     rows = np.indices(indices.shape)[:-1]
     np.add.at(result, (*rows, indices), updates)
     return result
@@ -312,7 +312,7 @@ def slice_assign(
 
 @slice_assign.reference
 def slice_assign_reference(x, value, *, start, size, step):
-    result = x.copy()
+    result = np.array(x)
     result[region_index(start, size, step)] = value
     return result
 

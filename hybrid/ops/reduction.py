@@ -104,12 +104,13 @@ SAMPLE_AXES = [
     ((1000,), (0,)),
     ((3, 300), (1,)),
 ]
+EMPTY_AXES = [((0,), (0,)), ((0, 3), (0,))]
 
 
 def _samples(kind: str, *, empty: bool = False) -> Callable[..., Any]:
     def samples(draw: Any) -> Any:
         for dtype in getattr(draw, kind):
-            for shape, axis in [*SAMPLE_AXES, *([((0,), (0,)), ((0, 3), (0,))] if empty else [])]:
+            for shape, axis in [*SAMPLE_AXES, *(EMPTY_AXES if empty else [])]:
                 for keepdims in (False, True):
                     yield (draw(dtype, *shape),), {"axis": axis, "keepdims": keepdims}
 
@@ -163,7 +164,7 @@ reduce_mean.samples(_samples("floats", empty=True))
 @linear(reduce_mean)
 def mean_vjp(ct, _y, _x, *, axis, keepdims):
     count = math.prod(_x.shape[a] for a in axis)
-    return (_spread(ct / max(count, 1), _x.shape, axis),)
+    return (_spread(ct / (count or 1), _x.shape, axis),)
 
 
 @op(name="prod")

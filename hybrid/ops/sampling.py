@@ -41,9 +41,7 @@ class Draw:
     def __init__(self, seed: int = 0) -> None:
         self.generator = np.random.default_rng(seed)
 
-    def __call__(
-        self, dtype: str, *shape: int, low: float = -2.0, high: float = 2.0
-    ) -> np.ndarray:
+    def __call__(self, dtype: str, *shape: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:
         """Random elements in [``low``, ``high``], as far as the dtype has them."""
         if dtype == "bool":
             return np.asarray(self.generator.random(shape) < 0.5)
