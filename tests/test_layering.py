@@ -50,7 +50,8 @@ def unit_of(path: Path) -> str:
 def imported_units(path: Path) -> Iterator[tuple[int, str, bool]]:
     """(line, unit, whether inside a function) for every import of hybrid in ``path``."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
     deferred = {inner for function in functions for inner in ast.walk(function)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -72,10 +73,7 @@ def imported_units(path: Path) -> Iterator[tuple[int, str, bool]]:
 def fault(importer: str, imported: str, deferred: bool = False) -> str:
     """Why ``importer`` must not import ``imported``; empty when it may."""
     if imported == PUBLIC:
-        allowed = importer in DEFERRED = (  # upwards, and only inside a function: methods whose work is done in a layer above
-    ("tensor", "autodiff"),  # Tensor.backward
-)
-USERS_OF_THE_PUBLIC_SURFACE
+        allowed = importer in USERS_OF_THE_PUBLIC_SURFACE
         return "" if allowed else "the public surface is for the layers above hybridized"
     if imported == "_native":
         return "" if importer == "native" else "only hybrid/native.py imports the compiled module"
