@@ -169,7 +169,10 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[An
         _require_tensors(outputs)
         found = tangents(outputs, [v.record for v in variables], directions)
     filled = [_zeros(t.type) if d is None else d for t, d in zip(outputs, found, strict=True)]
-    return _detached(out_structure, outputs, variables), unflatten(out_structure, filled)
+    return (
+        _detached(out_structure, outputs, variables),
+        _detached(out_structure, filled, variables),
+    )
 
 
 def _detached(structure: Structure, outputs: Sequence[Tensor], variables: Sequence[Tensor]) -> Any:

@@ -78,13 +78,14 @@ class Tracer:
             return obj
         if type(obj) in (bool, int, float):
             dtype = dtype or dtype_of(type(obj))
-            as_tensor(obj, dtype)  # raises what eager would raise
-            return self.apply(get_op("full"), (), {"shape": (), "value": obj, "dtype": dtype})
+            value = as_tensor(obj, dtype)  # raises what eager would raise
+            attrs = {"shape": (), "value": _plain(value), "dtype": dtype}
+            return self.apply(get_op("full"), (), attrs)
         if isinstance(obj, (list, tuple)) and _holds_traced(obj):
             return _stack(obj, dtype)
-        array = _outside(obj, dtype)
-        data = np.ascontiguousarray(array).tobytes()
-        attrs = {"shape": array.shape, "dtype": dtype_of(array.dtype), "data": data}
+        tensor = as_tensor(obj, dtype)
+        data = bytes(native.view(tensor.data, tensor.nbytes))
+        attrs = {"shape": tensor.shape, "dtype": tensor.dtype, "data": data}
         return self.apply(get_op("literal"), (), attrs)
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
@@ -181,10 +182,6 @@ def _stack(obj: Any, dtype: DType | None) -> Tensor:
     return stacked if dtype is None else ops.astype(stacked, dtype)
 
 
-def _outside(obj: Any, dtype: DType | None) -> np.ndarray:
-    """The array of a value that holds no tensors."""
-    tensor = as_tensor(obj, dtype)
-    shape, kind = tensor.type.shape, tensor.type.dtype.numpy
-    if not tensor.type.size:
-        return np.empty(shape, kind)
-    return np.frombuffer(native.view(tensor.data, tensor.type.nbytes), kind).reshape(shape)
+def _plain(scalar: Tensor) -> bool | int | float:
+    """The number in an eager scalar."""
+    return np.frombuffer(native.view(scalar.data, scalar.nbytes), scalar.dtype.numpy)[0].item()
