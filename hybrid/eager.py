@@ -20,6 +20,7 @@ from hybrid.plan import make_plan
 from hybrid.record import record_call
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.types import (
+    DEFAULT_FLOAT,
     DType,
     TensorType,
     dtype_of,
@@ -130,6 +131,8 @@ def prepare(interpreter: Any, op: Op, operands: Sequence[Any]) -> Sequence[Tenso
     if not op.promotes:
         return [t if isinstance(t, Tensor) else interpreter.lift(t) for t in operands]
     dtype = _common_dtype(interpreter, op, operands)
+    if op.promotes == "floating" and not dtype.is_floating:
+        dtype = DEFAULT_FLOAT
     prepared = []
     for t in operands:
         if not isinstance(t, Tensor):

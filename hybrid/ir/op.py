@@ -18,6 +18,9 @@ parameter for any number), keyword-only ones attributes.  It gets TensorTypes an
 tuple of them for an op of several results.  A rule with the keyword ``regions`` belongs to an op
 whose nodes own graphs; it gets them as a tuple.  ``kernel`` is a name, or a function of the operand
 types and attributes that gives one (``cast`` has a kernel per dtype).
+
+``promotes=True``: operands are cast to their common dtype before the rule sees them;
+``promotes="floating"``: to the default float dtype when that one is not floating.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ class Op:
         elementwise: bool = False,
         commutative: bool = False,
         pure: bool = True,
-        promotes: bool = False,
+        promotes: bool | str = False,
         differentiable: bool = True,
         domain: tuple[float, float] | None = None,
         name: str | None = None,

@@ -37,7 +37,7 @@ def relu_vjp(ct, y, _x):
     return (where(y > 0, ct, 0.0),)
 
 
-@op(kernel="sigmoid", elementwise=True)
+@op(kernel="sigmoid", elementwise=True, promotes="floating")
 def sigmoid(x: TensorType) -> TensorType:
     """``1 / (1 + exp(-x))``."""
     require_floating("sigmoid", x=x)
@@ -55,7 +55,7 @@ def sigmoid_vjp(ct, y, _x):
     return (ct * (y * (1 - y)),)
 
 
-@op(kernel="erf", elementwise=True)
+@op(kernel="erf", elementwise=True, promotes="floating")
 def erf(x: TensorType) -> TensorType:
     """The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t*t)`` from 0 to ``x``."""
     require_floating("erf", x=x)
@@ -72,7 +72,7 @@ def erf_vjp(ct, _y, x):
     return (ct * (2 / math.sqrt(math.pi) * exp(-(x * x))),)
 
 
-@op(kernel="gelu", elementwise=True)
+@op(kernel="gelu", elementwise=True, promotes="floating")
 def gelu(x: TensorType) -> TensorType:
     """``x`` times the normal distribution function at ``x`` (Hendrycks and Gimpel 2016)."""
     require_floating("gelu", x=x)
@@ -92,7 +92,7 @@ def gelu_vjp(ct, _y, x):
     return (ct * (below + x * density),)
 
 
-@op(kernel="silu", elementwise=True)
+@op(kernel="silu", elementwise=True, promotes="floating")
 def silu(x: TensorType) -> TensorType:
     """``x * sigmoid(x)``."""
     require_floating("silu", x=x)
@@ -110,7 +110,7 @@ def silu_vjp(ct, _y, x):
     return (ct * (gate * (1 + x * (1 - gate))),)
 
 
-@op(kernel="softplus", elementwise=True)
+@op(kernel="softplus", elementwise=True, promotes="floating")
 def softplus(x: TensorType) -> TensorType:
     """``log(1 + exp(x))`` without overflow."""
     require_floating("softplus", x=x)

@@ -11,13 +11,11 @@ from hybrid.ops import comparison
 from hybrid.ops.checks import (
     as_tensor,
     broadcast_type,
-    is_number,
     require_floating,
     require_numeric,
 )
 from hybrid.ops.derivatives import diagonal, unbroadcast
-from hybrid.ops.dtypes import astype
-from hybrid.types import DEFAULT_FLOAT, TensorType
+from hybrid.types import TensorType
 
 # One operand -------------------------------------------------------------------------------------
 
@@ -187,40 +185,26 @@ def multiply_vjp(ct, _y, a, b):
     return (lambda: unbroadcast(ct * b, a)), (lambda: unbroadcast(ct * a, b))
 
 
-@op(kernel="divide", elementwise=True, promotes=True, name="divide")
-def divide_floating(a: TensorType, b: TensorType) -> TensorType:
-    """``a / b`` of floating operands."""
+@op(kernel="divide", elementwise=True, promotes="floating")
+def divide(a: TensorType, b: TensorType) -> TensorType:
+    """``a / b``; the quotient of integers is float32."""
     require_floating("divide", a=a, b=b)
     return broadcast_type("divide", a, b)
 
 
-@divide_floating.reference
+@divide.reference
 def divide_reference(a, b):
     return np.divide(a, b)
 
 
-@divide_floating.samples
+@divide.samples
 def divide_samples(draw):
     yield from draw.binary(b_low=0.5, b_high=3.0, floating=True)
 
 
-@diagonal(divide_floating)
+@diagonal(divide)
 def divide_vjp(ct, y, a, b):
     return (lambda: unbroadcast(ct / b, a)), (lambda: unbroadcast(-(ct * (y / b)), b))
-
-
-def divide(a: Any, b: Any) -> Any:
-    """``a / b``; the quotient of integers is float32."""
-    if _is_exact(a) and _is_exact(b):
-        a = astype(as_tensor(a), DEFAULT_FLOAT)
-    return divide_floating(a, b)
-
-
-def _is_exact(x: Any) -> bool:
-    """Bool or integer: a number, or a tensor."""
-    if is_number(x):
-        return not isinstance(x, float)
-    return as_tensor(x).dtype.kind != "float"
 
 
 @op(kernel="floor_divide", elementwise=True, promotes=True)

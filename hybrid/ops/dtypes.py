@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.ir import get_op, op
+from hybrid.ir import interpreter, op
 from hybrid.ops.checks import as_tensor, is_number
 from hybrid.ops.derivatives import linear
 from hybrid.types import (
@@ -112,8 +112,7 @@ def common(*operands: Any) -> list[Any]:
     kept = [x if is_number(x) else as_tensor(x) for x in operands]
     dtype = result_type(*kept)
     return [
-        get_op("full")(shape=(), value=x, dtype=dtype) if is_number(x) else converted(x, dtype)
-        for x in kept
+        interpreter.current().lift(x, dtype) if is_number(x) else converted(x, dtype) for x in kept
     ]
 
 

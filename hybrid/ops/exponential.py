@@ -15,7 +15,7 @@ from hybrid.ops.derivatives import diagonal
 from hybrid.types import TensorType
 
 
-@op(kernel="exp", elementwise=True)
+@op(kernel="exp", elementwise=True, promotes="floating")
 def exp(x: TensorType) -> TensorType:
     """``e`` to the power ``x``."""
     require_floating("exp", x=x)
@@ -32,7 +32,7 @@ def exp_vjp(ct, y, _x):
     return (ct * y,)
 
 
-@op(kernel="expm1", elementwise=True)
+@op(kernel="expm1", elementwise=True, promotes="floating")
 def expm1(x: TensorType) -> TensorType:
     """``exp(x) - 1``, accurate near 0."""
     require_floating("expm1", x=x)
@@ -49,7 +49,7 @@ def expm1_vjp(ct, y, _x):
     return (ct * (y + 1),)
 
 
-@op(kernel="log", elementwise=True, domain=(0.1, 100.0))
+@op(kernel="log", elementwise=True, domain=(0.1, 100.0), promotes="floating")
 def log(x: TensorType) -> TensorType:
     """The natural logarithm; NaN below zero."""
     require_floating("log", x=x)
@@ -66,7 +66,7 @@ def log_vjp(ct, _y, x):
     return (ct / x,)
 
 
-@op(kernel="log1p", elementwise=True, domain=(-0.9, 100.0))
+@op(kernel="log1p", elementwise=True, domain=(-0.9, 100.0), promotes="floating")
 def log1p(x: TensorType) -> TensorType:
     """``log(1 + x)``, accurate near 0."""
     require_floating("log1p", x=x)
@@ -83,7 +83,7 @@ def log1p_vjp(ct, _y, x):
     return (ct / (x + 1),)
 
 
-@op(kernel="log2", elementwise=True, domain=(0.1, 100.0))
+@op(kernel="log2", elementwise=True, domain=(0.1, 100.0), promotes="floating")
 def log2(x: TensorType) -> TensorType:
     """The logarithm to base 2."""
     require_floating("log2", x=x)

@@ -31,7 +31,7 @@ def square_vjp(ct, _y, x):
     return (ct * (x + x),)
 
 
-@op(kernel="sqrt", elementwise=True, domain=(0.0, 100.0))
+@op(kernel="sqrt", elementwise=True, domain=(0.0, 100.0), promotes="floating")
 def sqrt(x: TensorType) -> TensorType:
     """The square root; NaN below zero."""
     require_floating("sqrt", x=x)
@@ -49,7 +49,7 @@ def sqrt_vjp(ct, y, _x):
     return (ct / (y + y),)
 
 
-@op(kernel="rsqrt", elementwise=True, domain=(0.1, 100.0))
+@op(kernel="rsqrt", elementwise=True, domain=(0.1, 100.0), promotes="floating")
 def rsqrt(x: TensorType) -> TensorType:
     """``1 / sqrt(x)``."""
     require_floating("rsqrt", x=x)
@@ -66,7 +66,7 @@ def rsqrt_vjp(ct, y, _x):
     return (ct * (-0.5 * (y * y * y)),)
 
 
-@op(kernel="reciprocal", elementwise=True, domain=(0.1, 100.0))
+@op(kernel="reciprocal", elementwise=True, domain=(0.1, 100.0), promotes="floating")
 def reciprocal(x: TensorType) -> TensorType:
     """``1 / x``."""
     require_floating("reciprocal", x=x)
@@ -83,7 +83,7 @@ def reciprocal_vjp(ct, y, _x):
     return (-(ct * (y * y)),)
 
 
-@op(kernel="hypot", elementwise=True, commutative=True, promotes=True)
+@op(kernel="hypot", elementwise=True, commutative=True, promotes="floating")
 def hypot(a: TensorType, b: TensorType) -> TensorType:
     """``sqrt(a*a + b*b)`` without overflow on the way."""
     require_floating("hypot", a=a, b=b)

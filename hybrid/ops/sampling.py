@@ -77,7 +77,7 @@ class Draw:
 
 
 def samples(op: Op, seed: int = 0) -> Iterator[Sample]:
-    """What ``op`` declares, or for an elementwise op every dtype that its type rule lets through."""
+    """What ``op`` declares; for an elementwise op, every dtype that its type rule lets through."""
     draw = Draw(seed)
     if op.sample_rule is not None:
         yield from op.sample_rule(draw)

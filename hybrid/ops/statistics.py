@@ -7,7 +7,7 @@ from typing import Any
 
 from hybrid.errors import ArgumentError
 from hybrid.ops import reduction
-from hybrid.ops.arithmetic import absolute, divide_floating, maximum, subtract
+from hybrid.ops.arithmetic import absolute, divide, maximum, subtract
 from hybrid.ops.checks import as_tensor, normalize_axes
 from hybrid.ops.comparison import isfinite, where
 from hybrid.ops.derivatives import reshaped
@@ -32,7 +32,7 @@ def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     if correction == 0:
         return reduce_mean(distance, axis=axes, keepdims=bool(keepdims))
     total = reduce_sum(distance, axis=axes, keepdims=bool(keepdims))
-    return divide_floating(total, float(max(count - correction, 0)))
+    return divide(total, float(max(count - correction, 0)))
 
 
 def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:

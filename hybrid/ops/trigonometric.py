@@ -15,7 +15,7 @@ from hybrid.ops.powers import sqrt, square
 from hybrid.types import TensorType
 
 
-@op(kernel="sin", elementwise=True)
+@op(kernel="sin", elementwise=True, promotes="floating")
 def sin(x: TensorType) -> TensorType:
     """Sine."""
     require_floating("sin", x=x)
@@ -32,7 +32,7 @@ def sin_vjp(ct, _y, x):
     return (ct * cos(x),)
 
 
-@op(kernel="cos", elementwise=True)
+@op(kernel="cos", elementwise=True, promotes="floating")
 def cos(x: TensorType) -> TensorType:
     """Cosine."""
     require_floating("cos", x=x)
@@ -49,7 +49,7 @@ def cos_vjp(ct, _y, x):
     return (-(ct * sin(x)),)
 
 
-@op(kernel="tan", elementwise=True, domain=(-1.4, 1.4))
+@op(kernel="tan", elementwise=True, domain=(-1.4, 1.4), promotes="floating")
 def tan(x: TensorType) -> TensorType:
     """Tangent."""
     require_floating("tan", x=x)
@@ -66,7 +66,7 @@ def tan_vjp(ct, y, _x):
     return (ct * (y * y + 1),)
 
 
-@op(kernel="tanh", elementwise=True)
+@op(kernel="tanh", elementwise=True, promotes="floating")
 def tanh(x: TensorType) -> TensorType:
     """Hyperbolic tangent."""
     require_floating("tanh", x=x)
@@ -83,7 +83,7 @@ def tanh_vjp(ct, y, _x):
     return (ct * (1 - y * y),)
 
 
-@op(kernel="atan2", elementwise=True, promotes=True)
+@op(kernel="atan2", elementwise=True, promotes="floating")
 def atan2(a: TensorType, b: TensorType) -> TensorType:
     """The angle of the point (``b``, ``a``), in [-pi, pi]."""
     require_floating("atan2", a=a, b=b)
