@@ -45,9 +45,7 @@ class Builder:
             types = op.infer(tuple([v.type for v in operands]), attrs, regions)
         location = location or self.location
         names = [*(hints or self.hints), *[""] * len(types)]
-        results = tuple(
-            [Value(t, hint, location) for t, hint in zip(types, names, strict=False)]
-        )
+        results = tuple([Value(t, hint, location) for t, hint in zip(types, names, strict=False)])
         self.nodes.append(Node(op, operands, attrs, results, regions, location))
         return results
 

@@ -142,7 +142,8 @@ class _Parser:
             nodes.append(self.node(values))
         results = self.uses(values)
         if not self.skip("}"):
-            self.fail('"," or "}"' if results else 'a value or "}"', fix="end the graph after return")
+            expected = '"," or "}"' if results else 'a value or "}"'
+            self.fail(expected, fix="end the graph after return")
         return Graph(name, tuple(params), tuple(nodes), tuple(results))
 
     def definitions(self, values: dict[str, Value]) -> list[Value]:
@@ -312,7 +313,7 @@ class _Parser:
             self.error(error.what, token, why=error.why, fix=error.fix or "change the operands")
         declared = tuple([v.type for v in results])
         if declared != inferred:
-            given, right = (", ".join(map(str, types)) or "nothing" for types in (declared, inferred))
+            given, right = (", ".join(map(str, t)) or "nothing" for t in (declared, inferred))
             self.error(
                 f"{op.name} is declared to give {given}; it gives {right}",
                 token,

@@ -110,7 +110,7 @@ def names_of(graph: Graph) -> dict[Value, str]:
 
 
 def print_attribute(value: Any) -> str:
-    """``value`` as attribute text; what has no text form prints as ``<...>``, which does not parse."""
+    """``value`` as text; what has no text form prints as ``<...>``, which does not parse."""
     kind = type(value)
     if value is None or kind is bool:
         return str(value).lower()

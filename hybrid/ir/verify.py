@@ -40,14 +40,15 @@ class _Verifier:
             defined.update(node.results)
         for value in graph.results:
             if value not in defined:
-                what = f"a graph returns {self.name(value, path)}, which {self.whereabouts(value, path)}"
-                self.fail(graph, what, "return its own parameters and results of its nodes", last=True)
+                what = f"the graph returns {self.trouble(value, path)}"
+                fix = "return the graph's own parameters and results of its nodes"
+                self.fail(graph, what, fix, at_return=True)
 
     def node(self, node: Node, defined: set[Value], path: tuple[Graph, ...]) -> None:
         op = node.op
         for value in node.operands:
             if value not in defined:
-                what = f"{op.name} uses {self.name(value, path)}, which {self.whereabouts(value, path)}"
+                what = f"{op.name} uses {self.trouble(value, path)}"
                 fix = "order the nodes so that a value is defined before it is used"
                 if any(value in _definitions(graph) for graph in path[:-1]):
                     fix = "make it an operand of the node and a parameter of its region"
@@ -91,25 +92,30 @@ class _Verifier:
                 return f"%{names[value]}"
         return f"%?{value.hint}"
 
-    def whereabouts(self, value: Value, path: Sequence[Graph]) -> str:
-        """Why ``value`` is not defined where it is used."""
+    def trouble(self, value: Value, path: Sequence[Graph]) -> str:
+        """The name of ``value``, and why it is not defined where it is used."""
         if value in _definitions(path[-1]):
-            return "is defined later"
-        if any(value in _definitions(graph) for graph in path[:-1]):
-            return "belongs to the graph around this region"
-        return "is defined nowhere"
+            where = "is defined later"
+        elif any(value in _definitions(graph) for graph in path[:-1]):
+            where = "belongs to the graph around this region"
+        else:
+            where = "is defined nowhere"
+        return f"{self.name(value, path)}, which {where}"
 
     def fail(
-        self, source: Node | Graph, what: str, fix: str, *, why: str = "", last: bool = False
+        self,
+        source: Node | Graph,
+        what: str,
+        fix: str,
+        *,
+        why: str = "",
+        at_return: bool = False,
     ) -> NoReturn:
         lines = list(print_lines(self.root))
-        faults = [i for i, (text, owner) in enumerate(lines)
-                  if owner is source and (not last or text.lstrip().startswith("return"))]  # fmt: skip
-        at = faults[0]
+        own = [i for i, (_, owner) in enumerate(lines) if owner is source]
+        at = own[-2] if at_return else own[0]  # a graph's last lines are its return and its brace
         first, end = max(at - WINDOW, 0), at + WINDOW + 1
-        window = [
-            f"{'>' if i == at else ' '} {text}" for i, (text, _) in enumerate(lines[first:end], first)
-        ]
+        window = [f"{'>' if i == at else ' '} {lines[i][0]}" for i in range(len(lines))[first:end]]
         if first:
             window.insert(0, "  ...")
         if end < len(lines):

@@ -47,7 +47,7 @@ def matmul_map(
     if not any(region.params[0] in node.operands for node in region.nodes):
         raise GraphError("the region of matmul_map does not use the product")
     if region.params[0] in region.results[1:]:
-        raise GraphError("the region of matmul_map returns the product, but not as its first result")
+        raise GraphError("the region of matmul_map returns the product, but not first")
     return tuple([v.type for v in region.results])
 
 

@@ -1,10 +1,10 @@
 """Implicit broadcasting: elementwise nodes read the small operand instead of its repetition.
 
-Before::                                                  After::
+Before::                                          After::
 
-    %o: f32[8,4] = full {shape=(8, 4), value=1, ...}          %o: f32[] = full {shape=(), value=1, ...}
-    %b: f32[8,4] = broadcast_to %bias {shape=(8, 4)}          %c: f32[8,4] = add %x, %bias
-    %c: f32[8,4] = add %x, %b                                 %d: f32[8,4] = multiply %c, %o
+    %o: f32[8,4] = full {shape=(8, 4), ...}           %o: f32[] = full {shape=(), ...}
+    %b: f32[8,4] = broadcast_to %v {shape=(8, 4)}     %c: f32[8,4] = add %x, %v
+    %c: f32[8,4] = add %x, %b                         %d: f32[8,4] = multiply %c, %o
     %d: f32[8,4] = multiply %c, %o
 
 The op's own rule repeats the operand, so the same kernel sees the same elements.  An operand stays
@@ -13,7 +13,7 @@ when without it the result would have a smaller shape.
 
 from __future__ import annotations
 
-from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.passes.facts import Facts
 
 
@@ -30,7 +30,7 @@ def implicit_broadcast(graph: Graph) -> Graph:
             case Node(op=op) as node if op.name == "full" and value.type.shape:
                 if value not in scalars:
                     attrs = node.attributes | {"shape": ()}
-                    (scalars[value],) = builder.apply(get_op("full"), (), attrs)
+                    (scalars[value],) = builder.apply(op, (), attrs, hints=(value.hint,))
                 return scalars[value]
         return value
 

@@ -18,11 +18,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.errors import HybridError
-from hybrid.ir import Builder, Graph, Node, Op, Value, get_op, rewrite
+from hybrid.ir import Builder, Graph, Node, Op, Value, rewrite
+from hybrid.ops.creation import fill, literal
 from hybrid.passes.facts import CONSTANTS, Facts
 from hybrid.types import TensorType
 
 Constant = tuple[TensorType, bytes]
+Definition = tuple[Op, dict[str, Any]]
 Evaluate = Callable[[Op, Sequence[Constant], dict[str, Any]], Sequence[Constant]]
 
 MAX_NBYTES = 4096  # of all operands, and of all results: constants are kept with the plan
@@ -42,7 +44,7 @@ def fold(graph: Graph, evaluate: Evaluate | None = None) -> Graph:
             results = _evaluated(node, facts, evaluate)
         if results is None:
             return None
-        values = tuple([builder.apply(get_op(name), (), attrs)[0] for name, attrs in results])
+        values = tuple([builder.apply(op, (), attrs)[0] for op, attrs in results])
         for constant in builder.nodes[-len(values) :]:
             facts.add(constant)
         return values
@@ -50,7 +52,7 @@ def fold(graph: Graph, evaluate: Evaluate | None = None) -> Graph:
     return rewrite(graph, compute, regions=lambda region: fold(region, evaluate))
 
 
-def _uniform_view(node: Node, facts: Facts) -> list[tuple[str, dict[str, Any]]] | None:
+def _uniform_view(node: Node, facts: Facts) -> list[Definition] | None:
     """A view of equal elements holds these elements: only the shape may be another."""
     if node.op.view_rule is None or len(node.operands) != 1:
         return None
@@ -58,12 +60,10 @@ def _uniform_view(node: Node, facts: Facts) -> list[tuple[str, dict[str, Any]]] 
     full = facts.by("full", source)
     if full is None or result.dtype is not source.type.dtype:
         return None
-    return [("full", full.attributes | {"shape": result.shape})]
+    return [(fill, full.attributes | {"shape": result.shape})]
 
 
-def _evaluated(
-    node: Node, facts: Facts, evaluate: Evaluate
-) -> list[tuple[str, dict[str, Any]]] | None:
+def _evaluated(node: Node, facts: Facts, evaluate: Evaluate) -> list[Definition] | None:
     if not node.pure or node.regions or node.op.name in CONSTANTS:
         return None
     for values in (node.operands, node.results):
@@ -94,7 +94,7 @@ def _bytes_of(node: Node) -> bytes | None:
         return None
 
 
-def _constant(type: TensorType, data: bytes) -> tuple[str, dict[str, Any]]:
+def _constant(type: TensorType, data: bytes) -> Definition:
     """``full`` for equal elements, else ``literal``.
 
     NaN stays a literal: its many bit patterns are one as a Python number.
@@ -104,8 +104,8 @@ def _constant(type: TensorType, data: bytes) -> tuple[str, dict[str, Any]]:
     if code is not None and data == first * type.size:
         value = struct.unpack(f"<{code}", first)[0] if data else 0
         if not (isinstance(value, float) and math.isnan(value)):
-            return "full", {"shape": type.shape, "dtype": type.dtype, "value": value}
-    return "literal", {"shape": type.shape, "dtype": type.dtype, "data": data}
+            return fill, {"shape": type.shape, "dtype": type.dtype, "value": value}
+    return literal, {"shape": type.shape, "dtype": type.dtype, "data": data}
 
 
 assert sys.byteorder == "little", "the bytes of constants are those of memory"

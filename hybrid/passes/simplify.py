@@ -14,11 +14,11 @@ reordering of sums.
 
 from __future__ import annotations
 
-from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.passes.facts import Facts
 from hybrid.types import DType
 
-# (inner, outer) with outer(inner(x)) == x: both flip a sign, or all bits, and lose nothing.
+# Ops that undo themselves: they flip a sign, or all bits, and lose nothing.
 INVERSES = {"negative", "logical_not", "bitwise_invert"}
 MANTISSA_BITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 
@@ -48,32 +48,49 @@ def _same_value(node: Node, facts: Facts) -> Value | None:
     one, zero, by = facts.is_one, facts.is_zero, facts.by
     match node.op.name, node.operands:
         # The product of a number and 1 is that number, NaN payloads and signs included.
-        case "multiply", (x, c) if one(c): return x
-        case "multiply", (c, x) if one(c): return x
-        case "divide", (x, c) if one(c): return x
+        case "multiply", (x, c) if one(c):
+            return x
+        case "multiply", (c, x) if one(c):
+            return x
+        case "divide", (x, c) if one(c):
+            return x
         # x - (+0.0): -0.0 stays -0.0.  (Not x + 0.0, and not x - (-0.0), which are +0.0 there.)
-        case "subtract", (x, c) if zero(c): return x
+        case "subtract", (x, c) if zero(c):
+            return x
         # Integers have one zero, and nothing to round.
-        case "add", (x, c) if zero(c) and _exact(x): return x
-        case "add", (c, x) if zero(c) and _exact(x): return x
-        case "floor_divide", (x, c) if one(c) and _exact(x): return x
+        case "add", (x, c) if zero(c) and _exact(x):
+            return x
+        case "add", (c, x) if zero(c) and _exact(x):
+            return x
+        case "floor_divide", (x, c) if one(c) and _exact(x):
+            return x
         # In floats too: a kernel within one ulp gives a representable power exactly.
-        case "pow", (x, c) if one(c): return x
+        case "pow", (x, c) if one(c):
+            return x
         # Chosen between equal values; chosen by a constant.
-        case "where", (_, x, y) if x is y: return x
-        case "where", (c, x, _) if one(c): return x
-        case "where", (c, _, y) if zero(c): return y
+        case "where", (_, x, y) if x is y:
+            return x
+        case "where", (c, x, _) if one(c):
+            return x
+        case "where", (c, _, y) if zero(c):
+            return y
         # The larger, or smaller, of a number and itself.  NaN is either of the two.
-        case "maximum" | "minimum" | "logical_and" | "logical_or", (x, y) if x is y: return x
+        case "maximum" | "minimum" | "logical_and" | "logical_or", (x, y) if x is y:
+            return x
         # A sign, or all bits, flipped twice.
-        case name, (x,) if name in INVERSES and (inner := by(name, x)): return inner.operands[0]
+        case name, (x,) if name in INVERSES and (inner := by(name, x)):
+            return inner.operands[0]
         # Rounding what is already an integer.
-        case "floor" | "ceil" | "trunc" | "round", (x,) if _exact(x): return x
+        case "floor" | "ceil" | "trunc" | "round", (x,) if _exact(x):
+            return x
         # The same elements in the same order.
-        case "identity" | "stop_gradient", (x,): return x
-        case "reshape" | "broadcast_to" | "cast", (x,) if x.type is node.results[0].type: return x
-        case "permute_dims", (x,) if _in_order(node.attributes["axes"]): return x
-    return None  # fmt: skip
+        case "identity" | "stop_gradient", (x,):
+            return x
+        case "reshape" | "broadcast_to" | "cast", (x,) if x.type is node.results[0].type:
+            return x
+        case "permute_dims", (x,) if _in_order(node.attributes["axes"]):
+            return x
+    return None
 
 
 def _merged(node: Node, facts: Facts, builder: Builder) -> tuple[Value, ...] | None:
@@ -102,7 +119,7 @@ def _merged(node: Node, facts: Facts, builder: Builder) -> tuple[Value, ...] | N
             attrs = node.attributes
         case _:
             return None
-    simple = builder.apply(get_op(node.op.name), (source,), attrs)
+    simple = builder.apply(node.op, (source,), attrs)
     same = _same_value(builder.nodes[-1], facts)
     return simple if same is None else (same,)
 
@@ -123,7 +140,7 @@ def _in_order(axes: tuple[int, ...]) -> bool:
 
 
 def _transparent(source: DType, between: DType, target: DType) -> bool:
-    """Whether converting ``source`` to ``target`` by way of ``between`` is converting it at once."""
+    """Whether going from ``source`` to ``target`` by way of ``between`` is going there at once."""
     if not _holds(between, source):
         return False
     # From integers to a narrower integer: an integer wraps where a float saturates.
@@ -143,9 +160,8 @@ def _holds(wide: DType, narrow: DType) -> bool:
             return True
         case ("int" | "uint", "float"):
             return bits - (narrow.kind == "int") <= MANTISSA_BITS[wide.short]
-        case ("float", "float"):
-            return wide is narrow or MANTISSA_BITS[wide.short] >= 24 > MANTISSA_BITS[narrow.short] \
-                or wide.short == "f64"
+        case ("float", "float"):  # float16 and bfloat16 do not hold each other
+            return wide is narrow or wide.itemsize > narrow.itemsize
         case ("uint", "int"):
             return wide.itemsize > narrow.itemsize
         case (a, b) if a == b:
