@@ -40,7 +40,7 @@ def asarray(
             f"a {type(obj).__name__} cannot be shared without a copy", fix="pass copy=None"
         )
     made = as_tensor(obj, wanted)
-    return make_tensor(made.type, made.data)
+    return make_tensor(made.type, made.data)  # a number's tensor is shared: a cell of its own
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:

@@ -16,9 +16,9 @@ from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
 from hybrid.ir import Builder, NotDense, Op, Value, View
 from hybrid.ir.interpreter import set_bottom
 from hybrid.ir.lowering import row_major
-from hybrid.plan import make_plan
+from hybrid.plan import Plan, make_plan
 from hybrid.record import record_call
-from hybrid.tensor import Tensor, make_tensor, refuse_leaked
+from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked
 from hybrid.types import (
     DEFAULT_FLOAT,
     DType,
@@ -35,35 +35,47 @@ MAX_LAUNCHES = 2048  # per op; the oldest half goes when it is full
 class Launch:
     """A remembered op call: its plan and what its results are."""
 
-    __slots__ = ("alias", "handle", "make", "plan", "results", "storage", "type")
+    __slots__ = ("call", "handle", "make", "plan", "storage", "type")
 
     def __init__(self, op: Op, types: tuple[TensorType, ...], attrs: tuple) -> None:
         builder = Builder(op.name)
         operands = [builder.param(t) for t in types]
         results = builder.apply(op, operands, attrs)
         graph = builder.finish(results)
-        self.results = tuple(v.type for v in results)
-        self.type = self.results[0]
+        self.type = results[0].type
         self.make, self.storage = native.storage(self.type.nbytes)
-        self.alias = _is_alias(op, types, attrs)
-        self.plan = None if self.alias else make_plan(graph)
+        self.plan = None if _is_alias(op, types, attrs) else make_plan(graph)
         self.handle = None if self.plan is None else self.plan.handle  # None: not for the fast path
+        self.call = _CALLS.get(len(types)) if self.handle is not None and len(results) == 1 else None
 
     def run(self, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The results on ``operands``."""
-        if self.alias:
+        call = self.call
+        if call is not None:
+            data = self.make(self.storage)
+            status = call(self.handle, data, *[t.data for t in operands])
+            if status:
+                self.plan.fail(status)
+            result = _new(Tensor)
+            result.type, result.data, result.record = self.type, data, None
+            return (result,)
+        if self.plan is None:
             return (make_tensor(self.type, operands[0].data),)
-        outputs = [native.allocate(t.nbytes) for t in self.results]
-        externals = native.pointers(len(outputs) + len(operands))
-        at = 0
-        for buffer in outputs:
-            externals[at] = buffer
-            at += 1
-        for t in operands:
-            externals[at] = t.data
-            at += 1
-        self.plan.run(externals)
-        return tuple([make_tensor(t, b) for t, b in zip(self.results, outputs, strict=True)])
+        return tuple(call_plan(self.plan, operands))
+
+
+_CALLS = {1: native.run1, 2: native.run2, 3: native.run3}
+_new = object.__new__
+
+
+def call_plan(plan: Plan, operands: Sequence[Tensor]) -> list[Tensor]:
+    """The results of ``plan`` on ``operands``."""
+    outputs = [native.allocate(t.nbytes) for t in plan.output_types]
+    externals = native.pointers(len(outputs) + len(operands))
+    for at, buffer in enumerate([*outputs, *[t.data for t in operands]]):
+        externals[at] = buffer
+    plan.run(externals)
+    return [make_tensor(t, b) for t, b in zip(plan.output_types, outputs, strict=True)]
 
 
 def _is_alias(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> bool:
@@ -84,10 +96,18 @@ class Eager:
     traces = False
 
     def apply(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        tensors = prepare(self, op, operands)
-        given = op.attributes(attrs) if attrs or op.attr_defaults else ()
-        results = self.run(op, tensors, given)
-        record_call(op, tensors, dict(given), results)
+        given = op.attributes(attrs)
+        try:
+            types = tuple([t.type for t in operands])
+            launch = op.launches[(types, given) if given else types]
+            results = launch.run(operands)
+        except (AttributeError, KeyError, TypeError):  # not all Tensors, a first call, a leak
+            operands = prepare(self, op, operands)
+            results = self.run(op, operands, given)
+        for t in operands:
+            if t.record is not None:
+                record_call(op, operands, dict(given), results)
+                break
         return results[0] if len(results) == 1 else results
 
     def run(self, op: Op, tensors: Sequence[Tensor], attrs: tuple) -> tuple[Tensor, ...]:
@@ -99,7 +119,9 @@ class Eager:
         key = (types, attrs) if attrs else types
         launch = op.launches.get(key)
         if launch is None:
-            launch = remember(op, key, Launch(op, types, attrs))
+            launch = Launch(op, types, attrs)
+            if not any(isinstance(v, float) and v == 0 for _, v in attrs):  # -0.0 is another
+                remember(op, key, launch)
         return launch.run(tensors)
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
@@ -168,7 +190,6 @@ def _cast() -> Op:
 
 # Values from Python ---------------------------------------------------------------------------
 
-_scalars: dict[Any, Any] = {}
 MAX_SCALARS = 1024
 
 
@@ -177,7 +198,7 @@ def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
     if isinstance(obj, Tensor):
         return obj
     if type(obj) in (bool, int, float):
-        return _scalar(obj, dtype or dtype_of(type(obj)))
+        return scalar(obj, dtype or dtype_of(type(obj)))
     if isinstance(obj, (np.ndarray, np.generic)):
         return from_numpy(np.asarray(obj), dtype)
     if isinstance(obj, (list, tuple)):
@@ -193,11 +214,12 @@ def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
     )
 
 
-def _scalar(value: bool | int | float, dtype: DType) -> Tensor:
+def scalar(value: bool | int | float, dtype: DType) -> Tensor:
+    """A constant: not for anyone to write to, since it is shared."""
     cacheable = value != 0 and value == value  # 0.0 and -0.0 are one key; nan is none
-    key = (value, type(value), dtype)
-    data = _scalars.get(key) if cacheable else None
-    if data is None:
+    key = (type(value), value, dtype)
+    found = SCALARS.get(key) if cacheable else None
+    if found is None:
         if dtype.kind == "bool":
             value = bool(value)
         try:
@@ -206,12 +228,12 @@ def _scalar(value: bool | int | float, dtype: DType) -> Tensor:
             raise DTypeError(
                 f"{value} does not fit {dtype.name}", fix="use a wider dtype"
             ) from None
-        data = _copied(array)
+        found = make_tensor(tensor_type(dtype, ()), _copied(array))
         if cacheable:
-            if len(_scalars) >= MAX_SCALARS:
-                _scalars.clear()
-            _scalars[key] = data
-    return make_tensor(tensor_type(dtype, ()), data)
+            if len(SCALARS) >= MAX_SCALARS:
+                SCALARS.clear()
+            SCALARS[key] = found
+    return found
 
 
 def _array_of(obj: list | tuple) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hybrid import native, ops
 from hybrid.autodiff.tape import cotangents, node_of
-from hybrid.eager import EAGER
+from hybrid.eager import EAGER, call_plan
 from hybrid.ir import Graph, Op
 from hybrid.passes import run_pipeline
 from hybrid.plan import Plan, make_plan
@@ -239,16 +239,6 @@ def ops_are_traced() -> bool:
     from hybrid.ir.interpreter import current
 
     return current().traces
-
-
-def call_plan(plan: Plan, operands: Sequence[Tensor]) -> list[Tensor]:
-    """The results of ``plan`` on ``operands``."""
-    outputs = [native.allocate(t.nbytes) for t in plan.output_types]
-    externals = native.pointers(len(outputs) + len(operands))
-    for at, buffer in enumerate([*outputs, *(t.data for t in operands)]):
-        externals[at] = buffer
-    plan.run(externals)
-    return [make_tensor(t, b) for t, b in zip(plan.output_types, outputs, strict=True)]
 
 
 _USED: Any = None

@@ -107,35 +107,40 @@ def keeping_operands() -> Iterator[None]:
         _mode.keep_operands = saved
 
 
+_new = object.__new__
+
+
 def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> None:
-    """Attach a record to ``results`` if a gradient may flow through this call.
+    """Attach a record to ``results``, since an operand has one, if this thread records at all.
 
     ``results`` is a tuple of fresh Tensors; ``operands`` are Tensors.
     """
-    if not _mode.enabled or not op.differentiable:
-        return
-    parents = tuple([t.record for t in operands])
-    if not any(parents) or not any(t.type.dtype.is_floating for t in results):
+    mode = _mode
+    if not mode.enabled or not op.differentiable:
         return
     saves = op.saved
-    keep_result = bool(saves) and saves[0]
-    if _mode.keep_operands:
-        keep_result, keep_operands = True, (True,) * len(parents)
+    if mode.keep_operands:
+        saves = (True,) * (1 + len(operands))
     elif op.variadic:
-        keep_operands = (saves[1] if len(saves) > 1 else False,) * len(parents)
+        saves = saves[:1] + saves[1:2] * len(operands)
+    record = _new(Record)
+    record.op, record.attrs, record.sequence = op, attrs, next(_sequence)
+    record.parents = tuple([t.record for t in operands])
+    if True in saves:
+        record.saved = tuple(
+            [
+                (t.type, t.data, t.record) if keep else t.type
+                for t, keep in zip(operands, saves[1:], strict=True)
+            ]
+        )
+        record.results = tuple([(t.type, t.data) if saves[0] else t.type for t in results])
     else:
-        keep_operands = saves[1:]
-    saved = tuple(
-        [
-            (t.type, t.data, t.record) if keep else t.type
-            for t, keep in zip(operands, keep_operands, strict=True)
-        ]
-    )
-    kept = tuple([(t.type, t.data) if keep_result else t.type for t in results])
-    record = Record(op, attrs, parents, saved, kept)
+        record.saved = tuple([t.type for t in operands])
+        record.results = tuple([t.type for t in results])
     if len(results) == 1:
-        results[0].record = record
+        if results[0].type.floating:
+            results[0].record = record
     else:
         for index, t in enumerate(results):
-            if t.type.dtype.is_floating:
+            if t.type.floating:
                 t.record = Output(record, index)

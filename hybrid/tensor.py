@@ -30,6 +30,7 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.record import AnyRecord, Leaf, record_call
 from hybrid.types import DType, Shape, TensorType
 
+SCALARS: dict[Any, Tensor] = {}  # (class, value, dtype) -> the constant, for numbers met before
 _NUMBERS = (bool, int, float)
 _ARRAYS = (np.ndarray, np.generic, list, tuple)
 
@@ -341,7 +342,7 @@ def _operand(other: Any) -> bool:
 
 def _binary(op: Op, reflected: bool = False) -> Callable[[Tensor, Any], Any]:
     """The operator method of ``op``: the eager fast path, then the general way."""
-    launches, run2, new, tensor = op.launches, native.run2, _new, Tensor
+    launches, run2, new, tensor, scalars = op.launches, native.run2, _new, Tensor, SCALARS
 
     if reflected:
 
@@ -352,6 +353,9 @@ def _binary(op: Op, reflected: bool = False) -> Callable[[Tensor, Any], Any]:
 
     def method(self: Tensor, other: Any) -> Any:
         if not ACTIVE:
+            kind = other.__class__
+            if kind is float or kind is int:
+                other = scalars.get((kind, other, self.type.dtype), other)
             try:
                 launch = launches[self.type, other.type]
                 data = launch.make(launch.storage)

@@ -106,9 +106,10 @@ def dtype_of(obj: object) -> DType:
 class TensorType:
     """A dtype and a shape, printed ``f32[8,4]``.  Make one with ``tensor_type``."""
 
-    __slots__ = ("__weakref__", "dtype", "nbytes", "rank", "shape", "size")
+    __slots__ = ("__weakref__", "dtype", "floating", "nbytes", "rank", "shape", "size")
 
     dtype: DType
+    floating: bool
     shape: Shape
     rank: int
     size: int
@@ -155,7 +156,7 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
         )
     made = TensorType.__new__(TensorType)
     made.dtype, made.shape, made.rank = dtype, tuple(map(int, shape)), len(shape)
-    made.size, made.nbytes = size, size * dtype.itemsize
+    made.size, made.nbytes, made.floating = size, size * dtype.itemsize, dtype.is_floating
     with _interning:
         return _interned.setdefault((dtype, made.shape), made)
 

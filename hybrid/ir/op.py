@@ -75,6 +75,7 @@ class Op:
         self.saved: tuple[bool, ...] = ()  # which of (results, operands) the vjp keeps alive
         self.launches: dict[Any, Any] = {}  # the eager interpreter's: operand types -> launch
         self._inferred: dict[Any, tuple[TensorType, ...]] = {}
+        self._given: dict[Any, tuple[tuple[str, Any], ...]] = {}
         if self.name in REGISTRY:
             raise ValueError(f"op {self.name} is declared twice")
         REGISTRY[self.name] = self
@@ -162,6 +163,22 @@ class Op:
 
     def attributes(self, attrs: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         """``attrs`` completed with defaults, sorted and hashable."""
+        if not attrs and not self.attr_defaults:
+            return ()
+        try:
+            key = (tuple(attrs.items()), tuple(map(type, attrs.values())))
+            found = self._given.get(key)
+        except TypeError:  # a list among them
+            return self._completed(attrs)
+        if found is None:
+            found = self._completed(attrs)
+            if not any(isinstance(v, float) and v == 0 for v in attrs.values()):  # -0.0 is another
+                if len(self._given) >= MAX_INFERRED:
+                    self._given.clear()
+                self._given[key] = found
+        return found
+
+    def _completed(self, attrs: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         unknown = attrs.keys() - self.attr_defaults.keys()
         if unknown:
             raise ArgumentTypeError(

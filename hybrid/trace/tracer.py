@@ -70,7 +70,8 @@ class Tracer:
         )
         self.owned.update(values)
         results = tuple([make_tensor(v.type, v) for v in values])
-        record_call(op, tensors, dict(given), results)
+        if any(t.record is not None for t in tensors):
+            record_call(op, tensors, dict(given), results)
         return results[0] if len(results) == 1 else results
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
