@@ -1,0 +1,208 @@
+"""Plan specs by hand: what the tests of the C runtime describe plans with, without the Python planner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid._native import ffi, lib
+
+DTYPES = {
+    np.dtype(name): code
+    for name, code in {
+        "bool": lib.HYB_BOOL,
+        "uint8": lib.HYB_U8,
+        "int32": lib.HYB_I32,
+        "int64": lib.HYB_I64,
+        "float32": lib.HYB_F32,
+        "float64": lib.HYB_F64,
+    }.items()
+}
+TILES = [-1 - i for i in range(lib.HYB_MAX_TILES + 1)]  # as arguments of map ops; one too many
+
+
+class NativeFailure(Exception):
+    """A status that is not HYB_OK, with its text."""
+
+
+def last_error() -> str:
+    return ffi.string(lib.hyb_last_error()).decode()
+
+
+def find(name: str, dtype: str) -> int:
+    """The index of a kernel, which must exist."""
+    kernel = lib.hyb_find_kernel(name.encode(), DTYPES[np.dtype(dtype)])
+    assert kernel >= 0, last_error()
+    return kernel
+
+
+class Spec:
+    """A ``hyb_plan_spec`` as lists of dicts, open to any change before ``create``."""
+
+    def __init__(self, poison: bool = False) -> None:
+        self.steps: list[dict[str, int]] = []
+        self.operands: list[dict[str, Any]] = []
+        self.slots: list[dict[str, int]] = []
+        self.ops: list[dict[str, Any]] = []
+        self.attrs: list[int | float] = []
+        self.constants = bytearray()
+        self.counts: dict[str, int] = {"arena_nbytes": 0, "n_externals": 0, "poison": int(poison)}
+
+    # Slots: each returns its index.
+
+    def _slot(self, kind: int, nbytes: int, offset: int = 0, external: int = 0, last: int = -1) -> int:
+        self.slots.append(
+            {"kind": kind, "external": external, "offset": offset, "nbytes": nbytes, "last_step": last}
+        )
+        return len(self.slots) - 1
+
+    def external(self, nbytes: int) -> int:
+        self.counts["n_externals"] += 1
+        return self._slot(lib.HYB_SLOT_EXTERNAL, nbytes, external=self.counts["n_externals"] - 1)
+
+    def arena(self, nbytes: int, last: int = -1) -> int:
+        offset = self.counts["arena_nbytes"]
+        self.counts["arena_nbytes"] += -(-nbytes // 64) * 64
+        return self._slot(lib.HYB_SLOT_ARENA, nbytes, offset, last=last)
+
+    def constant(self, array: np.ndarray) -> int:
+        offset = len(self.constants)
+        self.constants += array.tobytes() + bytes(-array.nbytes % 64)
+        return self._slot(lib.HYB_SLOT_CONSTANT, array.nbytes, offset)
+
+    # Operands and steps.
+
+    def _operand(self, slot: int, array: np.ndarray, offset: int) -> None:
+        self.operands.append(
+            {
+                "slot": slot,
+                "offset": offset,
+                "dtype": DTYPES[array.dtype],
+                "shape": list(array.shape),
+                "strides": list(array.strides),
+            }
+        )
+
+    def step(
+        self,
+        inputs: Sequence[tuple[int, np.ndarray] | tuple[int, np.ndarray, int]],
+        outputs: Sequence[tuple[int, np.ndarray]],
+        kernel: int = -1,
+        ops: Sequence[tuple[int, Sequence[int], Sequence[int]]] = (),
+        extras: Sequence[tuple[int, np.ndarray]] = (),
+        attrs: Sequence[int | float] = (),
+    ) -> None:
+        """Operands are (slot, array of that dtype, shape and strides[, offset]); ops (kernel, inputs, outputs)."""
+        self.steps.append(
+            {
+                "kind": lib.HYB_STEP_MAP if kernel < 0 else lib.HYB_STEP_KERNEL,
+                "kernel": kernel,
+                "first_operand": len(self.operands),
+                "n_in": len(inputs),
+                "n_out": len(outputs),
+                "n_extra": len(extras),
+                "first_attr": len(self.attrs),
+                "n_attrs": len(attrs),
+                "first_op": len(self.ops),
+                "n_ops": len(ops),
+            }
+        )
+        self.attrs += attrs
+        for slot, array, *offset in (*inputs, *outputs, *extras):
+            self._operand(slot, array, *(offset or [0]))
+        for op, op_in, op_out in ops:
+            self.ops.append(
+                {
+                    "kernel": op,
+                    "n_in": len(op_in),
+                    "n_out": len(op_out),
+                    "first_attr": 0,
+                    "n_attrs": 0,
+                    "arg": [*op_in, *op_out],
+                }
+            )
+
+    def native(self) -> tuple[Any, list[Any]]:
+        """The ``hyb_plan_spec`` and what it points to."""
+        keep = [
+            ffi.new("hyb_step[]", self.steps),
+            ffi.new("hyb_operand[]", len(self.operands)),
+            ffi.new("hyb_slot[]", self.slots),
+            ffi.new("hyb_map_op[]", self.ops),
+            ffi.new("hyb_attr[]", len(self.attrs)),
+            ffi.new("char[]", bytes(self.constants)),
+        ]
+        for row, operand in zip(keep[1], self.operands, strict=True):
+            row.slot, row.offset = operand["slot"], operand["offset"]
+            row.layout.dtype = operand["dtype"]
+            row.layout.rank = operand.get("rank", len(operand["shape"]))
+            row.layout.shape[0 : len(operand["shape"])] = operand["shape"]
+            row.layout.strides[0 : len(operand["strides"])] = operand["strides"]
+        for row, attr in zip(keep[4], self.attrs, strict=True):
+            if isinstance(attr, float):
+                row.f = attr
+            else:
+                row.i = attr
+        fields = {
+            "steps": keep[0],
+            "n_steps": len(self.steps),
+            "operands": keep[1],
+            "n_operands": len(self.operands),
+            "slots": keep[2],
+            "n_slots": len(self.slots),
+            "ops": keep[3],
+            "n_ops": len(self.ops),
+            "attrs": keep[4],
+            "n_attrs": len(self.attrs),
+            "constants": keep[5],
+            "constants_nbytes": len(self.constants),
+        }
+        return ffi.new("hyb_plan_spec *", {**fields, **self.counts}), keep
+
+    def create(self) -> Any:
+        """The plan, freed with the object that stands for it."""
+        spec, _keep = self.native()
+        plan = lib.hyb_plan_create(spec)
+        if not plan:
+            raise NativeFailure(last_error())
+        return ffi.gc(plan, lib.hyb_plan_free)
+
+
+def pointer(array: np.ndarray) -> Any:
+    return ffi.cast("void *", array.ctypes.data)
+
+
+def run(plan: Any, *arrays: np.ndarray) -> None:
+    """Run ``plan`` on the externals ``arrays``."""
+    externals = ffi.new("void *[]", [pointer(a) for a in arrays])
+    if status := lib.hyb_plan_run(plan, externals):
+        name = ffi.string(lib.hyb_status_name(status)).decode()
+        raise NativeFailure(f"{name} at step {lib.hyb_last_step()}: {last_error()}")
+
+
+def map_spec(
+    ops: Sequence[tuple[int, Sequence[int], Sequence[int]]],
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+) -> Spec:
+    """A plan of one map; externals are the inputs' bases, then the outputs."""
+    spec = Spec()
+
+    def place(array: np.ndarray) -> tuple[int, np.ndarray, int]:
+        base = array if array.base is None else array.base
+        start = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+        return spec.external(base.nbytes), array, start
+
+    spec.step([place(a) for a in inputs], [place(a) for a in outputs], ops=ops)
+    return spec
+
+
+def run_map(
+    ops: Sequence[tuple[int, Sequence[int], Sequence[int]]],
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+) -> None:
+    plan = map_spec(ops, inputs, outputs).create()
+    run(plan, *(a if a.base is None else a.base for a in (*inputs, *outputs)))
