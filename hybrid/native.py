@@ -50,8 +50,14 @@ def check(status: int) -> None:
         raise _ERRORS.get(status, NativeError)(last_error())
 
 
-if lib.hyb_init():
-    raise ArgumentError(last_error(), fix="unset HYBRID_ISA or choose one of those named")
+def require_isa() -> None:
+    """Raise ArgumentError when HYBRID_ISA names what this machine lacks.
+
+    Asked with the first kernel and not at import, so that a command can say it in one line.
+    """
+    if lib.hyb_init():
+        raise ArgumentError(last_error(), fix="unset HYBRID_ISA or choose one of those named")
+
 
 # Buffers --------------------------------------------------------------------------------------
 
@@ -91,6 +97,7 @@ def view(buffer: Any, nbytes: int) -> Any:
 @functools.lru_cache(maxsize=4096)
 def find_kernel(name: str, dtype_code: int) -> int:
     """The index of a kernel, or -1."""
+    require_isa()
     return lib.hyb_find_kernel(name.encode(), dtype_code)
 
 
@@ -105,6 +112,7 @@ class KernelRow:
 
 def kernel_table() -> list[KernelRow]:
     """All kernels as merged for this machine."""
+    require_isa()
 
     def text(pointer: Any) -> str:
         return ffi.string(pointer).decode()
@@ -219,6 +227,7 @@ def pointers(n: int) -> Any:
 
 def isa() -> str:
     """The instruction set in use."""
+    require_isa()
     return ffi.string(lib.hyb_isa_name()).decode()
 
 
