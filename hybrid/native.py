@@ -50,13 +50,13 @@ def check(status: int) -> None:
         raise _ERRORS.get(status, NativeError)(last_error())
 
 
-def require_isa() -> None:
-    """Raise ArgumentError when HYBRID_ISA names what this machine lacks.
+def require_environment() -> None:
+    """Raise ArgumentError when HYBRID_ISA or HYBRID_NUM_THREADS holds what cannot be had.
 
     Asked with the first kernel and not at import, so that a command can say it in one line.
     """
     if lib.hyb_init():
-        raise ArgumentError(last_error(), fix="unset HYBRID_ISA or choose one of those named")
+        raise ArgumentError(last_error(), fix="unset it, or choose what this machine has")
 
 
 # Buffers --------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def view(buffer: Any, nbytes: int) -> Any:
 @functools.lru_cache(maxsize=4096)
 def find_kernel(name: str, dtype_code: int) -> int:
     """The index of a kernel, or -1."""
-    require_isa()
+    require_environment()
     return lib.hyb_find_kernel(name.encode(), dtype_code)
 
 
@@ -112,7 +112,7 @@ class KernelRow:
 
 def kernel_table() -> list[KernelRow]:
     """All kernels as merged for this machine."""
-    require_isa()
+    require_environment()
 
     def text(pointer: Any) -> str:
         return ffi.string(pointer).decode()
@@ -227,7 +227,7 @@ def pointers(n: int) -> Any:
 
 def isa() -> str:
     """The instruction set in use."""
-    require_isa()
+    require_environment()
     return ffi.string(lib.hyb_isa_name()).decode()
 
 

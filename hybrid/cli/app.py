@@ -9,17 +9,28 @@ import pkgutil
 
 import typer
 
+from hybrid import native
 from hybrid.cli import commands
+from hybrid.cli.common import fail
+from hybrid.errors import HybridError
+
+
+def start() -> None:
+    """Look at hybrid, at its graphs, and at its speed on this machine."""
+    try:
+        native.require_environment()
+    except HybridError as error:
+        fail(error)
 
 
 def build() -> typer.Typer:
     """The application with all its commands, in alphabetical order."""
     app = typer.Typer(
         name="hybrid",
-        help="Look at hybrid, at its graphs, and at its speed on this machine.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         add_completion=False,
+        callback=start,
     )
     for found in sorted(pkgutil.iter_modules(commands.__path__), key=lambda module: module.name):
         module = importlib.import_module(f"{commands.__name__}.{found.name}")
