@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import native
+from hybrid.config import advance_epoch
 from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
 from hybrid.ir import Builder, NotDense, Op, Value, View
 from hybrid.ir.interpreter import set_bottom
@@ -135,7 +136,10 @@ class Eager:
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
         cell.data = value.data
-        cell.record = value.record or getattr(cell, "leaf", None)
+        record = value.record or getattr(cell, "leaf", None)
+        if (record is None) != (cell.record is None):
+            advance_epoch()  # captures depend on which cells gradients flow to
+        cell.record = record
 
 
 def remember(op: Op, key: Any, launch: Launch) -> Launch:

@@ -16,6 +16,7 @@ from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.planned import Planned
 from hybrid.record import is_recording
+from hybrid.tensor import Tensor
 from hybrid.trace.capture import Capture, capture
 from hybrid.trace.guards import Guards
 from hybrid.trace.reads import Reads
@@ -75,12 +76,29 @@ class Hybridized:
         }  # fmt: skip
         self._configured = configured or is_configured
         self._plans: dict[Hashable, list[Planned]] = {}
+        # The plan last used for arguments that are all plain tensors, by their types, with recording
+        # off and on: what most calls look up.
+        self._quick: tuple[dict[Hashable, Planned], ...] = ({}, {})
         self._clock = 0
         self._warned: set[str] = set()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if ACTIVE and current().traces:
             return self.function(*args, **kwargs)
+        if not kwargs:
+            try:
+                key = tuple([t.type for t in args])
+                planned = self._quick[is_recording()].get(key)
+                if planned is not None and planned.holds() and _plain(args):
+                    self._clock = planned.last_used = self._clock + 1
+                    planned.calls += 1
+                    return planned.run(args)
+            except (AttributeError, TypeError):  # some argument is not a tensor
+                pass
+        return self._general(args, kwargs)
+
+    def _general(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A call of any arguments: find the plan by the whole key, or capture."""
         if kwargs:
             leaves, structure = flatten((args, kwargs))
         else:
@@ -89,15 +107,20 @@ class Hybridized:
         key = self._key(leaves, structure)
         for planned in self._plans.get(key, ()):
             if planned.holds():
-                self._clock = planned.last_used = self._clock + 1
-                return planned.run(leaves)
+                break
+        else:
+            planned = None
         try:
-            planned = self._capture(args, kwargs, leaves, key)
+            planned = planned or self._capture(args, kwargs, leaves, key)
         except CaptureError as error:
             if self.options["fallback"] != "eager":
                 raise
             self._warn(error)
             return self.function(*args, **kwargs)
+        if not kwargs and len(leaves) == len(args) and _plain(args):
+            self._quick[is_recording()][tuple([t.type for t in args])] = planned
+        self._clock = planned.last_used = self._clock + 1
+        planned.calls += 1
         return planned.run(leaves)
 
     def _key(self, leaves: Sequence[Any], structure: Any) -> Hashable:
@@ -147,6 +170,10 @@ class Hybridized:
             self._plans[key].remove(planned)
             if not self._plans[key]:
                 del self._plans[key]
+            for quick in self._quick:
+                for types_, found in list(quick.items()):
+                    if found is planned:
+                        del quick[types_]
 
     def _warn(self, error: CaptureError) -> None:
         place = str(error.at)
@@ -180,6 +207,8 @@ class Hybridized:
     def clear(self) -> None:
         """Forget all plans."""
         self._plans.clear()
+        for quick in self._quick:
+            quick.clear()
 
     # Being a function -------------------------------------------------------------------------
 
@@ -207,6 +236,15 @@ class Hybridized:
     def __repr__(self) -> str:
         count = sum(map(len, self._plans.values()))
         return f"<hybridized {self._name()}: {count} plans>"
+
+
+def _plain(args: Sequence[Any]) -> bool:
+    """Whether ``args`` are different tensors, none with a gradient history."""
+    for t in args:
+        if t.__class__ is not Tensor or t.record is not None:
+            return False
+    n = len(args)
+    return n < 2 or (args[0] is not args[1] if n == 2 else len(set(map(id, args))) == n)
 
 
 def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> Hybridized:

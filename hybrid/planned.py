@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,20 +10,16 @@ import numpy as np
 from hybrid import native, ops
 from hybrid.autodiff.tape import cotangents, node_of
 from hybrid.eager import EAGER, call_plan
+from hybrid.binding import bind
 from hybrid.ir import Graph, Op
+from hybrid.ir.interpreter import current
 from hybrid.passes import run_pipeline
 from hybrid.plan import Plan, make_plan
-from hybrid.record import Leaf, Output, Record, is_recording, recording
+from hybrid.record import Leaf, Output, Record, is_recording
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.capture import Capture, Made
+from hybrid.trace.capture import Capture
 from hybrid.trace.replay import replay
-from hybrid.tree import LEAF, unflatten
 from hybrid.types import TensorType
-
-# References to a buffer that only its cell, the binding that made it, a local name and
-# getrefcount's own argument hold.
-_UNSHARED = 4
-
 
 def optimized_plan(graph: Graph) -> Plan:
     """``graph`` through the passes and lowered."""
@@ -42,6 +37,16 @@ def _evaluate(
     return [(r.type, bytes(native.view(r.data, r.type.nbytes))) for r in results]
 
 
+def _used_record() -> Record:
+    """The record of a value whose history backward() has used up."""
+    record = Record(None, {}, (), (), ())  # type: ignore[arg-type]
+    record.saved = record.results = None
+    return record
+
+
+USED = _used_record()
+
+
 class Planned:
     """An executable capture; safe to run from several threads."""
 
@@ -50,92 +55,14 @@ class Planned:
         self.guards = capture.guards
         self.plan = optimized_plan(capture.graph)
         self.backward_plan: Plan | None = None
-        self.calls = 0
-        self.last_used = 0
+        self.calls = self.last_used = 0
+        self.description: tuple[str, ...] = ()
         self.keep = [leaf for leaf in keep if not isinstance(leaf, Tensor)]  # ids in the key
-        types = self.plan.output_types
-        self.storage = [(*native.storage(t.nbytes), t) for t in types]
-        self.n_outputs = len(types)
-        written = dict(capture.writes)
-        self.in_place = [
-            (source, output)
-            for source, output in written.items()
-            if self.plan.donations.get(output) == source
-        ]
-        self.fresh = [j for j in range(self.n_outputs) if j not in dict(map(reversed, self.in_place))]
-        self.made_buffers: dict[int, Any] = {}  # source -> the buffer the last run left there
-        self.spare: list[Any] = []
-        self.single = (
-            capture.result.structure == LEAF and capture.result.leaves[0][0] == "output"
-        )
         if capture.gradient is not None:
             self.vjp_op = _CallOp(self)
-
-    def holds(self) -> bool:
-        """Whether this plan is the right one now, as far as the world outside the arguments goes."""
-        if not self.guards.hold():
-            return False
-        capture = self.capture
-        for source, needs in zip(capture.sources, capture.requires, strict=True):
-            if source.kind == "cell" and (source.tensor.record is not None) != needs:
-                return False
-        return all(
-            getattr(owner, name) is None
-            if original is None
-            else isinstance(now := getattr(owner, name), Tensor) and now.type is original.type
-            for owner, name, original in capture.slot_reads
-        )
-
-    def run(self, leaves: Sequence[Any]) -> Any:
-        """One call."""
-        capture = self.capture
-        n_outputs = self.n_outputs
-        tensors = [source.fetch(leaves) for source in capture.sources]
-        try:
-            externals = self.spare.pop()
-        except IndexError:
-            externals = native.pointers(n_outputs + len(tensors))
-        datas = [t.data for t in tensors]
-        at = n_outputs
-        for data in datas:
-            externals[at] = data
-            at += 1
-        buffers: list[Any] = [None] * n_outputs
-        for j in self.fresh:
-            make, ctype, _ = self.storage[j]
-            externals[j] = buffers[j] = make(ctype)
-        for source, j in self.in_place:
-            data = tensors[source].data
-            if data is self.made_buffers.get(source) and (
-                sys.getrefcount(data) == _UNSHARED + 1  # and the list of this call
-            ):
-                externals[j] = buffers[j] = data
-            else:
-                make, ctype, _ = self.storage[j]
-                externals[j] = buffers[j] = make(ctype)
-                self.made_buffers[source] = buffers[j]
-        status = native.run_plan(self.plan.handle, externals)
-        if status:
-            self.plan.fail(status)
-        self.spare.append(externals)
-        self.calls += 1
-        results = [
-            make_tensor(t, buffer)
-            for t, buffer in zip(self.plan.output_types, buffers, strict=True)
-        ]
-        if capture.gradient is not None:
-            self._record(tensors, datas, results, buffers)
-        for output in capture.consumed:
-            results[output].record = _USED
-        for source, output in capture.writes:
-            cell = tensors[source]
-            cell.data = buffers[output]
-            cell.record = getattr(cell, "leaf", None)
-        for write in capture.slot_writes:
-            setattr(write.owner, write.name, build(write.made, results, leaves))
-        return results[capture.result.leaves[0][1]] if self.single else build(
-            capture.result, results, leaves
-        )
+        record = None if capture.gradient is None else self._record
+        self.run = bind(capture, self.plan, record, USED)
+        self.holds = capture.guards.compiled(capture)
 
     def _record(
         self, tensors: list[Tensor], datas: list[Any], results: list[Tensor], buffers: list[Any]
@@ -165,21 +92,6 @@ class Planned:
                 t.record = Output(record, index)
 
 
-def build(made: Made, results: Sequence[Tensor], leaves: Sequence[Any]) -> Any:
-    """The tree that ``made`` describes, for one call."""
-    values = []
-    for kind, what in made.leaves:
-        if kind == "output":
-            values.append(results[what])
-        elif kind == "argument":
-            values.append(leaves[what])
-        elif kind == "slot":
-            values.append(getattr(*what))
-        else:
-            values.append(what)
-    return unflatten(made.structure, values)
-
-
 class _CallOp:
     """Stands as the op of a call's record: its vjp is the planned backward graph."""
 
@@ -204,7 +116,7 @@ class _CallOp:
         planned = self.planned
         gradient = planned.capture.gradient
         found: list[Tensor | None] = [None] * len(gradient.inputs)
-        if ops_are_traced():
+        if current().traces:
             grads = replay(gradient.backward, [*residuals, *cts])
         else:
             if planned.backward_plan is None:
@@ -234,21 +146,3 @@ class _CallOp:
         return cotangents(seeds, targets, differentiable=True)
 
 
-def ops_are_traced() -> bool:
-    """Whether op calls of this thread are being traced."""
-    from hybrid.ir.interpreter import current
-
-    return current().traces
-
-
-_USED: Any = None
-
-
-def _used_record() -> Record:
-    with recording(True):
-        record = Record(None, {}, (), (), ())  # type: ignore[arg-type]
-    record.saved = record.results = None
-    return record
-
-
-_USED = _used_record()

@@ -6,6 +6,7 @@ and optimizers are looked at only when the configuration epoch has moved.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,8 +26,14 @@ class Guard:
     """One thing read: a printable name, how to read it again, and what it must match."""
 
     name: str
-    read: Callable[[], Any]
+    read: Callable[..., Any]
     matches: Matcher
+    expected: Any
+
+    @property
+    def by_identity(self) -> bool:
+        """Whether the very same object needs no further look: it cannot have changed inside."""
+        return not isinstance(self.expected, (list, dict, set, np.ndarray, tuple))
 
     def holds(self) -> bool:
         return self.matches(self.read())
@@ -104,10 +111,9 @@ class Guards:
             self._attribute(owner, name, configured(owner))
 
     def _global(self, namespace: dict, name: str) -> None:
-        get = namespace.get
-        self.always.append(
-            Guard(f"global {name}", lambda: get(name), exactly(namespace[name]))
-        )
+        value = namespace[name]
+        read = functools.partial(namespace.get, name)
+        self.always.append(Guard(f"global {name}", read, exactly(value), value))
 
     def _cell(self, cell: types.CellType) -> None:
         def read() -> Any:
@@ -116,7 +122,8 @@ class Guards:
             except ValueError:
                 return Guards
 
-        self.always.append(Guard("closure variable", read, exactly(read())))
+        value = read()
+        self.always.append(Guard("closure variable", read, exactly(value), value))
 
     def _defaults(self, function: types.FunctionType) -> None:
         if function.__defaults__ or function.__kwdefaults__:
@@ -124,7 +131,9 @@ class Guards:
             def read() -> Any:
                 return function.__defaults__, function.__kwdefaults__
 
-            self.always.append(Guard(f"defaults of {function.__name__}", read, exactly(read())))
+            value = read()
+            name = f"defaults of {function.__name__}"
+            self.always.append(Guard(name, read, exactly(value), value))
 
     def _attribute(self, owner: Any, name: str, configured: bool) -> None:
         value = stored(owner, name)
@@ -132,23 +141,54 @@ class Guards:
         if slot:
             self.slot_sources[id(value)] = (owner, name)
         guard = Guard(
-            f"{type(owner).__name__}.{name}", lambda: stored(owner, name), exactly(value, slot)
+            f"{type(owner).__name__}.{name}",
+            functools.partial(stored, owner, name),
+            exactly(value, slot),
+            Guards if slot else value,
         )
         mutable = isinstance(value, (list, dict, set, np.ndarray))
         (self.by_epoch if configured and not mutable and not slot else self.always).append(guard)
 
-    def hold(self) -> bool:
-        """Whether everything is as it was."""
-        for guard in self.always:
-            if not guard.matches(guard.read()):
-                return False
-        epoch = EPOCH[0]
-        if epoch != self.epoch:
+    def compiled(self, capture: Any) -> Callable[[], bool]:
+        """``holds()``: whether everything is as it was, written out as one expression.
+
+        Guards by epoch, and whether gradients flow to the cells of ``capture``, are looked at only
+        when the epoch has moved.
+        """
+        names: dict[str, Any] = {"EPOCH": EPOCH, "self": self}
+        terms = []
+        for i, guard in enumerate(self.always):
+            names[f"read{i}"], names[f"same{i}"], names[f"was{i}"] = (
+                guard.read,
+                guard.matches,
+                guard.expected,
+            )
+            by_value = f"same{i}(read{i}())"
+            terms.append(
+                f"(read{i}() is was{i} or {by_value})" if guard.by_identity else by_value
+            )
+        for i, (owner, name, original) in enumerate(capture.slot_reads):
+            names[f"owner{i}"] = owner
+            now = f"owner{i}.{name}"
+            if original is None:
+                terms.append(f"{now} is None")
+            else:
+                names[f"slot_type{i}"] = original.type
+                terms.append(f"({now} is not None and {now}.type is slot_type{i})")
+
+        def epoch_holds(moved: int) -> bool:
             for guard in self.by_epoch:
-                if not guard.matches(guard.read()):
+                if not guard.holds():
                     return False
-            self.epoch = epoch
-        return True
+            for source, needs in zip(capture.sources, capture.requires, strict=True):
+                if source.kind == "cell" and (source.tensor.record is not None) != needs:
+                    return False
+            self.epoch = moved
+            return True
+
+        names["epoch_holds"] = epoch_holds
+        terms.append("(EPOCH[0] == self.epoch or epoch_holds(EPOCH[0]))")
+        return eval("lambda: " + " and ".join(terms), names)
 
     def broken(self) -> str | None:
         """The name of the first guard that does not hold."""

@@ -1,0 +1,277 @@
+"""Bind a capture to its plan: the Python function that one call of a hybridized function runs.
+
+The function is written out for each capture (as ``dataclasses`` writes ``__init__``), because a call
+costs a few microseconds in all and a loop over descriptions would cost more than the work.  Its text
+is kept on it as ``source``.
+
+Values of cells are updated in place when nothing else holds the old buffer.  Such a run holds the
+``_WRITER`` lock; every other run looks at that lock once it holds its own operands, so no run reads a
+buffer that another is writing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybrid import native
+from hybrid.config import advance_epoch
+from hybrid.plan import Plan
+from hybrid.tensor import Tensor
+from hybrid.trace.capture import Capture, Made, Source
+from hybrid.tree import LEAF, unflatten
+
+_WRITER = threading.RLock()
+
+# How often a buffer (or a gradient) that only its cell holds is referred to when it is looked at:
+# by the cell, by the state that made it, by a local name, and by getrefcount's argument.
+_UNSHARED = 4
+_UNSHARED_DATA = 2  # the data of such a gradient: by the tensor and getrefcount's argument
+
+
+class _Writer:
+    """The text of the function, line by line, and the objects its names stand for."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {
+            "getrefcount": sys.getrefcount,
+            "new": object.__new__,
+            "Tensor": Tensor,
+            "run_plan": native.run_plan,
+            "advance_epoch": advance_epoch,
+            "WRITER": _WRITER,
+        }
+
+    def line(self, text: str, depth: int = 1) -> None:
+        self.lines.append("    " * depth + text)
+
+    def name(self, prefix: str, value: Any) -> str:
+        """A name for ``value``."""
+        name = f"{prefix}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def function(self, header: str) -> Callable[..., Any]:
+        text = "\n".join([header, *self.lines]) + "\n"
+        exec(compile(text, "<binding>", "exec"), self.names)
+        made = self.names["call"]
+        made.source = text
+        return made
+
+
+def bind(capture: Capture, plan: Plan, record: Callable[..., None] | None, used: Any) -> Any:
+    """``call(leaves)``: fetch, run, write back, record, and build the result.
+
+    ``record(tensors, datas, results, buffers)`` attaches the history of a call that takes part in a
+    gradient; ``used`` is the record of results whose history was used up inside.
+    """
+    return _Binding(capture, plan, record, used).write()
+
+
+class _Binding:
+    def __init__(self, capture: Capture, plan: Plan, record: Any, used: Any) -> None:
+        self.capture, self.plan, self.record, self.used = capture, plan, record, used
+        self.types = plan.output_types
+        self.n_outputs = len(self.types)
+        self.writer = _Writer()
+        self.cell_of_output = {output: source for source, output in capture.writes}
+        self.in_place = {
+            output: source
+            for output, source in self.cell_of_output.items()
+            if plan.donations.get(output) == source
+        }
+        self.slot_of_output = self._slots()
+        self.needs_tensor = self._tensors()
+
+    def _slots(self) -> dict[int, Any]:
+        """Outputs that become, alone, the value of one slot: their tensors can be used again."""
+        counts: dict[int, int] = {}
+        trees = [self.capture.result, *(w.made for w in self.capture.slot_writes)]
+        for made in trees:
+            for kind, what in made.leaves:
+                if kind == "output":
+                    counts[what] = counts.get(what, 0) + 1
+        return {
+            w.made.leaves[0][1]: w
+            for w in self.capture.slot_writes
+            if w.made.structure == LEAF
+            and w.made.leaves[0][0] == "output"
+            and counts[w.made.leaves[0][1]] == 1
+            and w.made.leaves[0][1] not in self.capture.consumed
+            and self.record is None
+        }
+
+    def _tensors(self) -> set[int]:
+        """Outputs that are seen as new Tensors."""
+        seen = {
+            what
+            for made in [self.capture.result, *(w.made for w in self.capture.slot_writes)]
+            for kind, what in made.leaves
+            if kind == "output"
+        }
+        if self.capture.gradient is not None:
+            seen.update(self.capture.gradient.outputs)
+        return seen - self.slot_of_output.keys()
+
+    def write(self) -> Any:
+        w = self.writer
+        n_externals = self.n_outputs + len(self.capture.sources)
+        n_made = self.n_outputs
+        spare: list[Any] = []
+        w.names["spare"] = spare
+        w.names["new_state"] = lambda: (native.pointers(n_externals), [None] * n_made)
+        w.names["handle"] = self.plan.handle
+        w.names["fail"] = self.plan.fail
+        locks = bool(self.in_place or self.slot_of_output)
+        w.line("try:")
+        w.line("externals, made = state = spare.pop()", 2)
+        w.line("except IndexError:")
+        w.line("externals, made = state = new_state()", 2)
+        if locks:
+            w.line("with WRITER:")
+        self._body(2 if locks else 1, locks)
+        w.line("spare.append(state)")
+        self._results()
+        return w.function("def call(leaves):")
+
+    def _body(self, depth: int, locks: bool) -> None:
+        w = self.writer
+        self._inputs(depth)
+        if self.in_place:
+            w.line("moved = False", depth)
+        for output in range(self.n_outputs):
+            if output in self.in_place:
+                self._in_place(output, depth)
+            elif output in self.slot_of_output:
+                self._slot(output, depth)
+            else:
+                self._fresh(output, depth)
+        if not locks:
+            w.line("if not WRITER.acquire(False):  # a run that writes in place is under way", depth)
+            w.line("with WRITER:", depth + 1)
+            for i in range(len(self.capture.sources)):
+                w.line(f"externals[{self.n_outputs + i}] = d{i} = t{i}.data", depth + 2)
+            w.line("else:", depth)
+            w.line("WRITER.release()", depth + 1)
+        w.line("status = run_plan(handle, externals)", depth)
+        w.line("if status:", depth)
+        w.line("fail(status)", depth + 1)
+        for output, source in self.cell_of_output.items():
+            w.line(f"t{source}.data = b{output}", depth)
+        if self.in_place:
+            w.line("if moved:  # the next run finds the values where this one has left them", depth)
+        for output, source in self.in_place.items():
+            w.line(f"externals[{self.n_outputs + source}] = b{output}", depth + 1)
+
+    def _inputs(self, depth: int) -> None:
+        w = self.writer
+        swapped = set(self.in_place.values())
+        for i, source in enumerate(self.capture.sources):
+            w.line(f"t{i} = {self._fetch(source)}", depth)
+            w.line(f"d{i} = t{i}.data", depth)
+            if i not in swapped:
+                w.line(f"externals[{self.n_outputs + i}] = d{i}", depth)
+
+    def _fetch(self, source: Source) -> str:
+        if source.kind == "argument":
+            return f"leaves[{source.index}]"
+        if source.kind == "cell":
+            return self.writer.name("cell", source.tensor)
+        return f"{self.writer.name('owner', source.owner)}.{source.name}"
+
+    def _make(self, output: int) -> str:
+        make, ctype = native.storage(self.types[output].nbytes)
+        return f"{self.writer.name('make', make)}({self.writer.name('storage', ctype)})"
+
+    def _fresh(self, output: int, depth: int) -> None:
+        self.writer.line(f"externals[{output}] = b{output} = {self._make(output)}", depth)
+
+    def _in_place(self, output: int, depth: int) -> None:
+        w, source = self.writer, self.in_place[output]
+        w.line(
+            f"if d{source} is made[{output}] and getrefcount(d{source}) == {_UNSHARED}:", depth
+        )
+        w.line(f"b{output} = d{source}", depth + 1)
+        w.line("else:", depth)
+        w.line("moved = True", depth + 1)
+        w.line(f"externals[{self.n_outputs + source}] = d{source}", depth + 1)
+        w.line(f"externals[{output}] = b{output} = made[{output}] = {self._make(output)}", depth + 1)
+
+    def _slot(self, output: int, depth: int) -> None:
+        w, write = self.writer, self.slot_of_output[output]
+        owner = w.name("owner", write.owner)
+        kind = w.name("type", self.types[output])
+        w.line(f"r{output} = made[{output}]", depth)
+        w.line(
+            f"if r{output} is None or {owner}.{write.name} is not r{output} "
+            f"or getrefcount(r{output}) != {_UNSHARED} "
+            f"or getrefcount(r{output}.data) != {_UNSHARED_DATA}:",
+            depth,
+        )
+        w.line(f"r{output} = made[{output}] = new(Tensor)", depth + 1)
+        w.line(f"r{output}.type, r{output}.record = {kind}, None", depth + 1)
+        w.line(f"externals[{output}] = r{output}.data = {self._make(output)}", depth + 1)
+
+    def _results(self) -> None:
+        """After the run: tensors of the outputs, histories, cells and slots, the result."""
+        w, capture = self.writer, self.capture
+        for output in sorted(self.needs_tensor):
+            kind = w.name("type", self.types[output])
+            record = w.name("used", self.used) if output in capture.consumed else "None"
+            w.line(f"r{output} = new(Tensor)")
+            w.line(f"r{output}.type, r{output}.data, r{output}.record = {kind}, b{output}, {record}")
+        n = self.n_outputs
+        results = "[" + ", ".join(
+            f"r{i}" if i in self.needs_tensor or i in self.slot_of_output else "None"
+            for i in range(n)
+        ) + "]"  # fmt: skip
+        if self.record is not None:
+            sources = range(len(capture.sources))
+            tensors = ", ".join(f"t{i}" for i in sources)
+            datas = ", ".join(f"d{i}" for i in sources)
+            buffers = ", ".join(f"b{i}" for i in range(n))
+            record = w.name("record", self.record)
+            w.line(f"{record}([{tensors}], [{datas}], {results}, [{buffers}])")
+        for source in self.cell_of_output.values():
+            cell = capture.sources[source].tensor
+            if cell is None or capture.requires[source] or getattr(cell, "leaf", None) is not None:
+                w.line(f"t{source}.record = getattr(t{source}, 'leaf', None)")
+        for write in capture.slot_writes:
+            owner = w.name("owner", write.owner)
+            target = f"{owner}.{write.name}"
+            value = self._value(write.made, results)
+            if write.made.leaves and write.made.leaves[0][1] in self.slot_of_output:
+                w.line(f"if {target} is not {value}:")
+                w.line(f"{target} = {value}", 2)
+            else:
+                w.line(f"{target} = {value}")
+        w.line(f"return {self._value(capture.result, results)}")
+
+    def _value(self, made: Made, results: str) -> str:
+        if made.structure == LEAF:
+            kind, what = made.leaves[0]
+            if kind == "output":
+                return f"r{what}"
+            if kind == "argument":
+                return f"leaves[{what}]"
+        build_name = self.writer.name("build", build)
+        return f"{build_name}({self.writer.name('made', made)}, {results}, leaves)"
+
+
+def build(made: Made, results: Sequence[Tensor], leaves: Sequence[Any]) -> Any:
+    """The tree that ``made`` describes, for one call."""
+    values = []
+    for kind, what in made.leaves:
+        if kind == "output":
+            values.append(results[what])
+        elif kind == "argument":
+            values.append(leaves[what])
+        elif kind == "slot":
+            values.append(getattr(*what))
+        else:
+            values.append(what)
+    return unflatten(made.structure, values)
+
