@@ -1,0 +1,56 @@
+"""The layers' computations as functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybrid import random
+from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.ops import cross_entropy as cross_entropy
+from hybrid.ops import flatten as flatten
+from hybrid.ops import gelu as exact_gelu
+from hybrid.ops import gelu_tanh, where
+from hybrid.ops import linear as linear
+from hybrid.ops import log_softmax as log_softmax
+from hybrid.ops import mse_loss as mse_loss
+from hybrid.ops import relu as relu
+from hybrid.ops import sigmoid as sigmoid
+from hybrid.ops import silu as silu
+from hybrid.ops import softmax as softmax
+from hybrid.ops import tanh as tanh
+from hybrid.tensor import Tensor
+
+
+def gelu(x: Any, approximate: str = "none") -> Tensor:
+    """``x`` times the normal distribution function at ``x``, or its approximation by ``"tanh"``."""
+    require_choice("approximate", approximate, ("none", "tanh"))
+    return gelu_tanh(x) if approximate == "tanh" else exact_gelu(x)
+
+
+def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """``x`` with each element zeroed with probability ``p``, the others scaled by ``1 / (1 - p)``.
+
+    Draws come from the default generator of ``hybrid.random``; unless ``training``, ``x`` is
+    returned as it is (Srivastava et al. 2014).
+    """
+    require_probability(p)
+    if not training or p == 0:
+        return x
+    if p == 1:
+        return x * 0.0
+    return where(random.uniform(size=x.shape) >= p, x * (1 / (1 - p)), 0.0)
+
+
+def require_probability(p: Any) -> None:
+    """Raise unless ``p`` is a number in [0, 1]."""
+    if isinstance(p, bool) or not isinstance(p, (int, float)):
+        raise ArgumentTypeError(f"the probability {p!r} is not a number")
+    if not 0 <= p <= 1:
+        raise ArgumentError(f"a probability of {p}", fix="give a number from 0 to 1")
+
+
+def require_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """Raise unless ``value`` is one of ``allowed``."""
+    if value not in allowed:
+        words = " or ".join(f'"{word}"' for word in allowed)
+        raise ArgumentError(f"{name}={value!r} is unknown", fix=f"use {words}")

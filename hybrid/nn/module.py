@@ -1,0 +1,329 @@
+"""Module: a tree of parameters, buffers and sub-modules with a forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from hybrid.config import advance_epoch
+from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
+from hybrid.hybridized import Hybridized
+from hybrid.ir import Graph
+from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.nn import registry
+from hybrid.nn.parameter import Parameter
+from hybrid.nn.state import LoadResult, load
+from hybrid.tensor import Tensor
+from hybrid.tree import flatten
+
+
+class Module:
+    """The base of layers and models: parameters and modules in attributes, and a ``forward``.
+
+    Attributes are stored as usual; the registries beside them are tuples, which every change
+    replaces, so that a capture can tell at a glance whether the tree is still what it has seen.
+    """
+
+    advances_epoch = True  # every write to an attribute does, so guards on them are free until then
+    training = True  # whether layers such as Dropout behave as in training
+
+    # Class attributes are the empty registries: a subclass need not call super().__init__().
+    _parameters: registry.Entries[Parameter] = ()
+    _modules: registry.Entries[Module] = ()
+    _buffers: tuple[str, ...] = ()
+    _transient: tuple[str, ...] = ()  # buffers that state_dict() leaves out
+    _hybridized: Hybridized | None = None
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What calling the module computes; subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define forward()")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        hybridized = self._hybridized
+        if hybridized is None:
+            return self.forward(*args, **kwargs)
+        return hybridized(*args, **kwargs)
+
+    # Attributes -------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if type(value) is Tensor and type(self.__dict__.get(name)) is Tensor:
+            # Guards on a tensor in an attribute look at the attribute itself: no epoch to advance.
+            if ACTIVE and current().traces:
+                current().write_slot(self, name, value)
+            else:
+                object.__setattr__(self, name, value)
+        elif ACTIVE and current().traces:
+            self._write_traced(name, value)
+        else:
+            self._register(name, value)
+            object.__setattr__(self, name, value)
+            advance_epoch()
+
+    def _write_traced(self, name: str, value: Any) -> None:
+        """A write while a function is captured: the plan repeats those of tensors."""
+        old = self.__dict__.get(name)
+        if any(isinstance(v, (Parameter, Module)) for v in (old, value)):
+            raise CaptureError(
+                f"{type(self).__name__}.{name} was replaced inside a hybridized function",
+                at=author_location(),
+                why="A plan repeats what is computed, not how a model is built.",
+                fix="build the model outside, or write values with assign()",
+            )
+        self._register(name, value)
+        if _holds_tensor(value) or (value is None and _holds_tensor(old)):
+            current().write_slot(self, name, value)
+        else:
+            object.__setattr__(self, name, value)
+            advance_epoch()
+
+    def __delattr__(self, name: str) -> None:
+        if ACTIVE and current().traces:
+            raise CaptureError(
+                f"{type(self).__name__}.{name} was deleted inside a hybridized function",
+                at=author_location(),
+                why="A plan cannot repeat that.",
+                fix="assign None, or delete it outside",
+            )
+        object.__delattr__(self, name)
+        self._forget(name)
+        advance_epoch()
+
+    def _register(self, name: str, value: Any) -> None:
+        """Keep the registries in step with ``self.name = value``."""
+        if isinstance(value, Parameter):
+            kind, entries = "_parameters", registry.including(self._parameters, name, value)
+        elif isinstance(value, Module):
+            kind, entries = "_modules", registry.including(self._modules, name, value)
+        else:
+            self._refuse_replacing(name, value)
+            if name not in self._buffers:
+                self._forget(name)
+            return
+        if all(name != known for known, _ in getattr(self, kind)):
+            self._forget(name)  # it may have been of the other kind, or a buffer
+        object.__setattr__(self, kind, entries)
+
+    def _refuse_replacing(self, name: str, value: Any) -> None:
+        """Raise when ``value`` would silently take a registered part out of the tree."""
+        if value is None or name not in self.__dict__:
+            return
+        label = f"{type(self).__name__}.{name}"
+        old = self.__dict__[name]
+        if isinstance(old, Parameter):
+            raise ArgumentTypeError(
+                f"{label} is a Parameter; a {type(value).__name__} cannot take its place",
+                fix="write its value with assign(), or assign a Parameter or None",
+            )
+        if isinstance(old, Module):
+            raise ArgumentTypeError(
+                f"{label} is a Module; a {type(value).__name__} cannot take its place",
+                fix="assign a Module or None",
+            )
+        if name in self._buffers and not isinstance(value, Tensor):
+            raise ArgumentTypeError(
+                f"{label} is a buffer; a {type(value).__name__} cannot take its place",
+                fix="assign a Tensor or None",
+            )
+
+    def _forget(self, name: str) -> None:
+        """Take ``name`` out of the registries."""
+        for kind in ("_parameters", "_modules"):
+            entries = getattr(self, kind)
+            if any(name == known for known, _ in entries):
+                object.__setattr__(self, kind, registry.excluding(entries, name))
+        for kind in ("_buffers", "_transient"):
+            if name in getattr(self, kind):
+                names = tuple(known for known in getattr(self, kind) if known != name)
+                object.__setattr__(self, kind, names)
+
+    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
+        """``self.name = parameter`` for a name that is not taken."""
+        registry.require_free(self, name, "parameter")
+        if parameter is not None and not isinstance(parameter, Parameter):
+            raise ArgumentTypeError(
+                f"a {type(parameter).__name__} cannot be registered as parameter {name!r}",
+                fix="wrap it in hybrid.nn.Parameter",
+            )
+        setattr(self, name, parameter)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Make ``tensor`` an attribute that is state but not learnt, such as a running mean.
+
+        It is in ``state_dict()`` if ``persistent``.  None holds the place for a tensor to come.
+        """
+        registry.require_free(self, name, "buffer")
+        if tensor is not None and (not isinstance(tensor, Tensor) or isinstance(tensor, Parameter)):
+            raise ArgumentTypeError(
+                f"a {type(tensor).__name__} cannot be registered as buffer {name!r}",
+                fix="pass a Tensor, made with hybrid.asarray, or None",
+            )
+        setattr(self, name, tensor)
+        self._buffers = (*self._buffers, name)
+        if not persistent:
+            self._transient = (*self._transient, name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """``self.name = module`` for a name that is not taken."""
+        registry.require_free(self, name, "module")
+        if module is not None and not isinstance(module, Module):
+            raise ArgumentTypeError(
+                f"a {type(module).__name__} cannot be added as module {name!r}",
+                fix="pass a hybrid.nn.Module",
+            )
+        setattr(self, name, module)
+
+    # The tree ---------------------------------------------------------------------------------
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules that this one holds itself, by attribute; a shared one comes once."""
+        return registry.distinct(iter(self._modules))
+
+    def children(self) -> Iterator[Module]:
+        return (module for _, module in self.named_children())
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all below it, by dotted path; a shared one comes once."""
+        return registry.distinct(self._walk(prefix))
+
+    def modules(self) -> Iterator[Module]:
+        return (module for _, module in self.named_modules())
+
+    def _walk(self, prefix: str) -> Iterator[tuple[str, Module]]:
+        """Every path to a module of the tree, parents first."""
+        yield prefix, self
+        for name, module in self._modules:
+            yield from module._walk(registry.joined(prefix, name))
+
+    def _own(self, kind: str) -> Iterator[tuple[str, Tensor]]:
+        """The parameters, the buffers or the persistent state of this module itself."""
+        if kind != "buffers":
+            yield from self._parameters
+        if kind != "parameters":
+            for name in self._buffers:
+                tensor = self.__dict__[name]
+                if tensor is not None and not (kind == "state" and name in self._transient):
+                    yield name, tensor
+
+    def _tensors(self, kind: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Tensor]]:
+        for path, module in self._walk(prefix) if recurse else ((prefix, self),):
+            for name, tensor in module._own(kind):
+                yield registry.joined(path, name), tensor
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """The parameters by dotted path (unless ``recurse``, of this module alone); each once."""
+        return registry.distinct(self._tensors("parameters", prefix, recurse))
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """The buffers by dotted path (unless ``recurse``, of this module alone); each once."""
+        return registry.distinct(self._tensors("buffers", prefix, recurse))
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    # State ------------------------------------------------------------------------------------
+
+    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
+        """The values of parameters and persistent buffers, by every dotted path to them."""
+        return {name: cell.detach() for name, cell in self._tensors("state", prefix, True)}
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> LoadResult:
+        """Write tensors or arrays by dotted path into parameters and persistent buffers.
+
+        Everything is checked before anything is written.  Types must agree; unless ``strict``, keys
+        need not, and those that are missing or unexpected are returned.
+        """
+        return load(type(self).__name__, dict(self._tensors("state", "", True)), state, strict)
+
+    # Switches ---------------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> Module:
+        """Set ``training`` here and below."""
+        if not isinstance(mode, bool):
+            raise ArgumentTypeError(f"the mode {mode!r} is not a bool", fix="give True or False")
+        for module in self.modules():
+            if module.training is not mode:
+                module.training = mode
+        return self
+
+    def eval(self) -> Module:
+        """``train(False)``."""
+        return self.train(False)
+
+    def apply(self, function: Callable[[Module], Any]) -> Module:
+        """Call ``function`` on every module of the tree, children before their parents."""
+        for module in self.children():
+            module.apply(function)
+        function(self)
+        return self
+
+    def requires_grad_(self, requires_grad: bool = True) -> Module:
+        """Whether gradients are asked for by all parameters."""
+        for parameter in self.parameters():
+            parameter.requires_grad = requires_grad
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or write zeros over them."""
+        for parameter in self.parameters():
+            registry.clear_grad(parameter, set_to_none)
+
+    # Hybridized -------------------------------------------------------------------------------
+
+    def hybridize(self, active: bool = True, **options: Any) -> Module:
+        """From now on run ``forward`` as plans (``hybridize(False)``: no longer).
+
+        The options are those of ``hybrid.hybridize``.
+        """
+        if not isinstance(active, bool):
+            raise ArgumentTypeError(
+                f"hybridize({active!r}) of a {type(self).__name__}", fix="give True or False"
+            )
+        if options and not active:
+            raise ArgumentError("hybridize(False) takes no options")
+        self._hybridized = Hybridized(self.forward, **options) if active else None
+        return self
+
+    def _plan_cache(self) -> Hybridized:
+        if self._hybridized is None:
+            raise ArgumentError(
+                f"this {type(self).__name__} is not hybridized", fix="call its hybridize() first"
+            )
+        return self._hybridized
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph that a call with these arguments is captured into; runs nothing."""
+        return self._plan_cache().graph(*args, **kwargs)
+
+    @property
+    def plans(self) -> list[Any]:
+        """The plans of a hybridized module."""
+        return self._plan_cache().plans
+
+    def clear(self) -> None:
+        """Forget the plans of a hybridized module."""
+        self._plan_cache().clear()
+
+    # Printing ---------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What ``repr`` says of this module besides its children."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = self.extra_repr().splitlines()
+        if not self._modules:
+            return f"{type(self).__name__}({' '.join(lines)})"
+        for name, module in self._modules:
+            first, *rest = repr(module).splitlines()
+            lines += [f"({name}): {first}", *rest]
+        return "\n".join([f"{type(self).__name__}(", *("  " + line for line in lines), ")"])
+
+
+def _holds_tensor(value: Any) -> bool:
+    return any(isinstance(leaf, Tensor) for leaf in flatten(value)[0])

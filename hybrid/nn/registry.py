@@ -1,0 +1,64 @@
+"""What modules keep of their parts: tuples of (name, part) in the order of registration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.ops import zeros_like
+from hybrid.tensor import Tensor
+
+T = TypeVar("T")
+Entries = tuple[tuple[str, T], ...]
+
+
+def including(entries: Entries[T], name: str, part: T) -> Entries[T]:
+    """``entries`` with ``name`` naming ``part``: in its old place, or at the end."""
+    if any(known == name for known, _ in entries):
+        return tuple((known, part if known == name else old) for known, old in entries)
+    return (*entries, (name, part))
+
+
+def excluding(entries: Entries[T], name: str) -> Entries[T]:
+    """``entries`` without ``name``."""
+    return tuple((known, part) for known, part in entries if known != name)
+
+
+def distinct(entries: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
+    """``entries`` without parts that came before under another name."""
+    seen: set[int] = set()
+    for name, part in entries:
+        if id(part) not in seen:
+            seen.add(id(part))
+            yield name, part
+
+
+def joined(prefix: str, name: str) -> str:
+    """``prefix.name``, or ``name`` at the root."""
+    return f"{prefix}.{name}" if prefix else name
+
+
+def require_free(owner: Any, name: str, kind: str) -> None:
+    """Raise unless ``name`` can name a new part of ``owner``."""
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"the name of a {kind} is a str, not {name!r}")
+    if not name or "." in name:
+        raise ArgumentError(
+            f"a {kind} cannot be called {name!r}",
+            why="Names are joined with dots to the paths of state_dict().",
+            fix="give a name without dots",
+        )
+    held = vars(owner).get(name) is not None
+    if held or any(name in vars(kind) for kind in type(owner).__mro__):
+        raise ArgumentError(
+            f"{type(owner).__name__} has an attribute {name!r} already", fix="choose another name"
+        )
+
+
+def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
+    """Forget the gradient of ``parameter``, or replace it with zeros."""
+    if set_to_none:
+        parameter.grad = None
+    elif parameter.grad is not None:
+        parameter.grad = zeros_like(parameter)
