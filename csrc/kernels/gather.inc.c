@@ -1,11 +1,12 @@
 /* gather.inc.c - elements picked, or added to, by index.
  *
  *   take               y[a, i, b] = x[a, index[i], b]
+ *   scatter            y = x;  y[a, index[i], b] = u[a, i, b]   for i = 0, 1, ...: the last of equals stays
  *   scatter_add        y = x;  y[a, index[i], b] += u[a, i, b]  for i = 0, 1, ...
  *   take_along         y[r, k] = x[r, index[r, k]]
  *   scatter_along_add  y = x;  y[r, index[r, k]] += u[r, k]  for k = 0, 1, ...
  *
- * Split      take: rows (a, i); scatter_add: (a, block of b); the others: rows r.
+ * Split      take: rows (a, i); scatter: a; scatter_add: (a, block of b); the others: rows r.
  * Layout     dense; take [A, R, B], [I] -> [A, I, B]; along [rows, n], [rows, k].
  * In place   not allowed.
  * Indices    negative ones count from the end; one outside the axis is HYB_BAD_INDEX.  The scatters check
@@ -99,6 +100,39 @@ HYB_PREPARE(prepare_take)
     return HYB_OK;
 }
 
+HYB_KERNEL(scatter)
+{
+    const char *x = call->data[0], *update = call->data[2];
+    const int64_t *index = call->data[1];
+    char *y = call->data[3];
+    const int64_t size = call->layout[0].shape[1], count = call->layout[1].shape[0];
+    const int64_t nbytes = call->layout[0].shape[2] * hyb_itemsize(call->layout[0].dtype);
+    hyb_status status = gather_check(index, 0, count, size);
+    if (status != HYB_OK)
+        return status;
+    memcpy(y + begin * size * nbytes, x + begin * size * nbytes, (size_t)((end - begin) * size * nbytes));
+    for (int64_t a = begin; a < end; a++)
+        for (int64_t i = 0; i < count; i++)
+            memcpy(y + (a * size + gather_wrap(index[i], size)) * nbytes, update + (a * count + i) * nbytes,
+                   (size_t)nbytes);
+    return HYB_OK;
+}
+
+HYB_PREPARE(prepare_scatter)
+{
+    const int32_t dtype = call->layout[0].dtype;
+    hyb_status status;
+    if ((status = gather_prepare(call, 0, 2, dtype)) != HYB_OK ||
+        (status = require_dense(call, 3, dtype, 3)) != HYB_OK)
+        return status;
+    if (!hyb_same_shape(&call->layout[0], &call->layout[3]))
+        return hyb_fail(HYB_BAD_ARGUMENT, "the output's shape is not the first input's");
+    const int64_t *shape = call->layout[0].shape;
+    const int64_t count = call->layout[1].shape[0];
+    *range = (hyb_range){shape[0], grain_of(count + (shape[1] + count) * shape[2] / 4)};
+    return HYB_OK;
+}
+
 static inline __attribute__((always_inline)) hyb_status take_along_rows(const hyb_call *call,
                                                                         int64_t begin, int64_t end,
                                                                         int64_t item)
@@ -178,8 +212,9 @@ HYB_PREPARE(prepare_take_along)
 #define DTYPE HYB_U8
 #include "kernels/scatter_typed.inc.c"
 
-#define TAKE_ROWS(dtype)                                                        \
-    {"take", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take), HYB_SYM(take)}, \
+#define TAKE_ROWS(dtype)                                                                \
+    {"take", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take), HYB_SYM(take)},          \
+    {"scatter", dtype, 3, 1, 0, HYB_PLAIN, HYB_SYM(prepare_scatter), HYB_SYM(scatter)}, \
     {"take_along", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take_along), HYB_SYM(take_along)}
 
 #define SCATTER_ROW(op, dtype, name) \
