@@ -133,14 +133,18 @@ class Reads:
                 if isinstance(_content(cell), (types.FunctionType, types.MethodType)):
                     self.visit(_content(cell))
             return
-        self.functions[id(function)] = function
+        # Layers and optimizers of this package keep no settings in globals and defaults: no guards.
+        guarded = not function.__code__.co_filename.startswith(_PACKAGE)
+        if guarded:
+            self.functions[id(function)] = function
         global_names, others = names_in(function.__code__)
         self.attributes |= others
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self.visit(default)
         for name in global_names:
             if name in function.__globals__:
-                self.globals[id(function.__globals__), name] = (function.__globals__, name)
+                if guarded:
+                    self.globals[id(function.__globals__), name] = (function.__globals__, name)
                 self.visit(function.__globals__[name])
         for cell in function.__closure__ or ():
             self.cells[id(cell)] = cell
