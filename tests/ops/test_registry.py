@@ -1,0 +1,213 @@
+"""Every declared op, driven by the registry: a new op is tested because it exists."""
+
+import math
+import zlib
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import hybrid as hy
+from hybrid.ir import REGISTRY, Op
+from hybrid.ops.sampling import Sample, samples, types_of
+from hybrid.types import float64
+
+OPS = sorted(
+    (
+        op
+        for op in REGISTRY.values()
+        if op.__module__.startswith("hybrid.ops") and not op.has_regions
+    ),
+    key=lambda op: op.name,
+)
+
+# Kernel against reference, in units in the last place of the exact result.  Not listed: the same bits.
+ULPS = {
+    **dict.fromkeys(["divide", "reciprocal", "sqrt"], 0.5),
+    **dict.fromkeys(["exp", "expm1", "log", "log1p", "log2", "tanh", "sigmoid", "erf"], 2),
+    **dict.fromkeys(["sin", "cos", "tan", "atan2", "hypot", "pow", "rsqrt"], 2),
+    **dict.fromkeys(["silu", "softplus"], 4),
+    **dict.fromkeys(["mean", "sum"], 8),
+    "prod": 64,  # every factor may round
+    **dict.fromkeys(["sgd", "sgd_momentum", "adam"], 8),
+}
+# Where terms cancel: relative to the largest element of the result, in units of the dtype's epsilon.
+EPSILONS = {
+    **dict.fromkeys(["sum", "mean", "matmul", "scatter_add", "scatter_along_add"], 16),
+    **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
+    **dict.fromkeys(["gelu", "remainder", "sgd", "sgd_momentum", "adam"], 4),
+}
+
+
+def drawn(op: Op) -> list[Sample]:
+    return list(samples(op, seed=zlib.crc32(op.name.encode())))
+
+
+def described(sample: Sample) -> str:
+    operands, attrs = sample
+    return f"{', '.join(map(str, types_of(operands)))} {attrs}"
+
+
+def results(outcome: object) -> tuple:
+    return outcome if isinstance(outcome, tuple) else (outcome,)
+
+
+def reference(op: Op, sample: Sample) -> list[np.ndarray]:
+    """The reference's results, computed in float64 and then rounded."""
+    operands, attrs = sample
+    given = dict(op.attributes(attrs))
+    with np.errstate(all="ignore"):
+        own = results(op.reference_rule(*operands, **given))
+        if not any(x.dtype == np.float32 for x in operands) or op.name == "cast":
+            return [np.asarray(y) for y in own]
+        wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in operands]
+        exact = results(op.reference_rule(*wide, **given))
+        return [np.asarray(y, o.dtype) for y, o in zip(exact, own, strict=True)]
+
+
+def assert_close(op: Op, got: np.ndarray, want: np.ndarray, what: str) -> None:
+    assert got.dtype == want.dtype and got.shape == want.shape, what
+    if want.dtype.kind != "f" or not (op.name in ULPS or op.name in EPSILONS):
+        np.testing.assert_array_equal(got, want, what)
+        return
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(got[~finite], want[~finite], what)
+    got, want = got[finite], want[finite]
+    if want.size == 0:
+        return
+    allowed = ULPS.get(op.name, 0) * np.spacing(np.abs(want)).astype(np.float64)
+    largest = float(np.abs(want).max())
+    allowed += EPSILONS.get(op.name, 0) * np.finfo(want.dtype).eps * max(largest, 1.0)
+    error = np.abs(got.astype(np.float64) - want)
+    assert (error <= allowed).all(), f"{what}: error {error.max()}, allowed {allowed.max()}"
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_an_op_is_declared_completely(op):
+    assert op.__doc__, "no documentation"
+    assert op.reference_rule is not None, "no reference"
+    assert (op.vjp_rule is not None) == op.differentiable, "a vjp exactly when differentiable"
+    ways = [op.kernel, op.lowering_rule, op.view_rule]
+    if op.name != "literal":  # the planner keeps its bytes among a plan's constants
+        assert sum(way is not None for way in ways) >= 1, "nothing computes it"
+    assert len(drawn(op)) > 0, "no samples"
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_the_type_rule_gives_the_types_of_the_reference(op):
+    for operands, attrs in drawn(op):
+        given = op.attributes(attrs)
+        with np.errstate(all="ignore"):
+            found = results(op.reference_rule(*operands, **dict(given)))
+        arrays = [np.asarray(y) for y in found]
+        assert types_of(arrays) == op.infer(types_of(operands), given), described((operands, attrs))
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_the_kernel_computes_the_reference(op):
+    for sample in drawn(op):
+        operands, attrs = sample
+        got = results(op(*operands, **attrs))
+        for y, want in zip(got, reference(op, sample), strict=True):
+            assert_close(op, y.numpy(), want, f"{op.name} of {described(sample)}")
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_operands_that_are_strided_views_give_the_same_bits(op):
+    """Inside one plan a transpose is a view; the op behind it must read it as it reads a copy."""
+    for operands, attrs in drawn(op):
+        if not any(x.ndim > 1 and x.size for x in operands):
+            continue
+        turned = [np.array(x.T, order="C") for x in operands]
+
+        def through_views(*xs, op=op, attrs=attrs):
+            axes = [tuple(reversed(range(len(x.shape)))) for x in xs]
+            return op(*(hy.permute_dims(x, a) for x, a in zip(xs, axes, strict=True)), **attrs)
+
+        got = results(hy.hybridize(through_views)(*map(hy.asarray, turned)))
+        for y, want in zip(got, results(op(*operands, **attrs)), strict=True):
+            assert y.numpy().tobytes() == want.numpy().tobytes(), described((operands, attrs))
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_hybridized_gives_the_bits_of_eager(op):
+    seen = set()
+    for operands, attrs in drawn(op):
+        ranks = tuple((x.dtype, x.ndim, bool(x.size)) for x in operands)
+        if ranks in seen or not operands:
+            continue
+        seen.add(ranks)
+        captured = hy.hybridize(lambda *xs, op=op, attrs=attrs: op(*xs, **attrs))
+        tensors = [hy.asarray(x) for x in operands]
+        got, want = results(captured(*tensors)), results(op(*tensors, **attrs))
+        for y, expected in zip(got, want, strict=True):
+            assert y.type is expected.type, described((operands, attrs))
+            assert y.numpy().tobytes() == expected.numpy().tobytes(), described((operands, attrs))
+
+
+def smooth(op: Op) -> list[Sample]:
+    """The samples in float64 at which derivatives can be checked with differences."""
+    found = []
+    for operands, attrs in drawn(op):
+        types = op.infer(types_of(operands), op.attributes(attrs))
+        floats = [x for x in operands if x.dtype == np.float64]
+        if not floats or types[0].dtype is not float64 or math.prod(types[0].shape) == 0:
+            continue
+        if all(x.size for x in floats):
+            found.append((operands, attrs))
+    return found
+
+
+DIFFERENTIABLE = [op for op in OPS if op.differentiable]
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
+def test_derivatives_agree_with_differences_and_with_each_other(op):
+    checked = smooth(op)
+    assert checked, "no sample in float64"
+    for operands, attrs in checked:
+        floats = [i for i, x in enumerate(operands) if x.dtype == np.float64]
+
+        def function(*xs, operands=operands, attrs=attrs, floats=floats):
+            full = list(operands)
+            for place, x in zip(floats, xs, strict=True):
+                full[place] = x
+            return op(*full, **attrs)
+
+        hy.check_grads(function, *(operands[i] for i in floats), atol=1e-6)
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
+def test_second_derivatives_agree_with_differences(op):
+    small = [s for s in smooth(op) if max(x.size for x in s[0]) <= 20]
+    for operands, attrs in islice(small, 3):
+        floats = [i for i, x in enumerate(operands) if x.dtype == np.float64]
+
+        def function(*xs, operands=operands, attrs=attrs, floats=floats):
+            full = list(operands)
+            for place, x in zip(floats, xs, strict=True):
+                full[place] = x
+            return op(*full, **attrs)
+
+        hy.check_grads(function, *(operands[i] for i in floats), order=2, rtol=1e-4, atol=1e-5)
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, math.inf, -math.inf, math.nan, 1e-30, 1e30, 2.0**24]
+ELEMENTWISE = [op for op in OPS if op.elementwise and not op.attr_defaults and op.name != "where"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
+def test_special_values_come_out_as_in_the_reference(op, dtype):
+    column = np.array(SPECIAL, dtype)
+    operands = (column,) if len(op.operand_names) == 1 else (column[:, None], column[None, :])
+    try:
+        op.infer(types_of(operands), ())
+    except hy.HybridError:
+        pytest.skip(f"{op.name} takes no {dtype}")
+    got = op(*operands).numpy()
+    with np.errstate(all="ignore"):
+        want = np.asarray(op.reference_rule(*operands))
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    limited = np.isinf(want) | (want == 0)
+    np.testing.assert_array_equal(got[limited], want[limited])
