@@ -33,7 +33,7 @@ CONTAINERS = (list, tuple, dict, set, frozenset)
 def is_library(code: types.CodeType) -> bool:
     """Whether ``code`` is the standard library's, NumPy's or this package's own machinery."""
     path = code.co_filename
-    if path.startswith("<frozen"):
+    if path.startswith("<frozen") or code.co_names == ("_tuple_new",):  # that of a named tuple
         return True
     if path.startswith(_PACKAGE):
         return not path.startswith(_USER_PARTS)
@@ -146,9 +146,10 @@ class Reads:
                 if guarded:
                     self.globals[id(function.__globals__), name] = (function.__globals__, name)
                 self.visit(function.__globals__[name])
-        for cell in function.__closure__ or ():
-            self.cells[id(cell)] = cell
-            self.visit(_content(cell))
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if name != "__class__":  # what super() reads; it is never written
+                self.cells[id(cell)] = cell
+                self.visit(_content(cell))
 
     def _class(self, kind: type) -> None:
         for base in kind.__mro__:
