@@ -27,13 +27,13 @@ def optimized_plan(graph: Graph) -> Plan:
 
 
 def _evaluate(
-    op: Op, operands: Sequence[tuple[TensorType, bytes]], attrs: tuple
+    op: Op, operands: Sequence[tuple[TensorType, bytes]], attrs: dict[str, Any]
 ) -> list[tuple[TensorType, bytes]]:
     """Run ``op`` on constants: the same kernels as anywhere else."""
     tensors = [
         make_tensor(t, native.borrow(np.frombuffer(data or b"\0", np.uint8))) for t, data in operands
     ]
-    results = EAGER.run(op, tensors, attrs)
+    results = EAGER.run(op, tensors, op.attributes(attrs))
     return [(r.type, bytes(native.view(r.data, r.type.nbytes))) for r in results]
 
 
