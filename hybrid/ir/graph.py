@@ -51,12 +51,13 @@ class Node:
     def key(self) -> Hashable:
         """Equal for nodes that compute the same.
 
-        That is: the same op, operands (in either order when the op commutes) and attributes.
+        That is: the same op, operands and attributes.  Operands of an op that commutes may stand in
+        either order, but not if the result is floating: of two NaN the first gives its bits.
         """
         operands: Hashable = self.operands
-        if self.op.commutative and len(self.operands) == 2:
-            operands = tuple(sorted(self.operands, key=id))
         types = tuple([v.type for v in self.results])
+        if self.op.commutative and len(operands) == 2 and not types[0].dtype.is_floating:
+            operands = tuple(sorted(self.operands, key=id))
         return self.op, operands, _typed(self.attrs) if self.attrs else (), types, self.regions
 
     @property

@@ -192,7 +192,7 @@ class _Parser:
         op_token = self.token
         op = self.op()
         operands = tuple(self.uses(values))
-        attrs = self.attributes(op)
+        attrs = self.attributes(op, op_token)
         regions = self.regions()
         self.check_types(op_token, op, operands, attrs, regions, results)
         for name, value in own.items():
@@ -214,18 +214,17 @@ class _Parser:
         close = get_close_matches(name, known, n=1)
         self.error(what, token, fix=f"write {close[0]}" if close else fix)
 
-    def attributes(self, op: Op) -> Attrs:
+    def attributes(self, op: Op, op_token: Token) -> Attrs:
         """``{axis=0, ...}`` if it comes next, completed with the op's defaults."""
-        start = self.token
         given: dict[str, Any] = {}
-        if start[1] == "{" and self.tokens[self.at + 2][1] == "=":
+        if self.token[1] == "{" and self.tokens[self.at + 2][1] == "=":
             self.next()
             self.comma_separated(lambda: self.named_attribute(op, given))
             self.expect("}")
         try:
             return op.attributes(given)
         except HybridError as error:
-            self.error(error.what, start, why=error.why, fix=f"write it as in {{{_sketch(op)}}}")
+            self.error(error.what, op_token, why=error.why, fix=f"write it as in {{{_sketch(op)}}}")
 
     def named_attribute(self, op: Op, given: dict[str, Any]) -> None:
         token = self.token

@@ -85,7 +85,10 @@ def _maps(members: list[Node], users: dict[Value, set[Node | None]]) -> list[Nod
         sizes = range(len(members), 1, -1)
         size = next((n for n in sizes if _fits(members[:n], users)), 1)
         piece, members = members[:size], members[size:]
-        made.append(piece[0] if size == 1 else _map(piece, users))
+        if size == 1:
+            made.append(piece[0])
+        elif results_of(piece, users):  # else dead, all of it
+            made.append(_map(piece, users))
     return made
 
 

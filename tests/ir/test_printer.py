@@ -1,0 +1,133 @@
+"""The text of graphs: readable names, every kind of attribute, one pass over the graph."""
+
+import time
+from textwrap import dedent
+
+from hypothesis import given
+
+import hybrid.ops  # noqa: F401
+from hybrid.errors import Location
+from hybrid.ir import Builder, Graph, Value, get_op, parse, print_graph
+from hybrid.ir.printer import names_of, print_attribute
+from hybrid.passes import fuse
+from hybrid.types import float32, int64, tensor_type
+from tests.helpers import graph_of
+from tests.random_graphs import all_ops, attributes, graphs
+
+F4 = tensor_type(float32, (4,))
+
+
+def test_a_graph_prints_as_it_is_written() -> None:
+    text = dedent(
+        """\
+        graph @f(%x: f32[2,3], %y: f32[]) {
+          %a: f32[2] = sum %x {axis=(1,), keepdims=false}
+          %b: f32[2] = map %a, %y {
+            (%a: f32[2], %y: f32[]) {
+              %0: f32[2] = multiply %a, %y
+              %1: f32[2] = exp %0
+              return %1
+            }
+          }
+          %0: f32[2] = literal {data=0x0000803f00000040, dtype=f32, shape=(2,)}
+          return %b, %0
+        }"""
+    )
+    assert str(parse(text)) == text
+
+
+def test_a_graph_of_nothing() -> None:
+    text = "graph @nothing() {\n  return\n}"
+    assert str(parse(text)) == text
+
+
+def test_a_name_that_is_no_word_is_quoted() -> None:
+    graph = Graph("model.<locals>.step", (), (), ())
+    assert str(graph) == 'graph @"model.<locals>.step"() {\n  return\n}'
+    assert parse(str(graph)) == graph
+
+
+def test_hints_become_unique_names() -> None:
+    hints = ["x", "", "x", "x_1", "x", "2 words", "inf"]
+    graph = Graph("f", tuple(Value(F4, hint) for hint in hints), (), ())
+    assert list(names_of(graph).values()) == ["x", "0", "x_1", "x_1_1", "x_2", "1", "2"]
+
+
+def test_locations_are_comments() -> None:
+    builder = Builder("f")
+    x = builder.param(F4, "x")
+    results = builder.apply(get_op("exp"), [x], hints=["a"], location=Location("model.py", 12))
+    graph = builder.finish(results)
+    text = print_graph(graph, locations=True)
+    assert text.splitlines()[1] == f"{'  %a: f32[4] = exp %x':<64}  # model.py:12"
+    assert parse(text) == graph
+
+
+def test_attributes_have_one_text_each() -> None:
+    expected = {
+        "none": None,
+        "true": True,
+        "1": 1,
+        "1.0": 1.0,
+        "-0.0": -0.0,
+        "-inf": float("-inf"),
+        "nan": float("nan"),
+        "1e-05": 1e-5,
+        '"\\u00e9\\""': 'é"',
+        "0x": b"",
+        "0x00ff": b"\x00\xff",
+        "()": (),
+        "(1,)": (1,),
+        "((1, 2), f32, i64[3])": ((1, 2), float32, tensor_type(int64, (3,))),
+    }
+    assert {print_attribute(value): value for value in expected.values()}.keys() == expected.keys()
+
+
+@given(attributes())
+def test_every_attribute_parses_back(value: object) -> None:
+    pad = Builder("f")
+    (result,) = pad.apply(get_op("full"), (), {"shape": (), "value": value, "dtype": float32})
+    graph = pad.finish([result])
+    assert parse(str(graph)) == graph
+
+
+@given(graphs(all_ops))
+def test_every_graph_parses_back(graph: Graph) -> None:
+    assert parse(str(graph)) == graph
+    assert parse(print_graph(graph, locations=True)) == graph
+    assert str(parse(str(graph))) == str(graph)
+    fused = fuse(graph)
+    assert parse(str(fused)) == fused
+
+
+def test_an_object_without_text_prints_and_does_not_parse() -> None:
+    assert print_attribute(print) == "<<built-in function print>>"
+
+
+def test_printing_takes_time_in_proportion_to_the_size() -> None:
+    def seconds(count: int) -> float:
+        builder = Builder("f")
+        value = builder.param(F4, "x")
+        for _ in range(count):
+            (value,) = builder.apply(get_op("exp"), [value], hints=["x"])
+        graph = builder.finish([value])
+        best = float("inf")
+        for _ in range(3):
+            begin = time.perf_counter()
+            str(graph)
+            best = min(best, time.perf_counter() - begin)
+        return best
+
+    # Eight times the nodes: a quadratic printer would take 64 times as long.
+    assert seconds(4000) < 24 * seconds(500)
+
+
+def test_a_region_prints_its_name() -> None:
+    region = graph_of("graph @body(%a: f32[4]) { %b: f32[4] = exp %a return %b }")
+    value = Value(F4)
+    builder = Builder("f")
+    x = builder.param(F4, "x")
+    assert builder.apply(get_op("map"), [x], regions=(region,))[0] is not value
+    text = str(builder.finish([x]))
+    assert "\n    body(%a: f32[4]) {\n" in text
+    assert str(parse(text)) == text
