@@ -1,7 +1,9 @@
 /* vec.h - lanes of one instruction set, on GCC/Clang vector extensions.
  *
  * Included once by every isa/<name>.c, inside its target pragma, after HYB_ISA and HYB_VECTOR_BYTES
- * are defined.  Everything is static.  Masks are integer vectors of the lane's size: all ones or zero.
+ * are defined (and, on x86, <immintrin.h> before the pragma).  Everything is static.  Masks are integer
+ * vectors of the lane's size: all ones or zero.  Intrinsics live here and nowhere else, only where the
+ * vector extensions have no word for an instruction; each has a plain twin for other machines.
  */
 #ifndef HYB_VEC_H
 #define HYB_VEC_H
@@ -9,30 +11,123 @@
 #define HYB_LANES_32 (HYB_VECTOR_BYTES / 4)
 #define HYB_LANES_64 (HYB_VECTOR_BYTES / 8)
 
-typedef float    v_f32 __attribute__((vector_size(HYB_VECTOR_BYTES)));
-typedef double   v_f64 __attribute__((vector_size(HYB_VECTOR_BYTES)));
-typedef int32_t  v_i32 __attribute__((vector_size(HYB_VECTOR_BYTES)));
-typedef uint32_t v_u32 __attribute__((vector_size(HYB_VECTOR_BYTES)));
-typedef int64_t  v_i64 __attribute__((vector_size(HYB_VECTOR_BYTES)));
-typedef uint64_t v_u64 __attribute__((vector_size(HYB_VECTOR_BYTES)));
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+#define HYB_X86(name) _mm512_##name
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+#define HYB_X86(name) _mm256_##name
+#elif defined(__x86_64__)
+#define HYB_X86(name) _mm_##name
+#endif
 
-/* load, load the first n lanes (the rest are zero), store, store the first n lanes, splat. */
-#define HYB_VEC_MEMORY(T, V, name)                                                             \
-    static inline V v_load_##name(const T *p) { V v; memcpy(&v, p, sizeof v); return v; }      \
-    static inline V v_load_part_##name(const T *p, int64_t n)                                  \
-    {                                                                                          \
-        V v = {0};                                                                             \
-        memcpy(&v, p, (size_t)n * sizeof(T));                                                  \
-        return v;                                                                              \
-    }                                                                                          \
-    static inline void v_store_##name(T *p, V v) { memcpy(p, &v, sizeof v); }                  \
-    static inline void v_store_part_##name(T *p, V v, int64_t n) { memcpy(p, &v, (size_t)n * sizeof(T)); } \
-    static inline V v_splat_##name(T x) { return (V){0} + x; }
+/* 1 when a * b + c rounds once: -ffp-contract=fast makes it one instruction. */
+#if defined(__aarch64__) || HYB_VECTOR_BYTES >= 32
+#define HYB_FUSED 1
+#else
+#define HYB_FUSED 0
+#endif
+
+#define HYB_VEC_TYPE(T, name, nbytes) typedef T name __attribute__((vector_size(nbytes)));
+HYB_VEC_TYPE(float, v_f32, HYB_VECTOR_BYTES)
+HYB_VEC_TYPE(double, v_f64, HYB_VECTOR_BYTES)
+HYB_VEC_TYPE(int32_t, v_i32, HYB_VECTOR_BYTES)
+HYB_VEC_TYPE(uint32_t, v_u32, HYB_VECTOR_BYTES)
+HYB_VEC_TYPE(int64_t, v_i64, HYB_VECTOR_BYTES)
+HYB_VEC_TYPE(uint64_t, v_u64, HYB_VECTOR_BYTES)
+HYB_VEC_TYPE(uint8_t, v_u8, HYB_VECTOR_BYTES)
+HYB_VEC_TYPE(int8_t, v_i8, HYB_VECTOR_BYTES)
+HYB_VEC_TYPE(float, v_f32_half, HYB_VECTOR_BYTES / 2) /* as many lanes as v_f64 */
+HYB_VEC_TYPE(uint8_t, v_u8_32, HYB_LANES_32)          /* one byte for each lane of v_i32 */
+HYB_VEC_TYPE(uint8_t, v_u8_64, HYB_LANES_64)          /* one byte for each lane of v_i64 */
+
+/* Copies nbytes < HYB_VECTOR_BYTES in a few fixed pieces: no call, no loop. */
+static inline void v_copy_bytes(void *to, const void *from, int64_t nbytes)
+{
+    char       *d = to;
+    const char *s = from;
+#define HYB_COPY_PIECE(size)       \
+    if (nbytes & size) {           \
+        memcpy(d, s, size);        \
+        d += size;                 \
+        s += size;                 \
+    }
+#if HYB_VECTOR_BYTES > 32
+    HYB_COPY_PIECE(32)
+#endif
+#if HYB_VECTOR_BYTES > 16
+    HYB_COPY_PIECE(16)
+#endif
+    HYB_COPY_PIECE(8)
+    HYB_COPY_PIECE(4)
+    HYB_COPY_PIECE(2)
+    if (nbytes & 1)
+        *d = *s;
+#undef HYB_COPY_PIECE
+}
+
+/* load, store, splat. */
+#define HYB_VEC_MEMORY(T, V, name)                                                        \
+    static inline V v_load_##name(const T *p) { V v; memcpy(&v, p, sizeof v); return v; } \
+    static inline void v_store_##name(T *p, V v) { memcpy(p, &v, sizeof v); }             \
+    static inline V v_splat_##name(T x) { return x - (V){0}; }
 
 HYB_VEC_MEMORY(float, v_f32, f32)
 HYB_VEC_MEMORY(double, v_f64, f64)
 HYB_VEC_MEMORY(int32_t, v_i32, i32)
 HYB_VEC_MEMORY(int64_t, v_i64, i64)
+HYB_VEC_MEMORY(uint8_t, v_u8, u8)
+
+/* Load the first n lanes (the rest are zero) and store the first n lanes, 0 <= n < lanes. */
+#define HYB_VEC_PART(T, V, name)                                                          \
+    static inline V v_load_part_##name(const T *p, int64_t n)                             \
+    {                                                                                     \
+        V v = {0};                                                                        \
+        v_copy_bytes(&v, p, n * (int64_t)sizeof(T));                                      \
+        return v;                                                                         \
+    }                                                                                     \
+    static inline void v_store_part_##name(T *p, V v, int64_t n)                          \
+    {                                                                                     \
+        v_copy_bytes(p, &v, n * (int64_t)sizeof(T));                                      \
+    }
+
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+#define HYB_VEC_PART_MASKED(T, V, name, X, mask, load, store)                             \
+    static inline V v_load_part_##name(const T *p, int64_t n)                             \
+    {                                                                                     \
+        return (V)_mm512_maskz_##load((mask)((UINT64_C(1) << n) - 1), p);                 \
+    }                                                                                     \
+    static inline void v_store_part_##name(T *p, V v, int64_t n)                          \
+    {                                                                                     \
+        _mm512_mask_##store(p, (mask)((UINT64_C(1) << n) - 1), (X)v);                     \
+    }
+HYB_VEC_PART_MASKED(float, v_f32, f32, __m512, __mmask16, loadu_ps, storeu_ps)
+HYB_VEC_PART_MASKED(double, v_f64, f64, __m512d, __mmask8, loadu_pd, storeu_pd)
+HYB_VEC_PART_MASKED(int32_t, v_i32, i32, __m512i, __mmask16, loadu_epi32, storeu_epi32)
+HYB_VEC_PART_MASKED(int64_t, v_i64, i64, __m512i, __mmask8, loadu_epi64, storeu_epi64)
+HYB_VEC_PART_MASKED(uint8_t, v_u8, u8, __m512i, __mmask64, loadu_epi8, storeu_epi8)
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+/* Eight ones, then eight zeros: read from 8 - n on, the first n lanes of 32 bits. */
+static const int32_t v_first_lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+#define HYB_VEC_PART_MASKED(T, V, name, P, X, words, suffix)                              \
+    static inline V v_load_part_##name(const T *p, int64_t n)                             \
+    {                                                                                     \
+        return (V)_mm256_maskload_##suffix((P)p, (__m256i)v_load_i32(v_first_lanes + 8 - n * words)); \
+    }                                                                                     \
+    static inline void v_store_part_##name(T *p, V v, int64_t n)                          \
+    {                                                                                     \
+        _mm256_maskstore_##suffix((void *)p, (__m256i)v_load_i32(v_first_lanes + 8 - n * words), (X)v); \
+    }
+HYB_VEC_PART_MASKED(float, v_f32, f32, const float *, __m256, 1, ps)
+HYB_VEC_PART_MASKED(double, v_f64, f64, const double *, __m256d, 2, pd)
+HYB_VEC_PART_MASKED(int32_t, v_i32, i32, const int *, __m256i, 1, epi32)
+HYB_VEC_PART_MASKED(int64_t, v_i64, i64, const long long *, __m256i, 2, epi64)
+HYB_VEC_PART(uint8_t, v_u8, u8)
+#else
+HYB_VEC_PART(float, v_f32, f32)
+HYB_VEC_PART(double, v_f64, f64)
+HYB_VEC_PART(int32_t, v_i32, i32)
+HYB_VEC_PART(int64_t, v_i64, i64)
+HYB_VEC_PART(uint8_t, v_u8, u8)
+#endif
 
 /* mask ? a : b, lane by lane (GCC 12 has no vector ?: in C; this becomes a blend). */
 static inline v_f32 v_select_f32(v_i32 mask, v_f32 a, v_f32 b)
@@ -45,4 +140,82 @@ static inline v_f64 v_select_f64(v_i64 mask, v_f64 a, v_f64 b)
 }
 static inline v_i32 v_select_i32(v_i32 mask, v_i32 a, v_i32 b) { return (a & mask) | (b & ~mask); }
 static inline v_i64 v_select_i64(v_i64 mask, v_i64 a, v_i64 b) { return (a & mask) | (b & ~mask); }
+static inline v_u8 v_select_u8(v_u8 mask, v_u8 a, v_u8 b) { return (a & mask) | (b & ~mask); }
+
+/* The sign bit alone, and everything but it. */
+static inline v_f32 v_sign_f32(v_f32 x) { return (v_f32)((v_i32)x & INT32_MIN); }
+static inline v_f64 v_sign_f64(v_f64 x) { return (v_f64)((v_i64)x & INT64_MIN); }
+static inline v_f32 v_abs_f32(v_f32 x) { return (v_f32)((v_i32)x & INT32_MAX); }
+static inline v_f64 v_abs_f64(v_f64 x) { return (v_f64)((v_i64)x & INT64_MAX); }
+static inline v_f32 v_or_f32(v_f32 a, v_f32 b) { return (v_f32)((v_i32)a | (v_i32)b); }
+static inline v_f64 v_or_f64(v_f64 a, v_f64 b) { return (v_f64)((v_i64)a | (v_i64)b); }
+
+/* x held below / above a bound; NaN stays NaN.  Correctly rounded square root. */
+#if defined(__x86_64__)
+static inline v_f32 v_at_most_f32(v_f32 x, float y) { return (v_f32)HYB_X86(min_ps)(v_splat_f32(y), x); }
+static inline v_f64 v_at_most_f64(v_f64 x, double y) { return (v_f64)HYB_X86(min_pd)(v_splat_f64(y), x); }
+static inline v_f32 v_at_least_f32(v_f32 x, float y) { return (v_f32)HYB_X86(max_ps)(v_splat_f32(y), x); }
+static inline v_f64 v_at_least_f64(v_f64 x, double y) { return (v_f64)HYB_X86(max_pd)(v_splat_f64(y), x); }
+static inline v_f32 v_sqrt_f32(v_f32 x) { return (v_f32)HYB_X86(sqrt_ps)(x); }
+static inline v_f64 v_sqrt_f64(v_f64 x) { return (v_f64)HYB_X86(sqrt_pd)(x); }
+#else
+static inline v_f32 v_at_most_f32(v_f32 x, float y) { return v_select_f32(x > y, v_splat_f32(y), x); }
+static inline v_f64 v_at_most_f64(v_f64 x, double y) { return v_select_f64(x > y, v_splat_f64(y), x); }
+static inline v_f32 v_at_least_f32(v_f32 x, float y) { return v_select_f32(x < y, v_splat_f32(y), x); }
+static inline v_f64 v_at_least_f64(v_f64 x, double y) { return v_select_f64(x < y, v_splat_f64(y), x); }
+static inline v_f32 v_sqrt_f32(v_f32 x)
+{
+    for (int i = 0; i < HYB_LANES_32; i++)
+        x[i] = __builtin_sqrtf(x[i]);
+    return x;
+}
+static inline v_f64 v_sqrt_f64(v_f64 x)
+{
+    for (int i = 0; i < HYB_LANES_64; i++)
+        x[i] = __builtin_sqrt(x[i]);
+    return x;
+}
+#endif
+
+/* x * 2^n for a whole n (|n| <= 2^10, 2^11), rounded once even where the result is subnormal. */
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+static inline v_f32 v_scale_f32(v_f32 x, v_f32 n) { return (v_f32)_mm512_scalef_ps(x, n); }
+static inline v_f64 v_scale_f64(v_f64 x, v_f64 n) { return (v_f64)_mm512_scalef_pd(x, n); }
+#else
+/* x, 1 <= |x| < 2 or nearly, times two powers: the first product is exact, so one rounding is left. */
+static inline v_f32 v_scale_f32(v_f32 x, v_f32 n)
+{
+    const v_i32 whole = __builtin_convertvector(n, v_i32), half = whole >> 1;
+    return x * (v_f32)((half + 127) << 23) * (v_f32)((whole - half + 127) << 23);
+}
+static inline v_f64 v_scale_f64(v_f64 x, v_f64 n)
+{
+    /* 1.5 * 2^52 holds a whole number in its low bits; SSE2 and AVX2 have no 64-bit >> with sign. */
+    const v_f64 shifter = v_splat_f64(0x1.8p52), half = (n * 0.5 + shifter) - shifter;
+    return x * (v_f64)((v_i64)(half + 0x1.8p52 + 1023) << 52) * (v_f64)((v_i64)(n - half + 0x1.8p52 + 1023) << 52);
+}
+#endif
+
+/* Is the mask of a v_f64, of a v_f32 set anywhere? */
+static inline bool v_any_f64(v_i64 mask)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+    return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__x86_64__)
+    return HYB_X86(movemask_pd)((v_f64)mask) != 0;
+#else
+    int64_t any = 0;
+    for (int i = 0; i < HYB_LANES_64; i++)
+        any |= mask[i];
+    return any != 0;
+#endif
+}
+static inline bool v_any_f32(v_i32 mask)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES < 64
+    return HYB_X86(movemask_ps)((v_f32)mask) != 0;
+#else
+    return v_any_f64((v_i64)mask);
+#endif
+}
 #endif

@@ -1,5 +1,7 @@
 #if defined(__x86_64__)
 /* avx2.c - every kernel family, compiled for AVX2 + FMA + F16C (Haswell, 2013). */
+#include <immintrin.h>
+
 #include "kernel.h"
 
 #define HYB_ISA avx2

@@ -1,5 +1,7 @@
 #if defined(__x86_64__)
 /* avx512.c - every kernel family, compiled for AVX-512 F/DQ/BW/VL (Skylake-X, 2017). */
+#include <immintrin.h>
+
 #include "kernel.h"
 
 #define HYB_ISA avx512

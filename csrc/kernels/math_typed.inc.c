@@ -1,0 +1,173 @@
+/* math_typed.inc.c - the functions that both float dtypes compute in the same way; included by math.inc.c
+ * once per dtype, which defines T, V (a vector of T), I (its mask), N and SIGN_SHIFT (bit 1 to the sign).
+ */
+
+static inline V N(v_exp)(V x)
+{
+    V n;
+    x = N(v_at_least)(N(v_at_most)(x, N(v_exp_high)), N(v_exp_low));
+    const V grown = N(v_expm1_reduced)(N(v_reduce_exp)(x, (V){0}, &n));
+    return N(v_scale)(grown + 1, n);
+}
+
+/* 2^n p + (2^n - 1), halved on the way so that 2^n is finite wherever the result is. */
+static inline V N(v_expm1)(V x)
+{
+    V n;
+    const V bounded = N(v_at_least)(N(v_at_most)(x, N(v_exp_high)), N(v_expm1_low));
+    const V grown = N(v_expm1_reduced)(N(v_reduce_exp)(bounded, (V){0}, &n));
+    const V half = N(v_power_of_two)(n - 1);
+    const V y = (half * grown + (half - (T)0.5)) * 2;
+    return N(v_or)(N(v_select)((I)(n == 0), grown, y), N(v_sign)(x));
+}
+
+/* y, but for the x that have no logarithm (below 0), an infinite one (0), or are infinite or NaN themselves. */
+static inline V N(v_fix_log)(V x, V y)
+{
+    const I ordinary = (I)(x > 0) & (I)(x < (T)INFINITY);
+    if (N(v_any)(~ordinary)) {
+        const V infinite = N(v_select)((I)(x == 0), N(v_splat)(-(T)INFINITY), x);
+        const V special = N(v_select)((I)(x < 0), N(v_splat)((T)NAN), infinite);
+        return N(v_select)(ordinary, y, special);
+    }
+    return y;
+}
+
+static inline V N(v_log)(V x)
+{
+    V k;
+    const V m = N(v_reduce_log)(x, &k);
+    return N(v_fix_log)(x, N(v_log_reduced)(m - 1, k));
+}
+
+static inline V N(v_log2)(V x)
+{
+    V k;
+    const V m = N(v_reduce_log)(x, &k);
+    return N(v_fix_log)(x, N(v_log2_reduced)(m - 1, k));
+}
+
+/* log(1 + x) for finite x > -1: the exponent is that of the rounded sum, but f = (1 + x) / 2^k - 1 is
+ * taken from x itself with a single rounding. */
+static inline V N(v_log1p_ordinary)(V x)
+{
+    V k;
+    const V m = N(v_reduce_log)(x + 1, &k), power = N(v_power_of_two)(N(v_at_least)(-k, -(T)100));
+    const V f = N(v_select)((I)(k > 99), m - 1, power * x + (power - 1));
+    return N(v_log_reduced)(f, k);
+}
+
+static inline V N(v_log1p)(V x)
+{
+    const V y = N(v_fix_log)(x + 1, N(v_log1p_ordinary)(x));
+    return N(v_or)(y, N(v_sign)(x));
+}
+
+/* A polynomial near 0, 1 - 2 / (e^2x + 1) farther out. */
+static inline V N(v_tanh)(V x)
+{
+    V n;
+    const V size = N(v_abs)(x), twice = N(v_at_most)(size, N(v_tanh_high)) * 2;
+    const V p = N(v_expm1_reduced)(N(v_reduce_exp)(twice, (V){0}, &n)), power = N(v_power_of_two)(n);
+    const V far = 1 - 2 / (power * p + (power + 1));
+    return N(v_or)(N(v_select)((I)(size < (T)0.5625), N(v_tanh_near)(size), far), N(v_sign)(x));
+}
+
+/* factor / (1 + e^-x), e^-x = 2^n (1 + p).  Where n > 0 both sides of the fraction are divided by 2^n, so
+ * that 1 + 2^-|n| comes first and only adding p rounds; 2^-n is put in last, so that subnormal results
+ * are rounded once. */
+static inline V N(v_times_sigmoid)(V factor, V x)
+{
+    V n;
+    const V bounded = N(v_at_most)(N(v_at_least)(x, N(v_silu_low)), -N(v_silu_low));
+    const V p = N(v_expm1_reduced)(N(v_reduce_exp)(-bounded, (V){0}, &n));
+    const V power = N(v_power_of_two)(N(v_at_least)(-N(v_abs)(n), -(T)100));
+    const V below = p * N(v_select)((I)(n > 0), N(v_splat)(1), power) + (power + 1);
+    return N(v_scale)(factor / below, N(v_at_most)(-n, 0));
+}
+
+static inline V N(v_sigmoid)(V x) { return N(v_times_sigmoid)(N(v_splat)(1), x); }
+
+/* Its limit, -0, at minus infinity. */
+static inline V N(v_silu)(V x) { return N(v_times_sigmoid)(N(v_at_least)(x, N(v_silu_low)), x); }
+
+static inline V N(v_softplus)(V x)
+{
+    return N(v_at_least)(x, 0) + N(v_log1p_ordinary)(N(v_exp)(-N(v_abs)(x)));
+}
+
+/* x Phi(x).  Near 0 Phi(x) is 1/2 + erf(x / sqrt 2) / 2; farther out it is x - x Phi(-x) or x Phi(x), by the
+ * sign, with e^(-x^2 / 2) in Phi taken of x^2 = high^2 + low exactly.  At minus infinity: its limit, -0. */
+static inline V N(v_gelu)(V x)
+{
+    V n;
+    const V size = N(v_at_most)(N(v_abs)(x), -N(v_gelu_low)), high = N(v_high_half)(size);
+    const V p = N(v_expm1_reduced)(N(v_reduce_exp)(
+        high * high * (T)-0.5, (high - size) * (high + size) * (T)0.5, &n));
+    const V share = size / (size + N(v_mills_shift)), factor = N(v_mills)(share) * share;
+    const V tail = N(v_scale)(factor * p + factor, n); /* |x| Phi(-|x|) */
+    const V far = N(v_select)((I)(x < 0), -tail, x - tail);
+    const V scaled = size * (T)0.70710678118654752440, half = size * (T)0.5;
+    const V near = x * (T)0.5 + half * N(v_erf_near)(scaled, scaled * scaled);
+    return N(v_select)((I)(size < (T)0.75), near, far);
+}
+
+/* x = quadrant pi/2 + the result, whatever x is. */
+static inline V N(v_angle)(V x, I *quadrant)
+{
+    V angle = N(v_reduce_angle)(x, quadrant);
+    const I far = ~(I)(N(v_abs)(x) < N(v_angle_limit));
+    if (N(v_any)(far))
+        for (size_t i = 0; i < sizeof(V) / sizeof(T); i++)
+            if (far[i]) {
+                int64_t lane_quadrant;
+                angle[i] = (T)far_angle((double)x[i], &lane_quadrant);
+                (*quadrant)[i] = (__typeof__((*quadrant)[0]))lane_quadrant;
+            }
+    return angle;
+}
+
+static inline V N(v_sin_or_cos)(V angle, I quadrant)
+{
+    const V y = N(v_select)((I)((quadrant & 1) != 0), N(v_cos_reduced)(angle), N(v_sin_reduced)(angle));
+    return (V)((I)y ^ ((quadrant & 2) << SIGN_SHIFT));
+}
+
+static inline V N(v_sin)(V x)
+{
+    I quadrant;
+    const V angle = N(v_angle)(x, &quadrant);
+    return N(v_sin_or_cos)(angle, quadrant);
+}
+
+static inline V N(v_cos)(V x)
+{
+    I quadrant;
+    const V angle = N(v_angle)(x, &quadrant);
+    return N(v_sin_or_cos)(angle, quadrant + 1);
+}
+
+/* sin / cos, or -cos / sin in odd quadrants. */
+static inline V N(v_tan)(V x)
+{
+    I quadrant;
+    const V angle = N(v_angle)(x, &quadrant);
+    const I odd = (I)((quadrant & 1) != 0);
+    const V sine = N(v_sin_reduced)(angle), cosine = N(v_cos_reduced)(angle);
+    return N(v_select)(odd, -cosine, sine) / N(v_select)(odd, sine, cosine);
+}
+
+/* To a whole number, ties to even: adding and taking away 1 / epsilon rounds away the fraction. */
+static inline V N(v_round)(V x)
+{
+    const T whole = sizeof(T) == 4 ? (T)0x1p23 : (T)0x1p52;
+    const V size = N(v_abs)(x), rounded = (size + whole) - whole;
+    return N(v_or)(N(v_select)((I)(size < whole), rounded, size), N(v_sign)(x));
+}
+static inline V N(v_floor)(V x)
+{
+    const V rounded = N(v_round)(x);
+    return N(v_or)(rounded - N(v_select)((I)(rounded > x), N(v_splat)(1), (V){0}), N(v_sign)(x));
+}
+static inline V N(v_ceil)(V x) { return -N(v_floor)(-x); }
+static inline V N(v_trunc)(V x) { return N(v_or)(N(v_floor)(N(v_abs)(x)), N(v_sign)(x)); }
