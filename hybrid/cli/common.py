@@ -20,9 +20,14 @@ TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<shape>\s*(?:\d+\s*(?:,\s*\d+\s*)*)?)\]")
 
 def fail(error: object, *, code: int = 2) -> NoReturn:
     """End the program with ``error`` in one line on stderr; 2 is for what the user got wrong."""
-    text = " ".join(str(error).split())
-    typer.echo(f"hybrid: {text}", err=True)
+    typer.echo(f"hybrid: {one_line(error)}", err=True)
     raise typer.Exit(code)
+
+
+def one_line(error: object) -> str:
+    """The lines of ``error``, each a sentence, in one."""
+    lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
+    return " ".join(line if line[-1] in ".:?!" else f"{line}." for line in lines)
 
 
 def parse_types(texts: Sequence[str]) -> list[TensorType]:

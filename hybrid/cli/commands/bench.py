@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from hybrid import native
 from hybrid.bench.machine import facts
 from hybrid.bench.registry import BenchError, Workload, find, workloads
 from hybrid.bench.report import document, duration, figures, spread
-from hybrid.bench.runner import REPEAT, Result, run_case
+from hybrid.bench.runner import REPEAT, Line, Result, run_case
 from hybrid.cli.common import fail
 from hybrid.errors import HybridError
 
@@ -113,40 +114,42 @@ def run_all(chosen: list[Workload], repeat: int) -> list[Result]:
 
 def show(results: list[Result]) -> None:
     """One table of all lines, what the checks found, and how to read it."""
-    console = Console()
+    console = Console(highlight=False)
     machine = facts()
+    console.print(machine["processor"])
     console.print(
-        f"{machine['processor']}, {native.isa()}, {native.num_threads()} threads,"
-        f" Python {machine['python']}, NumPy {machine['numpy']}",
-        highlight=False,
+        f"{machine['isa']}, {machine['threads']} threads, {machine['compiler']},"
+        f" Python {machine['python']}, NumPy {machine['numpy']}\n"
     )
-    rates = any(line.gflops is not None for result in results for line in result.lines)
-    table = Table(box=None, pad_edge=False, collapse_padding=True)
-    table.add_column("workload", style="bold", no_wrap=True)
-    table.add_column("way", no_wrap=True)
-    for heading in ("median", "p10 - p90", "speed", "first call"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    if rates:
-        table.add_column("GFLOP/s", justify="right", no_wrap=True)
-    for result in results:
-        for index, line in enumerate(result.lines):
-            cells = [
-                (result.workload, result.case)[index] if index < 2 else "",
-                line.way,
-                duration(line.timing.median),
-                spread(line),
-                f"{line.speedup:.2f}x" if index else "",
-                duration(line.first_call),
-            ]
-            if rates:
-                cells.append("" if line.gflops is None else figures(line.gflops))
-            table.add_row(*cells, end_section=line is result.lines[-1])
-    console.print(table)
+    console.print(table_of(results))
+    console.print("\nspeed: times as fast as eager; first call: with capture and planning")
     for result in results:
         for what, found in result.facts.items():
-            console.print(f"{result.workload}: {what}: {found}", highlight=False)
-    console.print(
-        "speed: how many times as fast as eager; first call: with capture and planning",
-        style="dim",
-        highlight=False,
-    )
+            console.print(f"{result.workload}: {what}: {found}")
+
+
+def table_of(results: list[Result]) -> Table:
+    """A row per way; the names of workload and case stand in the first column of two rows."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("workload", style="bold", no_wrap=True)
+    table.add_column("way", no_wrap=True)
+    rates = any(line.gflops is not None for result in results for line in result.lines)
+    for heading in ("median", "p10 - p90", "speed", "first call", *(["GFLOP/s"] if rates else [])):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for result in results:
+        names = (result.workload, f"  {result.case}")
+        for name, line in zip_longest(names, result.lines, fillvalue=""):
+            table.add_row(name, *([] if line == "" else cells(line, first=name == names[0])))
+    return table
+
+
+def cells(line: Line, *, first: bool) -> list[str]:
+    """What a row says of ``line``; the first way is not compared with itself."""
+    return [
+        line.way,
+        duration(line.timing.median),
+        spread(line),
+        "" if first else f"{line.speedup:.2f}x",
+        duration(line.first_call),
+        *([] if line.gflops is None else [figures(line.gflops)]),
+    ]

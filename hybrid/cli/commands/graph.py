@@ -1,0 +1,40 @@
+"""``hybrid graph``: print the graph a function is captured into."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import hybrid as hy
+from hybrid.cli.common import fail, load_function, parse_types
+from hybrid.errors import HybridError
+from hybrid.planned import optimized_plan
+
+app = typer.Typer()
+
+
+@app.command()
+def graph(
+    target: Annotated[str, typer.Argument(help="path/to/file.py:function or module:function")],
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="type of an input, as f32[8,4]")
+    ] = None,
+    optimize: Annotated[bool, typer.Option(help="show it after the passes")] = True,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="write it here")] = None,
+) -> None:
+    """Capture TARGET on inputs of the given types and print its graph; runs nothing else."""
+    types = parse_types(inputs or [])
+    function = load_function(target)
+    try:
+        # What the inputs hold is never looked at: a capture sees their types.
+        captured = hy.hybridize(function).graph(*(hy.zeros(t.shape, dtype=t.dtype) for t in types))
+        text = str(optimized_plan(captured).graph if optimize else captured)
+    except (HybridError, TypeError) as error:  # TypeError: another number of arguments
+        fail(f"{target}: {error}")
+    if output is None:
+        typer.echo(text)
+        return
+    try:
+        output.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        fail(f"--output {output} cannot be written: {error.strerror}.")

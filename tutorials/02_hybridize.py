@@ -1,0 +1,111 @@
+"""Hybridize: the same function as one static graph, in one call, with the same bits."""
+
+# %% A function of tensors, written as ordinary Python.
+import hybrid as hy
+
+
+def attend(query, key, value, *, causal: bool = False):
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    if causal:
+        rows = hy.arange(scores.shape[-2])
+        scores = hy.where(rows[:, None] >= rows, scores, -hy.inf)
+    return hy.softmax(scores, axis=-1) @ value
+
+
+query, key, value = (hy.random.normal(size=(8, 4)) for _ in range(3))
+eager = attend(query, key, value)
+
+# %% hybridize captures it when it is first called with arguments of these types ...
+captured = hy.hybridize(attend)
+result = captured(query, key, value)
+
+# ... and never changes a result, not by one bit.
+assert result.numpy().tobytes() == eager.numpy().tobytes()
+
+# %% What was captured can be read: typed values, one op a line, and where in the source it stands.
+print(captured.graph(query, key, value))
+
+# %% What Python decided while capturing costs nothing afterwards, and is never ignored: another
+# flag, shape or dtype selects another plan.
+captured(query, key, value, causal=True)
+captured(query[:2], key, value)
+for plan in captured.plans:
+    print(plan)
+assert len(captured.plans) == 3
+
+# %% The same holds for what the function reads from outside, such as a global ...
+scale = 2.0
+
+
+@hy.hybridize
+def scaled(x):
+    return x * scale
+
+
+x = hy.ones(3)
+assert scaled(x).tolist() == [2, 2, 2]
+scale = 5.0
+assert scaled(x).tolist() == [5, 5, 5]
+
+# %% ... while tensors from outside are cells: inputs of the graph, and outputs when written to.
+total = hy.zeros(3)
+
+
+@hy.hybridize
+def accumulate(x):
+    total.assign(total + x)
+    return total.sum()
+
+
+assert accumulate(x).item() == 3
+assert accumulate(x).item() == 6
+assert total.tolist() == [2, 2, 2]
+assert len(accumulate.plans) == 1
+
+# %% So a whole training step is one graph: backward pass and optimizer are ops like any other.
+hy.random.seed(0)
+model = hy.nn.Sequential(hy.nn.Linear(4, 16), hy.nn.Tanh(), hy.nn.Linear(16, 1))
+optimizer = hy.optim.Adam(model.parameters(), lr=1e-2)
+inputs = hy.random.normal(size=(64, 4))
+targets = inputs.sum(axis=1, keepdims=True)
+
+
+@hy.hybridize
+def step(inputs, targets):
+    optimizer.zero_grad()
+    loss = ((model(inputs) - targets) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+losses = [step(inputs, targets).item() for _ in range(200)]
+print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f}")
+assert losses[-1] < losses[0] / 10
+print(f"{len(step.plans)} plans for 200 steps")
+
+# %% Gradients pass through hybridized functions, and functions of gradients can be hybridized.
+slope = hy.hybridize(hy.grad(lambda x: hy.sin(x).sum()))
+assert slope(x).numpy().tobytes() == hy.cos(x).numpy().tobytes()
+
+# %% A branch on a tensor's value needs the value, which a capture has not.  It is never guessed:
+# the error says where, and what to write instead.
+
+
+@hy.hybridize(mode="trace")
+def absolute(x):
+    if x.sum() < 0:
+        return -x
+    return x
+
+
+try:
+    absolute(x)
+except hy.HybridError as error:
+    print(error)
+else:
+    raise AssertionError("a branch on a traced value was captured")
+
+# %% `hy.where` chooses between values; fallback="eager" runs such a function eagerly, and says so.
+choose = hy.hybridize(lambda x: hy.where(x.sum() < 0, -x, x))
+assert choose(-x).tolist() == [1, 1, 1]
