@@ -98,11 +98,14 @@ class Eager:
 
     def apply(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         given = op.attributes(attrs)
+        results = None
         try:
             types = tuple([t.type for t in operands])
             launch = op.launches[(types, given) if given else types]
             results = launch.run(operands)
-        except (AttributeError, KeyError, TypeError):  # not all Tensors, a first call, a leak
+        except (AttributeError, KeyError, TypeError):
+            pass  # not all Tensors, a first call, a leaked value: the general way
+        if results is None:
             operands = prepare(self, op, operands)
             results = self.run(op, operands, given)
         for t in operands:
@@ -120,9 +123,7 @@ class Eager:
         key = (types, attrs) if attrs else types
         launch = op.launches.get(key)
         if launch is None:
-            launch = Launch(op, types, attrs)
-            if not any(isinstance(v, float) and v == 0 for _, v in attrs):  # -0.0 is another
-                remember(op, key, launch)
+            launch = remember(op, key, Launch(op, types, attrs))
         return launch.run(tensors)
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:

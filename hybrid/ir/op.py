@@ -26,6 +26,7 @@ types and attributes that gives one (``cast`` has a kernel per dtype).
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -170,11 +171,11 @@ class Op:
             found = self._given.get(key)
         except TypeError:  # a list among them
             return self._completed(attrs)
-        if found is None:
+        if found is None or (0.0 in attrs.values() and any(map(_is_negative_zero, attrs.values()))):
             found = self._completed(attrs)
-            if not any(isinstance(v, float) and v == 0 for v in attrs.values()):  # -0.0 is another
-                if len(self._given) >= MAX_INFERRED:
-                    self._given.clear()
+            if len(self._given) >= MAX_INFERRED:
+                self._given.clear()
+            if not any(map(_is_negative_zero, attrs.values())):
                 self._given[key] = found
         return found
 
@@ -207,8 +208,29 @@ class Op:
         return get_op, (self.name,)
 
 
+class NegativeZero(float):
+    """-0.0 as an attribute: equal to itself only, so that no cache takes it for 0.0."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NegativeZero)
+
+    def __ne__(self, other: object) -> bool:
+        return not isinstance(other, NegativeZero)
+
+    def __hash__(self) -> int:
+        return hash(NegativeZero)
+
+
+def _is_negative_zero(value: Any) -> bool:
+    return isinstance(value, float) and value == 0 and math.copysign(1.0, value) < 0
+
+
 def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(item) for item in value)
+    return NegativeZero(-0.0) if _is_negative_zero(value) else value
 
 
 def get_op(name: str) -> Op:

@@ -1,4 +1,5 @@
 """From a graph to the flat arrays that C executes."""
 
+from hybrid.plan.interpret import interpret as interpret
 from hybrid.plan.plan import Plan as Plan
 from hybrid.plan.plan import make_plan as make_plan
