@@ -15,7 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("bench",),
     ("nn", "optim", "data"),
-    ("hybridized", "planned"),
+    ("hybridized", "planned", "binding"),
     ("convert", "trace"),
     ("autodiff", "random"),
     ("tensor", "eager", "conversion", "passes"),

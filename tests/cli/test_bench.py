@@ -64,7 +64,7 @@ def test_a_wrong_result_ends_with_code_one(made_up: None, tmp_path: Path) -> Non
     path = tmp_path / "out.json"
     shown = CliRunner().invoke(build(), ["bench", "run", "wrong", "--json", str(path)])
     assert shown.exit_code == 1
-    assert shown.stderr == "hybrid: wrong: two and two are five One of them was three.\n"
+    assert shown.stderr == "hybrid: wrong: two and two are five. One of them was three.\n"
     assert not path.exists()
 
 

@@ -19,8 +19,9 @@ def message(capsys: pytest.CaptureFixture[str], stopped: pytest.ExceptionInfo[ty
 
 def test_fail_prints_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as stopped:
-        fail(ValueError("first\n    second"))
-    assert message(capsys, stopped) == "hybrid: first second"
+        fail(ValueError("no kernel\n    for it,  twice\nFix: write another.\n"))
+    expected = "hybrid: no kernel. for it, twice. Fix: write another."
+    assert message(capsys, stopped) == expected
 
 
 def test_parse_types() -> None:

@@ -39,7 +39,7 @@ def test_ops_can_be_filtered() -> None:
 
 
 def test_what_is_said_of_an_op() -> None:
-    assert signature(get_op("add")) == "x, y"
+    assert signature(get_op("add")) == "a, b"
     assert signature(get_op("softmax")) == "x; axis"
     assert rules(get_op("softmax"))[0] == "yes"
     assert rules(get_op("equal")) == ("-", "-")

@@ -1,5 +1,6 @@
 """``hybrid ops``: the declared operations and what each has."""
 
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -33,11 +34,13 @@ def ops(
         table.add_row(name, signature(op), kernel(op, dtypes), *rules(op))
     console = Console(highlight=False)
     console.print(table)
-    console.print(
-        f"{len(chosen)} ops, {len(native.kernel_table())} kernels for {native.isa()}."
-        "  jvp 'by vjp': transposed twice.",
-        style="dim",
-    )
+    console.print(f"{len(chosen)} ops; {kernels_per_isa()}; jvp by vjp: it is transposed twice")
+
+
+def kernels_per_isa() -> str:
+    """How many kernels of the merged table come from which instruction set."""
+    counts = Counter(row.isa for row in native.kernel_table())
+    return ", ".join(f"{count} {isa} kernels" for isa, count in sorted(counts.items()))
 
 
 def signature(op: Op) -> str:
