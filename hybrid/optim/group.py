@@ -39,10 +39,11 @@ class Group:
     moments: tuple[tuple[Tensor, ...], ...]  # per parameter, in the order of ``moment_names``
     moment_names: tuple[str, ...]
     settings: tuple[str, ...]  # the names of the plain settings
+    layout: Layout  # checks settings and names the moments kept under them
     cells: Cells
 
     def __init__(self, params: tuple[Tensor, ...], settings: Mapping[str, Any], layout: Layout):
-        """``layout`` checks settings and names the moments that each parameter needs under them."""
+        """``settings`` has "lr" and the plain settings; what is wrong with them, ``layout`` raises."""
         plain = {name: value for name, value in settings.items() if name != "lr"}
         names = layout(settings)
         dtype = float64 if any(p.dtype is float64 for p in params) else float32
@@ -52,7 +53,7 @@ class Group:
             "moment_names": names,
             "moments": tuple(tuple(moment_like(name, p) for name in names) for p in params),
             "cells": Cells(ops.zeros((), dtype=dtype), ops.zeros((), dtype=dtype)),
-            "_layout": layout,
+            "layout": layout,
             **plain,
         }
         self.__dict__.update(made)
@@ -68,7 +69,7 @@ class Group:
                 fix="use one of " + ", ".join(["lr", *self.settings]),
             )
         wanted = {n: getattr(self, n) for n in self.settings} | {name: value, "lr": 0.0}
-        if self._layout(wanted) != self.moment_names:
+        if self.layout(wanted) != self.moment_names:
             raise ArgumentError(
                 f"{name} cannot become {value!r} now",
                 why="It decides which moments are kept, and those are made with the optimizer.",

@@ -59,7 +59,7 @@ class Optimizer:
             if name != "params" and name not in settings:
                 raise ArgumentError(
                     f"{type(self).__name__} has no setting {name!r}",
-                    fix="use one of " + ", ".join(settings),
+                    fix="use one of " + ", ".join(dict(self._defaults)),
                 )
             settings[name] = value
         params = _checked(settings.pop("params"), self.param_groups)

@@ -34,7 +34,7 @@ def load_groups(label: str, groups: Sequence[Group], state: Mapping[str, Any]) -
     if problems:
         raise ArgumentError(
             "\n  ".join([f"the state does not fit this {label}; nothing was loaded", *problems]),
-            fix=f"load what state_dict() gave of a {label} over the same parameters",
+            fix=f"load what state_dict() gave of the same optimizer over the same parameters",
         )
     for group, given in zip(groups, state["param_groups"], strict=True):
         group.lr = given["lr"]
@@ -80,7 +80,7 @@ def _check_group(
 def _check_settings(group: Group, given: Mapping[str, Any]) -> list[str]:
     settings = {name: given[name] for name in ("lr", *group.settings)}
     try:
-        names = group._layout(settings)
+        names = group.layout(settings)
     except (ArgumentError, TypeError) as error:
         return [str(error).splitlines()[0]]
     if names != group.moment_names:
