@@ -43,7 +43,7 @@ class Group:
     cells: Cells
 
     def __init__(self, params: tuple[Tensor, ...], settings: Mapping[str, Any], layout: Layout):
-        """``settings`` has "lr" and the plain settings; what is wrong with them, ``layout`` raises."""
+        """``settings`` are "lr" and the plain ones; ``layout`` raises what is wrong with them."""
         plain = {name: value for name, value in settings.items() if name != "lr"}
         names = layout(settings)
         dtype = float64 if any(p.dtype is float64 for p in params) else float32

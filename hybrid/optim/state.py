@@ -34,7 +34,7 @@ def load_groups(label: str, groups: Sequence[Group], state: Mapping[str, Any]) -
     if problems:
         raise ArgumentError(
             "\n  ".join([f"the state does not fit this {label}; nothing was loaded", *problems]),
-            fix=f"load what state_dict() gave of the same optimizer over the same parameters",
+            fix="load what state_dict() gave of the same optimizer over the same parameters",
         )
     for group, given in zip(groups, state["param_groups"], strict=True):
         group.lr = given["lr"]
