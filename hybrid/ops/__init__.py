@@ -74,6 +74,7 @@ from hybrid.ops.dtypes import (
     result_type,
     stop_gradient,
 )
+from hybrid.ops.einsum import diagonal, einsum, trace
 from hybrid.ops.exponential import exp, expm1, log, log1p, log2, log10, logaddexp
 from hybrid.ops.getitem import getitem, setitem
 from hybrid.ops.indexing import index_add, scatter_add, take, take_along_axis
@@ -190,8 +191,10 @@ __all__ = [
     "cosh",
     "count_nonzero",
     "cross_entropy",
+    "diagonal",
     "divide",
     "dropout",
+    "einsum",
     "elu",
     "empty",
     "empty_like",
@@ -310,6 +313,7 @@ __all__ = [
     "tanh",
     "tensordot",
     "tile",
+    "trace",
     "tril",
     "triu",
     "trunc",

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.errors import DTypeError
 from hybrid.ir import op
-from hybrid.ops.checks import require_dtype, require_floating, require_shape
+from hybrid.ops.checks import require_dtype, require_shape
 from hybrid.types import DType, Shape, TensorType, dtype_of, float64, int64, tensor_type
 
 _BLOCKS = 16  # counters that one group of words comes from
@@ -22,6 +23,15 @@ def _random_type(name: str, state: TensorType, shape: Shape, dtype: DType) -> Te
     require_dtype(name, "state", state, int64)
     require_shape(name, "state", state, (2,))
     return tensor_type(dtype, shape)
+
+
+def _require_drawn(name: str, dtype: DType) -> None:
+    if not dtype.is_floating:
+        raise DTypeError(
+            f"{name} cannot draw numbers of dtype {dtype.name}",
+            why="They must have a floating dtype.",
+            fix="pass dtype=hybrid.float32",
+        )
 
 
 def _words(state: np.ndarray, groups: int) -> np.ndarray:
@@ -71,9 +81,8 @@ def _lower_to(kernel: str, typed: bool = True) -> Any:
 @op(differentiable=False)
 def random_uniform(state: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
     """Numbers in [0, 1), all equally likely: multiples of 2**-24 (float32) or 2**-53 (float64)."""
-    type = _random_type("random_uniform", state, shape, dtype)
-    require_floating("random_uniform", result=type)
-    return type
+    _require_drawn("random_uniform", dtype)
+    return _random_type("random_uniform", state, shape, dtype)
 
 
 @random_uniform.reference
@@ -91,9 +100,8 @@ random_uniform.lowering(_lower_to("random_uniform"))
 @op(differentiable=False)
 def random_normal(state: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
     """Numbers of the standard normal distribution, by Box and Muller's method."""
-    type = _random_type("random_normal", state, shape, dtype)
-    require_floating("random_normal", result=type)
-    return type
+    _require_drawn("random_normal", dtype)
+    return _random_type("random_normal", state, shape, dtype)
 
 
 @random_normal.reference

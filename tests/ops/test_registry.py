@@ -21,7 +21,7 @@ OPS = sorted(
     key=lambda op: op.name,
 )
 
-# Kernel against reference, in units in the last place of the exact result.  Not listed: the same bits.
+# Kernel against reference, in units in the last place of the exact result; if not listed, bits.
 ULPS = {
     **dict.fromkeys(["divide", "reciprocal", "sqrt"], 0.5),
     **dict.fromkeys(["exp", "expm1", "log", "log1p", "log2", "tanh", "sigmoid", "erf"], 2),
@@ -31,7 +31,7 @@ ULPS = {
     "prod": 64,  # every factor may round
     **dict.fromkeys(["sgd", "sgd_momentum", "adam"], 8),
 }
-# Where terms cancel: relative to the largest element of the result, in units of the dtype's epsilon.
+# Where terms cancel: in units of the dtype's epsilon, relative to the largest element.
 EPSILONS = {
     **dict.fromkeys(["sum", "mean", "matmul", "scatter_add", "scatter_along_add"], 16),
     **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
