@@ -149,7 +149,7 @@ class _Binding:
                 self._slot(output, depth)
             else:
                 self._fresh(output, depth)
-        if not locks:
+        if not locks and self.capture.sources:
             w.line("if not WRITER.acquire(False):  # a run that writes in place is under way", depth)
             w.line("with WRITER:", depth + 1)
             for i in range(len(self.capture.sources)):
