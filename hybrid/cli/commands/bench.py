@@ -98,7 +98,9 @@ def run_all(chosen: list[Workload], repeat: int) -> list[Result]:
     """Build, check and measure, with a progress bar on stderr."""
     results = []
     columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         total = progress.add_task("", total=len(chosen))
         for workload in chosen:
             progress.update(total, description="workloads")
