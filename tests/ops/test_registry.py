@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.ir import REGISTRY, Op
+from hybrid.ir import REGISTRY, Builder, Op, parse
 from hybrid.ops.sampling import Sample, samples, types_of
 from hybrid.types import float64
 
@@ -101,6 +101,15 @@ def test_the_type_rule_gives_the_types_of_the_reference(op):
             found = results(op.reference_rule(*operands, **dict(given)))
         arrays = [np.asarray(y) for y in found]
         assert types_of(arrays) == op.infer(types_of(operands), given), described((operands, attrs))
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_a_graph_of_the_op_prints_and_parses_back(op):
+    for operands, attrs in drawn(op):
+        builder = Builder(op.name)
+        params = [builder.param(type) for type in types_of(operands)]
+        graph = builder.finish(builder.apply(op, params, attrs))
+        assert parse(str(graph)) == graph
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
