@@ -1,12 +1,14 @@
-"""Every tutorial runs from its first line to its last; their asserts are the tests."""
+"""Every tutorial, and the README's example, runs from its first line to its last."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-TUTORIALS = sorted((Path(__file__).resolve().parents[1] / "tutorials").glob("[0-9]*.py"))
+ROOT = Path(__file__).resolve().parents[1]
+TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9]*.py"))
 
 
 def test_tutorials_are_numbered_without_gaps() -> None:
@@ -16,14 +18,30 @@ def test_tutorials_are_numbered_without_gaps() -> None:
     assert TUTORIALS
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_tutorial_runs(path: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
+def run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program in ``folder``; a warning is an error."""
+    return subprocess.run(
         [sys.executable, "-W", "error", str(path)],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=300,
     )
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorial_runs(path: Path, tmp_path: Path) -> None:
+    done = run(path, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "assert " in path.read_text(encoding="utf-8"), "a tutorial checks what it says"
+
+
+def test_the_readme_example_learns(tmp_path: Path) -> None:
+    (example,) = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S
+    )
+    program = tmp_path / "example.py"
+    program.write_text(example, encoding="utf-8")
+    done = run(program, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.01  # from about 8
