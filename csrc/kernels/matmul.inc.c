@@ -8,25 +8,28 @@
  *            come as they are; a batch stride may be 0.  c: dense.
  * Aliasing   c overlaps no input.
  * Post-ops   applied to ranges of rows, or to pieces of rows, as soon as they are finished.
- * Accuracy   a chain of multiply-adds over blocks of at most MATMUL_DEPTH k, blocks added in order; one
- *            row or one column (without a batch): LANES interleaved chains (matmul_vector.inc.c).
- *            |error| <= (MATMUL_DEPTH + K / MATMUL_DEPTH) ulp of sum |a * b|, and about the square root of
- *            it in practice.
+ * Accuracy   a chain of multiply-adds for each block of at most D k (384 f32, 192 f64), blocks added in
+ *            order; one row or one column, without a batch: interleaved chains (matmul_vector.inc.c).
+ *            |error| <= (D + K / D) half ulp of sum |a * b|; in practice about the square root of that.
  * Bits       the order of summation of an element is given by K, and by whether the product is a single
  *            row or column; never by the layout of a and b.  Integers wrap.
  */
 
-#define MATMUL_DEPTH 256                     /* at most this many k in one chain */
-#define MATMUL_PARALLEL_WORK (2 << 20)       /* additions and multiplications worth waking threads */
-#define MATMUL_TASK_WORK (1 << 19)           /* and worth a task */
-#define MATMUL_VECTOR_BYTES (128 << 10)      /* of a matrix, for one task of a product of a vector */
-#define MATMUL_NEAR_BYTES (64 << 10)         /* a matrix that small is read in place */
-#define MATMUL_SHARED_ROWS 256               /* at most, of an A that all tasks share */
-#define MATMUL_STRIPE 2048                   /* columns of B copied at a time */
+#define MATMUL_DEPTH_BYTES 1536         /* of at most this many items of k is one chain */
+#define MATMUL_AHEAD 8                  /* k between a line of B and its use */
+#define MATMUL_PARALLEL_WORK (2 << 20)  /* additions and multiplications worth waking threads */
+#define MATMUL_TASK_WORK (1 << 19)      /* and worth a task */
+#define MATMUL_VECTOR_BYTES (128 << 10) /* of a matrix, for one task of a product with a vector */
+#define MATMUL_NEAR_BYTES (64 << 10)    /* a matrix that small is read in place */
+#define MATMUL_SLICE_BYTES (512 << 10)  /* of an operand, to stay in the second-level cache */
+#define MATMUL_STRIPE 2048              /* rows of a shared copy of A */
 
-/* Blocks of equal depth, but for the last. */
-#define MATMUL_BLOCKS_OF(k) (((k) + MATMUL_DEPTH - 1) / MATMUL_DEPTH)
-#define MATMUL_BLOCK_OF(k) ((((k) + MATMUL_BLOCKS_OF(k) - 1) / MATMUL_BLOCKS_OF(k) + 7) / 8 * 8)
+/* The depth of all blocks of k but the last, which may be shallower. */
+static int64_t matmul_depth_of(int64_t k, size_t itemsize)
+{
+    const int64_t most = MATMUL_DEPTH_BYTES / (int64_t)itemsize, blocks = (k + most - 1) / most;
+    return ((k + blocks - 1) / blocks + 7) / 8 * 8;
+}
 
 /* Rows of the register tile: as many as leave all sums of two vectors each, one line of B and one item of
  * A in the registers.  Up to MATMUL_WIDE rows may be four vectors wide. */

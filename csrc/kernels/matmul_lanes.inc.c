@@ -1,43 +1,7 @@
-/* matmul_lanes.inc.c - whole and partial vectors, and the transpose of a square of them.
+/* matmul_lanes.inc.c - the transpose of a square of vectors.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
-
-static inline V N(matmul_load)(const T *p)
-{
-    V v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static inline void N(matmul_store)(T *p, V v) { memcpy(p, &v, sizeof v); }
-
-/* The first `count` < LANES items in pieces of constant size; the others are zero, or left alone. */
-static inline V N(matmul_load_part)(const T *p, int64_t count)
-{
-    T lanes[LANES] = {0};
-    int64_t done = 0;
-#pragma GCC unroll 4
-    for (int64_t piece = LANES / 2; piece > 0; piece /= 2)
-        if (count & piece) {
-            memcpy(lanes + done, p + done, (size_t)piece * sizeof(T));
-            done += piece;
-        }
-    return N(matmul_load)(lanes);
-}
-
-static inline void N(matmul_store_part)(T *p, V v, int64_t count)
-{
-    T lanes[LANES];
-    N(matmul_store)(lanes, v);
-    int64_t done = 0;
-#pragma GCC unroll 4
-    for (int64_t piece = LANES / 2; piece > 0; piece /= 2)
-        if (count & piece) {
-            memcpy(p + done, lanes + done, (size_t)piece * sizeof(T));
-            done += piece;
-        }
-}
 
 #if LANES == 16
 #define EACH_LANE(f, d)                                                                            \

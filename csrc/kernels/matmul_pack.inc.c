@@ -31,16 +31,16 @@ static void N(matmul_pack_along)(T *panel, int64_t width, const T *from, int64_t
             V row[LANES];
 #pragma GCC unroll 16
             for (int lane = 0; lane < LANES; lane++)
-                row[lane] = N(matmul_load)(from + place[lane] + k);
+                row[lane] = N(v_load)(from + place[lane] + k);
             N(matmul_transpose)(row);
             if (room == LANES) {
 #pragma GCC unroll 16
                 for (int s = 0; s < LANES; s++)
-                    N(matmul_store)(to + s * width, row[s]);
+                    N(v_store)(to + s * width, row[s]);
             } else {
 #pragma GCC unroll 16
                 for (int s = 0; s < LANES; s++)
-                    N(matmul_store_part)(to + s * width, row[s], room);
+                    N(v_store_part)(to + s * width, row[s], room);
             }
         }
     }
@@ -53,13 +53,13 @@ static void N(matmul_pack_across)(T *panel, int64_t width, const T *from, int64_
     const int64_t whole = count / LANES * LANES, part = count - whole;
     for (int64_t k = 0; k < depth; k++, panel += width, from += step) {
         for (int64_t i = 0; i < whole; i += LANES)
-            N(matmul_store)(panel + i, N(matmul_load)(from + i));
+            N(v_store)(panel + i, N(v_load)(from + i));
         if (part == 0)
             continue;
-        const V last = N(matmul_load_part)(from + whole, part);
+        const V last = N(v_load_part)(from + whole, part);
         if (width - whole < LANES)
-            N(matmul_store_part)(panel + whole, last, part);
+            N(v_store_part)(panel + whole, last, part);
         else
-            N(matmul_store)(panel + whole, last);
+            N(v_store)(panel + whole, last);
     }
 }

@@ -5,28 +5,36 @@
  * rows are `a_step` apart) or across (the rows of one k are adjacent, the k are `a_step` apart); that is
  * the only place where the layouts of A differ, and the sums are the same.
  *
+ * On the way it fetches what comes next: its own lines of C, the lines of B a few k ahead, and one line
+ * for each k from `ahead` on, where the caller may point at what it reads after this tile.
+ *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
 
 typedef void (*N(matmul_tile_fn))(const T *a, int64_t a_step, const T *b, int64_t b_step, T *c,
-                                  int64_t c_step, int64_t depth, bool add);
+                                  int64_t c_step, int64_t depth, bool add, const T *ahead);
 
 /* c = or += a @ b; inlined with constant `rows`, `vectors` and `along` everywhere. */
 static inline __attribute__((always_inline)) void
 N(matmul_tile)(int rows, int vectors, bool along, const T *a, int64_t a_step, const T *b,
-               int64_t b_step, T *c, int64_t c_step, int64_t depth, bool add)
+               int64_t b_step, T *c, int64_t c_step, int64_t depth, bool add, const T *ahead)
 {
     V sum[MATMUL_ROWS][4];
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++)
+        for (int v = 0; v < vectors; v++) {
             sum[i][v] = (V){0};
+            __builtin_prefetch(c + i * c_step + v * LANES, 1);
+        }
     for (int64_t k = 0; k < depth; k++) {
         V line[4];
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++)
-            line[v] = N(matmul_load)(b + k * b_step + v * LANES);
+        for (int v = 0; v < vectors; v++) {
+            line[v] = N(v_load)(b + k * b_step + v * LANES);
+            __builtin_prefetch(b + (k + MATMUL_AHEAD) * b_step + v * LANES);
+        }
+        __builtin_prefetch(ahead + k * (64 / (int)sizeof(T)), 0, 2);
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
             const T item = along ? a[i * a_step + k] : a[k * a_step + i];
@@ -40,16 +48,16 @@ N(matmul_tile)(int rows, int vectors, bool along, const T *a, int64_t a_step, co
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             T *to = c + i * c_step + v * LANES;
-            N(matmul_store)(to, add ? N(matmul_load)(to) + sum[i][v] : sum[i][v]);
+            N(v_store)(to, add ? N(v_load)(to) + sum[i][v] : sum[i][v]);
         }
 }
 
 #define TILE(rows, vectors, along, name)                                                           \
     static void N(name##_##rows##x##vectors)(const T *a, int64_t a_step, const T *b,               \
                                              int64_t b_step, T *c, int64_t c_step, int64_t depth,  \
-                                             bool add)                                             \
+                                             bool add, const T *ahead)                             \
     {                                                                                              \
-        N(matmul_tile)(rows, vectors, along, a, a_step, b, b_step, c, c_step, depth, add);         \
+        N(matmul_tile)(rows, vectors, along, a, a_step, b, b_step, c, c_step, depth, add, ahead);  \
     }
 #define TILES(rows)                                                                                \
     TILE(rows, 1, false, matmul_across) TILE(rows, 1, true, matmul_along)                          \

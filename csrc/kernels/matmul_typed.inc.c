@@ -64,13 +64,16 @@ HYB_KERNEL(N(matmul))
     }
     N(matmul_batch) batch = {
         {.a = a, .b = b, .c = c, .m = o.m, .n = o.n, .k = o.k, .a_row = o.a_row, .a_col = o.a_col,
-         .b_row = o.b_row, .b_col = o.b_col, .post = call->post, .parallel = true},
+         .b_row = o.b_row, .b_col = o.b_col, .c_row = o.n, .c_col = 1, .parallel = true,
+         .post = call->post},
         o};
-    if (o.n == 1 && o.m > 1) {
-        /* One column: as one row of the transposed product, it fills whole vectors. */
+    /* Few columns do not fill a vector: work on the transposed product, unless copying a transposed A
+     * takes longer than the lanes save. */
+    if (o.m > o.n && o.n < (o.a_row == 1 ? LANES : LANES / 2)) {
         N(matmul_job) *job = &batch.job;
-        job->a = b, job->b = a, job->m = 1, job->n = o.m;
-        job->a_row = 1, job->a_col = o.b_row, job->b_row = o.a_col, job->b_col = o.a_row;
+        job->a = b, job->b = a, job->m = o.n, job->n = o.m;
+        job->a_row = o.b_col, job->a_col = o.b_row, job->b_row = o.a_col, job->b_col = o.a_row;
+        job->c_row = 1, job->c_col = o.n;
         batch.by.a_batch = o.b_batch, batch.by.b_batch = o.a_batch;
     }
     if (o.batch == 1)

@@ -42,10 +42,10 @@ N(matmul_dots)(const N(matmul_vector_job) *job, int columns, const T *w, V *sums
         sum[j] = (V){0};
     int64_t i = 0;
     for (; i + LANES <= k; i += LANES) {
-        const V x = N(matmul_load)(job->x + i);
+        const V x = N(v_load)(job->x + i);
 #pragma GCC unroll 4
         for (int j = 0; j < columns; j++)
-            sum[j] += x * N(matmul_load)(w + j * job->w_col + i);
+            sum[j] += x * N(v_load)(w + j * job->w_col + i);
     }
     if (tail != 0) {
         /* Lanes that were summed before count as 0 * 0: masking x alone would let 0 * inf in. */
@@ -53,10 +53,10 @@ N(matmul_dots)(const N(matmul_vector_job) *job, int columns, const T *w, V *sums
 #pragma GCC unroll 16
         for (int l = 0; l < LANES; l++)
             keep[l] = l < LANES - tail ? 0 : -1;
-        const V x = (V)((M)N(matmul_load)(job->x + k - LANES) & keep);
+        const V x = (V)((M)N(v_load)(job->x + k - LANES) & keep);
 #pragma GCC unroll 4
         for (int j = 0; j < columns; j++)
-            sum[j] += x * (V)((M)N(matmul_load)(w + j * job->w_col + k - LANES) & keep);
+            sum[j] += x * (V)((M)N(v_load)(w + j * job->w_col + k - LANES) & keep);
     }
 #pragma GCC unroll 4
     for (int j = 0; j < columns; j++)
@@ -87,9 +87,9 @@ static void N(matmul_vector_along)(const N(matmul_vector_job) *job, int64_t begi
         N(matmul_transpose)(square);
         const V result = N(matmul_fold)(square);
         if (count == LANES)
-            N(matmul_store)(job->y + first, result);
+            N(v_store)(job->y + first, result);
         else
-            N(matmul_store_part)(job->y + first, result, count);
+            N(v_store_part)(job->y + first, result, count);
     }
 }
 
@@ -100,7 +100,7 @@ N(matmul_stripes)(const N(matmul_vector_job) *job, int stripes, int64_t part, co
     const int64_t k = job->k, tail = k % LANES, step = job->w_row;
     V sum[STRIPES][LANES];
 #define LINE(row, s)                                                                               \
-    (part ? N(matmul_load_part)(w + (row)*step, part) : N(matmul_load)(w + (row)*step + s * LANES))
+    (part ? N(v_load_part)(w + (row)*step, part) : N(v_load)(w + (row)*step + s * LANES))
 #pragma GCC unroll 4
     for (int s = 0; s < stripes; s++)
 #pragma GCC unroll 16
@@ -137,15 +137,15 @@ static void N(matmul_vector_across)(const N(matmul_vector_job) *job, int64_t beg
         N(matmul_stripes)(job, STRIPES, 0, job->w + j, result);
 #pragma GCC unroll 4
         for (int s = 0; s < STRIPES; s++)
-            N(matmul_store)(job->y + j + s * LANES, result[s]);
+            N(v_store)(job->y + j + s * LANES, result[s]);
     }
     for (; j + LANES <= end; j += LANES) {
         N(matmul_stripes)(job, 1, 0, job->w + j, result);
-        N(matmul_store)(job->y + j, result[0]);
+        N(v_store)(job->y + j, result[0]);
     }
     if (j < end) {
         N(matmul_stripes)(job, 1, end - j, job->w + j, result);
-        N(matmul_store_part)(job->y + j, result[0], end - j);
+        N(v_store_part)(job->y + j, result[0], end - j);
     }
 }
 
