@@ -18,11 +18,13 @@ forward pass is computed where it is used, and only the value itself is kept in 
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 from hybrid.ir import Graph, Node, Value, with_regions
 from hybrid.ops.fusion import map_tiles
 from hybrid.passes.groups import Groups, schedule
+from hybrid.types import DType
 
 MAX_TILES = 16  # HYB_MAX_TILES of the runtime
 MAX_OPERANDS, MAX_RESULTS = 12, 8  # streams that a core reads and writes well at a time
@@ -116,17 +118,20 @@ def results_of(members: list[Node], users: dict[Value, set[Node | None]]) -> lis
 def tiles_of(members: list[Node], results: list[Value]) -> int:
     """How many tile buffers hold the values that do not leave the map.
 
-    A node may write over a tile that it reads for the last time.
+    A node may write over a tile of its result's dtype that it reads for the last time.
     """
     last_read = {value: node for node in members for value in node.operands}
     tiled = {value for node in members for value in node.results}.difference(results)
-    most = live = 0
+    live: Counter[DType] = Counter()
+    most: Counter[DType] = Counter()
     for node in members:
-        live -= sum([v in tiled and last_read[v] is node for v in set(node.operands)])
-        live += sum([v in tiled for v in node.results])
-        most = max(most, live)
-        live -= sum([v in tiled and v not in last_read for v in node.results])
-    return most
+        live.subtract(
+            [v.type.dtype for v in set(node.operands) if v in tiled and last_read[v] is node]
+        )
+        live.update([v.type.dtype for v in node.results if v in tiled])
+        most |= live
+        live.subtract([v.type.dtype for v in node.results if v in tiled and v not in last_read])
+    return most.total()
 
 
 def region_of(members: list[Node], params: list[Value], results: list[Value]) -> Graph:

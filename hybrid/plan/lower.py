@@ -6,19 +6,17 @@ op goes the same way as a one-node graph, which is why both modes give the same 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from hybrid.errors import Location, NativeError
 from hybrid.ir import REGISTRY, Graph, Node, NotDense, Value, View
 from hybrid.ir.lowering import row_major
 from hybrid.native import MAX_TILES
 from hybrid.types import BY_SHORT, DType, Shape, TensorType
-
-_FORMAT = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H",
-           "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d"}  # fmt: skip
 
 
 @dataclass(eq=False, slots=True)
@@ -266,7 +264,7 @@ class _Lowering:
         return found
 
     def constant(self, dtype: DType, value: float) -> View:
-        data = struct.pack("=" + _FORMAT[dtype.short], value)
+        data = np.full((), value, dtype.numpy).tobytes()
         return View(self._constant_buffer(data), dtype, (), ())
 
     def _constant_buffer(self, data: bytes) -> Buffer:
@@ -307,25 +305,27 @@ def map_ops(region: Graph, places: dict[Value, int], outputs: dict[Value, int]) 
     for at, node in enumerate(region.nodes):
         for value in node.operands:
             last_use[value] = at
-    free, used = [], 0
+    # Tiles whose values have died, by dtype: a kernel works in place on items of one size only.
+    free: dict[DType, list[int]] = {}
+    used = 0
     ops = []
     for at, node in enumerate(region.nodes):
         args = [places[v] for v in node.operands]
         for value in dict.fromkeys(node.operands):
             if last_use[value] == at and places[value] < 0:
-                free.append(places[value])
+                free.setdefault(value.type.dtype, []).append(places[value])
         # A tile that dies here may be overwritten: elementwise kernels work in place.
         for value in node.results:
             if value in outputs:
                 places[value] = outputs[value]
-            elif free:
-                places[value] = free.pop()
+            elif free.get(value.type.dtype):
+                places[value] = free[value.type.dtype].pop()
             else:
                 used += 1
                 places[value] = -used
         for value in node.results:
             if value not in outputs and value not in last_use:
-                free.append(places[value])
+                free.setdefault(value.type.dtype, []).append(places[value])
         types = tuple(v.type for v in node.operands)
         name = node.op.kernel_name(types, node.attrs)
         args += [places[v] for v in node.results]
