@@ -196,6 +196,69 @@ static inline v_f64 v_scale_f64(v_f64 x, v_f64 n)
 }
 #endif
 
+/* Masks to bytes 0 or 1, and bytes (0: false) to masks: _32 for masks of 32-bit lanes, _64 of 64-bit lanes. */
+static inline v_u8_32 v_bytes_32(v_i32 mask)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+    const __m128i low = _mm256_castsi256_si128((__m256i)mask), high = _mm256_extracti128_si256((__m256i)mask, 1);
+    const __m128i words = _mm_packs_epi32(low, high);
+    const int64_t bytes = _mm_cvtsi128_si64(_mm_packs_epi16(words, words)) & 0x0101010101010101;
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 16
+    const __m128i words = _mm_packs_epi32((__m128i)mask, (__m128i)mask);
+    const int32_t bytes = _mm_cvtsi128_si32(_mm_packs_epi16(words, words)) & 0x01010101;
+#else
+    const v_u8_32 bytes = __builtin_convertvector((v_u32)mask, v_u8_32) & 1;
+#endif
+    v_u8_32 result;
+    memcpy(&result, &bytes, sizeof result);
+    return result;
+}
+static inline v_u8_64 v_bytes_64(v_i64 mask)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+    const __m128i low = _mm256_castsi256_si128((__m256i)mask), high = _mm256_extracti128_si256((__m256i)mask, 1);
+    const __m128i words = _mm_packs_epi32(_mm_packs_epi32(low, high), low);
+    const int32_t bytes = _mm_cvtsi128_si32(_mm_packs_epi16(words, words)) & 0x01010101;
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 16
+    const int     lanes = _mm_movemask_pd((__m128d)mask);
+    const int16_t bytes = (int16_t)((lanes & 1) | (lanes & 2) << 7);
+#else
+    const v_u8_64 bytes = __builtin_convertvector((v_u64)mask, v_u8_64) & 1;
+#endif
+    v_u8_64 result;
+    memcpy(&result, &bytes, sizeof result);
+    return result;
+}
+static inline v_i32 v_mask_32(v_u8_32 bytes)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+    return (v_i32)((v_i32)_mm512_cvtepu8_epi32((__m128i)bytes) != 0);
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+    return (v_i32)((v_i32)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)&bytes)) != 0);
+#elif defined(__x86_64__)
+    int32_t word;
+    memcpy(&word, &bytes, sizeof word);
+    const __m128i zero = _mm_setzero_si128(), words = _mm_unpacklo_epi8(_mm_cvtsi32_si128(word), zero);
+    return (v_i32)((v_i32)_mm_unpacklo_epi16(words, zero) != 0);
+#else
+    return (v_i32)(__builtin_convertvector(bytes, v_i32) != 0);
+#endif
+}
+static inline v_i64 v_mask_64(v_u8_64 bytes)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+    return (v_i64)((v_i64)_mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)&bytes)) != 0);
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+    int32_t word;
+    memcpy(&word, &bytes, sizeof word);
+    return (v_i64)((v_i64)_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(word)) != 0);
+#elif defined(__x86_64__)
+    return (v_i64){bytes[0], bytes[1]} != 0;
+#else
+    return (v_i64)(__builtin_convertvector(bytes, v_i64) != 0);
+#endif
+}
+
 /* Is the mask of a v_f64, of a v_f32 set anywhere? */
 static inline bool v_any_f64(v_i64 mask)
 {

@@ -1,5 +1,6 @@
 /* families.h - the kernel families, in the order in which they may use each other's helpers. */
 #include "kernels/math.inc.c" /* exp, log, tanh ... of vectors; no table */
+#include "kernels/elementwise.inc.c" /* the loops of the next five and of optimizer; no table */
 #include "kernels/unary.inc.c"
 #include "kernels/binary.inc.c"
 #include "kernels/compare.inc.c"

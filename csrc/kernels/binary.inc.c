@@ -1,0 +1,149 @@
+/* binary.inc.c - two operands of one dtype, element by element.
+ *
+ * Split      by elements.
+ * Layout     rank 1, dense or one element repeated; the output is dense.
+ * In place   allowed: the output may be either input.
+ * Accuracy   correctly rounded, but for pow (math.inc.c), atan2 and hypot (1 ulp, the C library's).
+ * Attributes none.
+ *
+ * Integers wrap.  Division by zero gives 0, for the remainder too; floor_divide and remainder of the least
+ * integer by -1 give it back and 0.  A shift count outside 0..bits-1 shifts everything out: 0, or -1 where a
+ * negative number goes right.  pow of an integer with a negative exponent is 0, but 1 or -1 for a base of 1
+ * or -1.  maximum and minimum propagate NaN.  remainder has the sign of the divisor.
+ */
+
+#define BINARY_NUMBER(t)                                                                         \
+    HYB_MAP_2(add, t, 1, (w_##t)x + (w_##t)y)                                                    \
+    HYB_MAP_2(subtract, t, 1, (w_##t)x - (w_##t)y)                                               \
+    HYB_MAP_2(multiply, t, 1, (w_##t)x *(w_##t)y)
+
+#define BINARY_INTEGER(t)                                                                        \
+    BINARY_NUMBER(t)                                                                             \
+    HYB_MAP_2(maximum, t, 1, v_select_##t((m_##t)(x > y), x, y))                                 \
+    HYB_MAP_2(minimum, t, 1, v_select_##t((m_##t)(x < y), x, y))                                 \
+    HYB_MAP_2(bitwise_and, t, 1, x &y)                                                           \
+    HYB_MAP_2(bitwise_or, t, 1, x | y)                                                           \
+    HYB_MAP_2(bitwise_xor, t, 1, x ^ y)                                                          \
+    HYB_SCALAR_2(bitwise_left_shift, t, 2, left_shift_##t)                                       \
+    HYB_SCALAR_2(bitwise_right_shift, t, 2, right_shift_##t)                                     \
+    HYB_SCALAR_2(floor_divide, t, 16, floor_divide_##t)                                          \
+    HYB_SCALAR_2(remainder, t, 16, remainder_##t)                                                \
+    HYB_SCALAR_2(pow, t, 32, pow_##t)
+
+#define BINARY_FLOAT(t)                                                                          \
+    BINARY_NUMBER(t)                                                                             \
+    HYB_MAP_2(maximum, t, 2, v_select_##t((m_##t)(x > y) | (m_##t)(x != x), x, y))               \
+    HYB_MAP_2(minimum, t, 2, v_select_##t((m_##t)(x < y) | (m_##t)(x != x), x, y))               \
+    HYB_MAP_2(divide, t, 8, x / y)                                                               \
+    HYB_MAP_2(pow, t, 64, v_pow_##t(x, y))                                                       \
+    HYB_SCALAR_2(floor_divide, t, 64, floor_divide_##t)                                          \
+    HYB_SCALAR_2(remainder, t, 64, remainder_##t)                                                \
+    HYB_SCALAR_2(atan2, t, 64, atan2_##t)                                                        \
+    HYB_SCALAR_2(hypot, t, 16, hypot_##t)
+
+/* U is T without a sign. */
+#define INTEGER_FUNCTIONS(T, U, t)                                                               \
+    static inline T left_shift_##t(T x, T count)                                                 \
+    {                                                                                            \
+        return (U)count < 8 * sizeof(T) ? (T)((U)x << count) : 0;                                \
+    }                                                                                            \
+    static inline T right_shift_##t(T x, T count)                                                \
+    {                                                                                            \
+        return x >> ((U)count < 8 * sizeof(T) ? count : (T)(8 * sizeof(T) - 1));                 \
+    }                                                                                            \
+    static inline T floor_divide_##t(T x, T y)                                                   \
+    {                                                                                            \
+        if (y == 0 || y == -1)                                                                   \
+            return y == 0 ? 0 : (T)(0 - (U)x);                                                   \
+        return x / y - (x % y != 0 && (x < 0) != (y < 0));                                       \
+    }                                                                                            \
+    static inline T remainder_##t(T x, T y)                                                      \
+    {                                                                                            \
+        const T rest = y == 0 || y == -1 ? 0 : x % y;                                            \
+        return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;                             \
+    }                                                                                            \
+    static inline T pow_##t(T base, T exponent)                                                  \
+    {                                                                                            \
+        if (exponent < 0)                                                                        \
+            return base == 1 || base == -1 ? (exponent & 1 ? base : 1) : 0;                      \
+        U power = 1;                                                                             \
+        for (U square = (U)base; exponent; exponent >>= 1, square *= square)                     \
+            power *= exponent & 1 ? square : 1;                                                  \
+        return (T)power;                                                                         \
+    }
+INTEGER_FUNCTIONS(int32_t, uint32_t, i32)
+INTEGER_FUNCTIONS(int64_t, uint64_t, i64)
+
+/* The low byte of the wider result is the result. */
+#define BYTE_FUNCTION(name) \
+    static inline uint8_t name##_u8(uint8_t x, uint8_t y) { return (uint8_t)name##_i32(x, y); }
+BYTE_FUNCTION(left_shift)
+BYTE_FUNCTION(right_shift)
+BYTE_FUNCTION(floor_divide)
+BYTE_FUNCTION(remainder)
+BYTE_FUNCTION(pow)
+
+/* From the exact remainder, as Python and NumPy do: floor(x / y) itself would be wrong next to whole numbers. */
+#define FLOAT_FUNCTIONS(T, t, f)                                                                 \
+    static inline T remainder_##t(T x, T y)                                                      \
+    {                                                                                            \
+        const T rest = fmod##f(x, y);                                                            \
+        if (rest == 0)                                                                           \
+            return copysign##f(0, y);                                                            \
+        return (rest < 0) != (y < 0) ? rest + y : rest;                                          \
+    }                                                                                            \
+    static inline T floor_divide_##t(T x, T y)                                                   \
+    {                                                                                            \
+        if (y == 0)                                                                              \
+            return x / y;                                                                        \
+        const T rest = fmod##f(x, y);                                                            \
+        const T quotient = (x - rest) / y - (rest != 0 && (rest < 0) != (y < 0));                \
+        if (quotient == 0)                                                                       \
+            return copysign##f(0, x / y);                                                        \
+        const T whole = floor##f(quotient);                                                      \
+        return quotient - whole > (T)0.5 ? whole + 1 : whole;                                    \
+    }                                                                                            \
+    static inline T atan2_##t(T x, T y) { return atan2##f(x, y); }
+FLOAT_FUNCTIONS(float, f32, f)
+FLOAT_FUNCTIONS(double, f64, )
+
+/* The squares are exact in float64, and so far from its limits that nothing needs scaling. */
+static inline float hypot_f32(float x, float y)
+{
+    const double length = sqrt((double)x * x + (double)y * y);
+    return isinf(x) || isinf(y) ? INFINITY : (float)length;
+}
+static inline double hypot_f64(double x, double y) { return hypot(x, y); }
+
+BINARY_INTEGER(i32)
+BINARY_INTEGER(i64)
+BINARY_INTEGER(u8)
+BINARY_FLOAT(f32)
+BINARY_FLOAT(f64)
+
+#define BINARY_NUMBER_ROWS(t)                                                                    \
+    HYB_ROW(add, t, 2) HYB_ROW(subtract, t, 2) HYB_ROW(multiply, t, 2) HYB_ROW(maximum, t, 2)    \
+    HYB_ROW(minimum, t, 2) HYB_ROW(floor_divide, t, 2) HYB_ROW(remainder, t, 2) HYB_ROW(pow, t, 2)
+
+#define BINARY_INTEGER_ROWS(t)                                                                   \
+    BINARY_NUMBER_ROWS(t)                                                                        \
+    HYB_ROW(bitwise_and, t, 2) HYB_ROW(bitwise_or, t, 2) HYB_ROW(bitwise_xor, t, 2)              \
+    HYB_ROW(bitwise_left_shift, t, 2) HYB_ROW(bitwise_right_shift, t, 2)
+
+#define BINARY_FLOAT_ROWS(t) \
+    BINARY_NUMBER_ROWS(t) HYB_ROW(divide, t, 2) HYB_ROW(atan2, t, 2) HYB_ROW(hypot, t, 2)
+
+const hyb_kernel HYB_SYM(hyb_binary_kernels)[] = {
+    BINARY_FLOAT_ROWS(f32)
+    BINARY_FLOAT_ROWS(f64)
+    BINARY_INTEGER_ROWS(i32)
+    BINARY_INTEGER_ROWS(i64)
+    BINARY_INTEGER_ROWS(u8)
+    HYB_BOOL_ROW(bitwise_and, bitwise_and, 2)
+    HYB_BOOL_ROW(bitwise_or, bitwise_or, 2)
+    HYB_BOOL_ROW(bitwise_xor, bitwise_xor, 2)
+    HYB_BOOL_ROW(logical_and, bitwise_and, 2)
+    HYB_BOOL_ROW(logical_or, bitwise_or, 2)
+    HYB_BOOL_ROW(logical_xor, bitwise_xor, 2)
+    {0},
+};

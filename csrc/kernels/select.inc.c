@@ -1,0 +1,64 @@
+/* select.inc.c - where(condition, a, b): a where the condition holds, else b.
+ *
+ * Split      by elements.
+ * Layout     rank 1, dense or one element repeated; the output is dense.
+ * In place   allowed: the output may be a or b.
+ * Accuracy   exact: bytes are copied; any nonzero byte of the condition is true.
+ * Attributes none.
+ */
+
+/* The condition is checked as operand 0 of a call of its own, a and b as the operands of another. */
+static hyb_status prepare_where(const hyb_call *call, int32_t dtype, hyb_range *range)
+{
+    const hyb_layout condition[2] = {call->layout[0], call->layout[0]};
+    const hyb_call   first = {.layout = condition}, others = {.layout = call->layout + 1};
+    const hyb_status status = hyb_prepare_elementwise(&first, 2, 0, HYB_BOOL, HYB_BOOL, 1, range);
+    if (status != HYB_OK)
+        return status;
+    if (call->layout[0].shape[0] != call->layout[1].shape[0])
+        return hyb_fail(HYB_BAD_ARGUMENT, "the condition of where has %lld elements, the first choice %lld",
+                        (long long)call->layout[0].shape[0], (long long)call->layout[1].shape[0]);
+    return hyb_prepare_elementwise(&others, 2, 1, dtype, dtype, 2, range);
+}
+
+#define WHERE(t)                                                                                 \
+    HYB_KERNEL(where_##t)                                                                        \
+    {                                                                                            \
+        HYB_INPUT(u8, condition, 0);                                                             \
+        HYB_INPUT(t, a, 1);                                                                      \
+        HYB_INPUT(t, b, 2);                                                                      \
+        HYB_OUTPUT(c_##t, out, 3);                                                               \
+        for (int64_t left = end - begin; left > 0; left -= HYB_LANES(t)) {                       \
+            const m_##t mask = HYB_BITS_##t(next_mask)(&condition, left);                        \
+            const v_##t x = next_##t(&a, left), y = next_##t(&b, left);                          \
+            put_##t(&out, v_select_##t(mask, x, y), left);                                       \
+        }                                                                                        \
+        return HYB_OK;                                                                           \
+    }
+WHERE(f32)
+WHERE(f64)
+WHERE(i32)
+WHERE(i64)
+WHERE(u8)
+
+#define WHERE_PREPARE(t) \
+    HYB_PREPARE(where_##t##_prepare) { return prepare_where(call, HYB_DTYPE_##t, range); }
+WHERE_PREPARE(f32)
+WHERE_PREPARE(f64)
+WHERE_PREPARE(i32)
+WHERE_PREPARE(i64)
+WHERE_PREPARE(u8)
+WHERE_PREPARE(bool)
+
+#define WHERE_ROW(t, kernel) \
+    {"where_" #t, HYB_BOOL, 3, 1, 0, HYB_ELEMENTWISE, HYB_SYM(where_##t##_prepare), HYB_SYM(where_##kernel)},
+
+const hyb_kernel HYB_SYM(hyb_select_kernels)[] = {
+    WHERE_ROW(f32, f32)
+    WHERE_ROW(f64, f64)
+    WHERE_ROW(i32, i32)
+    WHERE_ROW(i64, i64)
+    WHERE_ROW(u8, u8)
+    WHERE_ROW(bool, u8)
+    {0},
+};
