@@ -29,7 +29,6 @@ from hybrid.ops.arithmetic import (
     minimum,
     multiply,
     negative,
-    positive,
     remainder,
     sign,
     subtract,
@@ -74,9 +73,10 @@ from hybrid.ops.dtypes import (
     result_type,
     stop_gradient,
 )
+from hybrid.ops.dtypes import identity as positive
 from hybrid.ops.einsum import diagonal, einsum, trace
 from hybrid.ops.exponential import exp, expm1, log, log1p, log2, log10, logaddexp
-from hybrid.ops.getitem import getitem, setitem
+from hybrid.ops.getitem import getitem, nonzero, setitem
 from hybrid.ops.indexing import index_add, scatter_add, take, take_along_axis
 from hybrid.ops.joining import (
     chunk,
@@ -136,7 +136,16 @@ from hybrid.ops.shape import (
     unflatten,
 )
 from hybrid.ops.softmax import log_softmax, softmax
-from hybrid.ops.statistics import count_nonzero, logsumexp, normalize, std, var, vector_norm
+from hybrid.ops.statistics import (
+    cdist,
+    count_nonzero,
+    diff,
+    logsumexp,
+    normalize,
+    std,
+    var,
+    vector_norm,
+)
 from hybrid.ops.trigonometric import (
     acos,
     acosh,
@@ -183,6 +192,7 @@ __all__ = [
     "broadcast_to",
     "can_cast",
     "cast",
+    "cdist",
     "ceil",
     "chunk",
     "clip",
@@ -192,6 +202,7 @@ __all__ = [
     "count_nonzero",
     "cross_entropy",
     "diagonal",
+    "diff",
     "divide",
     "dropout",
     "einsum",
@@ -259,6 +270,7 @@ __all__ = [
     "multiply",
     "negative",
     "nll_loss",
+    "nonzero",
     "normalize",
     "not_equal",
     "one_hot",

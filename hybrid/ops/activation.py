@@ -81,7 +81,7 @@ def gelu(x: TensorType) -> TensorType:
 
 @gelu.reference
 def gelu_reference(x):
-    wide = x.astype(np.float64)
+    wide = np.where(x == -np.inf, 0, x).astype(np.float64)  # the limit there is 0
     return (wide * 0.5 * (1 + _erf(wide / math.sqrt(2)))).astype(x.dtype)
 
 
@@ -101,7 +101,7 @@ def silu(x: TensorType) -> TensorType:
 
 @silu.reference
 def silu_reference(x):
-    return x * sigmoid_reference(x)
+    return np.where(x == -np.inf, 0, x).astype(x.dtype) * sigmoid_reference(x)  # the limit is 0
 
 
 @diagonal(silu)

@@ -15,6 +15,7 @@ from hybrid.ops.checks import (
     require_numeric,
 )
 from hybrid.ops.derivatives import diagonal, unbroadcast
+from hybrid.ops.dtypes import identity
 from hybrid.types import TensorType
 
 # One operand -------------------------------------------------------------------------------------
@@ -290,14 +291,10 @@ def extremum_vjp(ct, y, a, b):
 # Functions ---------------------------------------------------------------------------------------
 
 
-def positive(x: Any) -> Any:
-    """``+x``."""
-    return as_tensor(x)
-
-
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
     """``x`` with what lies below ``min`` or above ``max`` replaced by that bound."""
-    x = as_tensor(x)
     if min is not None:
         x = maximum(x, min)
-    return x if max is None else minimum(x, max)
+    if max is not None:
+        x = minimum(x, max)
+    return identity(as_tensor(x)) if min is None and max is None else x

@@ -62,7 +62,8 @@ def einsum(equation: str, /, *operands: Any) -> Any:
     if axes != kept:
         x = permute(x, axes=tuple(axes.index(name) for name in kept))
     sizes = dict(zip(kept, x.shape, strict=True))
-    return reshaped(x, tuple(sizes.get(name, 1) for name in result))  # "..." of size 1 everywhere
+    # What is missing is "..." of size 1 in every operand.
+    return reshape_to(x, shape=tuple(sizes.get(name, 1) for name in result))
 
 
 def _parsed(equation: str, tensors: list[Any]) -> tuple[list[list[str]], list[str]]:

@@ -18,7 +18,7 @@ from hybrid.ops.indexing import as_indices, put_slices, slice_assign, take_slice
 from hybrid.ops.joining import stack
 from hybrid.ops.logical import logical_and
 from hybrid.ops.shape import flatten, permute, region, reshape_to
-from hybrid.types import Shape, TensorType, int64, tensor_type
+from hybrid.types import Shape, TensorType, bool_, int64, tensor_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +226,11 @@ def _nonzero(mask: Any) -> tuple[np.ndarray, ...]:
             )
         mask = mask.numpy()
     return np.nonzero(mask)
+
+
+def nonzero(x: Any, /) -> tuple[Any, ...]:
+    """Per axis the indices of the elements that are not zero; their number depends on values."""
+    return tuple([as_tensor(places) for places in _nonzero(converted(as_tensor(x), bool_))])
 
 
 def _select(type: TensorType, key: Any) -> Selection:

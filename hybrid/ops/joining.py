@@ -20,15 +20,15 @@ from hybrid.ops.checks import (
     type_of,
 )
 from hybrid.ops.derivatives import widened
-from hybrid.ops.dtypes import common
+from hybrid.ops.dtypes import common, identity
 from hybrid.ops.shape import expand_dims, flatten, permute, region, reshape_to, squeeze
 from hybrid.types import Shape, TensorType, shape_of
 
 
-def _part(x: Any, axis: int, start: int, size: int) -> Any:
+def part(x: Any, axis: int, start: int, size: int) -> Any:
     """``size`` elements of ``x`` along ``axis``, from ``start`` on."""
     if start == 0 and size == x.shape[axis]:
-        return x
+        return identity(x)
     first, sizes = [0] * len(x.shape), list(x.shape)
     first[axis], sizes[axis] = start, size
     return region(x, start=tuple(first), size=tuple(sizes), step=(1,) * len(sizes))
@@ -80,10 +80,10 @@ def _offsets(sizes: Sequence[int]) -> list[int]:
 def concat_vjp(ct, _y, *_operands, axis):
     sizes = [x.shape[axis] for x in _operands]
 
-    def part(start: int, size: int) -> Any:
-        return lambda: _part(ct, axis, start, size)
+    def own(start: int, size: int) -> Any:
+        return lambda: part(ct, axis, start, size)
 
-    return tuple(map(part, _offsets(sizes), sizes))
+    return tuple(map(own, _offsets(sizes), sizes))
 
 
 @join.jvp
@@ -214,17 +214,17 @@ def split(x: Any, sections: int | Sequence[int], /, *, axis: int = 0) -> list[An
                 fix="give the indices at which to cut",
             )
         each = length // sections
-        return [_part(x, axis, i * each, each) for i in range(sections)]
+        return [part(x, axis, i * each, each) for i in range(sections)]
     ends = [range(length)[: n if n >= 0 else length + n] for n in sections]
     cuts = [0, *(len(r) for r in ends), length]
-    return [_part(x, axis, a, max(b - a, 0)) for a, b in pairwise(cuts)]
+    return [part(x, axis, a, max(b - a, 0)) for a, b in pairwise(cuts)]
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The parts of ``x`` along ``axis``, without that axis."""
     x = as_tensor(x)
     axis = normalize_axis("unstack", axis, len(x.shape))
-    return tuple(squeeze(_part(x, axis, i, 1), axis) for i in range(x.shape[axis]))
+    return tuple(squeeze(part(x, axis, i, 1), axis) for i in range(x.shape[axis]))
 
 
 def chunk(x: Any, chunks: int, /, *, axis: int = 0) -> list[Any]:
@@ -235,7 +235,7 @@ def chunk(x: Any, chunks: int, /, *, axis: int = 0) -> list[Any]:
         raise ArgumentError(f"chunk got {chunks} chunks", fix="ask for at least one")
     each = max(-(-x.shape[axis] // chunks), 1)
     starts = range(0, max(x.shape[axis], 1), each)
-    return [_part(x, axis, i, min(each, x.shape[axis] - i)) for i in starts]
+    return [part(x, axis, i, min(each, x.shape[axis] - i)) for i in starts]
 
 
 # Repeating and rotating --------------------------------------------------------------------------
@@ -254,12 +254,13 @@ def roll(x: Any, /, shift: int | Sequence[int], *, axis: Any = None) -> Any:
         raise ArgumentError(
             f"roll got shift {shift} for axis {axis}", fix="give one shift, or one per axis"
         )
+    x = identity(x)
     for by, name in zip(shifts, names, strict=True):
         along = normalize_axis("roll", name, len(x.shape))
         length = x.shape[along]
         back = -by % length if length else 0
         if back:
-            x = join(_part(x, along, back, length - back), _part(x, along, 0, back), axis=along)
+            x = join(part(x, along, back, length - back), part(x, along, 0, back), axis=along)
     return x
 
 

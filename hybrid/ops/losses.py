@@ -12,7 +12,7 @@ from hybrid.ops.checks import as_tensor, normalize_axis, optional_dtype, type_of
 from hybrid.ops.comparison import where
 from hybrid.ops.creation import arange
 from hybrid.ops.derivatives import reshaped
-from hybrid.ops.dtypes import common, converted
+from hybrid.ops.dtypes import common, converted, identity
 from hybrid.ops.exponential import log
 from hybrid.ops.indexing import as_indices, take_along_axis
 from hybrid.ops.powers import square
@@ -41,7 +41,7 @@ def dropout(x: Any, rate: float, state: Any) -> Any:
     if not 0 <= rate <= 1:
         raise ArgumentError(f"dropout got rate {rate}", fix="give a probability in [0, 1]")
     if rate == 0:
-        return x
+        return identity(x)
     kept = random_uniform(state, shape=x.shape, dtype=float32) >= rate
     return where(kept, x * (1 / (1 - rate) if rate < 1 else 0.0), 0.0)
 

@@ -18,7 +18,7 @@ from hybrid.ops.checks import (
     require_axes,
     type_of,
 )
-from hybrid.ops.derivatives import linear, reshaped, unbroadcast, widened
+from hybrid.ops.derivatives import linear, reshaped, unbroadcast
 from hybrid.types import Shape, TensorType, shape_of
 
 # reshape -----------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def broadcast_arrays(*arrays: Any) -> list[Any]:
     if not tensors:
         return []
     shape = broadcast_shapes("broadcast_arrays", *map(type_of, tensors))
-    return [widened(x, shape) for x in tensors]
+    return [broadcast(x, shape=shape) for x in tensors]
 
 
 # flip and slice ----------------------------------------------------------------------------------

@@ -8,13 +8,15 @@ from typing import Any
 from hybrid.errors import ArgumentError
 from hybrid.ops import reduction
 from hybrid.ops.arithmetic import absolute, divide, maximum, subtract
-from hybrid.ops.checks import as_tensor, normalize_axes
+from hybrid.ops.checks import as_tensor, normalize_axes, normalize_axis
 from hybrid.ops.comparison import isfinite, where
 from hybrid.ops.derivatives import reshaped
-from hybrid.ops.dtypes import converted, stop_gradient
+from hybrid.ops.dtypes import converted, identity, stop_gradient
 from hybrid.ops.exponential import exp, log
+from hybrid.ops.joining import part
 from hybrid.ops.powers import pow, sqrt, square
 from hybrid.ops.reduction import reduce_max, reduce_mean, reduce_sum
+from hybrid.ops.shape import expand_dims
 from hybrid.types import DEFAULT_FLOAT, int64
 
 
@@ -86,3 +88,23 @@ def normalize(x: Any, /, axis: int = -1, *, ord: float = 2, eps: float = 1e-12) 
     """``x`` over its norm along ``axis``, which counts as ``eps`` at least."""
     x = _floating(x)
     return x / maximum(vector_norm(x, axis, ord=ord, keepdims=True), eps)
+
+
+def cdist(a: Any, b: Any, /) -> Any:
+    """The Euclidean distances of the rows of ``a`` [..., M, K] from those of ``b`` [..., N, K].
+
+    They are computed from differences, so near rows keep their digits; the gradient at distance
+    zero is zero.
+    """
+    a, b = as_tensor(a), as_tensor(b)
+    return vector_norm(expand_dims(a, -2) - expand_dims(b, -3), axis=-1)
+
+
+def diff(x: Any, /, *, axis: int = -1, n: int = 1) -> Any:
+    """The differences of neighbours along ``axis``, taken ``n`` times."""
+    x = identity(as_tensor(x))
+    axis = normalize_axis("diff", axis, len(x.shape))
+    for _ in range(min(n, x.shape[axis])):
+        size = max(x.shape[axis] - 1, 0)
+        x = part(x, axis, 1, size) - part(x, axis, 0, size)
+    return x

@@ -73,6 +73,10 @@ CASES = [  # (the call on hybrid, the call on NumPy)
     (lambda: hy.argmin(hy.asarray(M), axis=-1), lambda: M.argmin(-1)),
     (lambda: hy.count_nonzero(hy.asarray(B), axis=1), lambda: np.count_nonzero(B, 1)),
     (lambda: hy.logsumexp(hy.asarray(M) * 100, axis=1), lambda: np.logaddexp.reduce(M * 100, 1)),
+    (lambda: ops.diff(M, axis=0), lambda: np.diff(M, axis=0)),
+    (lambda: ops.diff(V, n=3), lambda: np.diff(V, n=3)),
+    (lambda: ops.nonzero(hy.asarray(B))[1], lambda: np.nonzero(B)[1]),
+    (lambda: ops.cdist(M, P), lambda: np.linalg.norm(M[:, None] - P[None], axis=-1)),
     # elementwise
     (lambda: hy.clip(hy.asarray(M), -1, 1), lambda: M.clip(-1, 1)),
     (lambda: hy.where(hy.asarray(B), M, 0), lambda: np.where(B, M, np.float32(0))),
@@ -151,6 +155,45 @@ POINTS = [  # (name, function, where, derivative)
 @pytest.mark.parametrize(("_name", "function", "at", "want"), POINTS, ids=[p[0] for p in POINTS])
 def test_derivatives_at_special_points(_name, function, at, want):
     assert slope(function, at) == want
+
+
+# Results are values of their own ----------------------------------------------------------------
+
+NOTHING_TO_DO = {
+    "positive": lambda x: +x,
+    "clip": hy.clip,
+    "astype": lambda x: hy.astype(x, hy.float32),
+    "reshape": lambda x: hy.reshape(x, x.shape),
+    "flatten": hy.flatten,
+    "squeeze": hy.squeeze,
+    "broadcast_to": lambda x: hy.broadcast_to(x, x.shape),
+    "broadcast_arrays": lambda x: hy.broadcast_arrays(x, x)[0],
+    "moveaxis": lambda x: hy.moveaxis(x, 0, 0),
+    "roll": lambda x: hy.roll(x, 0, axis=0),
+    "roll flat": lambda x: hy.roll(x, 0),
+    "split": lambda x: hy.split(x, 1)[0],
+    "chunk": lambda x: hy.chunk(x, 1)[0],
+    "concat": lambda x: hy.concat([x]),
+    "tile": lambda x: hy.tile(x, 1),
+    "repeat": lambda x: hy.repeat(x, 1),
+    "meshgrid": lambda x: hy.meshgrid(x)[0],
+    "pad": lambda x: ops.pad(x, 0),
+    "diff": lambda x: ops.diff(x, n=0),
+    "einsum": lambda x: ops.einsum("a->a", x),
+    "sum": lambda x: hy.sum(x, axis=()),
+    "index": lambda x: x[:],
+    "dropout": lambda x: ops.dropout(x, 0.0, np.array([0, 0])),
+    "stop_gradient": ops.stop_gradient,
+}
+
+
+@pytest.mark.parametrize("function", NOTHING_TO_DO.values(), ids=NOTHING_TO_DO)
+def test_a_result_is_never_the_operands_own_cell(function):
+    x = hy.asarray(V.copy())
+    y = function(x)
+    np.testing.assert_array_equal(y.numpy(), V)
+    y += 1
+    np.testing.assert_array_equal(x.numpy(), V)
 
 
 # Losses -----------------------------------------------------------------------------------------
