@@ -1,8 +1,8 @@
 /* memory.c - a caching allocator: blocks of a few sizes, aligned to 64 bytes, kept for reuse when freed.
  *
  * Sizes are rounded up to one of four classes per power of two, so a block serves every request of its class.
- * A class has its own lock and its own list: threads meet only on equal sizes, and a hit costs one uncontended
- * lock and one counter.  What is kept is bounded; when the bound is passed the whole cache goes back to the
+ * A class has its own list and shares its lock with few others: threads rarely meet, and a hit costs one
+ * uncontended lock and one counter.  What is kept is bounded; when the bound is passed the whole cache goes back to the
  * system, which costs no more than having no cache, and happens only to programs that changed their sizes.
  *
  * A request that machine memory and swap cannot hold fails here: the kernel would grant it and kill the
@@ -30,6 +30,7 @@ enum {
     ALIGNMENT = 64,
     LARGEST_LOG2 = 47, /* bytes; what x86-64 can address */
     N_CLASSES = 4 * (LARGEST_LOG2 - 7) + 8,
+    N_LOCKS = 16,
     HUGE_PAGE = 2 << 20
 };
 
@@ -40,10 +41,13 @@ typedef struct block {
 } block;
 
 static struct {
-    pthread_mutex_t lock;
-    block          *free;
-    int64_t         allocations;
-} classes[N_CLASSES] = {[0 ... N_CLASSES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+    block  *free;
+    int64_t allocations;
+} classes[N_CLASSES];
+
+static struct {
+    _Alignas(64) pthread_mutex_t mutex;
+} locks[N_LOCKS] = {[0 ... N_LOCKS - 1] = {PTHREAD_MUTEX_INITIALIZER}};
 
 static atomic_int_least64_t held;     /* bytes got from the system: live and cached */
 static atomic_int_least64_t live;     /* bytes handed out */
@@ -68,6 +72,10 @@ static int64_t class_bytes(int32_t class)
     const int32_t shift = class / 4 - 1;
     return (class % 4 + 5LL) * ALIGNMENT << shift;
 }
+
+static void lock(int32_t class) { pthread_mutex_lock(&locks[class % N_LOCKS].mutex); }
+
+static void unlock(int32_t class) { pthread_mutex_unlock(&locks[class % N_LOCKS].mutex); }
 
 static char *data_of(block *b) { return (char *)b + ALIGNMENT; }
 
@@ -102,9 +110,8 @@ static block *system_allocate(int32_t class)
     void *data = NULL;
     /* Huge pages: a large block touched for the first time costs one fault per 2 MiB, not 512. */
     const bool huge = bytes >= 2 * HUGE_PAGE;
-    if (before <= machine_bytes() - bytes)
-        data = aligned_alloc(huge ? HUGE_PAGE : ALIGNMENT, (size_t)bytes);
-    if (!data) {
+    if (before > machine_bytes() - bytes
+        || posix_memalign(&data, huge ? HUGE_PAGE : ALIGNMENT, (size_t)bytes) != 0) {
         atomic_fetch_sub(&held, class_bytes(class));
         return NULL;
     }
@@ -144,12 +151,12 @@ void *hyb_alloc(size_t nbytes)
     if (nbytes > (size_t)1 << LARGEST_LOG2 || hyb_allocation_fails())
         return no_memory(nbytes);
     const int32_t class = class_of(nbytes);
-    pthread_mutex_lock(&classes[class].lock);
+    lock(class);
     block *b = classes[class].free;
     if (b)
         classes[class].free = b->next;
     classes[class].allocations++;
-    pthread_mutex_unlock(&classes[class].lock);
+    unlock(class);
     if (!b)
         b = system_allocate(class);
     if (!b) {
@@ -185,19 +192,19 @@ void hyb_free(void *data)
         return;
     }
     ASAN_POISON_MEMORY_REGION(data, (size_t)bytes);
-    pthread_mutex_lock(&classes[class].lock);
+    lock(class);
     b->next = classes[class].free;
     classes[class].free = b;
-    pthread_mutex_unlock(&classes[class].lock);
+    unlock(class);
 }
 
 void hyb_memory_trim(void)
 {
     for (int32_t class = 0; class < N_CLASSES; class++) {
-        pthread_mutex_lock(&classes[class].lock);
+        lock(class);
         block *b = classes[class].free;
         classes[class].free = NULL;
-        pthread_mutex_unlock(&classes[class].lock);
+        unlock(class);
         while (b) {
             block *next = b->next;
             system_free(b);
@@ -212,21 +219,21 @@ hyb_memory_stats hyb_memory(void)
     const int64_t cached = atomic_load(&held) - stats.live_bytes;
     stats.cached_bytes = cached > 0 ? cached : 0; /* two loads: another thread may have come between */
     for (int32_t class = 0; class < N_CLASSES; class++) {
-        pthread_mutex_lock(&classes[class].lock);
+        lock(class);
         stats.allocations += classes[class].allocations;
-        pthread_mutex_unlock(&classes[class].lock);
+        unlock(class);
     }
     return stats;
 }
 
 void hyb_memory_lock(void)
 {
-    for (int32_t class = 0; class < N_CLASSES; class++)
-        pthread_mutex_lock(&classes[class].lock);
+    for (int i = 0; i < N_LOCKS; i++)
+        pthread_mutex_lock(&locks[i].mutex);
 }
 
 void hyb_memory_unlock(void)
 {
-    for (int32_t class = N_CLASSES - 1; class >= 0; class--)
-        pthread_mutex_unlock(&classes[class].lock);
+    for (int i = N_LOCKS - 1; i >= 0; i--)
+        pthread_mutex_unlock(&locks[i].mutex);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,12 @@ class NativeFailure(Exception):
 
 def last_error() -> str:
     return ffi.string(lib.hyb_last_error()).decode()
+
+
+def live_bytes() -> int:
+    """Bytes handed out by the allocator, without those of plans that wait in reference cycles."""
+    gc.collect()
+    return lib.hyb_memory().live_bytes
 
 
 def find(name: str, dtype: str) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hybrid._native import ffi, lib
-from tests.csrc.specs import TILES, NativeFailure, Spec, find, last_error, map_spec, run
+from tests.csrc.specs import TILES, NativeFailure, Spec, find, last_error, live_bytes, map_spec, run
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -55,6 +55,7 @@ def test_classes_waste_at_most_a_quarter() -> None:
 
 
 def test_statistics_follow_what_happens() -> None:
+    live_bytes()  # for its collection of garbage
     lib.hyb_memory_trim()
     start = lib.hyb_memory()
     assert start.cached_bytes == 0
@@ -71,17 +72,17 @@ def test_statistics_follow_what_happens() -> None:
 
 
 def test_freeing_nothing_is_allowed() -> None:
-    before = lib.hyb_memory().live_bytes
+    before = live_bytes()
     lib.hyb_free(ffi.NULL)
-    assert lib.hyb_memory().live_bytes == before
+    assert live_bytes() == before
 
 
 @pytest.mark.parametrize("nbytes", [1 << 45, 1 << 47, 1 << 62, (1 << 64) - 1])
 def test_what_the_machine_does_not_have_is_refused(nbytes: int) -> None:
-    before = lib.hyb_memory().live_bytes
+    before = live_bytes()
     assert lib.hyb_alloc(nbytes) == ffi.NULL
     assert last_error() == f"cannot allocate {nbytes} bytes"
-    assert lib.hyb_memory().live_bytes == before
+    assert live_bytes() == before
 
 
 def test_the_cache_is_bounded() -> None:
@@ -105,7 +106,7 @@ def test_the_nth_allocation_fails() -> None:
 
 
 def test_threads_share_the_allocator() -> None:
-    before = lib.hyb_memory().live_bytes
+    before = live_bytes()
     wrong: list[int] = []
 
     def churn(value: int) -> None:
@@ -123,7 +124,7 @@ def test_threads_share_the_allocator() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-    assert lib.hyb_memory().live_bytes == before
+    assert live_bytes() == before
 
 
 def live_bytes_settle_at(expected: int) -> bool:
@@ -150,7 +151,7 @@ def every_part() -> Spec:
 
 def test_making_a_plan_survives_every_failed_allocation() -> None:
     spec, _keep = every_part().native()
-    before = lib.hyb_memory().live_bytes
+    before = live_bytes()
     failures = 0
     while True:
         lib.hyb_fail_allocation(failures + 1)
@@ -160,16 +161,16 @@ def test_making_a_plan_survives_every_failed_allocation() -> None:
             break
         failures += 1
         assert last_error().startswith("cannot allocate ")
-        assert lib.hyb_memory().live_bytes == before
+        assert live_bytes() == before
     assert failures >= 2
     lib.hyb_plan_free(plan)
-    assert lib.hyb_memory().live_bytes == before
+    assert live_bytes() == before
 
 
 def test_a_run_survives_every_failed_allocation() -> None:
     """In a new thread each time, so that its scratch memory has to be allocated too."""
     x, out = np.ones((1, 4, 4), np.float32), np.zeros((1, 4, 4), np.float32)
-    before = lib.hyb_memory().live_bytes
+    before = live_bytes()
     outcomes: list[str] = []
 
     def attempt(nth: int) -> None:
@@ -198,7 +199,7 @@ def test_scratch_memory_ends_with_its_thread() -> None:
     add = find("add", "float32")
     ops = [(add, [0, 1], TILES[:1]), (add, [TILES[0], 0], [2])]
     plan = map_spec(ops, [x, np.broadcast_to(x[0].copy(), x.shape)], [out]).create()
-    before = lib.hyb_memory().live_bytes
+    before = live_bytes()
     during: list[int] = []
 
     def use() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hybrid._native import ffi, lib
-from tests.csrc.specs import TILES, NativeFailure, Spec, find, last_error, run
+from tests.csrc.specs import TILES, NativeFailure, Spec, find, last_error, live_bytes, run
 
 F32 = np.float32
 X = np.arange(8, dtype=F32)
@@ -430,11 +430,11 @@ def test_broken_specs_are_refused(name: str) -> None:
     make().create()  # whole before it is broken
     spec = make()
     apply(spec)
-    before = lib.hyb_memory().live_bytes
+    before = live_bytes()
     with pytest.raises(NativeFailure) as failure:
         spec.create()
     assert str(failure.value) == text
-    assert lib.hyb_memory().live_bytes == before
+    assert live_bytes() == before
 
 
 def test_missing_tables_are_refused() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hybrid._native import ffi, lib
-from tests.csrc.specs import NativeFailure, Spec, find, last_error, map_spec, run
+from tests.csrc.specs import NativeFailure, Spec, find, last_error, live_bytes, map_spec, run
 
 N = 1_000_003  # elements: enough for several chunks of any kernel
 
@@ -44,6 +44,13 @@ def take_plan(rows: int, n: int) -> object:
     slots = [spec.external(array.nbytes) for array in (x, index, out)]
     spec.step([(slots[0], x), (slots[1], index)], [(slots[2], out)], find("take", "float32"))
     return spec.create()
+
+
+def run_script(script: str) -> None:
+    """Run ``script`` in a fresh process that imports what this one imports."""
+    head = f"import os, sys\nsys.path[:] = {sys.path!r}\nfrom tests.csrc.test_pool import *\n"
+    arguments = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", head + script]
+    subprocess.run(arguments, check=True, timeout=120)
 
 
 @pytest.mark.parametrize("n", [0, -1, 257, 1 << 30])
@@ -112,7 +119,7 @@ def test_a_plan_with_an_arena_runs_in_more_threads_than_it_keeps_states_for() ->
     slots = spec.external(x.nbytes), spec.external(x.nbytes), spec.arena(x.nbytes)
     spec.step([(slots[0], x), (slots[0], x)], [(slots[2], x)], add)
     spec.step([(slots[2], x), (slots[0], x)], [(slots[1], x)], add)
-    before = lib.hyb_memory().live_bytes
+    before = live_bytes()
     plan = spec.create()
     wrong: list[int] = []
     start = threading.Barrier(12)
@@ -132,7 +139,7 @@ def test_a_plan_with_an_arena_runs_in_more_threads_than_it_keeps_states_for() ->
         thread.join()
     assert not wrong
     ffi.release(plan)
-    assert lib.hyb_memory().live_bytes == before
+    assert live_bytes() == before
 
 
 def test_an_idle_pool_costs_no_time() -> None:
@@ -146,8 +153,7 @@ def test_an_idle_pool_costs_no_time() -> None:
 
 def test_fewer_workers_than_asked_for_is_slower_but_not_wrong() -> None:
     """In a process of its own, where no worker has been started yet."""
-    script = """
-from tests.csrc.test_pool import *
+    run_script("""
 lib.hyb_set_num_threads(4)
 x, plan, total = floats(64 * 20_000), sum_plan(64 * 20_000), np.empty(64, np.float32)
 lib.hyb_fail_allocation(1)
@@ -155,15 +161,12 @@ run(plan, x, total)
 again = np.empty(64, np.float32)
 run(plan, x, again)
 assert total.tobytes() == again.tobytes()
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+""")
 
 
 def test_a_forked_child_has_a_pool_of_its_own() -> None:
     """Forked while other threads allocate and run, so that locks are held at that moment."""
-    script = """
-import os
-from tests.csrc.test_pool import *
+    run_script("""
 lib.hyb_set_num_threads(4)
 x, plan = floats(64 * 20_000), sum_plan(64 * 20_000)
 expected = np.empty(64, np.float32)
@@ -191,6 +194,4 @@ for _ in range(10):
 stop = True
 for thread in threads:
     thread.join()
-"""
-    arguments = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script]
-    subprocess.run(arguments, check=True, timeout=120)
+""")

@@ -1,0 +1,127 @@
+/* driver.c - a program that uses the library without Python: plans, threads, failures and a fork.
+ *
+ * Exits with 0, or prints the line that does not hold.  test_c_library.py builds it plain and sanitised. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hybrid.h"
+
+#define HOLDS(condition)                                                             \
+    do {                                                                             \
+        if (!(condition)) {                                                          \
+            printf("line %d: %s (%s)\n", __LINE__, #condition, hyb_last_error());    \
+            exit(1);                                                                 \
+        }                                                                            \
+    } while (0)
+
+enum { N = 300000, BYTES = N * sizeof(float), THREADS = 4, RUNS = 20 };
+
+static hyb_operand dense(int32_t slot)
+{
+    return (hyb_operand){.slot = slot, .layout = {HYB_F32, 1, {N}, {sizeof(float)}}};
+}
+
+/* out = (x + x) + x: a kernel step into the arena, then a map through a tile. */
+static hyb_plan *make_plan(void)
+{
+    const int32_t add = hyb_find_kernel("add", HYB_F32), multiply = hyb_find_kernel("multiply", HYB_F32);
+    const float one = 1.0f;
+    const hyb_slot slots[] = {
+        {HYB_SLOT_EXTERNAL, 0, 0, BYTES, -1, 0},
+        {HYB_SLOT_EXTERNAL, 1, 0, BYTES, -1, 0},
+        {HYB_SLOT_ARENA, 0, 0, BYTES, 1, 0},
+        {HYB_SLOT_CONSTANT, 0, 0, sizeof one, -1, 0},
+    };
+    hyb_operand operands[] = {dense(1), dense(1), dense(2), dense(2), dense(1), dense(3), dense(0)};
+    operands[5].layout.strides[0] = 0;
+    const hyb_map_op ops[] = {
+        {multiply, 2, 1, 0, 0, {0, 2, -1}},
+        {add, 2, 1, 0, 0, {-1, 1, 3}},
+    };
+    const hyb_step steps[] = {
+        {HYB_STEP_KERNEL, add, 0, 2, 1, 0, 0, 0, 0, 0},
+        {HYB_STEP_MAP, -1, 3, 3, 1, 0, 0, 0, 0, 2},
+    };
+    const hyb_plan_spec spec = {
+        .steps = steps, .n_steps = 2, .operands = operands, .n_operands = 7, .slots = slots, .n_slots = 4,
+        .ops = ops, .n_ops = 2, .constants = &one, .constants_nbytes = sizeof one, .arena_nbytes = BYTES,
+        .n_externals = 2, .poison = 1,
+    };
+    return hyb_plan_create(&spec);
+}
+
+static void check_run(hyb_plan *plan, float scale)
+{
+    float *x = hyb_alloc(BYTES), *out = hyb_alloc(BYTES);
+    HOLDS(x && out);
+    for (int i = 0; i < N; i++)
+        x[i] = scale * (float)i;
+    HOLDS(hyb_run1(plan, out, x) == HYB_OK);
+    for (int i = 0; i < N; i++)
+        HOLDS(out[i] == (x[i] + x[i]) + x[i]);
+    hyb_free(x);
+    hyb_free(out);
+}
+
+static void *run_often(void *plan)
+{
+    for (int i = 1; i <= RUNS; i++)
+        check_run(plan, (float)i);
+    return NULL;
+}
+
+static void check_failures(void)
+{
+    const int64_t before = hyb_memory().live_bytes;
+    hyb_plan *plan = NULL;
+    for (int64_t nth = 1; !plan; nth++) {
+        hyb_fail_allocation(nth);
+        plan = make_plan();
+        hyb_fail_allocation(0);
+        HOLDS(plan || strncmp(hyb_last_error(), "cannot allocate ", 16) == 0);
+        HOLDS(plan || hyb_memory().live_bytes == before);
+        HOLDS(plan || nth < 1000);
+    }
+    hyb_plan_free(plan);
+    HOLDS(hyb_memory().live_bytes == before);
+    HOLDS(!hyb_alloc((size_t)1 << 46));
+
+    const hyb_step beyond = {HYB_STEP_KERNEL, 0, 5, 1, 1, 0, 0, 0, 0, 0};
+    const hyb_plan_spec spec = {.steps = &beyond, .n_steps = 1};
+    HOLDS(!hyb_plan_create(&spec));
+    HOLDS(strcmp(hyb_last_error(), "step 0: operands 5 + 2 of 0") == 0);
+}
+
+int main(void)
+{
+    HOLDS(hyb_abi() == HYB_ABI);
+    HOLDS(hyb_init() == HYB_OK);
+    HOLDS(hyb_set_num_threads(THREADS) == HYB_OK);
+    check_failures();
+
+    hyb_plan *plan = make_plan();
+    HOLDS(plan);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        HOLDS(pthread_create(&threads[i], NULL, run_often, plan) == 0);
+    for (int i = 0; i < THREADS; i++)
+        HOLDS(pthread_join(threads[i], NULL) == 0);
+
+    const pid_t child = fork();
+    HOLDS(child >= 0);
+    if (child == 0) {
+        check_run(plan, 3.0f);
+        _exit(0);
+    }
+    int status;
+    HOLDS(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    check_run(plan, 2.0f);
+    hyb_plan_free(plan);
+    hyb_memory_trim();
+    printf("%s\n", hyb_isa_name());
+    return 0;
+}
