@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from hybrid import ops
-from hybrid.conversion import asarray
 from hybrid.data.collate import collate
 from hybrid.data.dataset import Dataset, TensorDataset
+from hybrid.eager import from_numpy
 from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.ops.indexing import take_slices
 from hybrid.random import Generator, default_generator
 from hybrid.tensor import Tensor
+
+Batch = Callable[[int, int], Any]  # of the samples from start to stop in the order of the pass
 
 
 class DataLoader:
@@ -55,10 +57,9 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         count, size = len(self.dataset), self.batch_size
         order = self._order(count)
-        gather = self._slices if type(self.dataset) is TensorDataset else self._samples
-        for number in range(len(self)):
-            start = number * size
-            yield gather(order, start, min(start + size, count))
+        batch = self._slices(order) if type(self.dataset) is TensorDataset else self._samples(order)
+        for start in range(0, len(self) * size, size):
+            yield batch(start, min(start + size, count))
 
     def _order(self, count: int) -> np.ndarray | None:
         """The order of a pass over the dataset; None is as it comes."""
@@ -66,14 +67,25 @@ class DataLoader:
             return None
         return (self.generator or default_generator()).permutation(count).numpy()
 
-    def _slices(self, order: np.ndarray | None, start: int, stop: int) -> tuple[Tensor, ...]:
-        """A batch of a TensorDataset: one gather per tensor, or none when samples lie in order."""
+    def _slices(self, order: np.ndarray | None) -> Batch:
+        """Batches of a TensorDataset: a gather per tensor, or its own bytes when unshuffled."""
         tensors = self.dataset.tensors
         if order is None:
-            return tuple([asarray(t.numpy()[start:stop]) for t in tensors])
-        chosen = asarray(order[start:stop])
-        return tuple([ops.take(t, chosen, axis=0) for t in tensors])
+            arrays = [t.numpy() for t in tensors]
+            return lambda start, stop: tuple([from_numpy(a[start:stop]) for a in arrays])
 
-    def _samples(self, order: np.ndarray | None, start: int, stop: int) -> Any:
-        numbers = range(start, stop) if order is None else order[start:stop].tolist()
-        return collate([self.dataset[number] for number in numbers])
+        def gathered(start: int, stop: int) -> tuple[Tensor, ...]:
+            chosen = from_numpy(order[start:stop])
+            return tuple([take_slices(t, chosen, axis=0) for t in tensors])
+
+        return gathered
+
+    def _samples(self, order: np.ndarray | None) -> Batch:
+        """Batches of any dataset, sample by sample."""
+        dataset = self.dataset
+
+        def collated(start: int, stop: int) -> Any:
+            numbers = range(start, stop) if order is None else order[start:stop].tolist()
+            return collate([dataset[number] for number in numbers])
+
+        return collated

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.errors import ArgumentError
-from hybrid.nn import Dropout, Flatten, Identity, Linear
+from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.nn import Dropout, Flatten, Identity, Linear, functional
 
 DRAW = np.random.RandomState(0)
 
@@ -88,6 +88,12 @@ def test_dropout_gradient_flows_where_the_value_did():
 def test_dropout_probability_is_checked(p):
     with pytest.raises(ArgumentError, match=f"a probability of {p}\nFix: give a number from 0 to"):
         Dropout(p)
+
+
+@pytest.mark.parametrize("p", ["half", True, None])
+def test_dropout_probability_is_a_number(p):
+    with pytest.raises(ArgumentTypeError, match=f"the probability {p!r} is not a number"):
+        functional.dropout(hy.zeros((2,)), p)
 
 
 def test_flatten():

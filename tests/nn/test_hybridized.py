@@ -47,6 +47,19 @@ def test_hybridize_switches_in_place_and_back():
         _ = net.plans
 
 
+def test_layers_of_the_package_are_guarded_by_the_epoch_alone():
+    net = Sequential(Linear(4, 3), Dropout(0.1), ReLU()).hybridize()
+    net(hy.asarray(X))
+    (plan,) = net.plans
+    assert "Dropout.p" in plan.guards
+    assert {name.split(".")[0] for name in plan.guards} == {
+        "Sequential",
+        "Linear",
+        "Dropout",
+        "ReLU",
+    }
+
+
 def test_parameters_are_inputs_not_constants():
     net = perceptron().hybridize()
     x = hy.asarray(X)
