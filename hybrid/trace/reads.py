@@ -159,6 +159,7 @@ class Reads:
                     self.visit(inner)
 
     def _instance(self, value: Any) -> None:
+        self.visit(getattr(value, "__dict__", {}).get("__wrapped__"))  # a Hybridized, a cache
         if not user_class(type(value)):
             return
         self.objects[id(value)] = value

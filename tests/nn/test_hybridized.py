@@ -216,3 +216,16 @@ def test_dropout_draws_the_same_either_way():
     assert draws == [bits(hybridized(x)) for _ in range(3)]
     assert draws[0] != draws[1] != draws[2]
     assert len(hybridized.plans) == 1
+
+
+def test_what_a_hybridized_part_reads_is_guarded_by_the_whole():
+    scale = 2.0
+    part = hy.hybridize(lambda x: x * scale)
+    net = Sequential(Linear(4, 3), ReLU()).hybridize()
+    whole = hy.hybridize(lambda x: part(net(x)))
+    x = hy.asarray(X)
+    assert bits(whole(x)) == bits(net(x) * 2.0)
+    scale = 3.0
+    assert bits(whole(x)) == bits(net(x) * 3.0)
+    net.append(Dropout(1.0))
+    assert not whole(x).numpy().any()
