@@ -199,7 +199,9 @@ static inline v_f64 v_scale_f64(v_f64 x, v_f64 n)
 /* Masks to bytes 0 or 1, and bytes (0: false) to masks: _32 for masks of 32-bit lanes, _64 of 64-bit lanes. */
 static inline v_u8_32 v_bytes_32(v_i32 mask)
 {
-#if defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+    const __m128i bytes = _mm_maskz_set1_epi8(_mm512_movepi32_mask((__m512i)mask), 1);
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
     const __m128i low = _mm256_castsi256_si128((__m256i)mask), high = _mm256_extracti128_si256((__m256i)mask, 1);
     const __m128i words = _mm_packs_epi32(low, high);
     const int64_t bytes = _mm_cvtsi128_si64(_mm_packs_epi16(words, words)) & 0x0101010101010101;
@@ -207,7 +209,7 @@ static inline v_u8_32 v_bytes_32(v_i32 mask)
     const __m128i words = _mm_packs_epi32((__m128i)mask, (__m128i)mask);
     const int32_t bytes = _mm_cvtsi128_si32(_mm_packs_epi16(words, words)) & 0x01010101;
 #else
-    const v_u8_32 bytes = __builtin_convertvector((v_u32)mask, v_u8_32) & 1;
+    const v_u8_32 bytes = __builtin_convertvector(mask, v_u8_32) & 1;
 #endif
     v_u8_32 result;
     memcpy(&result, &bytes, sizeof result);
@@ -215,7 +217,9 @@ static inline v_u8_32 v_bytes_32(v_i32 mask)
 }
 static inline v_u8_64 v_bytes_64(v_i64 mask)
 {
-#if defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+    const int64_t bytes = _mm_cvtsi128_si64(_mm_maskz_set1_epi8(_mm512_movepi64_mask((__m512i)mask), 1));
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
     const __m128i low = _mm256_castsi256_si128((__m256i)mask), high = _mm256_extracti128_si256((__m256i)mask, 1);
     const __m128i words = _mm_packs_epi32(_mm_packs_epi32(low, high), low);
     const int32_t bytes = _mm_cvtsi128_si32(_mm_packs_epi16(words, words)) & 0x01010101;
@@ -223,7 +227,7 @@ static inline v_u8_64 v_bytes_64(v_i64 mask)
     const int     lanes = _mm_movemask_pd((__m128d)mask);
     const int16_t bytes = (int16_t)((lanes & 1) | (lanes & 2) << 7);
 #else
-    const v_u8_64 bytes = __builtin_convertvector((v_u64)mask, v_u8_64) & 1;
+    const v_u8_64 bytes = __builtin_convertvector(mask, v_u8_64) & 1;
 #endif
     v_u8_64 result;
     memcpy(&result, &bytes, sizeof result);
@@ -256,6 +260,20 @@ static inline v_i64 v_mask_64(v_u8_64 bytes)
     return (v_i64){bytes[0], bytes[1]} != 0;
 #else
     return (v_i64)(__builtin_convertvector(bytes, v_i64) != 0);
+#endif
+}
+
+/* The products of the low halves of 64-bit lanes. */
+static inline v_u64 v_mul_low_u64(v_u64 a, v_u64 b)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+    return (v_u64)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+    return (v_u64)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif defined(__x86_64__)
+    return (v_u64)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+    return (a & UINT32_MAX) * (b & UINT32_MAX);
 #endif
 }
 

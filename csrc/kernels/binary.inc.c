@@ -24,8 +24,6 @@
     HYB_MAP_2(bitwise_and, t, 1, x &y)                                                           \
     HYB_MAP_2(bitwise_or, t, 1, x | y)                                                           \
     HYB_MAP_2(bitwise_xor, t, 1, x ^ y)                                                          \
-    HYB_SCALAR_2(bitwise_left_shift, t, 2, left_shift_##t)                                       \
-    HYB_SCALAR_2(bitwise_right_shift, t, 2, right_shift_##t)                                     \
     HYB_SCALAR_2(floor_divide, t, 16, floor_divide_##t)                                          \
     HYB_SCALAR_2(remainder, t, 16, remainder_##t)                                                \
     HYB_SCALAR_2(pow, t, 32, pow_##t)
@@ -35,7 +33,6 @@
     HYB_MAP_2(maximum, t, 2, v_select_##t((m_##t)(x > y) | (m_##t)(x != x), x, y))               \
     HYB_MAP_2(minimum, t, 2, v_select_##t((m_##t)(x < y) | (m_##t)(x != x), x, y))               \
     HYB_MAP_2(divide, t, 8, x / y)                                                               \
-    HYB_MAP_2(pow, t, 64, v_pow_##t(x, y))                                                       \
     HYB_SCALAR_2(floor_divide, t, 64, floor_divide_##t)                                          \
     HYB_SCALAR_2(remainder, t, 64, remainder_##t)                                                \
     HYB_SCALAR_2(atan2, t, 64, atan2_##t)                                                        \
@@ -43,14 +40,6 @@
 
 /* U is T without a sign. */
 #define INTEGER_FUNCTIONS(T, U, t)                                                               \
-    static inline T left_shift_##t(T x, T count)                                                 \
-    {                                                                                            \
-        return (U)count < 8 * sizeof(T) ? (T)((U)x << count) : 0;                                \
-    }                                                                                            \
-    static inline T right_shift_##t(T x, T count)                                                \
-    {                                                                                            \
-        return x >> ((U)count < 8 * sizeof(T) ? count : (T)(8 * sizeof(T) - 1));                 \
-    }                                                                                            \
     static inline T floor_divide_##t(T x, T y)                                                   \
     {                                                                                            \
         if (y == 0 || y == -1)                                                                   \
@@ -77,11 +66,12 @@ INTEGER_FUNCTIONS(int64_t, uint64_t, i64)
 /* The low byte of the wider result is the result. */
 #define BYTE_FUNCTION(name) \
     static inline uint8_t name##_u8(uint8_t x, uint8_t y) { return (uint8_t)name##_i32(x, y); }
-BYTE_FUNCTION(left_shift)
-BYTE_FUNCTION(right_shift)
 BYTE_FUNCTION(floor_divide)
 BYTE_FUNCTION(remainder)
 BYTE_FUNCTION(pow)
+
+static inline uint8_t left_shift_u8(uint8_t x, uint8_t count) { return (uint8_t)(count < 8 ? x << count : 0); }
+static inline uint8_t right_shift_u8(uint8_t x, uint8_t count) { return count < 8 ? x >> count : 0; }
 
 /* From the exact remainder, as Python and NumPy do: floor(x / y) itself would be wrong next to whole numbers. */
 #define FLOAT_FUNCTIONS(T, t, f)                                                                 \
@@ -115,11 +105,24 @@ static inline float hypot_f32(float x, float y)
 }
 static inline double hypot_f64(double x, double y) { return hypot(x, y); }
 
+/* No instruction set shifts bytes by counts of their own. */
+#define BINARY_SHIFTS(t, bits)                                                                   \
+    HYB_MAP_2(bitwise_left_shift, t, 2,                                                          \
+              ((w_##t)x << ((w_##t)y & (bits - 1))) & (w_##t)((w_##t)y < bits))                  \
+    HYB_MAP_2(bitwise_right_shift, t, 2,                                                         \
+              x >> v_select_##t((m_##t)((w_##t)y < bits), y, v_splat_##t(bits - 1)))
+BINARY_SHIFTS(i32, 32)
+BINARY_SHIFTS(i64, 64)
+HYB_SCALAR_2(bitwise_left_shift, u8, 2, left_shift_u8)
+HYB_SCALAR_2(bitwise_right_shift, u8, 2, right_shift_u8)
+
 BINARY_INTEGER(i32)
 BINARY_INTEGER(i64)
 BINARY_INTEGER(u8)
 BINARY_FLOAT(f32)
 BINARY_FLOAT(f64)
+HYB_MAP_2(pow, f32, 64, v_pow_f32(x, y))
+HYB_SCALAR_2(pow, f64, 64, pow)
 
 #define BINARY_NUMBER_ROWS(t)                                                                    \
     HYB_ROW(add, t, 2) HYB_ROW(subtract, t, 2) HYB_ROW(multiply, t, 2) HYB_ROW(maximum, t, 2)    \

@@ -53,9 +53,12 @@ CAST_TO_BOOL(u8)
     {                                                                                            \
         const c_##f *x = call->data[0];                                                          \
         c_##t       *out = call->data[1];                                                        \
-        const int64_t step = call->layout[0].strides[0] != 0;                                    \
-        for (int64_t i = begin; i < end; i++)                                                    \
-            out[i] = cast_##f##_to_##t(x[i * step]);                                             \
+        if (call->layout[0].strides[0] == 0)                                                     \
+            for (int64_t i = begin; i < end; i++)                                                \
+                out[i] = cast_##f##_to_##t(x[0]);                                                \
+        else                                                                                     \
+            for (int64_t i = begin; i < end; i++)                                                \
+                out[i] = cast_##f##_to_##t(x[i]);                                                \
         return HYB_OK;                                                                           \
     }
 #define CAST_FROM(f) \

@@ -7,12 +7,9 @@ static const float v_tanh_high_f32 = 10.0f;  /* tanh is 1 above */
 static const float v_silu_low_f32 = -112.0f; /* silu is -0 below */
 static const float v_gelu_low_f32 = -15.0f;  /* gelu is -0 below */
 
-/* x + low = n ln 2 + the result; n is whole and |result| about ln 2 / 2 at most. */
-static inline v_f32 v_reduce_exp_f32(v_f32 x, v_f32 low, v_f32 *n)
-{
-    *n = ((x + low) * 0x1.715476p+0f + 0x1.8p23f) - 0x1.8p23f;
-    return ((x - *n * 0x1.62e4p-1f) - *n * 0x1.7f7d1cp-20f) + low;
-}
+/* The whole number nearest to x / ln 2, and x less so many ln 2. */
+static inline v_f32 v_count_ln2_f32(v_f32 x) { return (x * 0x1.715476p+0f + 0x1.8p23f) - 0x1.8p23f; }
+static inline v_f32 v_less_ln2_f32(v_f32 x, v_f32 n) { return (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f; }
 
 /* expm1 of a reduced argument: 2^-26 of it. */
 static inline v_f32 v_expm1_reduced_f32(v_f32 x)
@@ -120,12 +117,11 @@ static inline v_f32 v_erf_f32(v_f32 x)
     const v_f32 size = v_abs_f32(x), square = x * x;
     const v_f32 near = v_erf_near_f32(size, square);
     const v_f32 bounded = v_at_most_f32(size, 4.0f);
-    v_f32 n;
     const v_f32 exponent = v_polynomial_f32(bounded, 0x1.417d5p-13f, -0x1.212102p+0f, -0x1.44626ap-1f,
                                             -0x1.ba85acp-4f, 0x1.98f23ap-6f, -0x1.0d54e8p-8f,
                                             0x1.ba1c56p-12f, -0x1.4f1598p-16f);
-    const v_f32 grown = v_expm1_reduced_f32(v_reduce_exp_f32(exponent, (v_f32){0}, &n));
-    const v_f32 power = v_power_of_two_f32(n);
+    const v_f32 n = v_count_ln2_f32(exponent), power = v_power_of_two_f32(n);
+    const v_f32 grown = v_expm1_reduced_f32(v_less_ln2_f32(exponent, n));
     const v_f32 far = (1.0f - power) - power * grown;
     return v_or_f32(v_select_f32(size < 0.84375f, near, far), v_sign_f32(x));
 }

@@ -7,12 +7,9 @@ static const double v_tanh_high_f64 = 20.0;  /* tanh is 1 above */
 static const double v_silu_low_f64 = -760.0; /* silu is -0 below */
 static const double v_gelu_low_f64 = -39.0;  /* gelu is -0 below */
 
-/* x + low = n ln 2 + the result; n is whole and |result| about ln 2 / 2 at most. */
-static inline v_f64 v_reduce_exp_f64(v_f64 x, v_f64 low, v_f64 *n)
-{
-    *n = ((x + low) * 0x1.71547652b82fep+0 + 0x1.8p52) - 0x1.8p52;
-    return ((x - *n * 0x1.62e42feep-1) - *n * 0x1.a39ef35793c76p-33) + low;
-}
+/* The whole number nearest to x / ln 2, and x less so many ln 2. */
+static inline v_f64 v_count_ln2_f64(v_f64 x) { return (x * 0x1.71547652b82fep+0 + 0x1.8p52) - 0x1.8p52; }
+static inline v_f64 v_less_ln2_f64(v_f64 x, v_f64 n) { return (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33; }
 
 /* expm1 of a reduced argument: 2^-61 of it. */
 static inline v_f64 v_expm1_reduced_f64(v_f64 x)
@@ -87,7 +84,7 @@ static inline v_f64 v_reduce_angle_f64(v_f64 x, v_i64 *quadrant)
     const v_f64 shifted = x * 0x1.45f306dc9c883p-1 + 0x1.8p52, n = shifted - 0x1.8p52;
     *quadrant = (v_i64)shifted;
     const v_f64 first = x - n * 0x1.921fb544p+0, product = n * 0x1.0b4611a6p-34, second = first - product;
-    return second + (((first - second) - product) - n * 0x1.3198a2e037073p-69);
+    return second - (((second - first) + product) + n * 0x1.3198a2e037073p-69);
 }
 
 static inline v_f64 v_sin_reduced_f64(v_f64 x)
@@ -143,9 +140,8 @@ static inline v_f64 v_erf_f64(v_f64 x)
     const v_f64 size = v_abs_f64(x), square = x * x;
     const v_f64 near = v_erf_near_f64(size, square);
     const v_f64 bounded = v_at_most_f64(size, 6.0), high = v_high_half_f64(bounded);
-    v_f64 n;
-    const v_f64 grown = v_expm1_reduced_f64(
-        v_reduce_exp_f64(-(high * high), (high - bounded) * (high + bounded), &n));
+    const v_f64 most = -(high * high), rest = (high - bounded) * (high + bounded), n = v_count_ln2_f64(most + rest);
+    const v_f64 grown = v_expm1_reduced_f64(v_less_ln2_f64(most, n) + rest);
     const v_f64 scaled = bounded * 1.41421356237309504880, share = scaled / (scaled + v_mills_shift_f64);
     const v_f64 factor = v_power_of_two_f64(n) * v_mills_f64(share) * 2.0 / (scaled + v_mills_shift_f64);
     const v_f64 far = 1.0 - (factor * grown + factor);

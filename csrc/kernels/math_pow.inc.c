@@ -38,11 +38,3 @@ static inline v_f32 v_pow_f32(v_f32 x, v_f32 y)
     const v_f32 with_sign = v_or_f32(size, (v_f32)((v_i32)v_sign_f32(x) & odd));
     return v_select_f32(one, v_splat_f32(1.0f), v_select_f32(undefined, v_splat_f32(NAN), with_sign));
 }
-
-/* One lane at a time: the logarithm would be needed to 64 bits. */
-static inline v_f64 v_pow_f64(v_f64 x, v_f64 y)
-{
-    for (int i = 0; i < HYB_LANES_64; i++)
-        x[i] = pow(x[i], y[i]);
-    return x;
-}

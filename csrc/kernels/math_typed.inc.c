@@ -4,18 +4,16 @@
 
 static inline V N(v_exp)(V x)
 {
-    V n;
     x = N(v_at_least)(N(v_at_most)(x, N(v_exp_high)), N(v_exp_low));
-    const V grown = N(v_expm1_reduced)(N(v_reduce_exp)(x, (V){0}, &n));
-    return N(v_scale)(grown + 1, n);
+    const V n = N(v_count_ln2)(x);
+    return N(v_scale)(N(v_expm1_reduced)(N(v_less_ln2)(x, n)) + 1, n);
 }
 
 /* 2^n p + (2^n - 1), halved on the way so that 2^n is finite wherever the result is. */
 static inline V N(v_expm1)(V x)
 {
-    V n;
     const V bounded = N(v_at_least)(N(v_at_most)(x, N(v_exp_high)), N(v_expm1_low));
-    const V grown = N(v_expm1_reduced)(N(v_reduce_exp)(bounded, (V){0}, &n));
+    const V n = N(v_count_ln2)(bounded), grown = N(v_expm1_reduced)(N(v_less_ln2)(bounded, n));
     const V half = N(v_power_of_two)(n - 1);
     const V y = (half * grown + (half - (T)0.5)) * 2;
     return N(v_or)(N(v_select)((I)(n == 0), grown, y), N(v_sign)(x));
@@ -47,28 +45,22 @@ static inline V N(v_log2)(V x)
     return N(v_fix_log)(x, N(v_log2_reduced)(m - 1, k));
 }
 
-/* log(1 + x) for finite x > -1: the exponent is that of the rounded sum, but f = (1 + x) / 2^k - 1 is
- * taken from x itself with a single rounding. */
-static inline V N(v_log1p_ordinary)(V x)
+/* The exponent is that of the rounded sum 1 + x, but f = (1 + x) / 2^k - 1 is taken from x itself with a
+ * single rounding; where 1 / 2^k is too small to matter, from the sum. */
+static inline V N(v_log1p)(V x)
 {
     V k;
     const V m = N(v_reduce_log)(x + 1, &k), power = N(v_power_of_two)(N(v_at_least)(-k, -(T)100));
     const V f = N(v_select)((I)(k > 99), m - 1, power * x + (power - 1));
-    return N(v_log_reduced)(f, k);
-}
-
-static inline V N(v_log1p)(V x)
-{
-    const V y = N(v_fix_log)(x + 1, N(v_log1p_ordinary)(x));
-    return N(v_or)(y, N(v_sign)(x));
+    return N(v_or)(N(v_fix_log)(x + 1, N(v_log_reduced)(f, k)), N(v_sign)(x));
 }
 
 /* A polynomial near 0, 1 - 2 / (e^2x + 1) farther out. */
 static inline V N(v_tanh)(V x)
 {
-    V n;
     const V size = N(v_abs)(x), twice = N(v_at_most)(size, N(v_tanh_high)) * 2;
-    const V p = N(v_expm1_reduced)(N(v_reduce_exp)(twice, (V){0}, &n)), power = N(v_power_of_two)(n);
+    const V n = N(v_count_ln2)(twice), power = N(v_power_of_two)(n);
+    const V p = N(v_expm1_reduced)(N(v_less_ln2)(twice, n));
     const V far = 1 - 2 / (power * p + (power + 1));
     return N(v_or)(N(v_select)((I)(size < (T)0.5625), N(v_tanh_near)(size), far), N(v_sign)(x));
 }
@@ -78,9 +70,8 @@ static inline V N(v_tanh)(V x)
  * are rounded once. */
 static inline V N(v_times_sigmoid)(V factor, V x)
 {
-    V n;
-    const V bounded = N(v_at_most)(N(v_at_least)(x, N(v_silu_low)), -N(v_silu_low));
-    const V p = N(v_expm1_reduced)(N(v_reduce_exp)(-bounded, (V){0}, &n));
+    const V bounded = N(v_at_least)(N(v_at_most)(-x, -N(v_silu_low)), N(v_silu_low));
+    const V n = N(v_count_ln2)(bounded), p = N(v_expm1_reduced)(N(v_less_ln2)(bounded, n));
     const V power = N(v_power_of_two)(N(v_at_least)(-N(v_abs)(n), -(T)100));
     const V below = p * N(v_select)((I)(n > 0), N(v_splat)(1), power) + (power + 1);
     return N(v_scale)(factor / below, N(v_at_most)(-n, 0));
@@ -91,25 +82,28 @@ static inline V N(v_sigmoid)(V x) { return N(v_times_sigmoid)(N(v_splat)(1), x);
 /* Its limit, -0, at minus infinity. */
 static inline V N(v_silu)(V x) { return N(v_times_sigmoid)(N(v_at_least)(x, N(v_silu_low)), x); }
 
+/* max(x, 0) + log(1 + e), e = e^-|x| <= 1: the logarithm's exponent is 0 or 1, its f is e or (1 + e) / 2 - 1. */
 static inline V N(v_softplus)(V x)
 {
-    return N(v_at_least)(x, 0) + N(v_log1p_ordinary)(N(v_exp)(-N(v_abs)(x)));
+    const V e = N(v_exp)(-N(v_abs)(x));
+    const I large = (I)(e > (T)0.41421356);
+    const V f = N(v_select)(large, (e - 1) * (T)0.5, e), k = N(v_select)(large, N(v_splat)(1), (V){0});
+    return N(v_at_least)(x, 0) + N(v_log_reduced)(f, k);
 }
 
 /* x Phi(x).  Near 0 Phi(x) is 1/2 + erf(x / sqrt 2) / 2; farther out it is x - x Phi(-x) or x Phi(x), by the
  * sign, with e^(-x^2 / 2) in Phi taken of x^2 = high^2 + low exactly.  At minus infinity: its limit, -0. */
 static inline V N(v_gelu)(V x)
 {
-    V n;
     const V size = N(v_at_most)(N(v_abs)(x), -N(v_gelu_low)), high = N(v_high_half)(size);
-    const V p = N(v_expm1_reduced)(N(v_reduce_exp)(
-        high * high * (T)-0.5, (high - size) * (high + size) * (T)0.5, &n));
+    const V most = high * high * (T)-0.5, rest = (high - size) * (high + size) * (T)0.5;
+    const V n = N(v_count_ln2)(most + rest), p = N(v_expm1_reduced)(N(v_less_ln2)(most, n) + rest);
     const V share = size / (size + N(v_mills_shift)), factor = N(v_mills)(share) * share;
     const V tail = N(v_scale)(factor * p + factor, n); /* |x| Phi(-|x|) */
     const V far = N(v_select)((I)(x < 0), -tail, x - tail);
     const V scaled = size * (T)0.70710678118654752440, half = size * (T)0.5;
     const V near = x * (T)0.5 + half * N(v_erf_near)(scaled, scaled * scaled);
-    return N(v_select)((I)(size < (T)0.75), near, far);
+    return N(v_or)(N(v_select)((I)(size < (T)0.75), near, far), N(v_sign)(x)); /* -0 had lost its sign */
 }
 
 /* x = quadrant pi/2 + the result, whatever x is. */
