@@ -56,7 +56,7 @@ class View:
         )
 
     def swap(self, a: int, b: int) -> View:
-        """Exchange two axes."""
+        """Exchange two axes; negative ones count from the last."""
         axes = list(range(self.rank))
         axes[a], axes[b] = axes[b], axes[a]
         return self.permute(axes)

@@ -12,7 +12,7 @@ import numpy as np
 from hybrid.errors import DTypeError, ShapeError
 from hybrid.ir import Emit, View, op
 from hybrid.ops import reduction
-from hybrid.ops.checks import normalize_axis, require_numeric, type_of
+from hybrid.ops.checks import as_tensor, normalize_axis, require_numeric, type_of
 from hybrid.ops.derivatives import reshaped, unbroadcast
 from hybrid.ops.dtypes import common
 from hybrid.ops.shape import matrix_transpose, permute, reshape_to
@@ -133,16 +133,19 @@ def matmul_lowering(emit, a, b, result):
 @product.vjp
 def matmul_vjp(ct, _y, a, b):
     def by_a():
-        return unbroadcast(product(ct, matrix_transpose(b)), a)
+        return unbroadcast(product_nt(ct, b), a)
 
     def by_b():
         if len(b.shape) == 2 < len(a.shape):  # one product instead of a batch of them to add up
-            tall = reshape_to(a, shape=(math.prod(a.shape[:-1]), a.shape[-1]))
-            tall_ct = reshape_to(ct, shape=(math.prod(ct.shape[:-1]), ct.shape[-1]))
-            return product(matrix_transpose(tall), tall_ct)
-        return unbroadcast(product(matrix_transpose(a), ct), b)
+            return product_tn(_tall(a), _tall(ct))
+        return unbroadcast(product_tn(a, ct), b)
 
     return by_a, by_b
+
+
+def _tall(x: Any) -> Any:
+    """The matrices of ``x`` below each other."""
+    return reshape_to(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 @product.jvp
@@ -173,12 +176,104 @@ def matmul_samples(draw):
             yield (draw(dtype, *a), draw(dtype, *b)), {}
 
 
+def _transposed(x: TensorType) -> TensorType:
+    if x.rank < 2:
+        raise ShapeError(
+            f"the transpose of {x} was asked for",
+            why="It needs at least two dimensions.",
+            fix="reshape it",
+        )
+    return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
+
+
+@op(name="matmul_nt", promotes=True)
+def product_nt(a: TensorType, b: TensorType) -> TensorType:
+    """``a @ b.mT``: eagerly it reads ``b`` as it lies, without a transposed copy."""
+    return product.rule(a, _transposed(b))
+
+
+@product_nt.reference
+def matmul_nt_reference(a, b):
+    return matmul_reference(a, np.swapaxes(b, -1, -2))
+
+
+@product_nt.lowering
+def matmul_nt_lowering(emit, a, b, result):
+    matmul_lowering(emit, a, b.swap(-1, -2), result)
+
+
+@product_nt.vjp
+def matmul_nt_vjp(ct, _y, a, b):
+    def by_a():
+        return unbroadcast(product(ct, b), a)
+
+    def by_b():
+        if len(b.shape) == 2 < len(a.shape):
+            return product_tn(_tall(ct), _tall(a))
+        return unbroadcast(product_tn(ct, a), b)
+
+    return by_a, by_b
+
+
+@product_nt.samples
+def matmul_nt_samples(draw):
+    for dtype in ["int32", "int64", "float32", "float64"]:
+        for a, b in [
+            ((3, 4), (5, 4)),
+            ((17, 33), (18, 33)),
+            ((2, 3, 4), (5, 4)),
+            ((1, 64), (9, 64)),
+        ]:
+            yield (draw(dtype, *a), draw(dtype, *b)), {}
+
+
+@op(name="matmul_tn", promotes=True)
+def product_tn(a: TensorType, b: TensorType) -> TensorType:
+    """``a.mT @ b``: eagerly it reads ``a`` as it lies, without a transposed copy."""
+    return product.rule(_transposed(a), b)
+
+
+@product_tn.reference
+def matmul_tn_reference(a, b):
+    return matmul_reference(np.swapaxes(a, -1, -2), b)
+
+
+@product_tn.lowering
+def matmul_tn_lowering(emit, a, b, result):
+    matmul_lowering(emit, a.swap(-1, -2), b, result)
+
+
+@product_tn.vjp
+def matmul_tn_vjp(ct, _y, a, b):
+    def by_a():
+        return unbroadcast(product_nt(b, ct), a)
+
+    def by_b():
+        return unbroadcast(product(a, ct), b)
+
+    return by_a, by_b
+
+
+@product_tn.samples
+def matmul_tn_samples(draw):
+    for dtype in ["int32", "int64", "float32", "float64"]:
+        for a, b in [
+            ((4, 3), (4, 5)),
+            ((33, 17), (33, 18)),
+            ((2, 4, 3), (2, 4, 5)),
+            ((64, 1), (64, 9)),
+        ]:
+            yield (draw(dtype, *a), draw(dtype, *b)), {}
+
+
 # Functions ---------------------------------------------------------------------------------------
 
 
 def matmul(a: Any, b: Any, /) -> Any:
     """The matrix product; a 1-d operand is a row on the left, a column on the right."""
-    a, b = common(a, b)
+    if getattr(a, "ndim", 0) > 1 and getattr(b, "ndim", 0) > 1:
+        return product(a, b)
+    a, b = as_tensor(a), as_tensor(b)
     left, right = len(a.shape), len(b.shape)
     if left == 0 or right == 0:
         raise ShapeError(
@@ -198,7 +293,8 @@ def matmul(a: Any, b: Any, /) -> Any:
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias`` for ``weight`` [out, in] and ``bias`` [out]."""
-    y = matmul(x, matrix_transpose(weight))
+    x, weight = as_tensor(x), as_tensor(weight)
+    y = product_nt(x, weight) if len(x.shape) > 1 else matmul(x, matrix_transpose(weight))
     return y if bias is None else y + bias
 
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from hybrid.ir import Graph, verify
 from hybrid.passes.broadcast import implicit_broadcast
+from hybrid.passes.canonical import canonical
 from hybrid.passes.cse import cse
 from hybrid.passes.dce import dce
 from hybrid.passes.fold import Evaluate, fold
@@ -21,6 +22,7 @@ from hybrid.passes.simplify import simplify
 __all__ = [
     "PIPELINE",
     "Evaluate",
+    "canonical",
     "cse",
     "dce",
     "fold",
@@ -32,7 +34,8 @@ __all__ = [
 ]
 
 PIPELINE: tuple[Callable[..., Graph], ...] = (
-    fold,  # first: what it computes lets simplify see ones and zeros
+    canonical,  # first: the others know one form of each thing
+    fold,  # before simplify: what it computes lets simplify see ones and zeros
     simplify,
     implicit_broadcast,  # makes equal scalars of different constants, which cse merges
     cse,
