@@ -1,13 +1,14 @@
 """Small computations, where the price of a call decides: dispatch, chain20, d2l_mlp."""
 
+import copy
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 import hybrid as hy
 from hybrid.bench.bits import require_close, require_same_bits
+from hybrid.bench.networks import perceptron
 from hybrid.bench.registry import Case, workload
 
 D2L_SIZES = (512, 256, 128, 2)
@@ -16,12 +17,12 @@ D2L_SIZES = (512, 256, 128, 2)
 def compare(
     label: str,
     function: Callable[..., Any],
+    captured: Callable[..., Any],
     reference: Callable[..., Any],
     arrays: Sequence[np.ndarray],
 ) -> Case:
-    """``function`` on tensors, eagerly and hybridized, beside ``reference`` on NumPy arrays."""
+    """``function`` and its hybridized twin on tensors, beside ``reference`` on NumPy arrays."""
     tensors = [hy.asarray(array) for array in arrays]
-    captured = hy.hybridize(lambda *args: function(*args))  # `function` itself stays eager
 
     def check() -> dict[str, str]:
         result = function(*tensors)
@@ -53,7 +54,7 @@ def dispatch() -> list[Case]:
         return {}
 
     recording = Case("a + b, recorded", {"eager": lambda: recorded + other}, check)
-    return [compare("a + b", add, add, [a, b]), recording]
+    return [compare("a + b", add, hy.hybridize(add), add, [a, b]), recording]
 
 
 def chain(x: Any, y: Any, tanh: Callable[[Any], Any]) -> Any:
@@ -75,19 +76,17 @@ def chain20() -> list[Case]:
     def numpys(x: Any, y: Any) -> Any:
         return chain(x, y, np.tanh)
 
-    return [compare("20 ops", ours, numpys, arrays)]
+    return [compare("20 ops", ours, hy.hybridize(ours), numpys, arrays)]
 
 
 @workload("d2l_mlp", "inference of one row through Linear 512-256-128-2 with ReLU")
 def d2l_mlp() -> list[Case]:
-    hy.random.seed(0)
-    first, second, third = (hy.nn.Linear(i, o) for i, o in pairwise(D2L_SIZES))
-    network = hy.nn.Sequential(first, hy.nn.ReLU(), second, hy.nn.ReLU(), third).eval()
+    network = perceptron(D2L_SIZES, seed=0).eval()
     for parameter in network.parameters():
         parameter.requires_grad = False  # inference: nothing is recorded
     weights = [
         (np.ascontiguousarray(layer.weight.numpy().T), layer.bias.numpy())
-        for layer in (first, second, third)
+        for layer in network[::2]  # those between are ReLU
     ]
 
     def numpys(row: np.ndarray) -> np.ndarray:
@@ -97,4 +96,5 @@ def d2l_mlp() -> list[Case]:
         return row @ weight + bias
 
     row = np.random.RandomState(0).randn(1, 512).astype(np.float32)
-    return [compare("one row", network, numpys, [row])]
+    twin = copy.deepcopy(network).hybridize()
+    return [compare("one row", network, twin, numpys, [row])]

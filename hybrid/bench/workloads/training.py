@@ -1,23 +1,14 @@
 """Whole training steps, from zero_grad to the update, as one function: tiny_train, mlp_train."""
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import hybrid as hy
 from hybrid.bench.bits import require_same_bits
+from hybrid.bench.networks import perceptron
 from hybrid.bench.registry import Case, workload
-
-
-def perceptron(sizes: Sequence[int], seed: int) -> hy.nn.Module:
-    """Linear layers of ``sizes`` with ReLU between them, initialised from ``seed``."""
-    hy.random.seed(seed)
-    layers: list[hy.nn.Module] = []
-    for inputs, outputs in pairwise(sizes):
-        layers += [hy.nn.Linear(inputs, outputs), hy.nn.ReLU()]
-    return hy.nn.Sequential(*layers[:-1])
 
 
 class Training:
