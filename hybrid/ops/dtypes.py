@@ -109,6 +109,9 @@ def result_type(*operands: Any) -> DType:
 
 def common(*operands: Any) -> list[Any]:
     """``operands`` as tensors of the dtype that they have in common."""
+    dtypes = {getattr(x, "dtype", None) for x in operands}
+    if len(dtypes) == 1 and isinstance(next(iter(dtypes)), DType):
+        return list(operands)
     kept = [x if is_number(x) else as_tensor(x) for x in operands]
     dtype = result_type(*kept)
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from hybrid.ops.checks import as_tensor, broadcast_shapes, plural, type_of
 from hybrid.ops.comparison import where
 from hybrid.ops.derivatives import reshaped, widened
 from hybrid.ops.dtypes import converted, identity
-from hybrid.ops.indexing import as_indices, put_slices, slice_assign, take_slices
+from hybrid.ops.indexing import as_indices, put_slices, slice_assign, take, take_slices
 from hybrid.ops.joining import stack
 from hybrid.ops.logical import logical_and
 from hybrid.ops.shape import flatten, permute, region, reshape_to
@@ -59,7 +60,9 @@ class Selection:
 def getitem(x: Any, key: Any) -> Any:
     """``x[key]``: a value, never a view."""
     x = as_tensor(x)
-    selection = _select(type_of(x), key)
+    if getattr(key, "dtype", None) is int64 and x.shape:  # the common case, in fewer steps
+        return take(x, key, axis=0)
+    selection = _selection(type_of(x), key)
     y = _gathered(x, selection)
     if selection.axes:
         y = take_slices(y, selection.indices, axis=selection.first)
@@ -78,7 +81,7 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
         _require_mask_shape(type_of(x), mask.shape, 0)
         wide = reshaped(mask, (*mask.shape, *(1,) * (len(x.shape) - len(mask.shape))))
         return where(wide, _fitted(value, x.shape), x)
-    selection = _select(type_of(x), key)
+    selection = _selection(type_of(x), key)
     value = _fitted(value, selection.shape)
     if selection.axes:
         before = _gathered(x, selection)
@@ -231,6 +234,34 @@ def _nonzero(mask: Any) -> tuple[np.ndarray, ...]:
 def nonzero(x: Any, /) -> tuple[Any, ...]:
     """Per axis the indices of the elements that are not zero; their number depends on values."""
     return tuple([as_tensor(places) for places in _nonzero(converted(as_tensor(x), bool_))])
+
+
+def _selection(type: TensorType, key: Any) -> Selection:
+    """``key`` made plain; remembered when it holds no arrays."""
+    static = _static(key)
+    return _select(type, key) if static is None else _remembered(type, static)
+
+
+def _static(key: Any) -> tuple[Any, ...] | None:
+    """A key of ints, slices, None and Ellipsis as something hashable; None for any other."""
+    items = []
+    for item in key if type(key) is tuple else (key,):
+        kind = type(item)
+        if kind is slice:
+            bounds = (item.start, item.stop, item.step)
+            if not all(bound is None or type(bound) is int for bound in bounds):
+                return None
+            items.append(bounds)
+        elif kind is int or item is None or item is Ellipsis:
+            items.append(item)
+        else:
+            return None
+    return tuple(items)
+
+
+@functools.lru_cache(4096)
+def _remembered(type: TensorType, static: tuple[Any, ...]) -> Selection:
+    return _select(type, tuple([slice(*i) if isinstance(i, tuple) else i for i in static]))
 
 
 def _select(type: TensorType, key: Any) -> Selection:

@@ -371,7 +371,8 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Any:
     if axis is None:
         x, axis = flatten(x), 0
     axis = normalize_axis("take", axis, len(x.shape))
-    taken = take_slices(x, flatten(indices), axis=axis)
+    flat = indices if len(indices.shape) == 1 else flatten(indices)
+    taken = take_slices(x, flat, axis=axis)
     return reshaped(taken, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
 

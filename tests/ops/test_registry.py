@@ -33,7 +33,8 @@ ULPS = {
 }
 # Where terms cancel: in units of the dtype's epsilon, relative to the largest element.
 EPSILONS = {
-    **dict.fromkeys(["sum", "mean", "matmul", "scatter_add", "scatter_along_add"], 16),
+    **dict.fromkeys(["matmul", "matmul_nt", "matmul_tn"], 16),
+    **dict.fromkeys(["sum", "mean", "scatter_add", "scatter_along_add"], 16),
     **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
     **dict.fromkeys(["gelu", "remainder", "sgd", "sgd_momentum", "adam"], 4),
 }
