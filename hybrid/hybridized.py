@@ -56,7 +56,7 @@ class Hybridized:
         optimize: str = "exact",
         fallback: str = "error",
         max_plans: int = 64,
-        configured: Callable[[Any], bool] | None = None,
+        name: str | None = None,
     ) -> None:
         _require("mode", mode, MODES)
         _require("optimize", optimize, ("exact", "fast"))
@@ -72,9 +72,8 @@ class Hybridized:
         self.function = function
         self.options = {
             "mode": mode, "optimize": optimize, "fallback": fallback, "max_plans": max_plans,
-            "configured": configured,
+            "name": name,
         }  # fmt: skip
-        self._configured = configured or is_configured
         self._plans: dict[Hashable, list[Planned]] = {}
         # The plan last used for arguments that are all plain tensors, by their types, with recording
         # off and on: what most calls look up.
@@ -154,11 +153,13 @@ class Hybridized:
             )
         args, kwargs = _with_leaves(args, kwargs, leaves)
         reads = Reads(self.function, [leaf for leaf in leaves])
-        guards = Guards(reads, self._configured)
+        guards = Guards(reads, is_configured)
         return capture(self.function, args, kwargs, leaves, guards, self._name())
 
     def _name(self) -> str:
-        name = getattr(self.function, "__name__", type(self.function).__name__)
+        name = self.options["name"] or getattr(
+            self.function, "__name__", type(self.function).__name__
+        )
         return name if name.isidentifier() else "graph"
 
     def _forget_oldest(self) -> None:

@@ -114,7 +114,7 @@ def print_attribute(value: Any) -> str:
     kind = type(value)
     if value is None or kind is bool:
         return str(value).lower()
-    if kind in (int, float):
+    if kind is int or issubclass(kind, float):
         return repr(value)
     if kind is str:
         return json.dumps(value)

@@ -286,8 +286,15 @@ class Module:
             )
         if options and not active:
             raise ArgumentError("hybridize(False) takes no options")
-        self._hybridized = Hybridized(self.forward, **options) if active else None
+        name = type(self).__name__
+        self._hybridized = (
+            Hybridized(self._call_forward, name=name, **options) if active else None
+        )
         return self
+
+    def _call_forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The ``forward`` of the moment, which may have been replaced on the instance."""
+        return self.forward(*args, **kwargs)
 
     def _plan_cache(self) -> Hybridized:
         if self._hybridized is None:

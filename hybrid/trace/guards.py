@@ -16,7 +16,7 @@ import numpy as np
 
 from hybrid.config import EPOCH
 from hybrid.tensor import Tensor
-from hybrid.trace.reads import ATOMS, CONTAINERS, Reads, stored, watched
+from hybrid.trace.reads import ATOMS, CONTAINERS, Reads, attribute_names, stored, watched
 
 Matcher = Callable[[Any], bool]
 
@@ -109,6 +109,8 @@ class Guards:
             self._defaults(function)
         for owner, name in watched(reads):
             self._attribute(owner, name, configured(owner))
+        for owner in reads.objects.values():
+            self._no_hiding(owner, reads.attributes, configured(owner))
 
     def _global(self, namespace: dict, name: str) -> None:
         value = namespace[name]
@@ -140,14 +142,26 @@ class Guards:
         slot = type(value) is Tensor
         if slot:
             self.slot_sources[id(value)] = (owner, name)
+        own = getattr(owner, "__dict__", {})
+        read = functools.partial(own.get if name in own else functools.partial(stored, owner), name)
         guard = Guard(
-            f"{type(owner).__name__}.{name}",
-            functools.partial(stored, owner, name),
-            exactly(value, slot),
-            Guards if slot else value,
+            f"{type(owner).__name__}.{name}", read, exactly(value, slot), Guards if slot else value
         )
         mutable = isinstance(value, (list, dict, set, np.ndarray))
-        (self.by_epoch if configured and not mutable and not slot else self.always).append(guard)
+        by_epoch = configured and name in own and not mutable and not slot
+        (self.by_epoch if by_epoch else self.always).append(guard)
+
+    def _no_hiding(self, owner: Any, read: set[str], configured: bool) -> None:
+        """No attribute set on the object itself hides a method that was read."""
+        own = getattr(owner, "__dict__", None)
+        if own is None or isinstance(owner, types.ModuleType):
+            return
+        methods = frozenset(n for base in type(owner).__mro__ for n in vars(base)) & read - own.keys()
+        methods -= attribute_names(owner)
+        if methods:
+            name = f"the methods of {type(owner).__name__}"
+            guard = Guard(name, functools.partial(own.keys().isdisjoint, methods), exactly(True), True)
+            (self.by_epoch if configured else self.always).append(guard)
 
     def compiled(self, capture: Any) -> Callable[[], bool]:
         """``holds()``: whether everything is as it was, written out as one expression.

@@ -39,7 +39,7 @@ def test_hybridize_switches_in_place_and_back():
     assert hy.hybridize(net) is net
     net(hy.asarray(X))
     assert len(net.plans) == 1 and list(net.state_dict()) == keys
-    assert str(net.graph(hy.asarray(X))).startswith("graph @forward(")
+    assert str(net.graph(hy.asarray(X))).startswith("graph @Sequential(")
     net.clear()
     assert net.plans == []
     assert net.hybridize(False) is net
@@ -52,12 +52,36 @@ def test_layers_of_the_package_are_guarded_by_the_epoch_alone():
     net(hy.asarray(X))
     (plan,) = net.plans
     assert "Dropout.p" in plan.guards
-    assert {name.split(".")[0] for name in plan.guards} == {
+    owners = {name.removeprefix("the methods of ").split(".")[0] for name in plan.guards}
+    assert owners == {
         "Sequential",
         "Linear",
         "Dropout",
         "ReLU",
     }
+
+
+def test_a_forward_set_on_the_instance_is_honoured():
+    net = Linear(2, 2).hybridize()
+    x = hy.ones((1, 2))
+    net(x)
+    net.forward = lambda x: x * 10
+    assert net(x).tolist() == [[10.0, 10.0]]
+    del net.forward
+    assert net(x).tolist() != [[10.0, 10.0]]
+
+
+def test_a_value_of_the_class_is_honoured():
+    class Scaled(Linear):
+        factor = 2.0
+
+        def forward(self, x):
+            return x * self.factor
+
+    net = Scaled(2, 2).hybridize()
+    assert net(hy.ones(2)).tolist() == [2.0, 2.0]
+    Scaled.factor = 3.0
+    assert net(hy.ones(2)).tolist() == [3.0, 3.0]
 
 
 def test_parameters_are_inputs_not_constants():
@@ -197,7 +221,7 @@ class Deleting(Module):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (Counting, "forward changed Counting.count while it was captured"),
+        (Counting, "Counting changed Counting.count while it was captured"),
         (Rebuilding, "Rebuilding.weight was replaced inside a hybridized function"),
         (Deleting, "Deleting.cache was deleted inside a hybridized function"),
     ],
