@@ -24,11 +24,21 @@
 #define MATMUL_SLICE_BYTES (512 << 10)  /* of an operand, to stay in the second-level cache */
 #define MATMUL_STRIPE 2048              /* rows of a shared copy of A */
 
-/* The depth of all blocks of k but the last, which may be shallower. */
-static int64_t matmul_depth_of(int64_t k, size_t itemsize)
+static inline int64_t matmul_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* a / b of numbers >= 0.  Small products notice a division of 64 bits, which older processors do slowly. */
+static inline int64_t matmul_quotient(int64_t a, int64_t b)
 {
-    const int64_t most = MATMUL_DEPTH_BYTES / (int64_t)itemsize, blocks = (k + most - 1) / most;
-    return ((k + blocks - 1) / blocks + 7) / 8 * 8;
+    return (a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
+}
+
+static inline int64_t matmul_ceil(int64_t a, int64_t b) { return matmul_quotient(a + b - 1, b); }
+
+/* The depth of all blocks of k but the last, which may be shallower. */
+static int64_t matmul_depth_of(int64_t k, int64_t itemsize)
+{
+    const int64_t blocks = matmul_ceil(k, MATMUL_DEPTH_BYTES / itemsize);
+    return (matmul_ceil(k, blocks) + 7) / 8 * 8;
 }
 
 /* Rows of the register tile: as many as leave all sums of two vectors each, one line of B and one item of

@@ -27,6 +27,7 @@ typedef struct {
     bool    by_columns, copy_a, copy_b;
     int64_t panels, low, tall; /* panels of rows: the first `tall` have low + 1 rows, the others low */
     int64_t width;             /* columns of a panel of B */
+    int64_t columns;           /* panels of B */
     int64_t depth;             /* of a block of k */
     int64_t tasks;
     int64_t stripe;            /* panels of rows that share a copy of A at a time */
@@ -50,9 +51,6 @@ static inline int64_t N(matmul_row)(const N(matmul_job) *job, int64_t panel)
 {
     return panel * job->low + (panel < job->tall ? panel : job->tall);
 }
-
-static inline int64_t N(matmul_smaller)(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t N(matmul_ceil)(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Adds a tile that does not lie in C as it stands: `cols` columns from column `shift` of the buffer on. */
 static void N(matmul_settle)(const N(matmul_job) *job, const T *buffer, int64_t buffer_step,
@@ -84,7 +82,7 @@ static void N(matmul_settle)(const N(matmul_job) *job, const T *buffer, int64_t 
 /* One panel of rows times one panel of columns, [col, col_end). */
 static inline void N(matmul_panel)(const N(matmul_job) *job, N(matmul_side) a, int64_t panel,
                                    N(matmul_side) b, int64_t col, int64_t col_end, int64_t depth,
-                                   bool add, const T *ahead)
+                                   bool add, const T *ahead, int64_t ahead_step)
 {
     const int64_t row = N(matmul_row)(job, panel), rows = job->low + (panel < job->tall);
     const T *a_data = a.data + (row - a.origin) * a.outer;
@@ -102,17 +100,17 @@ static inline void N(matmul_panel)(const N(matmul_job) *job, N(matmul_side) a, i
         const int64_t wide = (int64_t)LANES << size;
         if (left >= wide && job->c_col == 1) {
             T *c = job->c + row * job->c_row + col;
-            tiles[size](a_data, a_step, b_data, b.step, c, job->c_row, depth, add, ahead);
+            tiles[size](a_data, a_step, b_data, b.step, c, job->c_row, depth, add, ahead, ahead_step);
         } else {
             /* In place there is nothing to read past the last column: begin further left instead. */
-            const int64_t cols = N(matmul_smaller)(left, wide), shift = job->copy_b ? 0 : wide - cols;
+            const int64_t cols = matmul_smaller(left, wide), shift = job->copy_b ? 0 : wide - cols;
             T buffer[(MATMUL_ROWS * 2 + MATMUL_WIDE * 2 + 1) * LANES];
-            tiles[size](a_data, a_step, b_data - shift, b.step, buffer, wide, depth, false, ahead);
+            tiles[size](a_data, a_step, b_data - shift, b.step, buffer, wide, depth, false, ahead,
+                        ahead_step);
             N(matmul_settle)(job, buffer, wide, shift, row, rows, col, cols, add);
         }
         col += wide;
         b_data += wide;
-        ahead = a_data;
     }
 }
 
@@ -121,11 +119,18 @@ static void N(matmul_multiply)(const N(matmul_job) *job, N(matmul_side) a, int64
                                int64_t depth, bool add)
 {
     for (int64_t p = panel; p < panel_end; p++) {
-        const T *here = a.data + (N(matmul_row)(job, p) - a.origin) * a.outer;
-        const T *next = a.data + (N(matmul_row)(job, p + 1) - a.origin) * a.outer;
-        for (int64_t j = col; j < col_end; j += job->width)
-            N(matmul_panel)(job, a, p, b, j, N(matmul_smaller)(j + job->width, col_end), depth, add,
-                            j == col && job->copy_a ? next : here);
+        /* The next panel of a copy of A comes from afar: the first tiles of this one fetch it. */
+        const T *next = a.data, *next_end = a.data;
+        if (job->copy_a && p + 1 < panel_end) {
+            next += (N(matmul_row)(job, p + 1) - a.origin) * a.outer;
+            next_end = next + job->low * depth;
+        }
+        for (int64_t j = col; j < col_end; j += job->width) {
+            const int64_t step = next < next_end ? 64 / (int64_t)sizeof(T) : 0;
+            N(matmul_panel)(job, a, p, b, j, matmul_smaller(j + job->width, col_end), depth, add, next,
+                            step);
+            next += depth * step;
+        }
     }
 }
 
@@ -148,11 +153,11 @@ static void N(matmul_copy_b)(const N(matmul_job) *job, T *to, int64_t col, int64
 {
     const T *from = job->b + k * job->b_row;
     /* A few k at a time across all panels: rows of B are read in long pieces. */
-    const int64_t piece = job->b_col == 1 ? N(matmul_smaller)(8, depth) : depth;
+    const int64_t piece = job->b_col == 1 ? matmul_smaller(8, depth) : depth;
     for (int64_t i = 0; i < depth; i += piece) {
-        const int64_t steps = N(matmul_smaller)(piece, depth - i);
+        const int64_t steps = matmul_smaller(piece, depth - i);
         for (int64_t j = col; j < col_end; j += job->width) {
-            const int64_t cols = N(matmul_smaller)(job->width, col_end - j);
+            const int64_t cols = matmul_smaller(job->width, col_end - j);
             T *panel = to + (j - col) * depth + i * job->width;
             if (job->b_col == 1)
                 N(matmul_pack_across)(panel, job->width, from + i * job->b_row + j, job->b_row, cols,
@@ -163,24 +168,18 @@ static void N(matmul_copy_b)(const N(matmul_job) *job, T *to, int64_t col, int64
     }
 }
 
-/* Items of a copy of all of B, for one k. */
-static int64_t N(matmul_padded)(const N(matmul_job) *job)
-{
-    return N(matmul_ceil)(job->n, job->width) * job->width;
-}
-
 static int64_t N(matmul_depth_at)(const N(matmul_job) *job, int64_t k)
 {
-    return N(matmul_smaller)(job->depth, job->k1 - k);
+    return matmul_smaller(job->depth, job->k1 - k);
 }
 
 /* Copies panels [begin, end) of the shared operand, numbered block of k by block of k. */
 static hyb_status N(matmul_share)(void *context, int64_t begin, int64_t end)
 {
     const N(matmul_job) *job = context;
-    const int64_t padded = N(matmul_padded)(job), origin = N(matmul_row)(job, job->panel);
+    const int64_t padded = job->columns * job->width, origin = N(matmul_row)(job, job->panel);
     const int64_t rows = N(matmul_row)(job, job->panel_end) - origin;
-    const int64_t panels = job->by_columns ? job->panel_end - job->panel : padded / job->width;
+    const int64_t panels = job->by_columns ? job->panel_end - job->panel : job->columns;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t k = job->k0 + unit / panels * job->depth, panel = unit % panels;
         const int64_t depth = N(matmul_depth_at)(job, k);
@@ -191,7 +190,7 @@ static hyb_status N(matmul_share)(void *context, int64_t begin, int64_t end)
         } else {
             const int64_t col = panel * job->width;
             T *to = job->shared + (k - job->k0) * padded + col * depth;
-            N(matmul_copy_b)(job, to, col, N(matmul_smaller)(col + job->width, job->n), k, depth);
+            N(matmul_copy_b)(job, to, col, matmul_smaller(col + job->width, job->n), k, depth);
         }
     }
     return HYB_OK;
@@ -224,17 +223,18 @@ static hyb_status N(matmul_tasks)(void *context, int64_t begin, int64_t end)
             return hyb_fail(HYB_NO_MEMORY, "matmul: no memory for a block");
         own += job->shared_items;
     }
-    const int64_t padded = N(matmul_padded)(job), units = padded / job->width;
+    const int64_t padded = job->columns * job->width;
     const int64_t origin = N(matmul_row)(job, job->panel);
     const int64_t rows = N(matmul_row)(job, job->panel_end) - origin;
     for (int64_t task = begin; task < end; task++) {
         int64_t panel = job->panel, panel_end = job->panel_end, col = 0, col_end = job->n;
         if (job->by_columns) {
-            col = task * units / job->tasks * job->width;
-            col_end = N(matmul_smaller)((task + 1) * units / job->tasks * job->width, job->n);
+            col = matmul_quotient(task * job->columns, job->tasks) * job->width;
+            col_end = matmul_quotient((task + 1) * job->columns, job->tasks) * job->width;
+            col_end = matmul_smaller(col_end, job->n);
         } else {
-            panel = task * job->panels / job->tasks;
-            panel_end = (task + 1) * job->panels / job->tasks;
+            panel = matmul_quotient(task * job->panels, job->tasks);
+            panel_end = matmul_quotient((task + 1) * job->panels, job->tasks);
         }
         const int64_t row = N(matmul_row)(job, panel), row_end = N(matmul_row)(job, panel_end);
         for (int64_t k = job->k0; k < job->k1; k += job->depth) {
@@ -275,39 +275,40 @@ static void N(matmul_plan)(N(matmul_job) *job)
     const double work = 2.0 * (double)m * (double)n * (double)k;
     job->parallel = job->parallel && work >= MATMUL_PARALLEL_WORK;
 
-    job->panels = N(matmul_ceil)(m, MATMUL_ROWS);
-    job->low = m / job->panels;
-    job->tall = m % job->panels;
+    job->panels = (m + MATMUL_ROWS - 1) / MATMUL_ROWS;
+    job->low = matmul_quotient(m, job->panels);
+    job->tall = m - job->low * job->panels;
     job->width = m <= MATMUL_WIDE ? 4 * LANES : 2 * LANES;
     job->depth = matmul_depth_of(k, sizeof(T));
 
-    const int64_t columns = N(matmul_ceil)(n, job->width);
-    job->by_columns = columns > 8 || n >= 2 * m || job->c_col != 1;
+    job->columns = matmul_ceil(n, job->width);
+    job->by_columns = job->columns > 8 || n >= 2 * m || job->c_col != 1;
     job->copy_a = n > 4 * job->width;
     job->copy_b = job->b_col != 1 || n < LANES ||
                   (job->panels > 2 && (double)n * (double)k * sizeof(T) > MATMUL_NEAR_BYTES);
 
     /* As many tasks as keep a slice in the second-level cache, and a few to share out. */
-    const int64_t units = job->by_columns ? columns : job->panels;
+    const int64_t units = job->by_columns ? job->columns : job->panels;
     const int64_t unit_items = job->depth * (job->by_columns ? job->width : MATMUL_ROWS);
-    const int64_t largest = MATMUL_SLICE_BYTES / (unit_items * (int64_t)sizeof(T));
+    const int64_t largest = MATMUL_SLICE_BYTES / (int64_t)sizeof(T) / unit_items;
     const int64_t wanted = work >= 4 * MATMUL_TASK_WORK ? 4 : 1;
-    job->tasks = N(matmul_ceil)(units, largest);
+    job->tasks = matmul_ceil(units, largest);
     if (job->tasks < wanted)
-        job->tasks = N(matmul_smaller)(wanted, units);
+        job->tasks = matmul_smaller(wanted, units);
 
     const bool shares = job->by_columns ? job->copy_a : job->copy_b;
-    job->group = shares ? N(matmul_smaller)(2 * job->depth, k) : k;
+    job->group = shares ? matmul_smaller(2 * job->depth, k) : k;
     job->stripe = job->panels;
-    if (shares && job->by_columns)
-        job->stripe = N(matmul_smaller)(MATMUL_STRIPE / MATMUL_ROWS, job->panels);
     job->shared_items = job->own_items = 0;
-    if (shares)
-        job->shared_items = N(matmul_ceil)(job->group * (job->by_columns ? job->stripe * MATMUL_ROWS
-                                                                         : N(matmul_padded)(job)),
-                                           LANES) * LANES;
+    if (shares && job->by_columns) {
+        job->stripe = matmul_smaller(MATMUL_STRIPE / MATMUL_ROWS, job->panels);
+        job->shared_items = job->group * job->stripe * (job->low + 1);
+    } else if (shares) {
+        job->shared_items = job->group * job->columns * job->width;
+    }
+    job->shared_items = (job->shared_items + LANES - 1) / LANES * LANES;
     if (job->by_columns ? job->copy_b : job->copy_a)
-        job->own_items = N(matmul_ceil)(units, job->tasks) * unit_items;
+        job->own_items = matmul_ceil(units, job->tasks) * unit_items;
 }
 
 /* Computes one product; m, n and k are not 0. */
@@ -320,14 +321,14 @@ static hyb_status N(matmul_blocks)(N(matmul_job) *job)
             return hyb_fail(HYB_NO_MEMORY, "matmul: no memory for the shared operand");
     }
     for (job->panel = 0; job->panel < job->panels; job->panel = job->panel_end) {
-        job->panel_end = N(matmul_smaller)(job->panel + job->stripe, job->panels);
+        job->panel_end = matmul_smaller(job->panel + job->stripe, job->panels);
         for (job->k0 = 0; job->k0 < job->k; job->k0 = job->k1) {
-            job->k1 = N(matmul_smaller)(job->k0 + job->group, job->k);
+            job->k1 = matmul_smaller(job->k0 + job->group, job->k);
             hyb_status status = HYB_OK;
             if (job->shared_items) {
-                const int64_t blocks = N(matmul_ceil)(job->k1 - job->k0, job->depth);
-                const int64_t panels = job->by_columns ? job->panel_end - job->panel
-                                                       : N(matmul_padded)(job) / job->width;
+                const int64_t blocks = matmul_ceil(job->k1 - job->k0, job->depth);
+                const int64_t panels =
+                    job->by_columns ? job->panel_end - job->panel : job->columns;
                 status = N(matmul_spread)(job, blocks * panels, 4, N(matmul_share));
             }
             if (status == HYB_OK)

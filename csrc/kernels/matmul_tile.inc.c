@@ -5,19 +5,21 @@
  * rows are `a_step` apart) or across (the rows of one k are adjacent, the k are `a_step` apart); that is
  * the only place where the layouts of A differ, and the sums are the same.
  *
- * On the way it fetches what comes next: its own lines of C, the lines of B a few k ahead, and one line
- * for each k from `ahead` on, where the caller may point at what it reads after this tile.
+ * On the way it fetches what comes next: its own lines of C, the lines of B a few k ahead, and,
+ * across k, one item for each k from `ahead` on: the next panel of a copy of A.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
 
 typedef void (*N(matmul_tile_fn))(const T *a, int64_t a_step, const T *b, int64_t b_step, T *c,
-                                  int64_t c_step, int64_t depth, bool add, const T *ahead);
+                                  int64_t c_step, int64_t depth, bool add, const T *ahead,
+                                  int64_t ahead_step);
 
 /* c = or += a @ b; inlined with constant `rows`, `vectors` and `along` everywhere. */
 static inline __attribute__((always_inline)) void
 N(matmul_tile)(int rows, int vectors, bool along, const T *a, int64_t a_step, const T *b,
-               int64_t b_step, T *c, int64_t c_step, int64_t depth, bool add, const T *ahead)
+               int64_t b_step, T *c, int64_t c_step, int64_t depth, bool add, const T *ahead,
+               int64_t ahead_step)
 {
     V sum[MATMUL_ROWS][4];
 #pragma GCC unroll 12
@@ -34,7 +36,8 @@ N(matmul_tile)(int rows, int vectors, bool along, const T *a, int64_t a_step, co
             line[v] = N(v_load)(b + k * b_step + v * LANES);
             __builtin_prefetch(b + (k + MATMUL_AHEAD) * b_step + v * LANES);
         }
-        __builtin_prefetch(ahead + k * (64 / (int)sizeof(T)), 0, 2);
+        if (!along)
+            __builtin_prefetch(ahead + k * ahead_step, 0, 2);
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
             const T item = along ? a[i * a_step + k] : a[k * a_step + i];
@@ -55,9 +58,10 @@ N(matmul_tile)(int rows, int vectors, bool along, const T *a, int64_t a_step, co
 #define TILE(rows, vectors, along, name)                                                           \
     static void N(name##_##rows##x##vectors)(const T *a, int64_t a_step, const T *b,               \
                                              int64_t b_step, T *c, int64_t c_step, int64_t depth,  \
-                                             bool add, const T *ahead)                             \
+                                             bool add, const T *ahead, int64_t ahead_step)         \
     {                                                                                              \
-        N(matmul_tile)(rows, vectors, along, a, a_step, b, b_step, c, c_step, depth, add, ahead);  \
+        N(matmul_tile)(rows, vectors, along, a, a_step, b, b_step, c, c_step, depth, add, ahead,   \
+                       ahead_step);                                                                \
     }
 #define TILES(rows)                                                                                \
     TILE(rows, 1, false, matmul_across) TILE(rows, 1, true, matmul_along)                          \

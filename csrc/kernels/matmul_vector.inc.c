@@ -9,8 +9,9 @@
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
 
-/* Vectors of columns summed together: LANES sums of each must fit in the registers. */
-#define STRIPES ((HYB_VECTOR_BYTES == 64 ? 16 : 8) / LANES)
+/* Vectors of a piece of a row of W, 1 KiB: long enough to be read as fast as whole rows, and its LANES
+ * sums per column stay in the first-level cache. */
+#define PIECE (1024 / HYB_VECTOR_BYTES)
 
 typedef struct {
     const T        *x; /* dense */
@@ -93,59 +94,60 @@ static void N(matmul_vector_along)(const N(matmul_vector_job) *job, int64_t begi
     }
 }
 
-/* `stripes` vectors of columns of a W whose rows are dense; with `part` columns, if not 0, of the last. */
+/* sum[v] += x[0] * w(0, v) + x[step] * w(step, v) ..., `groups` times, in this order. */
 static inline __attribute__((always_inline)) void
-N(matmul_stripes)(const N(matmul_vector_job) *job, int stripes, int64_t part, const T *w, V *result)
+N(matmul_piece)(V *sum, int groups, const T *x, const T *w, int64_t w_row, int64_t count)
 {
-    const int64_t k = job->k, tail = k % LANES, step = job->w_row;
-    V sum[STRIPES][LANES];
-#define LINE(row, s)                                                                               \
-    (part ? N(v_load_part)(w + (row)*step, part) : N(v_load)(w + (row)*step + s * LANES))
+    const int64_t whole = count / LANES;
+    for (int64_t v = 0; v < whole; v++)
 #pragma GCC unroll 4
-    for (int s = 0; s < stripes; s++)
-#pragma GCC unroll 16
-        for (int l = 0; l < LANES; l++)
-            sum[s][l] = (V){0};
-    for (int64_t i = 0; i + LANES <= k; i += LANES)
-#pragma GCC unroll 16
-        for (int l = 0; l < LANES; l++)
+        for (int g = 0; g < groups; g++)
+            sum[v] += x[g * LANES] * N(v_load)(w + g * LANES * w_row + v * LANES);
+    if (whole * LANES < count)
 #pragma GCC unroll 4
-            for (int s = 0; s < stripes; s++)
-                sum[s][l] += job->x[i + l] * LINE(i + l, s);
-    if (tail != 0)
-#pragma GCC unroll 16
-        for (int l = 0; l < LANES; l++)
-#pragma GCC unroll 4
-            for (int s = 0; s < stripes; s++) {
-                if (l < LANES - tail)
-                    sum[s][l] += (V){0};
-                else
-                    sum[s][l] += job->x[k - LANES + l] * LINE(k - LANES + l, s);
-            }
-#undef LINE
-#pragma GCC unroll 4
-    for (int s = 0; s < stripes; s++)
-        result[s] = N(matmul_fold)(sum[s]);
+        for (int g = 0; g < groups; g++)
+            sum[whole] += x[g * LANES] * N(v_load_part)(w + g * LANES * w_row + whole * LANES,
+                                                        count - whole * LANES);
 }
 
 /* Columns [begin, end) of a W whose rows are dense. */
 static void N(matmul_vector_across)(const N(matmul_vector_job) *job, int64_t begin, int64_t end)
 {
-    V result[STRIPES];
-    int64_t j = begin;
-    for (; j + STRIPES * LANES <= end; j += STRIPES * LANES) {
-        N(matmul_stripes)(job, STRIPES, 0, job->w + j, result);
-#pragma GCC unroll 4
-        for (int s = 0; s < STRIPES; s++)
-            N(v_store)(job->y + j + s * LANES, result[s]);
-    }
-    for (; j + LANES <= end; j += LANES) {
-        N(matmul_stripes)(job, 1, 0, job->w + j, result);
-        N(v_store)(job->y + j, result[0]);
-    }
-    if (j < end) {
-        N(matmul_stripes)(job, 1, end - j, job->w + j, result);
-        N(v_store_part)(job->y + j, result[0], end - j);
+    const int64_t k = job->k, tail = k % LANES, step = job->w_row;
+    for (int64_t first = begin; first < end; first += PIECE * LANES) {
+        const int64_t count = matmul_smaller(end - first, PIECE * LANES);
+        const int64_t vectors = (count + LANES - 1) / LANES;
+        const T *w = job->w + first;
+        V sum[LANES][PIECE];
+        for (int l = 0; l < LANES; l++)
+            for (int64_t v = 0; v < vectors; v++)
+                sum[l][v] = (V){0};
+        int64_t i = 0;
+        for (; i + 4 * LANES <= k; i += 4 * LANES)
+            for (int l = 0; l < LANES; l++)
+                N(matmul_piece)(sum[l], 4, job->x + i + l, w + (i + l) * step, step, count);
+        for (; i + LANES <= k; i += LANES)
+            for (int l = 0; l < LANES; l++)
+                N(matmul_piece)(sum[l], 1, job->x + i + l, w + (i + l) * step, step, count);
+        for (int l = 0; l < LANES && tail != 0; l++) {
+            if (l < LANES - tail)
+                for (int64_t v = 0; v < vectors; v++)
+                    sum[l][v] += (V){0};
+            else
+                N(matmul_piece)(sum[l], 1, job->x + k - LANES + l, w + (k - LANES + l) * step, step, count);
+        }
+        for (int64_t v = 0; v < vectors; v++) {
+            V column[LANES];
+#pragma GCC unroll 16
+            for (int l = 0; l < LANES; l++)
+                column[l] = sum[l][v];
+            const V result = N(matmul_fold)(column);
+            T *y = job->y + first + v * LANES;
+            if ((v + 1) * LANES <= count)
+                N(v_store)(y, result);
+            else
+                N(v_store_part)(y, result, count - v * LANES);
+        }
     }
 }
 
@@ -177,16 +179,16 @@ static hyb_status N(matmul_vector)(N(matmul_vector_job) *job, int64_t x_step)
             x[i] = job->x[i * x_step];
         job->x = x;
     }
-    /* Units of whole stripes, about MATMUL_VECTOR_BYTES of W each, and not many more than 64. */
-    const int64_t stripe = STRIPES * LANES, stripes = (job->n + stripe - 1) / stripe;
-    int64_t per_unit = MATMUL_VECTOR_BYTES / (stripe * (int64_t)sizeof(T)) / job->k;
-    if (per_unit < 1 + stripes / 64)
-        per_unit = 1 + stripes / 64;
-    job->chunk = per_unit * stripe;
-    const int64_t units = (stripes + per_unit - 1) / per_unit;
+    /* Units of whole pieces, about MATMUL_VECTOR_BYTES of W each, and not many more than 64. */
+    const int64_t piece = PIECE * LANES, pieces = (job->n + piece - 1) / piece;
+    int64_t per_unit = MATMUL_VECTOR_BYTES / (piece * (int64_t)sizeof(T)) / job->k;
+    if (per_unit < 1 + pieces / 64)
+        per_unit = 1 + pieces / 64;
+    job->chunk = per_unit * piece;
+    const int64_t units = (pieces + per_unit - 1) / per_unit;
     if (units < 2)
         return N(matmul_vector_chunks)(job, 0, units);
     return hyb_parallel_for(units, 1, N(matmul_vector_chunks), job);
 }
 
-#undef STRIPES
+#undef PIECE
