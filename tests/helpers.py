@@ -1,14 +1,16 @@
-"""What tests of graphs and passes share."""
+"""What tests share: graphs from text, tensors from a seed, and comparisons of bits."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from textwrap import dedent
 from typing import Any
 
 import numpy as np
 
-from hybrid.ir import Graph, parse, verify
+import hybrid as hy
+from hybrid.ir import Graph, Node, Value, parse, verify
 
 
 def graph_of(text: str) -> Graph:
@@ -35,8 +37,7 @@ def normal_text(graph: Graph) -> str:
 
 
 def without_hints(graph: Graph) -> Graph:
-    from hybrid.ir import Node, Value
-
+    """A copy of ``graph`` whose values nobody has named."""
     renamed: dict[Value, Value] = {}
 
     def copies(values: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -54,18 +55,42 @@ def without_hints(graph: Graph) -> Graph:
 
 
 def interpret(graph: Graph, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The results of ``graph`` on ``arrays`` by the ops' NumPy references."""
+    """The results of ``graph`` on ``arrays`` by the ops' NumPy references.
+
+    Values are laid out densely, for NumPy's order of summation depends on the layout.
+    """
     values: dict[Any, np.ndarray] = dict(zip(graph.params, arrays, strict=True))
     for node in graph.nodes:
         extra: dict[str, Any] = {"regions": node.regions} if node.regions else {}
-        results = node.op.reference_rule(
-            *[values[v] for v in node.operands], **node.attributes, **extra
-        )
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            results = node.op.reference_rule(
+                *[values[v] for v in node.operands], **node.attributes, **extra
+            )
         results = results if isinstance(results, tuple) else (results,)
-        values.update(zip(node.results, results, strict=True))
+        for value, result in zip(node.results, results, strict=True):
+            values[value] = np.array(result, order="C")
     return tuple(values[v] for v in graph.results)
 
 
 def bits(arrays: tuple[np.ndarray, ...]) -> list[tuple[Any, tuple[int, ...], bytes]]:
     """What equal bits are compared by."""
     return [(a.dtype, a.shape, np.ascontiguousarray(a).tobytes()) for a in map(np.asarray, arrays)]
+
+
+def tensor(*shape: int, seed: int = 0) -> hy.Tensor:
+    """Normally distributed float32 numbers."""
+    values = np.random.default_rng(seed).standard_normal(shape)
+    return hy.asarray(values.astype(np.float32))
+
+
+def leaf(*shape: int, seed: int = 0) -> hy.Tensor:
+    """``tensor`` that gradients are asked for."""
+    x = tensor(*shape, seed=seed)
+    x.requires_grad = True
+    return x
+
+
+def same(a: hy.Tensor, b: hy.Tensor) -> bool:
+    """Whether two tensors are equal bit for bit."""
+    return a.dtype is b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
