@@ -17,6 +17,7 @@ from pathlib import Path
 
 import setuptools  # noqa: F401  first: from Python 3.12 on it is what provides distutils
 from cffi import FFI
+
 from distutils import ccompiler  # isort: skip
 
 AS_SCRIPT = __name__ == "__main__"
@@ -46,9 +47,18 @@ def sources() -> list[str]:
     return sorted(located(p) for p in CSRC.rglob("*.c") if not p.name.endswith(".inc.c"))
 
 
-def compile_in_parallel(self, sources, output_dir=None, macros=None, include_dirs=None, debug=0,
-                        extra_preargs=None, extra_postargs=None, depends=None):
-    """``CCompiler.compile`` with its loop run by threads: most of the time goes into three files."""
+def compile_in_parallel(
+    self,
+    sources,
+    output_dir=None,
+    macros=None,
+    include_dirs=None,
+    debug=0,
+    extra_preargs=None,
+    extra_postargs=None,
+    depends=None,
+):
+    """``CCompiler.compile`` with its loop run by threads: three files take most of the time."""
     macros, objects, extra_postargs, pp_opts, build = self._setup_compile(
         output_dir, macros, include_dirs, sources, depends, extra_postargs
     )
@@ -65,8 +75,16 @@ def compile_in_parallel(self, sources, output_dir=None, macros=None, include_dir
 
 ccompiler.CCompiler.compile = compile_in_parallel
 
-flags = ["-std=gnu11", "-O3", "-fno-math-errno", "-ffp-contract=fast", "-fvisibility=hidden",
-         "-Wall", "-Wextra", "-pthread"]
+flags = [
+    "-std=gnu11",
+    "-O3",
+    "-fno-math-errno",
+    "-ffp-contract=fast",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wextra",
+    "-pthread",
+]
 links = ["-pthread"]
 if sanitizer := os.environ.get("HYBRID_SANITIZE"):
     if sanitizer not in SANITIZERS:

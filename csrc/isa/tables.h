@@ -1,6 +1,7 @@
-/* tables.h - every kernel table there is: the families that have one, and the instruction sets of this machine.
+/* tables.h - every kernel table there is: the families that have one, and the instruction sets that
+ * this machine may have.
  *
- * X(isa, rank): a kernel of a higher rank replaces one of a lower rank with the same name and dtype.
+ * X(isa, rank): of two kernels with the same name and dtype, the one of the higher rank counts.
  */
 #ifndef HYB_TABLES_H
 #define HYB_TABLES_H

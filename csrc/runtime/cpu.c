@@ -1,4 +1,5 @@
-/* cpu.c - which instruction sets this machine runs, which one is asked for, and how many cores are ours. */
+/* cpu.c - which instruction sets this machine runs, which one is asked for, and how many cores are
+ * ours. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static bool supports(const char *isa)
         return avx2;
     if (strcmp(isa, "avx512") == 0)
         return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
-               && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+            && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 #endif
     (void)isa; /* baseline and neon are what the compiler's default target has */
     return true;
@@ -57,7 +58,8 @@ const hyb_isa *hyb_select_isa(void)
     if (!name || !name[0])
         return best;
     if (!asked)
-        hyb_fail(HYB_BAD_ARGUMENT, "HYBRID_ISA=%.40s: not an instruction set of this machine, which has: %s", name,
+        hyb_fail(HYB_BAD_ARGUMENT,
+                 "HYBRID_ISA=%.40s: not an instruction set of this machine, which has: %s", name,
                  supported_names);
     return asked;
 }
@@ -82,13 +84,15 @@ static int affinity_count(void)
 static int quota_count(void)
 {
     long long quota = -1, period = -1;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re"); /* version 2: "max 100000" or "150000 100000" */
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re"); /* version 2: "max 100000" or "150000
+                                                           100000" */
     if (file) {
         if (fscanf(file, "%lld %lld", &quota, &period) != 2)
             quota = -1;
         fclose(file);
     } else {
-        const char *const names[] = {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"};
+        const char *const names[] = {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+                                     "/sys/fs/cgroup/cpu/cpu.cfs_period_us"};
         long long *const values[] = {&quota, &period};
         for (int i = 0; i < 2; i++) {
             file = fopen(names[i], "re");

@@ -12,23 +12,23 @@ HYB_ISAS(DECLARE_TABLES)
 #define LIST_TABLE(family, isa) {#isa, hyb_##family##_kernels_##isa},
 #define LIST_TABLES(isa, rank) HYB_FAMILIES(LIST_TABLE, isa)
 static const struct {
-    const char       *isa;
+    const char *isa;
     const hyb_kernel *kernels;
 } tables[] = {HYB_ISAS(LIST_TABLES)};
 enum { N_TABLES = sizeof tables / sizeof tables[0] };
 
 typedef struct {
     const hyb_kernel *kernel;
-    const hyb_isa    *isa;
+    const hyb_isa *isa;
 } entry;
 
 static struct {
     pthread_once_t once;
-    hyb_status     status;
-    char           text[HYB_TEXT]; /* why status is not HYB_OK */
+    hyb_status status;
+    char text[HYB_TEXT]; /* why status is not HYB_OK */
     const hyb_isa *isa;
-    entry         *entries; /* sorted by name, then dtype */
-    int32_t        count;
+    entry *entries; /* sorted by name, then dtype */
+    int32_t count;
 } merged = {.once = PTHREAD_ONCE_INIT};
 
 static int compare_keys(const hyb_kernel *a, const hyb_kernel *b)
@@ -54,7 +54,8 @@ static const hyb_isa *isa_named(const char *name)
     return isas;
 }
 
-/* Writes the entries of every usable table (none when `entries` is NULL) and returns how many there are. */
+/* Writes the entries of every usable table (none when `entries` is NULL) and returns how many there
+ * are. */
 static int32_t collect(entry *entries)
 {
     int32_t count = 0;
@@ -86,8 +87,9 @@ static hyb_status merge(void)
         if (!kept || compare_keys(kept->kernel, candidate->kernel) != 0)
             merged.entries[merged.count++] = *candidate;
         else if (kept->isa == candidate->isa)
-            return hyb_fail(HYB_BAD_ARGUMENT, "kernel %s %s is declared twice for %s", candidate->kernel->name,
-                            hyb_dtype_name(candidate->kernel->dtype), candidate->isa->name);
+            return hyb_fail(HYB_BAD_ARGUMENT, "kernel %s %s is declared twice for %s",
+                            candidate->kernel->name, hyb_dtype_name(candidate->kernel->dtype),
+                            candidate->isa->name);
     }
     return hyb_pool_init();
 }

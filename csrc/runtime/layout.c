@@ -3,11 +3,12 @@
 
 static const struct {
     const char *name;
-    int64_t     itemsize;
+    int64_t itemsize;
 } dtypes[HYB_DTYPE_COUNT] = {
-    [HYB_BOOL] = {"bool", 1}, [HYB_I8] = {"i8", 1},     [HYB_I16] = {"i16", 2}, [HYB_I32] = {"i32", 4},
-    [HYB_I64] = {"i64", 8},   [HYB_U8] = {"u8", 1},     [HYB_U16] = {"u16", 2}, [HYB_U32] = {"u32", 4},
-    [HYB_U64] = {"u64", 8},   [HYB_F16] = {"f16", 2},   [HYB_BF16] = {"bf16", 2}, [HYB_F32] = {"f32", 4},
+    [HYB_BOOL] = {"bool", 1}, [HYB_I8] = {"i8", 1},     [HYB_I16] = {"i16", 2},
+    [HYB_I32] = {"i32", 4},   [HYB_I64] = {"i64", 8},   [HYB_U8] = {"u8", 1},
+    [HYB_U16] = {"u16", 2},   [HYB_U32] = {"u32", 4},   [HYB_U64] = {"u64", 8},
+    [HYB_F16] = {"f16", 2},   [HYB_BF16] = {"bf16", 2}, [HYB_F32] = {"f32", 4},
     [HYB_F64] = {"f64", 8},
 };
 
@@ -80,26 +81,28 @@ bool hyb_layout_extent(const hyb_layout *layout, int64_t *low, int64_t *high)
 #define GRAIN_WORK (256 * 1024)
 #define MEMORY_COST 3
 
-hyb_status hyb_prepare_elementwise(const hyb_call *call, int n_in, int n_out, int32_t in, int32_t out,
-                                   int cost, hyb_range *range)
+hyb_status hyb_prepare_elementwise(const hyb_call *call, int n_in, int n_out, int32_t in,
+                                   int32_t out, int cost, hyb_range *range)
 {
     const int64_t n = call->layout[0].shape[0];
     for (int i = 0; i < n_in + n_out; i++) {
         const hyb_layout *layout = &call->layout[i];
-        const int32_t     dtype = i < n_in ? in : out;
-        const int64_t     itemsize = hyb_itemsize(dtype);
+        const int32_t dtype = i < n_in ? in : out;
+        const int64_t itemsize = hyb_itemsize(dtype);
 
         if (layout->dtype != dtype)
-            return hyb_fail(HYB_BAD_ARGUMENT, "operand %d is %s, expected %s", i, hyb_dtype_name(layout->dtype),
-                            hyb_dtype_name(dtype));
+            return hyb_fail(HYB_BAD_ARGUMENT, "operand %d is %s, expected %s", i,
+                            hyb_dtype_name(layout->dtype), hyb_dtype_name(dtype));
         if (layout->rank != 1 || layout->shape[0] != n)
-            return hyb_fail(HYB_BAD_ARGUMENT, "operand %d of an elementwise kernel must have rank 1 and %lld elements",
-                            i, (long long)n);
+            return hyb_fail(
+                HYB_BAD_ARGUMENT,
+                "operand %d of an elementwise kernel must have rank 1 and %lld elements", i,
+                (long long)n);
         const bool dense = layout->strides[0] == itemsize || (i >= n_in && n <= 1);
         const bool repeated = layout->strides[0] == 0 && i < n_in;
         if (!dense && !repeated)
-            return hyb_fail(HYB_BAD_ARGUMENT, "operand %d of an elementwise kernel must be dense%s", i,
-                            i < n_in ? " or one element" : "");
+            return hyb_fail(HYB_BAD_ARGUMENT, "operand %d of an elementwise kernel must be dense%s",
+                            i, i < n_in ? " or one element" : "");
     }
     const int64_t grain = GRAIN_WORK / (MEMORY_COST + (cost > 0 ? cost : 0)) / HYB_TILE * HYB_TILE;
     *range = (hyb_range){n, grain > HYB_TILE ? grain : HYB_TILE};

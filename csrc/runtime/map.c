@@ -1,8 +1,11 @@
-/* map.c - runs the elementwise ops of a map tile by tile, so that what passes between them stays in cache. */
+/* map.c - runs the elementwise ops of a map tile by tile, so that what passes between them stays in
+ * cache. */
 #include "plan.h"
 
-/* Points the direct operands at column `column` of row `row`, the gathered ones and the tiles at their buffers. */
-static void point_at(const hyb_map *map, void *const *data, int64_t row, int64_t column, void **value)
+/* Points the direct operands at column `column` of row `row`, the gathered ones and the tiles at
+ * their buffers. */
+static void point_at(const hyb_map *map, void *const *data, int64_t row, int64_t column,
+                     void **value)
 {
     int64_t at[HYB_MAX_RANK];
     for (int32_t d = map->outer_rank - 1; d >= 0; d--) {
@@ -10,9 +13,9 @@ static void point_at(const hyb_map *map, void *const *data, int64_t row, int64_t
         row /= map->space.shape[d];
     }
     for (int32_t i = 0; i < map->n_direct; i++) {
-        const int32_t   k = map->direct[i];
+        const int32_t k = map->direct[i];
         const hyb_view *view = &map->views[k];
-        int64_t         offset = column * view->column;
+        int64_t offset = column * view->column;
         for (int32_t d = 0; d < map->outer_rank; d++)
             offset += at[d] * view->strides[d];
         value[k] = (char *)data[k] + offset;
@@ -55,7 +58,8 @@ hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, int64_t begin,
     for (int64_t start = begin; start < stop; row++) {
         int64_t column = start - row * map->columns;
         point_at(map, data, row, column, value);
-        const int64_t end = stop - start < map->columns - column ? column + stop - start : map->columns;
+        const int64_t end =
+            stop - start < map->columns - column ? column + stop - start : map->columns;
         while (column < end) {
             const int64_t n = end - column < map->tile ? end - column : map->tile;
             for (int32_t i = 0; i < map->n_gathered; i++) {
@@ -78,7 +82,7 @@ hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, int64_t begin,
 
 typedef struct {
     const hyb_map *map;
-    void *const   *data;
+    void *const *data;
 } tiles_run;
 
 static int64_t first_element(const hyb_map *map, int64_t tile)

@@ -1,11 +1,11 @@
 /* map_plan.c - makes the maps of a plan: a map step, or the post-ops of a kernel.
  *
- * Checked are the order of reads and writes, the shapes, and what may share memory.  Decided are the shape of the
- * tiles and, for every operand, whether its tiles can be used where they lie. */
+ * Checked are the order of reads and writes, the shapes, and what may share memory.  Decided are
+ * the shape of the tiles and, for every operand, whether its tiles can be used where they lie. */
 #include "plan.h"
 
-/* Rows shorter than this are not worth a tile of their own.  Post-ops come in stretches that rarely end with a
- * row, so theirs may be shorter. */
+/* Rows shorter than this are not worth a tile of their own.  Post-ops come in stretches that rarely
+ * end with a row, so theirs may be shorter. */
 enum { LONG_ROW = HYB_TILE / 2, LONG_ROW_OF_POST_OPS = 64 };
 
 /* What gathering an element costs, as a share of a task (kernels say this through their grain). */
@@ -17,33 +17,37 @@ typedef struct {
 } use;
 
 typedef struct {
-    hyb_builder       *builder;
-    const hyb_step    *step;
-    const hyb_kernel  *kernel; /* whose post-ops these are, or NULL */
+    hyb_builder *builder;
+    const hyb_step *step;
+    const hyb_kernel *kernel; /* whose post-ops these are, or NULL */
     const hyb_operand *operands;
-    hyb_map           *map;
-    hyb_view          *views;
-    use               *uses;
-    int32_t           *direct, *gathered;
-    int32_t            tile_dtype[HYB_MAX_TILES]; /* -1: not yet written */
-    bool               tile_written[HYB_MAX_TILES];
-    double             work; /* of one element, as a share of a task */
+    hyb_map *map;
+    hyb_view *views;
+    use *uses;
+    int32_t *direct, *gathered;
+    int32_t tile_dtype[HYB_MAX_TILES]; /* -1: not yet written */
+    bool tile_written[HYB_MAX_TILES];
+    double work; /* of one element, as a share of a task */
 } maker;
 
 static int32_t first_extra(const maker *m) { return m->step->n_in + m->step->n_out; }
 
-/* Post-ops see the kernel's first output and the extra operands, and write that output and those that the kernel
- * does not write; all others are the kernel's own. */
+/* Post-ops see the kernel's first output and the extra operands, and write that output and those
+ * that the kernel does not write; all others are the kernel's own. */
 static bool is_readable(const maker *m, int32_t k)
 {
     return m->kernel ? k == m->step->n_in || k >= first_extra(m) : k < m->step->n_in;
 }
 
-static bool is_output(const maker *m, int32_t k) { return k >= m->step->n_in && k < first_extra(m); }
+static bool is_output(const maker *m, int32_t k)
+{
+    return k >= m->step->n_in && k < first_extra(m);
+}
 
 static bool is_writable(const maker *m, int32_t k)
 {
-    return is_output(m, k) && (!m->kernel || k == m->step->n_in || k >= m->step->n_in + m->kernel->n_out);
+    return is_output(m, k)
+        && (!m->kernel || k == m->step->n_in || k >= m->step->n_in + m->kernel->n_out);
 }
 
 static hyb_status check_read(maker *m, int32_t op, int32_t arg)
@@ -52,7 +56,8 @@ static hyb_status check_read(maker *m, int32_t op, int32_t arg)
         if (-1 - arg >= HYB_MAX_TILES)
             return hyb_refuse(m->builder, "op %d: tile %d of %d", op, -1 - arg, HYB_MAX_TILES);
         if (!m->tile_written[-1 - arg])
-            return hyb_refuse(m->builder, "op %d: reads tile %d before it is written", op, -1 - arg);
+            return hyb_refuse(m->builder, "op %d: reads tile %d before it is written", op,
+                              -1 - arg);
         return HYB_OK;
     }
     if (arg >= m->map->n_operands)
@@ -96,12 +101,14 @@ static hyb_status check_ops(maker *m)
             return hyb_refuse(m->builder, "op %d: %s is not elementwise", i, kernel->name);
         if (op->n_in != kernel->n_in || op->n_out != kernel->n_out || op->n_attrs != kernel->n_attrs
             || kernel->n_in + kernel->n_out > HYB_MAP_ARGS)
-            return hyb_refuse(m->builder, "op %d: %s has %d inputs, %d outputs and %d attributes, not %d, %d and %d", i,
-                              kernel->name, kernel->n_in, kernel->n_out, kernel->n_attrs, op->n_in, op->n_out,
-                              op->n_attrs);
+            return hyb_refuse(
+                m->builder,
+                "op %d: %s has %d inputs, %d outputs and %d attributes, not %d, %d and %d", i,
+                kernel->name, kernel->n_in, kernel->n_out, kernel->n_attrs, op->n_in, op->n_out,
+                op->n_attrs);
         if (!hyb_in_range(op->first_attr, op->n_attrs, spec->n_attrs))
-            return hyb_refuse(m->builder, "op %d: attributes %d + %d of %d", i, op->first_attr, op->n_attrs,
-                              spec->n_attrs);
+            return hyb_refuse(m->builder, "op %d: attributes %d + %d of %d", i, op->first_attr,
+                              op->n_attrs, spec->n_attrs);
         for (int32_t j = 0; j < op->n_in; j++)
             TRY(check_read(m, i, op->arg[j]));
         for (int32_t j = 0; j < op->n_out; j++) {
@@ -125,7 +132,8 @@ static hyb_status check_shapes(maker *m)
         if (!m->views[k].used)
             continue;
         if (!hyb_same_shape(&m->operands[k].layout, shared))
-            return hyb_refuse(m->builder, "operand %d does not have the shape of the first output", k);
+            return hyb_refuse(m->builder, "operand %d does not have the shape of the first output",
+                              k);
         if (is_output(m, k) && !hyb_is_contiguous(&m->operands[k].layout))
             return hyb_refuse(m->builder, "output %d is not contiguous", k - m->step->n_in);
     }
@@ -136,14 +144,16 @@ static hyb_status check_shapes(maker *m)
 /* Whether output `o` may have the very bytes of operand `k`. */
 static bool may_replace(const maker *m, int32_t o, int32_t k)
 {
-    if (is_output(m, k) || (m->kernel && (k < m->step->n_in || !is_writable(m, o) || o == m->step->n_in)))
+    if (is_output(m, k)
+        || (m->kernel && (k < m->step->n_in || !is_writable(m, o) || o == m->step->n_in)))
         return false;
     const hyb_layout *out = &m->operands[o].layout, *in = &m->operands[k].layout;
-    return hyb_is_contiguous(in) && hyb_itemsize(in->dtype) == hyb_itemsize(out->dtype) && hyb_same_shape(in, out);
+    return hyb_is_contiguous(in) && hyb_itemsize(in->dtype) == hyb_itemsize(out->dtype)
+        && hyb_same_shape(in, out);
 }
 
-/* An output may replace an input.  If an op reads the input after the output was written, it must find the old
- * bytes: they are gathered before. */
+/* An output may replace an input.  If an op reads the input after the output was written, it must
+ * find the old bytes: they are gathered before. */
 static hyb_status check_overlaps(maker *m)
 {
     const hyb_plan_spec *spec = m->builder->spec;
@@ -151,11 +161,13 @@ static hyb_status check_overlaps(maker *m)
         const hyb_extent out = hyb_operand_extent(spec, &m->operands[o]);
         for (int32_t k = 0; k < m->map->n_operands; k++) {
             const hyb_extent other = hyb_operand_extent(spec, &m->operands[k]);
-            const bool kernels_own = m->kernel && k < m->step->n_in && o < m->step->n_in + m->kernel->n_out;
+            const bool kernels_own =
+                m->kernel && k < m->step->n_in && o < m->step->n_in + m->kernel->n_out;
             if (k == o || kernels_own || !hyb_overlap(out, other))
                 continue;
             if (!may_replace(m, o, k) || out.low != other.low)
-                return hyb_refuse(m->builder, "output %d overlaps operand %d", o - m->step->n_in, k);
+                return hyb_refuse(m->builder, "output %d overlaps operand %d", o - m->step->n_in,
+                                  k);
             if (m->uses[o].first_write < m->uses[k].last_read)
                 m->views[k].gathered = true;
         }
@@ -247,10 +259,10 @@ static hyb_layout tile_layout(int32_t dtype, int64_t stride)
     return (hyb_layout){.dtype = dtype, .rank = 1, .shape = {HYB_TILE}, .strides = {stride}};
 }
 
-/* Asks the kernel whether its arguments are right.  What dtype it writes to a tile is not in the spec, so
- * every dtype is offered, its own first. */
-static hyb_status settle_dtypes(maker *m, const hyb_map_op *op, const hyb_kernel *kernel, hyb_layout *layouts,
-                                const hyb_attr *attrs)
+/* Asks the kernel whether its arguments are right.  What dtype it writes to a tile is not in the
+ * spec, so every dtype is offered, its own first. */
+static hyb_status settle_dtypes(maker *m, const hyb_map_op *op, const hyb_kernel *kernel,
+                                hyb_layout *layouts, const hyb_attr *attrs)
 {
     const hyb_call call = {layouts, NULL, attrs, NULL};
     hyb_range range = {0, 1};
@@ -290,7 +302,9 @@ static hyb_status make_call(maker *m, int32_t index, hyb_map_call *made)
         memcpy(attrs, spec->attrs + op->first_attr, (size_t)op->n_attrs * sizeof(hyb_attr));
     for (int32_t j = 0; j < n; j++) {
         const int32_t arg = op->arg[j];
-        const int32_t tile_dtype = arg >= 0 ? -1 : j < op->n_in ? m->tile_dtype[-1 - arg] : kernel->dtype;
+        const int32_t tile_dtype = arg >= 0     ? -1
+                                 : j < op->n_in ? m->tile_dtype[-1 - arg]
+                                                : kernel->dtype;
         value[j] = arg >= 0 ? arg : m->map->n_operands - 1 - arg;
         layouts[j] = arg >= 0 ? tile_layout(m->operands[arg].layout.dtype, m->views[arg].column)
                               : tile_layout(tile_dtype, hyb_itemsize(tile_dtype));
@@ -300,9 +314,11 @@ static hyb_status make_call(maker *m, int32_t index, hyb_map_call *made)
         if (op->arg[j] >= 0)
             continue;
         for (int32_t i = 0; i < op->n_in; i++)
-            if (op->arg[i] == op->arg[j] && hyb_itemsize(layouts[i].dtype) != hyb_itemsize(layouts[j].dtype))
-                return hyb_refuse(m->builder, "op %d: reads and writes tile %d with items of different size", index,
-                                  -1 - op->arg[j]);
+            if (op->arg[i] == op->arg[j]
+                && hyb_itemsize(layouts[i].dtype) != hyb_itemsize(layouts[j].dtype))
+                return hyb_refuse(m->builder,
+                                  "op %d: reads and writes tile %d with items of different size",
+                                  index, -1 - op->arg[j]);
         m->tile_dtype[-1 - op->arg[j]] = layouts[j].dtype;
         const size_t bytes = (size_t)hyb_itemsize(layouts[j].dtype) * HYB_TILE;
         if (m->map->buffer_bytes < bytes)
@@ -321,17 +337,22 @@ static void choose_sizes(maker *m)
             map->buffer_bytes = bytes;
     }
     map->buffer_bytes += 64; /* so that buffers do not start at equal offsets of a page */
-    map->values_bytes = ((size_t)(map->n_operands + map->n_tile_buffers) * sizeof(void *) + 63) / 64 * 64;
-    map->scratch_bytes = map->values_bytes + (size_t)(map->n_tile_buffers + map->n_gathered) * map->buffer_bytes;
+    map->values_bytes =
+        ((size_t)(map->n_operands + map->n_tile_buffers) * sizeof(void *) + 63) / 64 * 64;
+    map->scratch_bytes =
+        map->values_bytes + (size_t)(map->n_tile_buffers + map->n_gathered) * map->buffer_bytes;
     m->work += map->n_gathered * GATHER_WORK;
     const int64_t grain = (int64_t)(1.0 / (m->work * (double)map->tile));
     map->grain = grain > 1 ? grain : 1;
 }
 
-hyb_status hyb_make_map(hyb_builder *builder, const hyb_step *step, const hyb_kernel *kernel, hyb_map **made)
+hyb_status hyb_make_map(hyb_builder *builder, const hyb_step *step, const hyb_kernel *kernel,
+                        hyb_map **made)
 {
     const size_t n = (size_t)step->n_in + (size_t)step->n_out + (size_t)step->n_extra;
-    maker m = {.builder = builder, .step = step, .kernel = kernel,
+    maker m = {.builder = builder,
+               .step = step,
+               .kernel = kernel,
                .operands = builder->spec->operands + step->first_operand};
     m.map = hyb_reserve(builder, sizeof(hyb_map));
     m.views = hyb_reserve(builder, n * sizeof(hyb_view));

@@ -1,12 +1,14 @@
-/* memory.c - a caching allocator: blocks of a few sizes, aligned to 64 bytes, kept for reuse when freed.
+/* memory.c - a caching allocator: blocks of a few sizes, aligned to 64 bytes, kept for reuse when
+ * freed.
  *
- * Sizes are rounded up to one of four classes per power of two, so a block serves every request of its class.
- * A class has its own list and shares its lock with few others: threads rarely meet, and a hit costs one
- * uncontended lock and one counter.  What is kept is bounded; when the bound is passed the whole cache goes back to the
- * system, which costs no more than having no cache, and happens only to programs that changed their sizes.
+ * Sizes are rounded up to one of four classes per power of two, so a block serves every request of
+ * its class. A class has its own list and shares its lock with few others: threads rarely meet, and
+ * a hit costs one uncontended lock and one counter.  What is kept is bounded; when the bound is
+ * passed the whole cache goes back to the system, which costs no more than having no cache, and
+ * happens only to programs that changed their sizes.
  *
- * A request that machine memory and swap cannot hold fails here: the kernel would grant it and kill the
- * process when the pages are touched.
+ * A request that machine memory and swap cannot hold fails here: the kernel would grant it and kill
+ * the process when the pages are touched.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,11 +39,11 @@ enum {
 /* Stands in the 64 bytes before the data. */
 typedef struct block {
     struct block *next; /* in its class's list */
-    int32_t       class;
+    int32_t class;
 } block;
 
 static struct {
-    block  *free;
+    block *free;
     int64_t allocations;
 } classes[N_CLASSES];
 
@@ -61,7 +63,8 @@ static int32_t class_of(size_t nbytes)
     const uint64_t last = nbytes > ALIGNMENT ? (nbytes - 1) / ALIGNMENT : 0;
     if (last < 4)
         return (int32_t)last;
-    const int32_t shift = 61 - __builtin_clzll(last); /* the top three bits of `last` remain: 4..7 */
+    const int32_t shift = 61 - __builtin_clzll(last); /* the top three bits of `last` remain: 4..7
+                                                       */
     return 4 * shift + (int32_t)(last >> shift);
 }
 
@@ -96,7 +99,8 @@ static int64_t machine_bytes(void)
     return bytes;
 }
 
-/* An eighth of the machine, but not more than 4 GiB: a training step's working set, not a large dataset. */
+/* An eighth of the machine, but not more than 4 GiB: a training step's working set, not a large
+ * dataset. */
 static int64_t cache_limit(void)
 {
     const int64_t share = machine_bytes() / 8, most = 4LL << 30;
@@ -166,10 +170,12 @@ void *hyb_alloc(size_t nbytes)
     if (!b)
         return no_memory(nbytes);
 
-    const int64_t now = atomic_fetch_add_explicit(&live, class_bytes(class), memory_order_relaxed) + class_bytes(class);
+    const int64_t now = atomic_fetch_add_explicit(&live, class_bytes(class), memory_order_relaxed)
+                      + class_bytes(class);
     int64_t top = atomic_load_explicit(&peak, memory_order_relaxed);
-    while (now > top && !atomic_compare_exchange_weak_explicit(&peak, &top, now, memory_order_relaxed,
-                                                               memory_order_relaxed))
+    while (now > top
+           && !atomic_compare_exchange_weak_explicit(&peak, &top, now, memory_order_relaxed,
+                                                     memory_order_relaxed))
         ;
     ASAN_UNPOISON_MEMORY_REGION(data_of(b), class_bytes(class));
     ASAN_POISON_MEMORY_REGION(data_of(b) + nbytes, (size_t)class_bytes(class) - nbytes);
@@ -184,7 +190,7 @@ void hyb_free(void *data)
     const int32_t class = b->class;
     const int64_t bytes = class_bytes(class);
     const int64_t kept = atomic_load_explicit(&held, memory_order_relaxed)
-                         - (atomic_fetch_sub_explicit(&live, bytes, memory_order_relaxed) - bytes);
+                       - (atomic_fetch_sub_explicit(&live, bytes, memory_order_relaxed) - bytes);
     if (kept > cache_limit()) {
         if (kept > bytes && bytes <= cache_limit())
             hyb_memory_trim();
@@ -217,7 +223,8 @@ hyb_memory_stats hyb_memory(void)
 {
     hyb_memory_stats stats = {.live_bytes = atomic_load(&live), .peak_bytes = atomic_load(&peak)};
     const int64_t cached = atomic_load(&held) - stats.live_bytes;
-    stats.cached_bytes = cached > 0 ? cached : 0; /* two loads: another thread may have come between */
+    stats.cached_bytes = cached > 0 ? cached : 0; /* two loads: another thread may have come between
+                                                   */
     for (int32_t class = 0; class < N_CLASSES; class++) {
         lock(class);
         stats.allocations += classes[class].allocations;

@@ -34,10 +34,11 @@ hyb_status hyb_refuse(const hyb_builder *builder, const char *format, ...)
     return hyb_fail(HYB_BAD_ARGUMENT, "step %d: %s", builder->step, text);
 }
 
-hyb_status hyb_refuse_kernel(const hyb_builder *builder, const hyb_kernel *kernel, hyb_status status)
+hyb_status hyb_refuse_kernel(const hyb_builder *builder, const hyb_kernel *kernel,
+                             hyb_status status)
 {
-    return hyb_fail(status, "step %d: %s %s: %.400s", builder->step, kernel->name, hyb_dtype_name(kernel->dtype),
-                    hyb_last_error());
+    return hyb_fail(status, "step %d: %s %s: %.400s", builder->step, kernel->name,
+                    hyb_dtype_name(kernel->dtype), hyb_last_error());
 }
 
 hyb_status hyb_check_kernel(const hyb_builder *builder, int32_t index, const hyb_kernel **kernel)
@@ -46,8 +47,10 @@ hyb_status hyb_check_kernel(const hyb_builder *builder, int32_t index, const hyb
     return *kernel ? HYB_OK : hyb_refuse(builder, "kernel %d of %d", index, hyb_kernel_count());
 }
 
-/* An output may share its bytes with nothing, but for elementwise kernels, which may overwrite an input exactly. */
-static hyb_status check_overlaps(const hyb_builder *builder, const hyb_step *step, const hyb_kernel *kernel)
+/* An output may share its bytes with nothing, but for elementwise kernels, which may overwrite an
+ * input exactly. */
+static hyb_status check_overlaps(const hyb_builder *builder, const hyb_step *step,
+                                 const hyb_kernel *kernel)
 {
     const hyb_plan_spec *spec = builder->spec;
     const hyb_operand *operands = spec->operands + step->first_operand;
@@ -57,17 +60,20 @@ static hyb_status check_overlaps(const hyb_builder *builder, const hyb_step *ste
         for (int32_t i = 0; i < o; i++) {
             const hyb_extent other = hyb_operand_extent(spec, &operands[i]);
             const hyb_layout *layout = &operands[i].layout;
-            const bool replaced = i < kernel->n_in && (kernel->flags & HYB_ELEMENTWISE) && out.low == other.low
-                                  && out.high == other.high && hyb_is_contiguous(layout)
-                                  && hyb_itemsize(layout->dtype) == hyb_itemsize(operands[o].layout.dtype);
+            const bool replaced =
+                i < kernel->n_in && (kernel->flags & HYB_ELEMENTWISE) && out.low == other.low
+                && out.high == other.high && hyb_is_contiguous(layout)
+                && hyb_itemsize(layout->dtype) == hyb_itemsize(operands[o].layout.dtype);
             if (hyb_overlap(out, other) && !replaced)
-                return hyb_refuse(builder, "output %d of %s overlaps its operand %d", o - kernel->n_in, kernel->name, i);
+                return hyb_refuse(builder, "output %d of %s overlaps its operand %d",
+                                  o - kernel->n_in, kernel->name, i);
         }
     }
     return HYB_OK;
 }
 
-static hyb_status prepare(const hyb_builder *builder, const hyb_kernel *kernel, const hyb_call *call, hyb_range *range)
+static hyb_status prepare(const hyb_builder *builder, const hyb_kernel *kernel,
+                          const hyb_call *call, hyb_range *range)
 {
     *range = (hyb_range){0, 1};
     const hyb_status status = kernel->prepare(call, range);
@@ -89,8 +95,10 @@ static hyb_status make_kernel_step(hyb_builder *builder, const hyb_step *step, h
     const bool more_outputs = step->n_ops > 0 && step->n_out > kernel->n_out;
     if (step->n_in != kernel->n_in || (step->n_out != kernel->n_out && !more_outputs)
         || step->n_attrs != kernel->n_attrs)
-        return hyb_refuse(builder, "%s has %d inputs, %d outputs and %d attributes, not %d, %d and %d", kernel->name,
-                          kernel->n_in, kernel->n_out, kernel->n_attrs, step->n_in, step->n_out, step->n_attrs);
+        return hyb_refuse(builder,
+                          "%s has %d inputs, %d outputs and %d attributes, not %d, %d and %d",
+                          kernel->name, kernel->n_in, kernel->n_out, kernel->n_attrs, step->n_in,
+                          step->n_out, step->n_attrs);
     if (step->n_extra > 0 && step->n_ops == 0)
         return hyb_refuse(builder, "extra operands without post-ops");
     TRY(check_overlaps(builder, step, kernel));
@@ -107,7 +115,10 @@ static hyb_status make_kernel_step(hyb_builder *builder, const hyb_step *step, h
     if (step->n_attrs > 0)
         memcpy(attrs, spec->attrs + step->first_attr, (size_t)step->n_attrs * sizeof(hyb_attr));
 
-    *made = (hyb_plan_step){.run = kernel->run, .layout = layouts, .attrs = attrs, .name = kernel->name,
+    *made = (hyb_plan_step){.run = kernel->run,
+                            .layout = layouts,
+                            .attrs = attrs,
+                            .name = kernel->name,
                             .first_operand = step->first_operand};
     const hyb_call call = {layouts, NULL, attrs, NULL};
     TRY(prepare(builder, kernel, &call, &made->range));
@@ -118,8 +129,10 @@ static hyb_status make_kernel_step(hyb_builder *builder, const hyb_step *step, h
     return HYB_OK;
 }
 
-/* A map of a single op on operands that need no gathering is that kernel, called once per chunk, not per tile. */
-static hyb_status make_single(hyb_builder *builder, const hyb_step *step, const hyb_map *map, hyb_plan_step *made)
+/* A map of a single op on operands that need no gathering is that kernel, called once per chunk,
+ * not per tile. */
+static hyb_status make_single(hyb_builder *builder, const hyb_step *step, const hyb_map *map,
+                              hyb_plan_step *made)
 {
     const hyb_map_call *op = &map->calls[0];
     const hyb_kernel *kernel = hyb_kernel_at(builder->spec->ops[step->first_op].kernel);
@@ -130,7 +143,10 @@ static hyb_status make_single(hyb_builder *builder, const hyb_step *step, const 
         layouts[i] = op->layout[i];
         layouts[i].shape[0] = map->elements;
     }
-    *made = (hyb_plan_step){.run = kernel->run, .layout = layouts, .attrs = op->attrs, .name = kernel->name,
+    *made = (hyb_plan_step){.run = kernel->run,
+                            .layout = layouts,
+                            .attrs = op->attrs,
+                            .name = kernel->name,
                             .first_operand = step->first_operand};
     const hyb_call call = {layouts, NULL, op->attrs, NULL};
     return prepare(builder, kernel, &call, &made->range);
@@ -149,7 +165,8 @@ static bool is_single(const hyb_step *step, const hyb_map *map)
 static hyb_status make_map_step(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
 {
     if (step->kernel != -1 || step->n_attrs != 0 || step->n_extra != 0 || step->n_ops < 1)
-        return hyb_refuse(builder, "a map has ops, and no kernel, attributes or extra operands of its own");
+        return hyb_refuse(builder,
+                          "a map has ops, and no kernel, attributes or extra operands of its own");
     hyb_map *map;
     TRY(hyb_make_map(builder, step, NULL, &map));
     *made = (hyb_plan_step){.map = map, .name = "map", .first_operand = step->first_operand};
@@ -165,14 +182,16 @@ static hyb_status make_steps(hyb_builder *builder)
     for (builder->step = 0; builder->step < spec->n_steps; builder->step++) {
         const hyb_step *step = &spec->steps[builder->step];
         TRY(hyb_check_step(builder, step));
-        TRY((step->kind == HYB_STEP_MAP ? make_map_step : make_kernel_step)(builder, step, &steps[builder->step]));
+        TRY((step->kind == HYB_STEP_MAP ? make_map_step : make_kernel_step)(builder, step,
+                                                                            &steps[builder->step]));
     }
     builder->plan->steps = steps;
     builder->plan->n_steps = spec->n_steps;
     return HYB_OK;
 }
 
-/* Where each operand's address comes from: constants are copied into the plan, the rest is known when it runs. */
+/* Where each operand's address comes from: constants are copied into the plan, the rest is known
+ * when it runs. */
 static hyb_status make_addresses(hyb_builder *builder)
 {
     const hyb_plan_spec *spec = builder->spec;
@@ -180,7 +199,8 @@ static hyb_status make_addresses(hyb_builder *builder)
     const size_t n = (size_t)spec->n_operands;
     void **data = hyb_reserve(builder, n * sizeof(void *));
     hyb_patch *patches = hyb_reserve(builder, n * sizeof(hyb_patch));
-    hyb_patch *arena = spec->arena_nbytes > 0 ? hyb_reserve(builder, n * sizeof(hyb_patch)) : patches;
+    hyb_patch *arena =
+        spec->arena_nbytes > 0 ? hyb_reserve(builder, n * sizeof(hyb_patch)) : patches;
     char *constants = hyb_reserve(builder, (size_t)spec->constants_nbytes + 64);
     if (!data || !patches || !arena || !constants)
         return HYB_NO_MEMORY;
@@ -241,7 +261,8 @@ hyb_plan *hyb_plan_create(const hyb_plan_spec *spec)
     plan->regions = region;
 
     hyb_builder builder = {spec, plan, 0};
-    if (make_steps(&builder) == HYB_OK && make_addresses(&builder) == HYB_OK && make_poison(&builder) == HYB_OK)
+    if (make_steps(&builder) == HYB_OK && make_addresses(&builder) == HYB_OK
+        && make_poison(&builder) == HYB_OK)
         return plan;
     hyb_plan_free(plan);
     return NULL;

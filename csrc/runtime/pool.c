@@ -1,14 +1,17 @@
 /* pool.c - parallel_for on this thread and a few that wait.
  *
- * One job runs at a time.  Its chunks are taken from a counter by whoever comes: the caller at once, the workers
- * as they wake.  A caller that finds the pool busy (another thread's job, or a call from inside a chunk) runs its
- * chunks itself.  Chunks have the same bounds in every case, so results depend on neither.
+ * One job runs at a time.  Its chunks are taken from a counter by whoever comes: the caller at
+ * once, the workers as they wake.  A caller that finds the pool busy (another thread's job, or a
+ * call from inside a chunk) runs its chunks itself.  Chunks have the same bounds in every case, so
+ * results depend on neither.
  *
- * The gate is one word: how often it was opened and closed (upper half, odd while a job is open) and how many
- * workers are inside (lower half).  Workers enter by adding one while it is open; the caller closes it when no
- * chunk is left and waits until nobody is inside.  So a worker that wakes late touches nothing of the job.
+ * The gate is one word: how often it was opened and closed (upper half, odd while a job is open)
+ * and how many workers are inside (lower half).  Workers enter by adding one while it is open; the
+ * caller closes it when no chunk is left and waits until nobody is inside.  So a worker that wakes
+ * late touches nothing of the job.
  *
- * Whoever waits first spins for some microseconds - the next step of a plan comes that soon - and then sleeps.
+ * Whoever waits first spins for some microseconds - the next step of a plan comes that soon - and
+ * then sleeps.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,13 +27,13 @@
 
 typedef struct {
     hyb_work_fn fn;
-    void       *context;
-    int64_t     n, grain, chunks;
+    void *context;
+    int64_t n, grain, chunks;
     _Alignas(64) atomic_int_least64_t next; /* chunk */
     pthread_mutex_t failure;                /* guards the rest */
-    int64_t    failed_chunk;
+    int64_t failed_chunk;
     hyb_status status;
-    char       text[HYB_TEXT];
+    char text[HYB_TEXT];
 } job;
 
 #define ONE_TURN ((uint64_t)1 << 32)
@@ -38,14 +41,16 @@ typedef struct {
 static struct {
     _Alignas(64) atomic_uint_least64_t gate;
     _Alignas(64) atomic_bool busy; /* whoever sets it owns the job, `seats` and `started` */
-    atomic_int      seats;         /* workers that may enter */
-    atomic_int      sleepers;
-    atomic_bool     caller_sleeps;
-    job            *job;
-    int             started; /* workers */
-    pthread_mutex_t mutex;   /* for the two conditions */
-    pthread_cond_t  wake, done;
-} pool = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+    atomic_int seats;              /* workers that may enter */
+    atomic_int sleepers;
+    atomic_bool caller_sleeps;
+    job *job;
+    int started;           /* workers */
+    pthread_mutex_t mutex; /* for the two conditions */
+    pthread_cond_t wake, done;
+} pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+          .wake = PTHREAD_COND_INITIALIZER,
+          .done = PTHREAD_COND_INITIALIZER};
 
 static atomic_int n_threads; /* 0 until hyb_init */
 
@@ -105,8 +110,8 @@ static void take_chunks(job *j)
         const hyb_status status = j->fn(j->context, begin, end);
         if (status == HYB_OK)
             continue;
-        /* Chunks are handed out in order, so every earlier one is done or under way: the first failing
-         * one will be known although no more are handed out. */
+        /* Chunks are handed out in order, so every earlier one is done or under way: the first
+         * failing one will be known although no more are handed out. */
         atomic_store_explicit(&j->next, j->chunks, memory_order_relaxed);
         pthread_mutex_lock(&j->failure);
         if (chunk < j->failed_chunk) {
@@ -215,8 +220,13 @@ static hyb_status run_inline(int64_t n, int64_t grain, hyb_work_fn fn, void *con
 
 static hyb_status run_shared(int64_t n, int64_t grain, hyb_work_fn fn, void *context, int threads)
 {
-    job j = {.fn = fn, .context = context, .n = n, .grain = grain, .chunks = (n - 1) / grain + 1,
-             .failure = PTHREAD_MUTEX_INITIALIZER, .failed_chunk = INT64_MAX};
+    job j = {.fn = fn,
+             .context = context,
+             .n = n,
+             .grain = grain,
+             .chunks = (n - 1) / grain + 1,
+             .failure = PTHREAD_MUTEX_INITIALIZER,
+             .failed_chunk = INT64_MAX};
     const int wanted = j.chunks < threads ? (int)j.chunks - 1 : threads - 1;
     if (pool.started < wanted)
         start_workers(wanted);
@@ -271,7 +281,8 @@ hyb_status hyb_pool_init(void)
         errno = 0;
         const long n = strtol(asked, &end, 10);
         if (*end || errno || n < 1 || n > HYB_MAX_THREADS)
-            return hyb_fail(HYB_BAD_ARGUMENT, "HYBRID_NUM_THREADS=%.40s: expected a number from 1 to %d", asked,
+            return hyb_fail(HYB_BAD_ARGUMENT,
+                            "HYBRID_NUM_THREADS=%.40s: expected a number from 1 to %d", asked,
                             HYB_MAX_THREADS);
         atomic_store(&n_threads, (int)n);
         return HYB_OK;
@@ -287,12 +298,10 @@ hyb_status hyb_set_num_threads(int32_t n)
     if (status != HYB_OK)
         return status;
     if (n < 1 || n > HYB_MAX_THREADS)
-        return hyb_fail(HYB_BAD_ARGUMENT, "%d threads: expected a number from 1 to %d", n, HYB_MAX_THREADS);
+        return hyb_fail(HYB_BAD_ARGUMENT, "%d threads: expected a number from 1 to %d", n,
+                        HYB_MAX_THREADS);
     atomic_store(&n_threads, n);
     return HYB_OK;
 }
 
-int32_t hyb_num_threads(void)
-{
-    return hyb_init() == HYB_OK ? atomic_load(&n_threads) : 1;
-}
+int32_t hyb_num_threads(void) { return hyb_init() == HYB_OK ? atomic_load(&n_threads) : 1; }

@@ -3,8 +3,8 @@
 #define HYB_RUNTIME_H
 #include "kernel.h"
 
-#define HYB_TEXT 512       /* bytes of an error text */
-#define HYB_MAX_ITEM 8     /* bytes of the largest item */
+#define HYB_TEXT 512   /* bytes of an error text */
+#define HYB_MAX_ITEM 8 /* bytes of the largest item */
 #define HYB_MAX_THREADS 256
 
 /* status.c */
@@ -13,8 +13,8 @@ void hyb_set_last_step(int32_t step);
 /* cpu.c: instruction sets from the plainest to the widest. */
 typedef struct {
     const char *name;
-    int         rank;
-    bool        supported;
+    int rank;
+    bool supported;
 } hyb_isa;
 const hyb_isa *hyb_isas(int *count);
 const hyb_isa *hyb_select_isa(void); /* the best one, or what HYBRID_ISA names; NULL on failure */
@@ -36,7 +36,7 @@ hyb_status hyb_pool_init(void); /* reads HYBRID_NUM_THREADS */
 
 /* layout.c */
 const char *hyb_dtype_name(int32_t dtype);
-/* Bytes [*low, *high) that a layout touches, seen from its element 0; low <= 0.  False: the layout is
- * malformed (rank, dtype, a negative size) or its numbers overflow. */
+/* Bytes [*low, *high) that a layout touches, seen from its element 0; low <= 0.  False: the layout
+ * is malformed (rank, dtype, a negative size) or its numbers overflow. */
 bool hyb_layout_extent(const hyb_layout *layout, int64_t *low, int64_t *high);
 #endif

@@ -1,18 +1,21 @@
-/* scratch.c - memory that belongs to a thread: it grows to what was asked for, stays, and ends with the thread. */
+/* scratch.c - memory that belongs to a thread: it grows to what was asked for, stays, and ends with
+ * the thread. */
 #include <pthread.h>
 
 #include "runtime.h"
 
 typedef struct {
-    void  *data;
+    void *data;
     size_t nbytes;
 } scratch;
 
-static _Thread_local struct { scratch kernel, tiles; } mine;
+static _Thread_local struct {
+    scratch kernel, tiles;
+} mine;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t  key; /* its destructor runs at the end of every thread that has set it */
-static bool           key_exists;
+static pthread_key_t key; /* its destructor runs at the end of every thread that has set it */
+static bool key_exists;
 
 static void release(void *unused)
 {
@@ -41,10 +44,12 @@ static __attribute__((noinline)) void *grow(scratch *s, size_t nbytes)
 
 void *hyb_scratch(size_t nbytes)
 {
-    return nbytes <= mine.kernel.nbytes && mine.kernel.data ? mine.kernel.data : grow(&mine.kernel, nbytes);
+    return nbytes <= mine.kernel.nbytes && mine.kernel.data ? mine.kernel.data
+                                                            : grow(&mine.kernel, nbytes);
 }
 
 void *hyb_tile_scratch(size_t nbytes)
 {
-    return nbytes <= mine.tiles.nbytes && mine.tiles.data ? mine.tiles.data : grow(&mine.tiles, nbytes);
+    return nbytes <= mine.tiles.nbytes && mine.tiles.data ? mine.tiles.data
+                                                          : grow(&mine.tiles, nbytes);
 }

@@ -35,7 +35,8 @@ void hyb_make_space(const hyb_operand *operands, int32_t n, hyb_space *space, hy
         space->shape[1] *= space->shape[0];
         memmove(space->shape, space->shape + 1, sizeof space->shape - sizeof space->shape[0]);
         for (int32_t i = 0; i < n; i++)
-            memmove(views[i].strides, views[i].strides + 1, sizeof views[i].strides - sizeof views[i].strides[0]);
+            memmove(views[i].strides, views[i].strides + 1,
+                    sizeof views[i].strides - sizeof views[i].strides[0]);
         space->rank--;
     }
 }
@@ -44,24 +45,25 @@ typedef uint16_t item_2 __attribute__((may_alias));
 typedef uint32_t item_4 __attribute__((may_alias));
 typedef uint64_t item_8 __attribute__((may_alias));
 
-#define COPY_ITEMS(T)                                          \
-    do {                                                       \
-        T *to = out;                                           \
-        if (stride == 0) {                                     \
-            const T item = *(const T *)from;                   \
-            for (int64_t i = 0; i < count; i++)                \
-                to[i] = item;                                  \
-        } else if (stride == (int64_t)sizeof(T)) {             \
-            for (int64_t i = 0; i < count; i++)                \
-                to[i] = ((const T *)from)[i];                  \
-        } else {                                               \
-            for (int64_t i = 0; i < count; i++)                \
-                to[i] = *(const T *)(from + i * stride);       \
-        }                                                      \
+#define COPY_ITEMS(T)                                    \
+    do {                                                 \
+        T *to = out;                                     \
+        if (stride == 0) {                               \
+            const T item = *(const T *)from;             \
+            for (int64_t i = 0; i < count; i++)          \
+                to[i] = item;                            \
+        } else if (stride == (int64_t)sizeof(T)) {       \
+            for (int64_t i = 0; i < count; i++)          \
+                to[i] = ((const T *)from)[i];            \
+        } else {                                         \
+            for (int64_t i = 0; i < count; i++)          \
+                to[i] = *(const T *)(from + i * stride); \
+        }                                                \
     } while (0)
 
 /* `count` elements at one stride; out and from never overlap. */
-static void gather_piece(void *restrict out, const char *restrict from, int64_t stride, int32_t itemsize, int64_t count)
+static void gather_piece(void *restrict out, const char *restrict from, int64_t stride,
+                         int32_t itemsize, int64_t count)
 {
     switch (itemsize) {
     case 1: COPY_ITEMS(uint8_t); break;
@@ -71,8 +73,8 @@ static void gather_piece(void *restrict out, const char *restrict from, int64_t 
     }
 }
 
-void hyb_gather(void *out, const void *data, const hyb_space *space, const hyb_view *view, int64_t begin,
-                int64_t count)
+void hyb_gather(void *out, const void *data, const hyb_space *space, const hyb_view *view,
+                int64_t begin, int64_t count)
 {
     const int32_t last = space->rank - 1;
     int64_t at[HYB_MAX_RANK] = {0};

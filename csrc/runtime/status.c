@@ -5,7 +5,7 @@
 #include "runtime.h"
 
 static _Thread_local struct {
-    char    text[HYB_TEXT];
+    char text[HYB_TEXT];
     int32_t step_plus_one; /* 0: none, so that a new thread starts with -1 */
 } last;
 

@@ -1,12 +1,12 @@
-/* step.c - runs plans.  Nothing is checked here: hyb_plan_create has proved that every step stays within its
- * slots, whatever bytes they hold. */
+/* step.c - runs plans.  Nothing is checked here: hyb_plan_create has proved that every step stays
+ * within its slots, whatever bytes they hold. */
 #include <stdatomic.h>
 
 #include "plan.h"
 
 /* A kernel cut into chunks. */
 typedef struct {
-    hyb_kernel_fn   run;
+    hyb_kernel_fn run;
     const hyb_call *call;
 } kernel_run;
 
@@ -27,8 +27,8 @@ static hyb_status run_kernel(const hyb_plan_step *step, void *const *data, const
 
 typedef struct {
     const hyb_map *map;
-    void *const   *data;
-    atomic_int    *failure; /* a kernel cannot pass on what its post-ops return */
+    void *const *data;
+    atomic_int *failure; /* a kernel cannot pass on what its post-ops return */
 } post_run;
 
 static void apply_post(const void *context, int64_t begin, int64_t count)
@@ -46,8 +46,9 @@ static hyb_status run_with_post_ops(const hyb_plan_step *step, void *const *data
     const hyb_post post = {apply_post, &run};
     TRY(run_kernel(step, data, &post));
     const hyb_status status = (hyb_status)atomic_load_explicit(&failure, memory_order_relaxed);
-    return status == HYB_OK ? HYB_OK : hyb_fail(status, "a post-op of %s failed: %s", step->name,
-                                                hyb_status_name((int32_t)status));
+    return status == HYB_OK ? HYB_OK
+                            : hyb_fail(status, "a post-op of %s failed: %s", step->name,
+                                       hyb_status_name((int32_t)status));
 }
 
 static hyb_status run_step(const hyb_plan_step *step, void *const *data)
@@ -101,7 +102,8 @@ static hyb_state *take_state(hyb_plan *plan)
 {
     for (int i = 0; i < HYB_SPARE_STATES; i++)
         if (atomic_load_explicit(&plan->spare[i], memory_order_relaxed)) {
-            hyb_state *state = atomic_exchange_explicit(&plan->spare[i], NULL, memory_order_acquire);
+            hyb_state *state =
+                atomic_exchange_explicit(&plan->spare[i], NULL, memory_order_acquire);
             if (state)
                 return state;
         }
@@ -112,8 +114,8 @@ static void give_back(hyb_plan *plan, hyb_state *state)
 {
     for (int i = 0; i < HYB_SPARE_STATES; i++) {
         hyb_state *empty = NULL;
-        if (atomic_compare_exchange_strong_explicit(&plan->spare[i], &empty, state, memory_order_release,
-                                                    memory_order_relaxed))
+        if (atomic_compare_exchange_strong_explicit(&plan->spare[i], &empty, state,
+                                                    memory_order_release, memory_order_relaxed))
             return;
     }
     hyb_free(state);
@@ -142,7 +144,8 @@ static hyb_status run_with(hyb_plan *plan, void *const *externals, int32_t n)
     if (plan->n_externals == n)
         return hyb_plan_run(plan, externals);
     hyb_set_last_step(-1);
-    return hyb_fail(HYB_BAD_ARGUMENT, "the plan takes %d externals, %d were given", plan->n_externals, n);
+    return hyb_fail(HYB_BAD_ARGUMENT, "the plan takes %d externals, %d were given",
+                    plan->n_externals, n);
 }
 
 hyb_status hyb_run1(hyb_plan *plan, void *out, const void *a)

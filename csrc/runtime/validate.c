@@ -1,5 +1,6 @@
-/* validate.c - what can be said of a plan's spec without its kernels.  A spec may come from a file: every index,
- * offset and size is wrong until shown to be right, and sums are made so that they cannot overflow. */
+/* validate.c - what can be said of a plan's spec without its kernels.  A spec may come from a file:
+ * every index, offset and size is wrong until shown to be right, and sums are made so that they
+ * cannot overflow. */
 #include "plan.h"
 
 bool hyb_in_range(int64_t first, int64_t count, int64_t all)
@@ -10,7 +11,8 @@ bool hyb_in_range(int64_t first, int64_t count, int64_t all)
 static hyb_status check_table(const char *name, const void *rows, int32_t count)
 {
     if (count < 0 || (count > 0 && !rows))
-        return hyb_fail(HYB_BAD_ARGUMENT, "%s: %d of them at %s", name, count, rows ? "an address" : "no address");
+        return hyb_fail(HYB_BAD_ARGUMENT, "%s: %d of them at %s", name, count,
+                        rows ? "an address" : "no address");
     return HYB_OK;
 }
 
@@ -22,7 +24,8 @@ static hyb_status check_tables(const hyb_plan_spec *spec)
     TRY(check_table("ops", spec->ops, spec->n_ops));
     TRY(check_table("attrs", spec->attrs, spec->n_attrs));
     if (spec->constants_nbytes < 0 || (spec->constants_nbytes > 0 && !spec->constants))
-        return hyb_fail(HYB_BAD_ARGUMENT, "constants: %lld bytes at %s", (long long)spec->constants_nbytes,
+        return hyb_fail(HYB_BAD_ARGUMENT, "constants: %lld bytes at %s",
+                        (long long)spec->constants_nbytes,
                         spec->constants ? "an address" : "no address");
     if (spec->arena_nbytes < 0)
         return hyb_fail(HYB_BAD_ARGUMENT, "arena: %lld bytes", (long long)spec->arena_nbytes);
@@ -40,47 +43,54 @@ static hyb_status check_slot(const hyb_plan_spec *spec, int32_t index)
     switch (slot->kind) {
     case HYB_SLOT_EXTERNAL:
         if (slot->external < 0 || slot->external >= spec->n_externals)
-            return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: external %d of %d", index, slot->external, spec->n_externals);
+            return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: external %d of %d", index, slot->external,
+                            spec->n_externals);
         return HYB_OK;
     case HYB_SLOT_ARENA: room = spec->arena_nbytes; break;
     case HYB_SLOT_CONSTANT: room = spec->constants_nbytes; break;
     default: return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: unknown kind %d", index, slot->kind);
     }
     if (!hyb_in_range(slot->offset, slot->nbytes, room))
-        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: bytes %lld + %lld are not within the %lld of the %s", index,
+        return hyb_fail(HYB_BAD_ARGUMENT,
+                        "slot %d: bytes %lld + %lld are not within the %lld of the %s", index,
                         (long long)slot->offset, (long long)slot->nbytes, (long long)room,
                         slot->kind == HYB_SLOT_ARENA ? "arena" : "constants");
     if (slot->last_step >= spec->n_steps)
-        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: last step %d of %d", index, slot->last_step, spec->n_steps);
+        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: last step %d of %d", index, slot->last_step,
+                        spec->n_steps);
     return HYB_OK;
 }
 
 /* Offset of a slot in the memory it shares with others; the address of an external is its own. */
-static int64_t slot_base(const hyb_slot *slot) { return slot->kind == HYB_SLOT_EXTERNAL ? 0 : slot->offset; }
+static int64_t slot_base(const hyb_slot *slot)
+{
+    return slot->kind == HYB_SLOT_EXTERNAL ? 0 : slot->offset;
+}
 
 static hyb_status check_operand(const hyb_plan_spec *spec, int32_t index)
 {
     const hyb_operand *operand = &spec->operands[index];
     const hyb_layout *layout = &operand->layout;
     if (operand->slot < 0 || operand->slot >= spec->n_slots)
-        return hyb_fail(HYB_BAD_ARGUMENT, "operand %d: slot %d of %d", index, operand->slot, spec->n_slots);
+        return hyb_fail(HYB_BAD_ARGUMENT, "operand %d: slot %d of %d", index, operand->slot,
+                        spec->n_slots);
     const hyb_slot *slot = &spec->slots[operand->slot];
     int64_t low, high;
     if (!hyb_layout_extent(layout, &low, &high))
-        return hyb_fail(HYB_BAD_ARGUMENT, "operand %d: malformed layout (dtype %d, rank %d)", index, layout->dtype,
-                        layout->rank);
+        return hyb_fail(HYB_BAD_ARGUMENT, "operand %d: malformed layout (dtype %d, rank %d)", index,
+                        layout->dtype, layout->rank);
     /* low <= 0 <= high, so the three tests below cannot overflow. */
     if (operand->offset < 0 || operand->offset > slot->nbytes || operand->offset + low < 0
         || high > slot->nbytes - operand->offset)
-        return hyb_fail(HYB_BAD_ARGUMENT, "operand %d: reaches beyond the %lld bytes of slot %d", index,
-                        (long long)slot->nbytes, operand->slot);
+        return hyb_fail(HYB_BAD_ARGUMENT, "operand %d: reaches beyond the %lld bytes of slot %d",
+                        index, (long long)slot->nbytes, operand->slot);
     const int64_t itemsize = hyb_itemsize(layout->dtype);
     bool aligned = (slot_base(slot) + operand->offset) % itemsize == 0;
     for (int32_t d = 0; d < layout->rank; d++)
         aligned &= layout->shape[d] < 2 || layout->strides[d] % itemsize == 0;
     if (!aligned)
-        return hyb_fail(HYB_BAD_ARGUMENT, "operand %d: not aligned to its items of %lld bytes", index,
-                        (long long)itemsize);
+        return hyb_fail(HYB_BAD_ARGUMENT, "operand %d: not aligned to its items of %lld bytes",
+                        index, (long long)itemsize);
     return HYB_OK;
 }
 
@@ -108,7 +118,8 @@ hyb_extent hyb_operand_extent(const hyb_plan_spec *spec, const hyb_operand *oper
 
 bool hyb_overlap(hyb_extent a, hyb_extent b)
 {
-    return a.space == b.space && a.low < b.high && b.low < a.high && a.low < a.high && b.low < b.high;
+    return a.space == b.space && a.low < b.high && b.low < a.high && a.low < a.high
+        && b.low < b.high;
 }
 
 hyb_status hyb_check_step(const hyb_builder *builder, const hyb_step *step)
@@ -117,13 +128,15 @@ hyb_status hyb_check_step(const hyb_builder *builder, const hyb_step *step)
     if (step->kind != HYB_STEP_KERNEL && step->kind != HYB_STEP_MAP)
         return hyb_refuse(builder, "unknown kind %d", step->kind);
     if (step->n_in < 0 || step->n_out < 1 || step->n_extra < 0)
-        return hyb_refuse(builder, "%d inputs, %d outputs, %d extra operands", step->n_in, step->n_out, step->n_extra);
+        return hyb_refuse(builder, "%d inputs, %d outputs, %d extra operands", step->n_in,
+                          step->n_out, step->n_extra);
     const int64_t operands = (int64_t)step->n_in + step->n_out + step->n_extra;
     if (!hyb_in_range(step->first_operand, operands, spec->n_operands))
-        return hyb_refuse(builder, "operands %d + %lld of %d", step->first_operand, (long long)operands,
-                          spec->n_operands);
+        return hyb_refuse(builder, "operands %d + %lld of %d", step->first_operand,
+                          (long long)operands, spec->n_operands);
     if (!hyb_in_range(step->first_attr, step->n_attrs, spec->n_attrs))
-        return hyb_refuse(builder, "attributes %d + %d of %d", step->first_attr, step->n_attrs, spec->n_attrs);
+        return hyb_refuse(builder, "attributes %d + %d of %d", step->first_attr, step->n_attrs,
+                          spec->n_attrs);
     if (!hyb_in_range(step->first_op, step->n_ops, spec->n_ops))
         return hyb_refuse(builder, "ops %d + %d of %d", step->first_op, step->n_ops, spec->n_ops);
     for (int32_t i = 0; i < step->n_out; i++) {

@@ -1,6 +1,7 @@
 /* driver.c - a program that uses the library without Python: plans, threads, failures and a fork.
  *
- * Exits with 0, or prints the line that does not hold.  test_c_library.py builds it plain and sanitised. */
+ * Exits with 0, or prints the line that does not hold.  test_c_library.py builds it plain and
+ * sanitised. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +11,12 @@
 
 #include "hybrid.h"
 
-#define HOLDS(condition)                                                             \
-    do {                                                                             \
-        if (!(condition)) {                                                          \
-            printf("line %d: %s (%s)\n", __LINE__, #condition, hyb_last_error());    \
-            exit(1);                                                                 \
-        }                                                                            \
+#define HOLDS(condition)                                                          \
+    do {                                                                          \
+        if (!(condition)) {                                                       \
+            printf("line %d: %s (%s)\n", __LINE__, #condition, hyb_last_error()); \
+            exit(1);                                                              \
+        }                                                                         \
     } while (0)
 
 enum { N = 300000, BYTES = N * sizeof(float), THREADS = 4, RUNS = 20 };
@@ -28,7 +29,8 @@ static hyb_operand dense(int32_t slot)
 /* out = (x + x) + x: a kernel step into the arena, then a map through a tile. */
 static hyb_plan *make_plan(void)
 {
-    const int32_t add = hyb_find_kernel("add", HYB_F32), multiply = hyb_find_kernel("multiply", HYB_F32);
+    const int32_t add = hyb_find_kernel("add", HYB_F32),
+                  multiply = hyb_find_kernel("multiply", HYB_F32);
     const float one = 1.0f;
     const hyb_slot slots[] = {
         {HYB_SLOT_EXTERNAL, 0, 0, BYTES, -1, 0},
@@ -47,9 +49,19 @@ static hyb_plan *make_plan(void)
         {HYB_STEP_MAP, -1, 3, 3, 1, 0, 0, 0, 0, 2},
     };
     const hyb_plan_spec spec = {
-        .steps = steps, .n_steps = 2, .operands = operands, .n_operands = 7, .slots = slots, .n_slots = 4,
-        .ops = ops, .n_ops = 2, .constants = &one, .constants_nbytes = sizeof one, .arena_nbytes = BYTES,
-        .n_externals = 2, .poison = 1,
+        .steps = steps,
+        .n_steps = 2,
+        .operands = operands,
+        .n_operands = 7,
+        .slots = slots,
+        .n_slots = 4,
+        .ops = ops,
+        .n_ops = 2,
+        .constants = &one,
+        .constants_nbytes = sizeof one,
+        .arena_nbytes = BYTES,
+        .n_externals = 2,
+        .poison = 1,
     };
     return hyb_plan_create(&spec);
 }

@@ -1,4 +1,4 @@
-"""Plan specs by hand: what the tests of the C runtime describe plans with, without the Python planner."""
+"""Plan specs by hand: how the tests of the C runtime describe plans, without the planner."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from hybrid._native import ffi, lib
 
 DTYPES = {
@@ -59,9 +58,17 @@ class Spec:
 
     # Slots: each returns its index.
 
-    def _slot(self, kind: int, nbytes: int, offset: int = 0, external: int = 0, last: int = -1) -> int:
+    def _slot(
+        self, kind: int, nbytes: int, offset: int = 0, external: int = 0, last: int = -1
+    ) -> int:
         self.slots.append(
-            {"kind": kind, "external": external, "offset": offset, "nbytes": nbytes, "last_step": last}
+            {
+                "kind": kind,
+                "external": external,
+                "offset": offset,
+                "nbytes": nbytes,
+                "last_step": last,
+            }
         )
         return len(self.slots) - 1
 
@@ -101,7 +108,7 @@ class Spec:
         extras: Sequence[tuple[int, np.ndarray]] = (),
         attrs: Sequence[int | float] = (),
     ) -> None:
-        """Operands are (slot, array of that dtype, shape and strides[, offset]); ops (kernel, inputs, outputs)."""
+        """Operands are (slot, array of their layout[, offset]), ops (kernel, inputs, outputs)."""
         self.steps.append(
             {
                 "kind": lib.HYB_STEP_MAP if kernel < 0 else lib.HYB_STEP_KERNEL,
@@ -213,3 +220,43 @@ def run_map(
 ) -> None:
     plan = map_spec(ops, inputs, outputs).create()
     run(plan, *(a if a.base is None else a.base for a in (*inputs, *outputs)))
+
+
+# Samples.
+
+X = np.arange(8, dtype=np.float32)
+
+
+def chain(poison: bool = False, last: int = 1) -> Spec:
+    """``(x + x) + constant``: the sum in the arena, dead after step ``last``."""
+    add, spec = find("add", "float32"), Spec(poison)
+    out, x = spec.external(X.nbytes), spec.external(X.nbytes)
+    total, constant = spec.arena(X.nbytes, last), spec.constant(X)
+    spec.step([(x, X), (x, X)], [(total, X)], add)
+    spec.step([(total, X), (constant, X)], [(out, X)], add)
+    return spec
+
+
+def one_map() -> Spec:
+    """``x + x + x`` through a tile, and whether that is less than x."""
+    add, less, spec = find("add", "float32"), find("less", "float32"), Spec()
+    out, flags, x = spec.external(X.nbytes), spec.external(X.size), spec.external(X.nbytes)
+    ops = [(add, [0, 0], TILES[:1]), (add, [TILES[0], 0], [1]), (less, [1, 0], [2])]
+    spec.step([(x, X)], [(out, X), (flags, X.astype(bool))], ops=ops)
+    return spec
+
+
+def with_post_ops() -> Spec:
+    """``x @ x + bias`` with x[1, 4, 4]."""
+    x, bias = np.ones((1, 4, 4), np.float32), np.ones(4, np.float32)
+    add, matmul, spec = find("add", "float32"), find("matmul", "float32"), Spec()
+    slots = spec.external(x.nbytes), spec.external(x.nbytes), spec.external(bias.nbytes)
+    row = np.broadcast_to(bias, x.shape)
+    spec.step(
+        [(slots[1], x), (slots[1], x)],
+        [(slots[0], x)],
+        matmul,
+        [(add, [2, 3], [2])],
+        [(slots[2], row)],
+    )
+    return spec

@@ -1,4 +1,4 @@
-"""The library without Python: what the Makefile builds, what it exports, and a C program that uses it."""
+"""The library without Python: what the Makefile builds and exports, and a program that uses it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from hybrid._native import ffi, lib
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +50,9 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return make
 
 
-def test_the_shared_library_exports_the_header_and_nothing_else(build: Callable[[str], Path]) -> None:
+def test_the_shared_library_exports_the_header_and_nothing_else(
+    build: Callable[[str], Path],
+) -> None:
     lines = call("nm", "-D", "--defined-only", build("") / "libhybrid.so").splitlines()
     exported = {line.split()[-1] for line in lines}
     header = (CSRC / "include" / "hybrid.h").read_text()

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-
 from hybrid._native import lib
+
 from tests.csrc.specs import TILES, Spec, find, map_spec, pointer, run, run_map
 
 TILE = lib.HYB_TILE
@@ -96,7 +96,11 @@ def test_operands_in_another_order_and_unused_ones() -> None:
 def test_outputs_can_be_read_by_later_ops(shape: tuple[int, ...]) -> None:
     add, less = find("add", "float32"), find("less", "float32")
     a, b = floats(*shape), LAYOUTS["row"](shape)
-    total, smaller, twice = np.empty(shape, np.float32), np.empty(shape, bool), np.empty(shape, np.float32)
+    total, smaller, twice = (
+        np.empty(shape, np.float32),
+        np.empty(shape, bool),
+        np.empty(shape, np.float32),
+    )
     ops = [(add, [0, 1], [2]), (less, [2, 0], [3]), (add, [2, 2], [4])]
     run_map(ops, [a, b], [total, smaller, twice])
     assert np.array_equal(total, a + b)
@@ -125,7 +129,11 @@ def test_run_takes_as_many_externals_as_the_plan_has() -> None:
     a, b, out = floats(9), floats(9), np.empty(9, np.float32)
     spec = Spec()
     slots = [spec.external(36) for _ in range(3)]
-    spec.step([(slots[1], a), (slots[2], b)], [(slots[0], out)], ops=[(find("add", "float32"), [0, 1], [2])])
+    spec.step(
+        [(slots[1], a), (slots[2], b)],
+        [(slots[0], out)],
+        ops=[(find("add", "float32"), [0, 1], [2])],
+    )
     plan = spec.create()
     assert lib.hyb_run2(plan, pointer(out), pointer(a), pointer(b)) == lib.HYB_OK
     assert np.array_equal(out, a + b)
@@ -153,7 +161,11 @@ def test_post_ops(n: int, extra: str) -> None:
     slots = [spec.external(array.nbytes) for array in (x, w, out, flags, base)]
     ops = [(add, [2, 4], [TILES[0]]), (less, [TILES[0], 4], [3]), (negative, [TILES[0]], [2])]
     spec.step(
-        [(slots[0], x), (slots[1], w)], [(slots[2], out), (slots[3], flags)], matmul, ops, [(slots[4], bias)]
+        [(slots[0], x), (slots[1], w)],
+        [(slots[2], out), (slots[3], flags)],
+        matmul,
+        ops,
+        [(slots[4], bias)],
     )
     run(spec.create(), x, w, out, flags, base)
     assert np.array_equal(out, -(product + bias))

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-
 from hybrid._native import ffi, lib
+
 from tests.csrc.specs import TILES, NativeFailure, Spec, find, last_error, live_bytes, map_spec, run
 
 KIB, MIB = 1 << 10, 1 << 20

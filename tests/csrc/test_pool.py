@@ -1,4 +1,4 @@
-"""The thread pool, through plans: same results by any number of threads, errors, forks, and rest."""
+"""The thread pool, through plans: same bits by any number of threads, errors, forks, and rest."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-
 from hybrid._native import ffi, lib
+
 from tests.csrc.specs import NativeFailure, Spec, find, last_error, live_bytes, map_spec, run
 
 N = 1_000_003  # elements: enough for several chunks of any kernel
@@ -33,7 +33,11 @@ def sum_plan(n: int) -> object:
     spec = Spec()
     x = np.empty((64, n // 64, 1), np.float32)
     total = np.empty((64, 1), np.float32)
-    spec.step([(spec.external(x.nbytes), x)], [(spec.external(total.nbytes), total)], find("sum", "float32"))
+    spec.step(
+        [(spec.external(x.nbytes), x)],
+        [(spec.external(total.nbytes), total)],
+        find("sum", "float32"),
+    )
     return spec.create()
 
 
@@ -80,7 +84,7 @@ def test_the_first_failing_chunk_gives_the_error() -> None:
         lib.hyb_set_num_threads(threads)
         index = np.zeros(N, np.int64)
         index[500::1000] = np.arange(1000, 1000 + len(index[500::1000]))
-        with pytest.raises(NativeFailure, match="^bad index at step 0: ") as failure:
+        with pytest.raises(NativeFailure, match=r"^bad index at step 0: ") as failure:
             run(plan, x, index, out)
         texts.add(str(failure.value))
     assert len(texts) == 1
