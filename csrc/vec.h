@@ -1,9 +1,10 @@
 /* vec.h - lanes of one instruction set, on GCC/Clang vector extensions.
  *
  * Included once by every isa/<name>.c, inside its target pragma, after HYB_ISA and HYB_VECTOR_BYTES
- * are defined (and, on x86, <immintrin.h> before the pragma).  Everything is static.  Masks are integer
- * vectors of the lane's size: all ones or zero.  Intrinsics live here and nowhere else, only where the
- * vector extensions have no word for an instruction; each has a plain twin for other machines.
+ * are defined (and, on x86, <immintrin.h> before the pragma).  Everything is static.  Masks are
+ * integer vectors of the lane's size: all ones or zero.  Intrinsics live here and nowhere else,
+ * only where the vector extensions have no word for an instruction; each has a plain twin for other
+ * machines.
  */
 #ifndef HYB_VEC_H
 #define HYB_VEC_H
@@ -107,14 +108,18 @@ HYB_VEC_PART_MASKED(uint8_t, v_u8, u8, __m512i, __mmask64, loadu_epi8, storeu_ep
 #elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
 /* Eight ones, then eight zeros: read from 8 - n on, the first n lanes of 32 bits. */
 static const int32_t v_first_lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
-#define HYB_VEC_PART_MASKED(T, V, name, P, X, words, suffix)                              \
-    static inline V v_load_part_##name(const T *p, int64_t n)                             \
-    {                                                                                     \
-        return (V)_mm256_maskload_##suffix((P)p, (__m256i)v_load_i32(v_first_lanes + 8 - n * words)); \
-    }                                                                                     \
-    static inline void v_store_part_##name(T *p, V v, int64_t n)                          \
-    {                                                                                     \
-        _mm256_maskstore_##suffix((void *)p, (__m256i)v_load_i32(v_first_lanes + 8 - n * words), (X)v); \
+static inline __m256i v_first_words(int64_t words)
+{
+    return (__m256i)v_load_i32(v_first_lanes + 8 - words);
+}
+#define HYB_VEC_PART_MASKED(T, V, name, P, X, words, suffix)                                  \
+    static inline V v_load_part_##name(const T *p, int64_t n)                                 \
+    {                                                                                         \
+        return (V)_mm256_maskload_##suffix((P)p, v_first_words(n * words));                   \
+    }                                                                                         \
+    static inline void v_store_part_##name(T *p, V v, int64_t n)                              \
+    {                                                                                         \
+        _mm256_maskstore_##suffix((void *)p, v_first_words(n * words), (X)v);                 \
     }
 HYB_VEC_PART_MASKED(float, v_f32, f32, const float *, __m256, 1, ps)
 HYB_VEC_PART_MASKED(double, v_f64, f64, const double *, __m256d, 2, pd)
@@ -152,17 +157,41 @@ static inline v_f64 v_or_f64(v_f64 a, v_f64 b) { return (v_f64)((v_i64)a | (v_i6
 
 /* x held below / above a bound; NaN stays NaN.  Correctly rounded square root. */
 #if defined(__x86_64__)
-static inline v_f32 v_at_most_f32(v_f32 x, float y) { return (v_f32)HYB_X86(min_ps)(v_splat_f32(y), x); }
-static inline v_f64 v_at_most_f64(v_f64 x, double y) { return (v_f64)HYB_X86(min_pd)(v_splat_f64(y), x); }
-static inline v_f32 v_at_least_f32(v_f32 x, float y) { return (v_f32)HYB_X86(max_ps)(v_splat_f32(y), x); }
-static inline v_f64 v_at_least_f64(v_f64 x, double y) { return (v_f64)HYB_X86(max_pd)(v_splat_f64(y), x); }
+static inline v_f32 v_at_most_f32(v_f32 x, float y)
+{
+    return (v_f32)HYB_X86(min_ps)(v_splat_f32(y), x);
+}
+static inline v_f64 v_at_most_f64(v_f64 x, double y)
+{
+    return (v_f64)HYB_X86(min_pd)(v_splat_f64(y), x);
+}
+static inline v_f32 v_at_least_f32(v_f32 x, float y)
+{
+    return (v_f32)HYB_X86(max_ps)(v_splat_f32(y), x);
+}
+static inline v_f64 v_at_least_f64(v_f64 x, double y)
+{
+    return (v_f64)HYB_X86(max_pd)(v_splat_f64(y), x);
+}
 static inline v_f32 v_sqrt_f32(v_f32 x) { return (v_f32)HYB_X86(sqrt_ps)(x); }
 static inline v_f64 v_sqrt_f64(v_f64 x) { return (v_f64)HYB_X86(sqrt_pd)(x); }
 #else
-static inline v_f32 v_at_most_f32(v_f32 x, float y) { return v_select_f32(x > y, v_splat_f32(y), x); }
-static inline v_f64 v_at_most_f64(v_f64 x, double y) { return v_select_f64(x > y, v_splat_f64(y), x); }
-static inline v_f32 v_at_least_f32(v_f32 x, float y) { return v_select_f32(x < y, v_splat_f32(y), x); }
-static inline v_f64 v_at_least_f64(v_f64 x, double y) { return v_select_f64(x < y, v_splat_f64(y), x); }
+static inline v_f32 v_at_most_f32(v_f32 x, float y)
+{
+    return v_select_f32(x > y, v_splat_f32(y), x);
+}
+static inline v_f64 v_at_most_f64(v_f64 x, double y)
+{
+    return v_select_f64(x > y, v_splat_f64(y), x);
+}
+static inline v_f32 v_at_least_f32(v_f32 x, float y)
+{
+    return v_select_f32(x < y, v_splat_f32(y), x);
+}
+static inline v_f64 v_at_least_f64(v_f64 x, double y)
+{
+    return v_select_f64(x < y, v_splat_f64(y), x);
+}
 static inline v_f32 v_sqrt_f32(v_f32 x)
 {
     for (int i = 0; i < HYB_LANES_32; i++)
@@ -177,12 +206,13 @@ static inline v_f64 v_sqrt_f64(v_f64 x)
 }
 #endif
 
-/* x * 2^n for a whole n (|n| <= 2^10, 2^11), rounded once even where the result is subnormal. */
+/* x * 2^n for x around 1 and a whole n, |n| <= 200 (float32) or 1500 (float64), rounded once even
+ * where the result is subnormal. */
 #if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
 static inline v_f32 v_scale_f32(v_f32 x, v_f32 n) { return (v_f32)_mm512_scalef_ps(x, n); }
 static inline v_f64 v_scale_f64(v_f64 x, v_f64 n) { return (v_f64)_mm512_scalef_pd(x, n); }
 #else
-/* x, 1 <= |x| < 2 or nearly, times two powers: the first product is exact, so one rounding is left. */
+/* Times two powers, of half the exponent each: the first product is exact, one rounding is left. */
 static inline v_f32 v_scale_f32(v_f32 x, v_f32 n)
 {
     const v_i32 whole = __builtin_convertvector(n, v_i32), half = whole >> 1;
@@ -190,19 +220,22 @@ static inline v_f32 v_scale_f32(v_f32 x, v_f32 n)
 }
 static inline v_f64 v_scale_f64(v_f64 x, v_f64 n)
 {
-    /* 1.5 * 2^52 holds a whole number in its low bits; SSE2 and AVX2 have no 64-bit >> with sign. */
+    /* 1.5 * 2^52 keeps a whole number in its low bits: AVX2 has no 64-bit >> with a sign. */
     const v_f64 shifter = v_splat_f64(0x1.8p52), half = (n * 0.5 + shifter) - shifter;
-    return x * (v_f64)((v_i64)(half + 0x1.8p52 + 1023) << 52) * (v_f64)((v_i64)(n - half + 0x1.8p52 + 1023) << 52);
+    return x * (v_f64)((v_i64)(half + 0x1.8p52 + 1023) << 52) *
+           (v_f64)((v_i64)(n - half + 0x1.8p52 + 1023) << 52);
 }
 #endif
 
-/* Masks to bytes 0 or 1, and bytes (0: false) to masks: _32 for masks of 32-bit lanes, _64 of 64-bit lanes. */
+/* Masks to bytes 0 or 1, and bytes (0: false) to masks: _32 for masks of 32-bit lanes, _64 of
+ * 64-bit lanes. */
 static inline v_u8_32 v_bytes_32(v_i32 mask)
 {
 #if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
     const __m128i bytes = _mm_maskz_set1_epi8(_mm512_movepi32_mask((__m512i)mask), 1);
 #elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
-    const __m128i low = _mm256_castsi256_si128((__m256i)mask), high = _mm256_extracti128_si256((__m256i)mask, 1);
+    const __m128i low = _mm256_castsi256_si128((__m256i)mask);
+    const __m128i high = _mm256_extracti128_si256((__m256i)mask, 1);
     const __m128i words = _mm_packs_epi32(low, high);
     const int64_t bytes = _mm_cvtsi128_si64(_mm_packs_epi16(words, words)) & 0x0101010101010101;
 #elif defined(__x86_64__) && HYB_VECTOR_BYTES == 16
@@ -218,9 +251,11 @@ static inline v_u8_32 v_bytes_32(v_i32 mask)
 static inline v_u8_64 v_bytes_64(v_i64 mask)
 {
 #if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
-    const int64_t bytes = _mm_cvtsi128_si64(_mm_maskz_set1_epi8(_mm512_movepi64_mask((__m512i)mask), 1));
+    const int64_t bytes =
+        _mm_cvtsi128_si64(_mm_maskz_set1_epi8(_mm512_movepi64_mask((__m512i)mask), 1));
 #elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
-    const __m128i low = _mm256_castsi256_si128((__m256i)mask), high = _mm256_extracti128_si256((__m256i)mask, 1);
+    const __m128i low = _mm256_castsi256_si128((__m256i)mask);
+    const __m128i high = _mm256_extracti128_si256((__m256i)mask, 1);
     const __m128i words = _mm_packs_epi32(_mm_packs_epi32(low, high), low);
     const int32_t bytes = _mm_cvtsi128_si32(_mm_packs_epi16(words, words)) & 0x01010101;
 #elif defined(__x86_64__) && HYB_VECTOR_BYTES == 16
@@ -242,7 +277,8 @@ static inline v_i32 v_mask_32(v_u8_32 bytes)
 #elif defined(__x86_64__)
     int32_t word;
     memcpy(&word, &bytes, sizeof word);
-    const __m128i zero = _mm_setzero_si128(), words = _mm_unpacklo_epi8(_mm_cvtsi32_si128(word), zero);
+    const __m128i zero = _mm_setzero_si128();
+    const __m128i words = _mm_unpacklo_epi8(_mm_cvtsi32_si128(word), zero);
     return (v_i32)((v_i32)_mm_unpacklo_epi16(words, zero) != 0);
 #else
     return (v_i32)(__builtin_convertvector(bytes, v_i32) != 0);

@@ -6,10 +6,11 @@
  * Accuracy   correctly rounded, but for pow (math.inc.c), atan2 and hypot (1 ulp, the C library's).
  * Attributes none.
  *
- * Integers wrap.  Division by zero gives 0, for the remainder too; floor_divide and remainder of the least
- * integer by -1 give it back and 0.  A shift count outside 0..bits-1 shifts everything out: 0, or -1 where a
- * negative number goes right.  pow of an integer with a negative exponent is 0, but 1 or -1 for a base of 1
- * or -1.  maximum and minimum propagate NaN.  remainder has the sign of the divisor.
+ * Integers wrap.  Division by zero gives 0, for the remainder too; floor_divide and remainder of
+ * the least integer by -1 give it back and 0.  A shift count outside 0..bits-1 shifts everything
+ * out: 0, or -1 where a negative number goes right.  pow of an integer with a negative exponent is
+ * 0, but 1 or -1 for a base of 1 or -1.  maximum and minimum propagate NaN.  remainder has the sign
+ * of the divisor.
  */
 
 #define BINARY_NUMBER(t)                                                                         \
@@ -70,10 +71,17 @@ BYTE_FUNCTION(floor_divide)
 BYTE_FUNCTION(remainder)
 BYTE_FUNCTION(pow)
 
-static inline uint8_t left_shift_u8(uint8_t x, uint8_t count) { return (uint8_t)(count < 8 ? x << count : 0); }
-static inline uint8_t right_shift_u8(uint8_t x, uint8_t count) { return count < 8 ? x >> count : 0; }
+static inline uint8_t left_shift_u8(uint8_t x, uint8_t count)
+{
+    return (uint8_t)(count < 8 ? x << count : 0);
+}
+static inline uint8_t right_shift_u8(uint8_t x, uint8_t count)
+{
+    return count < 8 ? x >> count : 0;
+}
 
-/* From the exact remainder, as Python and NumPy do: floor(x / y) itself would be wrong next to whole numbers. */
+/* From the exact remainder, as Python and NumPy do: floor(x / y) itself would be wrong next to
+ * whole numbers. */
 #define FLOAT_FUNCTIONS(T, t, f)                                                                 \
     static inline T remainder_##t(T x, T y)                                                      \
     {                                                                                            \

@@ -3,14 +3,15 @@
  * Split      by elements.
  * Layout     rank 1, dense or one element repeated; the output is dense.
  * In place   allowed when the item sizes are equal.
- * Accuracy   to a float: correctly rounded.  To an integer: from an integer the low bits; from a float
- *            towards zero, saturating, NaN to 0.  To bool: whether it differs from 0 (NaN does).
+ * Accuracy   to a float: correctly rounded.  To an integer: from an integer the low bits; from a
+ * float towards zero, saturating, NaN to 0.  To bool: whether it differs from 0 (NaN does).
  * Attributes none.
  *
  * A bool operand is bytes 0 or 1, so it is cast as u8.
  */
 
-/* An integer from a float: below `low`, not below `above` and NaN never meet the conversion of C. */
+/* An integer from a float: below `low`, not below `above` and NaN never meet the conversion of C.
+ */
 #define CAST_SATURATING(F, f, T, t, low, above, least, most)                                     \
     static inline T cast_##f##_to_##t(F x)                                                       \
     {                                                                                            \
@@ -78,8 +79,9 @@ CAST_BOOL_PREPARE(f32)
 CAST_BOOL_PREPARE(f64)
 
 /* From dtype f, with the kernel for k. */
-#define CAST_ROW(name, f, k, t) \
-    {"cast_" name, HYB_DTYPE_##f, 1, 1, 0, HYB_ELEMENTWISE, HYB_SYM(cast_##f##_##t##_prepare), HYB_SYM(cast_##k##_##t)},
+#define CAST_ROW(name, f, k, t)                                                                  \
+    {"cast_" name, HYB_DTYPE_##f, 1, 1, 0, HYB_ELEMENTWISE, HYB_SYM(cast_##f##_##t##_prepare),   \
+     HYB_SYM(cast_##k##_##t)},
 #define CAST_ROWS(f, k)                                                                          \
     CAST_ROW("bool", f, k, truth) CAST_ROW("u8", f, k, u8) CAST_ROW("i32", f, k, i32)            \
     CAST_ROW("i64", f, k, i64) CAST_ROW("f32", f, k, f32) CAST_ROW("f64", f, k, f64)

@@ -1,10 +1,9 @@
 /* compare.inc.c - comparisons of two operands of one dtype, to bool.
  *
  * Split      by elements.
- * Layout     rank 1, dense or one element repeated; the output is dense, a byte 0 or 1 for each element.
- * In place   allowed when the item sizes are equal.
- * Accuracy   exact; NaN is unequal to everything and neither less nor greater.
- * Attributes none.
+ * Layout     rank 1, dense or one element repeated; the output is dense, a byte 0 or 1 for each
+ * element. In place   allowed when the item sizes are equal. Accuracy   exact; NaN is unequal to
+ * everything and neither less nor greater. Attributes none.
  */
 
 #define COMPARE(t)                                                                               \

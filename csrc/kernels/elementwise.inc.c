@@ -1,8 +1,8 @@
 /* elementwise.inc.c - the loops of elementwise kernels; no table.
  *
- * A kernel walks its operands a vector at a time.  The last vector may be partial; it goes through the
- * same code as the others, with masked loads and stores.  An operand of stride 0 is spread over one
- * vector that is read over and over, so that there is one loop for every mix of operands.
+ * A kernel walks its operands a vector at a time.  The last vector may be partial; it goes through
+ * the same code as the others, with masked loads and stores.  An operand of stride 0 is spread over
+ * one vector that is read over and over, so that there is one loop for every mix of operands.
  */
 
 typedef float    c_f32;
@@ -40,7 +40,8 @@ typedef v_u8  m_u8;
         const c_##t *at;                                                                         \
         int64_t      step;                                                                       \
     } input_##t;                                                                                 \
-    static inline input_##t open_##t(const hyb_call *call, int index, int64_t begin, c_##t *spread) \
+    static inline input_##t open_##t(const hyb_call *call, int index, int64_t begin,             \
+                                     c_##t *spread)                                              \
     {                                                                                            \
         const hyb_layout *layout = &call->layout[index];                                         \
         const c_##t      *x = call->data[index];                                                 \
@@ -92,8 +93,14 @@ HYB_ELEMENTWISE_OPERANDS(u8)
     }
 HYB_BOOL_OPERANDS(32)
 HYB_BOOL_OPERANDS(64)
-static inline m_u8 next_mask_8(input_u8 *input, int64_t left) { return (m_u8)(next_u8(input, left) != 0); }
-static inline void put_mask_8(uint8_t **out, m_u8 mask, int64_t left) { put_u8(out, mask & 1, left); }
+static inline m_u8 next_mask_8(input_u8 *input, int64_t left)
+{
+    return (m_u8)(next_u8(input, left) != 0);
+}
+static inline void put_mask_8(uint8_t **out, m_u8 mask, int64_t left)
+{
+    put_u8(out, mask & 1, left);
+}
 
 #define HYB_BITS_f32(name) name##_32
 #define HYB_BITS_f64(name) name##_64
@@ -110,7 +117,8 @@ static inline void put_mask_8(uint8_t **out, m_u8 mask, int64_t left) { put_u8(o
 #define HYB_ELEMENTWISE_PREPARE(name, n_in, n_out, in, out, cost)                                \
     HYB_PREPARE(name##_prepare)                                                                  \
     {                                                                                            \
-        return hyb_prepare_elementwise(call, n_in, n_out, HYB_DTYPE_##in, HYB_DTYPE_##out, cost, range); \
+        return hyb_prepare_elementwise(call, n_in, n_out, HYB_DTYPE_##in, HYB_DTYPE_##out, cost, \
+                                       range);                                                   \
     }
 
 /* Kernels of one vector x, or of two, x and y, to `expression`. */
@@ -174,16 +182,19 @@ static inline void put_mask_8(uint8_t **out, m_u8 mask, int64_t left) { put_u8(o
     {                                                                                            \
         const c_##t  *a = call->data[0], *b = call->data[1];                                     \
         c_##t        *out = call->data[2];                                                       \
-        const int64_t a_step = call->layout[0].strides[0] != 0, b_step = call->layout[1].strides[0] != 0; \
+        const int64_t a_step = call->layout[0].strides[0] != 0;                                  \
+        const int64_t b_step = call->layout[1].strides[0] != 0;                                  \
         for (int64_t i = begin; i < end; i++)                                                    \
             out[i] = function(a[i * a_step], b[i * b_step]);                                     \
         return HYB_OK;                                                                           \
     }
 
 /* Rows of a table.  The second form runs a kernel of bytes on bools, which hold 0 or 1. */
-#define HYB_ROW(name, t, n_in) \
-    {#name, HYB_DTYPE_##t, n_in, 1, 0, HYB_ELEMENTWISE, HYB_SYM(name##_##t##_prepare), HYB_SYM(name##_##t)},
-#define HYB_BOOL_ROW(name, kernel, n_in) \
-    {#name, HYB_BOOL, n_in, 1, 0, HYB_ELEMENTWISE, HYB_SYM(bools_##n_in##_prepare), HYB_SYM(kernel##_u8)},
+#define HYB_ROW(name, t, n_in)                                                                   \
+    {#name, HYB_DTYPE_##t, n_in, 1, 0, HYB_ELEMENTWISE, HYB_SYM(name##_##t##_prepare),           \
+     HYB_SYM(name##_##t)},
+#define HYB_BOOL_ROW(name, kernel, n_in)                                                         \
+    {#name, HYB_BOOL, n_in, 1, 0, HYB_ELEMENTWISE, HYB_SYM(bools_##n_in##_prepare),              \
+     HYB_SYM(kernel##_u8)},
 HYB_ELEMENTWISE_PREPARE(bools_1, 1, 1, bool, bool, 1)
 HYB_ELEMENTWISE_PREPARE(bools_2, 2, 1, bool, bool, 1)

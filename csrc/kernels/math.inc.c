@@ -1,9 +1,9 @@
 /* math.inc.c - exp, log, tanh ... of vectors, for every family to use; no table.
  *
- * v_<name>_f32 and v_<name>_f64 take and give vectors.  Lanes never influence each other.  Special values
- * are exact, subnormal numbers are honest on both sides, and arguments of sin, cos and tan may be as
- * large as the dtype holds.  Largest errors in ulp: float32 over all 2^32 values, float64 over 10^8
- * random ones (tests/csrc/math_exhaustive.c measures them):
+ * v_<name>_f32 and v_<name>_f64 take and give vectors.  Lanes never influence each other.  Special
+ * values are exact, subnormal numbers are honest on both sides, and arguments of sin, cos and tan
+ * may be as large as the dtype holds.  Largest errors in ulp: float32 over all 2^32 values, float64
+ * over 10^8 random ones (tests/csrc/math_exhaustive.c measures them):
  *
  *             exp  expm1 log  log1p log2 tanh sigmoid erf  sin  cos  tan  gelu silu softplus
  *   float32   HYB_ERRORS_32

@@ -1,7 +1,9 @@
-/* math_angle.inc.c - angles too large for a few multiples of pi/2 to be subtracted (Payne and Hanek, 1983).
+/* math_angle.inc.c - angles too large for a few multiples of pi/2 to be subtracted (Payne and
+ * Hanek, 1983).
  *
- * x = m 2^e with a whole m of 53 bits.  Of 2/pi only the 192 bits that, times m 2^e, fall below 4 and are
- * not lost to rounding matter: a nearest multiple of pi/2 cancels at most 62 of them in float64.
+ * x = m 2^e with a whole m of 53 bits.  Of 2/pi only the 192 bits that, times m 2^e, fall below 4
+ * and are not lost to rounding matter: a nearest multiple of pi/2 cancels at most 62 of them in
+ * float64.
  */
 static const uint64_t two_over_pi[20] = {
     0, /* the whole part: angles around 2^20 begin to read here */
@@ -12,7 +14,8 @@ static const uint64_t two_over_pi[20] = {
     0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
 };
 
-/* x = quadrant pi/2 + the result, at most pi/4 in size, for |x| >= 2^10; NaN for infinities and NaN. */
+/* x = quadrant pi/2 + the result, at most pi/4 in size, for |x| >= 2^10; NaN for infinities and
+ * NaN. */
 static __attribute__((noinline, cold)) double far_angle(double x, int64_t *quadrant)
 {
     uint64_t bits;
@@ -35,7 +38,8 @@ static __attribute__((noinline, cold)) double far_angle(double x, int64_t *quadr
     const uint64_t top = m * window[0] + (uint64_t)(middle >> 64);
     const __int128 fraction = (__int128)((((unsigned __int128)top << 64 | (uint64_t)middle) << 2)
                                          | (uint64_t)low >> 62);
-    const double   angle = (double)((long double)fraction * 0x1p-128L * 1.5707963267948966192313216916397514L);
+    const double angle =
+        (double)((long double)fraction * 0x1p-128L * 1.5707963267948966192313216916397514L);
     const int64_t  turns = (int64_t)(top >> 62) + (fraction < 0);
     *quadrant = x < 0 ? -turns : turns;
     return x < 0 ? -angle : angle;

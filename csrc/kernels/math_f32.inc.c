@@ -8,18 +8,28 @@ static const float v_silu_low_f32 = -112.0f; /* silu is -0 below */
 static const float v_gelu_low_f32 = -15.0f;  /* gelu is -0 below */
 
 /* The whole number nearest to x / ln 2, and x less so many ln 2. */
-static inline v_f32 v_count_ln2_f32(v_f32 x) { return (x * 0x1.715476p+0f + 0x1.8p23f) - 0x1.8p23f; }
-static inline v_f32 v_less_ln2_f32(v_f32 x, v_f32 n) { return (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f; }
+static inline v_f32 v_count_ln2_f32(v_f32 x)
+{
+    return (x * 0x1.715476p+0f + 0x1.8p23f) - 0x1.8p23f;
+}
+static inline v_f32 v_less_ln2_f32(v_f32 x, v_f32 n)
+{
+    return (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
+}
 
 /* expm1 of a reduced argument: 2^-26 of it. */
 static inline v_f32 v_expm1_reduced_f32(v_f32 x)
 {
-    return x * x * v_polynomial_f32(x, 0x1.fffffep-2f, 0x1.5554aap-3f, 0x1.555798p-5f, 0x1.122ca8p-7f,
-                                    0x1.6ab9ccp-10f) + x;
+    const v_f32 tail = v_polynomial_f32(x, 0x1.fffffep-2f, 0x1.5554aap-3f, 0x1.555798p-5f,
+                                        0x1.122ca8p-7f, 0x1.6ab9ccp-10f);
+    return x * x * tail + x;
 }
 
 /* 2^n, -126 <= n <= 127. */
-static inline v_f32 v_power_of_two_f32(v_f32 n) { return (v_f32)((v_u32)(n + (0x1.8p23f + 127.0f)) << 23); }
+static inline v_f32 v_power_of_two_f32(v_f32 n)
+{
+    return (v_f32)((v_u32)(n + (0x1.8p23f + 127.0f)) << 23);
+}
 
 /* x = 2^exponent times the result, sqrt(1/2) <= result < sqrt(2), for finite x > 0. */
 static inline v_f32 v_reduce_log_f32(v_f32 x, v_f32 *exponent)
@@ -27,7 +37,8 @@ static inline v_f32 v_reduce_log_f32(v_f32 x, v_f32 *exponent)
     const v_i32 tiny = x < FLT_MIN;
     const v_u32 bits = (v_u32)v_select_f32(tiny, x * 0x1p23f, x);
     const v_u32 biased = (bits + (0x3f800000 - 0x3f3504f3)) >> 23;
-    *exponent = __builtin_convertvector((v_i32)biased, v_f32) - v_select_f32(tiny, v_splat_f32(150.0f), v_splat_f32(127.0f));
+    *exponent = __builtin_convertvector((v_i32)biased, v_f32) -
+                v_select_f32(tiny, v_splat_f32(150.0f), v_splat_f32(127.0f));
     return (v_f32)(bits - ((biased - 127) << 23));
 }
 
@@ -35,8 +46,9 @@ static inline v_f32 v_reduce_log_f32(v_f32 x, v_f32 *exponent)
 static inline v_f32 v_log_reduced_f32(v_f32 f, v_f32 k)
 {
     const v_f32 square = f * f;
-    const v_f32 tail = v_polynomial_f32(f, 0x1.55554ap-2f, -0x1.00022p-2f, 0x1.99a5b4p-3f, -0x1.5478acp-3f,
-                                        0x1.226c3ap-3f, -0x1.0cdd0ap-3f, 0x1.07db58p-3f, -0x1.4216f2p-4f);
+    const v_f32 tail =
+        v_polynomial_f32(f, 0x1.55554ap-2f, -0x1.00022p-2f, 0x1.99a5b4p-3f, -0x1.5478acp-3f,
+                         0x1.226c3ap-3f, -0x1.0cdd0ap-3f, 0x1.07db58p-3f, -0x1.4216f2p-4f);
     const v_f32 low = square * f * tail + k * 0x1.7f7d1cp-20f;
     return k * 0x1.62e4p-1f + (f + (low - square * 0.5f));
 }
@@ -44,9 +56,9 @@ static inline v_f32 v_log_reduced_f32(v_f32 f, v_f32 k)
 /* k + log2(1 + f): 1 / ln 2 is 1 + 0.44, so the leading term needs no product. */
 static inline v_f32 v_log2_reduced_f32(v_f32 f, v_f32 k)
 {
-    const v_f32 tail = v_polynomial_f32(f, 0x1.c551dap-2f, -0x1.71546ep-1f, 0x1.ec6f9cp-2f, -0x1.715bcap-2f,
-                                        0x1.27b44p-2f, -0x1.ead566p-3f, 0x1.9b7de6p-3f, -0x1.7f1414p-3f,
-                                        0x1.a7d12ep-3f, -0x1.27b44p-3f);
+    const v_f32 tail = v_polynomial_f32(
+        f, 0x1.c551dap-2f, -0x1.71546ep-1f, 0x1.ec6f9cp-2f, -0x1.715bcap-2f, 0x1.27b44p-2f,
+        -0x1.ead566p-3f, 0x1.9b7de6p-3f, -0x1.7f1414p-3f, 0x1.a7d12ep-3f, -0x1.27b44p-3f);
     return (f * tail + f) + k;
 }
 
@@ -54,15 +66,17 @@ static inline v_f32 v_log2_reduced_f32(v_f32 f, v_f32 k)
 static inline v_f32 v_tanh_near_f32(v_f32 x)
 {
     const v_f32 square = x * x;
-    return x * square * v_polynomial_f32(square, -0x1.555548p-2f, 0x1.110c44p-3f, -0x1.b8fefp-5f, 0x1.57cbacp-6f,
-                                         -0x1.929028p-8f) + x;
+    const v_f32 tail = v_polynomial_f32(square, -0x1.555548p-2f, 0x1.110c44p-3f, -0x1.b8fefp-5f,
+                                        0x1.57cbacp-6f, -0x1.929028p-8f);
+    return x * square * tail + x;
 }
 
 /* Lanes of x beyond this go to far_angle. */
 static const float v_angle_limit_f32 = 0x1p16f;
 
-/* x = quadrant pi/2 + the result, about pi/4 at most, for |x| below the limit.  With fused products pi/2 in
- * three parts of 24 bits does it; without, the products must be exact, and float64 has room for that. */
+/* x = quadrant pi/2 + the result, about pi/4 at most, for |x| below the limit.  With fused products
+ * pi/2 in three parts of 24 bits does it; without, the products must be exact, and float64 has room
+ * for that. */
 static inline v_f32 v_reduce_angle_f32(v_f32 x, v_i32 *quadrant)
 {
     const v_f32 shifted = x * 0x1.45f306p-1f + 0x1.8p23f, n = shifted - 0x1.8p23f;
@@ -72,7 +86,8 @@ static inline v_f32 v_reduce_angle_f32(v_f32 x, v_i32 *quadrant)
 #else
     v_f32 angle;
     for (int i = 0; i < HYB_LANES_32; i++)
-        angle[i] = (float)(((double)x[i] - (double)n[i] * 0x1.921fb544p+0) - (double)n[i] * 0x1.0b4611a626331p-34);
+        angle[i] = (float)(((double)x[i] - (double)n[i] * 0x1.921fb544p+0) -
+                           (double)n[i] * 0x1.0b4611a626331p-34);
     return angle;
 #endif
 }
@@ -80,7 +95,9 @@ static inline v_f32 v_reduce_angle_f32(v_f32 x, v_i32 *quadrant)
 static inline v_f32 v_sin_reduced_f32(v_f32 x)
 {
     const v_f32 square = x * x;
-    const v_f32 y = x * square * v_polynomial_f32(square, -0x1.555546p-3f, 0x1.11077ap-7f, -0x1.9954a4p-13f) + x;
+    const v_f32 y =
+        x * square * v_polynomial_f32(square, -0x1.555546p-3f, 0x1.11077ap-7f, -0x1.9954a4p-13f) +
+        x;
     return v_or_f32(y, v_sign_f32(x)); /* the sum has lost the sign of -0 */
 }
 
@@ -97,8 +114,8 @@ static const float v_mills_shift_f32 = 3.5f;
 static inline v_f32 v_mills_f32(v_f32 share)
 {
     return v_polynomial_f32(share * 2.0f - 1.0f, 0x1.7d241ap-1f, -0x1.219156p-1f, 0x1.42ff2ep-2f,
-                            -0x1.db54d6p-4f, 0x1.1cd924p-6f, 0x1.a6faep-8f, -0x1.94ce3ap-9f, -0x1.92e7bap-12f,
-                            0x1.44d01ap-12f);
+                            -0x1.db54d6p-4f, 0x1.1cd924p-6f, 0x1.a6faep-8f, -0x1.94ce3ap-9f,
+                            -0x1.92e7bap-12f, 0x1.44d01ap-12f);
 }
 
 /* The high half of x: its square is exact. */
@@ -107,8 +124,9 @@ static inline v_f32 v_high_half_f32(v_f32 x) { return (v_f32)((v_i32)x & ~0xfff)
 /* x + x p(x^2), 0 <= x < 0.85. */
 static inline v_f32 v_erf_near_f32(v_f32 x, v_f32 square)
 {
-    return x * v_polynomial_f32(square, 0x1.06eba8p-3f, -0x1.812726p-2f, 0x1.ce256ap-4f, -0x1.b735eap-6f,
-                                    0x1.4b763p-8f, -0x1.4cd85p-11f) + x;
+    const v_f32 tail = v_polynomial_f32(square, 0x1.06eba8p-3f, -0x1.812726p-2f, 0x1.ce256ap-4f,
+                                        -0x1.b735eap-6f, 0x1.4b763p-8f, -0x1.4cd85p-11f);
+    return x * tail + x;
 }
 
 /* erf x is x + x p(x^2) near 0, and 1 - exp(-q(|x|)) farther out. */
@@ -117,9 +135,9 @@ static inline v_f32 v_erf_f32(v_f32 x)
     const v_f32 size = v_abs_f32(x), square = x * x;
     const v_f32 near = v_erf_near_f32(size, square);
     const v_f32 bounded = v_at_most_f32(size, 4.0f);
-    const v_f32 exponent = v_polynomial_f32(bounded, 0x1.417d5p-13f, -0x1.212102p+0f, -0x1.44626ap-1f,
-                                            -0x1.ba85acp-4f, 0x1.98f23ap-6f, -0x1.0d54e8p-8f,
-                                            0x1.ba1c56p-12f, -0x1.4f1598p-16f);
+    const v_f32 exponent =
+        v_polynomial_f32(bounded, 0x1.417d5p-13f, -0x1.212102p+0f, -0x1.44626ap-1f, -0x1.ba85acp-4f,
+                         0x1.98f23ap-6f, -0x1.0d54e8p-8f, 0x1.ba1c56p-12f, -0x1.4f1598p-16f);
     const v_f32 n = v_count_ln2_f32(exponent), power = v_power_of_two_f32(n);
     const v_f32 grown = v_expm1_reduced_f32(v_less_ln2_f32(exponent, n));
     const v_f32 far = (1.0f - power) - power * grown;

@@ -8,20 +8,31 @@ static const double v_silu_low_f64 = -760.0; /* silu is -0 below */
 static const double v_gelu_low_f64 = -39.0;  /* gelu is -0 below */
 
 /* The whole number nearest to x / ln 2, and x less so many ln 2. */
-static inline v_f64 v_count_ln2_f64(v_f64 x) { return (x * 0x1.71547652b82fep+0 + 0x1.8p52) - 0x1.8p52; }
-static inline v_f64 v_less_ln2_f64(v_f64 x, v_f64 n) { return (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33; }
+static inline v_f64 v_count_ln2_f64(v_f64 x)
+{
+    return (x * 0x1.71547652b82fep+0 + 0x1.8p52) - 0x1.8p52;
+}
+static inline v_f64 v_less_ln2_f64(v_f64 x, v_f64 n)
+{
+    return (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+}
 
 /* expm1 of a reduced argument: 2^-61 of it. */
 static inline v_f64 v_expm1_reduced_f64(v_f64 x)
 {
-    return x * x * v_polynomial_f64(x, 0x1p-1, 0x1.5555555555559p-3, 0x1.5555555555556p-5, 0x1.111111110f62fp-7,
-                                    0x1.6c16c16c160c6p-10, 0x1.a01a01b01e031p-13, 0x1.a01a01a75b5eap-16,
-                                    0x1.71ddf7b4f6bfdp-19, 0x1.27e4db01d785ap-22, 0x1.af5fecf56fe2ap-26,
-                                    0x1.1f7218d536712p-29) + x;
+    const v_f64 tail = v_polynomial_f64(x, 0x1p-1, 0x1.5555555555559p-3, 0x1.5555555555556p-5,
+                                        0x1.111111110f62fp-7, 0x1.6c16c16c160c6p-10,
+                                        0x1.a01a01b01e031p-13, 0x1.a01a01a75b5eap-16,
+                                        0x1.71ddf7b4f6bfdp-19, 0x1.27e4db01d785ap-22,
+                                        0x1.af5fecf56fe2ap-26, 0x1.1f7218d536712p-29);
+    return x * x * tail + x;
 }
 
 /* 2^n, -1022 <= n <= 1023. */
-static inline v_f64 v_power_of_two_f64(v_f64 n) { return (v_f64)((v_u64)(n + (0x1.8p52 + 1023.0)) << 52); }
+static inline v_f64 v_power_of_two_f64(v_f64 n)
+{
+    return (v_f64)((v_u64)(n + (0x1.8p52 + 1023.0)) << 52);
+}
 
 /* x = 2^exponent times the result, sqrt(1/2) <= result < sqrt(2), for finite x > 0. */
 static inline v_f64 v_reduce_log_f64(v_f64 x, v_f64 *exponent)
@@ -29,7 +40,8 @@ static inline v_f64 v_reduce_log_f64(v_f64 x, v_f64 *exponent)
     const v_i64 tiny = x < DBL_MIN;
     const v_u64 bits = (v_u64)v_select_f64(tiny, x * 0x1p54, x);
     const v_u64 biased = (bits + (0x3ff0000000000000 - 0x3fe6a09e667f3bcd)) >> 52;
-    const v_f64 whole = (v_f64)(biased | 0x4330000000000000) - 0x1p52; /* there is no 64-bit conversion in AVX2 */
+    /* By way of the low bits of 2^52: AVX2 has no conversion from 64-bit integers. */
+    const v_f64 whole = (v_f64)(biased | 0x4330000000000000) - 0x1p52;
     *exponent = whole - v_select_f64(tiny, v_splat_f64(1077.0), v_splat_f64(1023.0));
     return (v_f64)(bits - ((biased - 1023) << 52));
 }
@@ -39,20 +51,23 @@ static inline v_f64 v_reduce_log_f64(v_f64 x, v_f64 *exponent)
 static inline v_f64 v_log_small_part_f64(v_f64 f, v_f64 half)
 {
     const v_f64 s = f / (2.0 + f), square = s * s;
-    const v_f64 r = square * v_polynomial_f64(square, 0x1.5555555555592p-1, 0x1.999999997ff2p-2,
-                                              0x1.24924941e0c25p-2, 0x1.c71c5214dfa8p-3, 0x1.74663ccd0694cp-3,
-                                              0x1.39a1ec448bf81p-3, 0x1.2f0395ab434c3p-3);
+    const v_f64 r =
+        square * v_polynomial_f64(square, 0x1.5555555555592p-1, 0x1.999999997ff2p-2,
+                                  0x1.24924941e0c25p-2, 0x1.c71c5214dfa8p-3, 0x1.74663ccd0694cp-3,
+                                  0x1.39a1ec448bf81p-3, 0x1.2f0395ab434c3p-3);
     return s * (half + r);
 }
 
 /* k ln 2 + log(1 + f). */
 static inline v_f64 v_log_reduced_f64(v_f64 f, v_f64 k)
 {
-    const v_f64 half = f * f * 0.5, small = v_log_small_part_f64(f, half) + k * 0x1.a39ef35793c76p-33;
+    const v_f64 half = f * f * 0.5;
+    const v_f64 small = v_log_small_part_f64(f, half) + k * 0x1.a39ef35793c76p-33;
     return k * 0x1.62e42feep-1 + (f - (half - small));
 }
 
-/* k + log2(1 + f): log(1 + f) in two parts times 1 / ln 2 in two parts; the product of the high ones is exact. */
+/* k + log2(1 + f): log(1 + f) in two parts times 1 / ln 2 in two parts; the product of the high
+ * ones is exact. */
 static inline v_f64 v_log2_reduced_f64(v_f64 f, v_f64 k)
 {
     const v_f64 half = f * f * 0.5;
@@ -67,32 +82,37 @@ static inline v_f64 v_log2_reduced_f64(v_f64 f, v_f64 k)
 static inline v_f64 v_tanh_near_f64(v_f64 x)
 {
     const v_f64 square = x * x;
-    return x * square * v_polynomial_f64(square, -0x1.5555555555549p-2, 0x1.111111110ff8dp-3,
-                                         -0x1.ba1ba1b907d13p-5, 0x1.664f483f1863fp-6, -0x1.226e2bb6c051dp-7,
-                                         0x1.d6d21414104e2p-9, -0x1.7d890b5c14ec1p-10, 0x1.344c37662e158p-11,
-                                         -0x1.e73f4b7a424ap-13, 0x1.573a789c991ap-14,
-                                         -0x1.37d34c11eb448p-16) + x;
+    const v_f64 tail = v_polynomial_f64(square, -0x1.5555555555549p-2, 0x1.111111110ff8dp-3,
+                                        -0x1.ba1ba1b907d13p-5, 0x1.664f483f1863fp-6,
+                                        -0x1.226e2bb6c051dp-7, 0x1.d6d21414104e2p-9,
+                                        -0x1.7d890b5c14ec1p-10, 0x1.344c37662e158p-11,
+                                        -0x1.e73f4b7a424ap-13, 0x1.573a789c991ap-14,
+                                        -0x1.37d34c11eb448p-16);
+    return x * square * tail + x;
 }
 
 /* Lanes of x beyond this go to far_angle. */
 static const double v_angle_limit_f64 = 0x1p20;
 
-/* x = quadrant pi/2 + the result, about pi/4 at most, for |x| below the limit: pi/2 in two parts of 33 bits,
- * whose products are exact, and one of 53.  The rounding error of the second difference is carried along. */
+/* x = quadrant pi/2 + the result, about pi/4 at most, for |x| below the limit: pi/2 in two parts of
+ * 33 bits, whose products are exact, and one of 53.  The rounding error of the second difference is
+ * carried along. */
 static inline v_f64 v_reduce_angle_f64(v_f64 x, v_i64 *quadrant)
 {
     const v_f64 shifted = x * 0x1.45f306dc9c883p-1 + 0x1.8p52, n = shifted - 0x1.8p52;
     *quadrant = (v_i64)shifted;
-    const v_f64 first = x - n * 0x1.921fb544p+0, product = n * 0x1.0b4611a6p-34, second = first - product;
+    const v_f64 first = x - n * 0x1.921fb544p+0, product = n * 0x1.0b4611a6p-34;
+    const v_f64 second = first - product;
     return second - (((second - first) + product) + n * 0x1.3198a2e037073p-69);
 }
 
 static inline v_f64 v_sin_reduced_f64(v_f64 x)
 {
     const v_f64 square = x * x;
-    const v_f64 y = x * square * v_polynomial_f64(square, -0x1.5555555555549p-3, 0x1.111111110f89cp-7,
-                                                  -0x1.a01a019c141cbp-13, 0x1.71de3578eff8ap-19,
-                                                  -0x1.ae5e66a67aabap-26, 0x1.5d9301ab0582ap-33) + x;
+    const v_f64 tail = v_polynomial_f64(square, -0x1.5555555555549p-3, 0x1.111111110f89cp-7,
+                                        -0x1.a01a019c141cbp-13, 0x1.71de3578eff8ap-19,
+                                        -0x1.ae5e66a67aabap-26, 0x1.5d9301ab0582ap-33);
+    const v_f64 y = x * square * tail + x;
     return v_or_f64(y, v_sign_f64(x)); /* the sum has lost the sign of -0 */
 }
 
@@ -100,25 +120,27 @@ static inline v_f64 v_sin_reduced_f64(v_f64 x)
 static inline v_f64 v_cos_reduced_f64(v_f64 x)
 {
     const v_f64 square = x * x, half = square * 0.5, most = 1.0 - half;
-    const v_f64 tail = v_polynomial_f64(square, 0x1.555555555554cp-5, -0x1.6c16c16c15217p-10, 0x1.a01a019cbe0ap-16,
-                                        -0x1.27e4f8116c3e6p-22, 0x1.1ee9f044f363bp-29, -0x1.8fb09189bc51dp-37);
+    const v_f64 tail =
+        v_polynomial_f64(square, 0x1.555555555554cp-5, -0x1.6c16c16c15217p-10, 0x1.a01a019cbe0ap-16,
+                         -0x1.27e4f8116c3e6p-22, 0x1.1ee9f044f363bp-29, -0x1.8fb09189bc51dp-37);
     return most + (square * square * tail + ((1.0 - most) - half));
 }
 
-/* (x + 5) e^(x^2 / 2) Phi(-x) for 0.75 <= x <= 39, from share = x / (x + 5).  All but the first two terms
- * are summed in two halves, which shortens the chain of sums. */
+/* (x + 5) e^(x^2 / 2) Phi(-x) for 0.75 <= x <= 39, from share = x / (x + 5).  All but the first two
+ * terms are summed in two halves, which shortens the chain of sums. */
 static const double v_mills_shift_f64 = 5.0;
 static inline v_f64 v_mills_f64(v_f64 share)
 {
     const v_f64 u = share * 2.0 - 1.0, square = u * u;
-    const v_f64 even = v_polynomial_f64(square, 0x1.fb31653876f27p-2, 0x1.51f6329f04c67p-3,
-                                        0x1.54b4d4f246227p-6, -0x1.a250341e1b472p-11, -0x1.f215f8f7518afp-15,
-                                        0x1.17ea3c77fb90ep-16, -0x1.74b73c23d0c65p-19, 0x1.dda9f2bdfc393p-22,
-                                        -0x1.451d0b25e0f6p-24, 0x1.77bf96751c0b6p-27);
-    const v_f64 odd = v_polynomial_f64(square, -0x1.410ed5f875d49p-2, -0x1.1b1c254c854f6p-4,
-                                       -0x1.88590ecd8306ap-9, 0x1.1daf20fb7afa9p-11, -0x1.a171a84d31485p-15,
-                                       0x1.0b31db25efb4ap-18, -0x1.692225a6fdb3fp-22, 0x1.54c360d82cb2ap-25,
-                                       -0x1.838ab5f7b1e82p-28);
+    const v_f64 even =
+        v_polynomial_f64(square, 0x1.fb31653876f27p-2, 0x1.51f6329f04c67p-3, 0x1.54b4d4f246227p-6,
+                         -0x1.a250341e1b472p-11, -0x1.f215f8f7518afp-15, 0x1.17ea3c77fb90ep-16,
+                         -0x1.74b73c23d0c65p-19, 0x1.dda9f2bdfc393p-22, -0x1.451d0b25e0f6p-24,
+                         0x1.77bf96751c0b6p-27);
+    const v_f64 odd = v_polynomial_f64(
+        square, -0x1.410ed5f875d49p-2, -0x1.1b1c254c854f6p-4, -0x1.88590ecd8306ap-9,
+        0x1.1daf20fb7afa9p-11, -0x1.a171a84d31485p-15, 0x1.0b31db25efb4ap-18,
+        -0x1.692225a6fdb3fp-22, 0x1.54c360d82cb2ap-25, -0x1.838ab5f7b1e82p-28);
     return ((odd * u + even) * u + -0x1.54ad03f27ca13p-1) * u + 0x1.89d3abe1f95aep-1;
 }
 
@@ -128,10 +150,13 @@ static inline v_f64 v_high_half_f64(v_f64 x) { return (v_f64)((v_i64)x & INT64_C
 /* x + x p(x^2), 0 <= x < 1. */
 static inline v_f64 v_erf_near_f64(v_f64 x, v_f64 square)
 {
-    return x * v_polynomial_f64(square, 0x1.06eba8214db68p-3, -0x1.812746b0379a9p-2, 0x1.ce2f21a040788p-4,
-                                    -0x1.b82ce311fbc97p-6, 0x1.565bccfb9ac08p-8, -0x1.c02db0db47ca8p-11,
-                                    0x1.f9a2cdad6317ep-14, -0x1.f4cba0bf66852p-17, 0x1.b98e3037b5363p-20,
-                                    -0x1.5c6491f01fa97p-23, 0x1.d9bb13db9fe89p-27, -0x1.b3b6f7fccf161p-31) + x;
+    const v_f64 tail = v_polynomial_f64(square, 0x1.06eba8214db68p-3, -0x1.812746b0379a9p-2,
+                                        0x1.ce2f21a040788p-4, -0x1.b82ce311fbc97p-6,
+                                        0x1.565bccfb9ac08p-8, -0x1.c02db0db47ca8p-11,
+                                        0x1.f9a2cdad6317ep-14, -0x1.f4cba0bf66852p-17,
+                                        0x1.b98e3037b5363p-20, -0x1.5c6491f01fa97p-23,
+                                        0x1.d9bb13db9fe89p-27, -0x1.b3b6f7fccf161p-31);
+    return x * tail + x;
 }
 
 /* erf x is x + x p(x^2) near 0, and 1 - 2 Phi(-|x| sqrt 2) farther out. */
@@ -140,10 +165,13 @@ static inline v_f64 v_erf_f64(v_f64 x)
     const v_f64 size = v_abs_f64(x), square = x * x;
     const v_f64 near = v_erf_near_f64(size, square);
     const v_f64 bounded = v_at_most_f64(size, 6.0), high = v_high_half_f64(bounded);
-    const v_f64 most = -(high * high), rest = (high - bounded) * (high + bounded), n = v_count_ln2_f64(most + rest);
+    const v_f64 most = -(high * high), rest = (high - bounded) * (high + bounded);
+    const v_f64 n = v_count_ln2_f64(most + rest);
     const v_f64 grown = v_expm1_reduced_f64(v_less_ln2_f64(most, n) + rest);
-    const v_f64 scaled = bounded * 1.41421356237309504880, share = scaled / (scaled + v_mills_shift_f64);
-    const v_f64 factor = v_power_of_two_f64(n) * v_mills_f64(share) * 2.0 / (scaled + v_mills_shift_f64);
+    const v_f64 scaled = bounded * 1.41421356237309504880;
+    const v_f64 share = scaled / (scaled + v_mills_shift_f64);
+    const v_f64 factor =
+        v_power_of_two_f64(n) * v_mills_f64(share) * 2.0 / (scaled + v_mills_shift_f64);
     const v_f64 far = 1.0 - (factor * grown + factor);
     return v_or_f64(v_select_f64(size < 1.0, near, far), v_sign_f64(x));
 }

@@ -1,5 +1,6 @@
-/* math_typed.inc.c - the functions that both float dtypes compute in the same way; included by math.inc.c
- * once per dtype, which defines T, V (a vector of T), I (its mask), N and SIGN_SHIFT (bit 1 to the sign).
+/* math_typed.inc.c - the functions that both float dtypes compute in the same way; included by
+ * math.inc.c once per dtype, which defines T, V (a vector of T), I (its mask), N and SIGN_SHIFT
+ * (bit 1 to the sign).
  */
 
 static inline V N(v_exp)(V x)
@@ -19,7 +20,8 @@ static inline V N(v_expm1)(V x)
     return N(v_or)(N(v_select)((I)(n == 0), grown, y), N(v_sign)(x));
 }
 
-/* y, but for the x that have no logarithm (below 0), an infinite one (0), or are infinite or NaN themselves. */
+/* y, but for the x that have no logarithm (below 0), an infinite one (0), or are infinite or NaN
+ * themselves. */
 static inline V N(v_fix_log)(V x, V y)
 {
     const I ordinary = (I)(x > 0) & (I)(x < (T)INFINITY);
@@ -45,8 +47,8 @@ static inline V N(v_log2)(V x)
     return N(v_fix_log)(x, N(v_log2_reduced)(m - 1, k));
 }
 
-/* The exponent is that of the rounded sum 1 + x, but f = (1 + x) / 2^k - 1 is taken from x itself with a
- * single rounding; where 1 / 2^k is too small to matter, from the sum. */
+/* The exponent is that of the rounded sum 1 + x, but f = (1 + x) / 2^k - 1 is taken from x itself
+ * with a single rounding; where 1 / 2^k is too small to matter, from the sum. */
 static inline V N(v_log1p)(V x)
 {
     V k;
@@ -65,9 +67,9 @@ static inline V N(v_tanh)(V x)
     return N(v_or)(N(v_select)((I)(size < (T)0.5625), N(v_tanh_near)(size), far), N(v_sign)(x));
 }
 
-/* factor / (1 + e^-x), e^-x = 2^n (1 + p).  Where n > 0 both sides of the fraction are divided by 2^n, so
- * that 1 + 2^-|n| comes first and only adding p rounds; 2^-n is put in last, so that subnormal results
- * are rounded once. */
+/* factor / (1 + e^-x), e^-x = 2^n (1 + p).  Where n > 0 both sides of the fraction are divided by
+ * 2^n, so that 1 + 2^-|n| comes first and only adding p rounds; 2^-n is put in last, so that
+ * subnormal results are rounded once. */
 static inline V N(v_times_sigmoid)(V factor, V x)
 {
     const V bounded = N(v_at_least)(N(v_at_most)(-x, -N(v_silu_low)), N(v_silu_low));
@@ -82,17 +84,20 @@ static inline V N(v_sigmoid)(V x) { return N(v_times_sigmoid)(N(v_splat)(1), x);
 /* Its limit, -0, at minus infinity. */
 static inline V N(v_silu)(V x) { return N(v_times_sigmoid)(N(v_at_least)(x, N(v_silu_low)), x); }
 
-/* max(x, 0) + log(1 + e), e = e^-|x| <= 1: the logarithm's exponent is 0 or 1, its f is e or (1 + e) / 2 - 1. */
+/* max(x, 0) + log(1 + e), e = e^-|x| <= 1: the logarithm's exponent is 0 and its f is e, or 1 and
+ * (1 + e) / 2 - 1. */
 static inline V N(v_softplus)(V x)
 {
     const V e = N(v_exp)(-N(v_abs)(x));
     const I large = (I)(e > (T)0.41421356);
-    const V f = N(v_select)(large, (e - 1) * (T)0.5, e), k = N(v_select)(large, N(v_splat)(1), (V){0});
+    const V f = N(v_select)(large, (e - 1) * (T)0.5, e);
+    const V k = N(v_select)(large, N(v_splat)(1), (V){0});
     return N(v_at_least)(x, 0) + N(v_log_reduced)(f, k);
 }
 
-/* x Phi(x).  Near 0 Phi(x) is 1/2 + erf(x / sqrt 2) / 2; farther out it is x - x Phi(-x) or x Phi(x), by the
- * sign, with e^(-x^2 / 2) in Phi taken of x^2 = high^2 + low exactly.  At minus infinity: its limit, -0. */
+/* x Phi(x).  Near 0 Phi(x) is 1/2 + erf(x / sqrt 2) / 2; farther out it is x - x Phi(-x) or x
+ * Phi(x), by the sign, with e^(-x^2 / 2) in Phi taken of x^2 = high^2 + low exactly.  At minus
+ * infinity: its limit, -0. */
 static inline V N(v_gelu)(V x)
 {
     const V size = N(v_at_most)(N(v_abs)(x), -N(v_gelu_low)), high = N(v_high_half)(size);
@@ -103,7 +108,8 @@ static inline V N(v_gelu)(V x)
     const V far = N(v_select)((I)(x < 0), -tail, x - tail);
     const V scaled = size * (T)0.70710678118654752440, half = size * (T)0.5;
     const V near = x * (T)0.5 + half * N(v_erf_near)(scaled, scaled * scaled);
-    return N(v_or)(N(v_select)((I)(size < (T)0.75), near, far), N(v_sign)(x)); /* -0 had lost its sign */
+    const V y = N(v_select)((I)(size < (T)0.75), near, far);
+    return N(v_or)(y, N(v_sign)(x)); /* -0 had lost its sign */
 }
 
 /* x = quadrant pi/2 + the result, whatever x is. */
@@ -123,7 +129,8 @@ static inline V N(v_angle)(V x, I *quadrant)
 
 static inline V N(v_sin_or_cos)(V angle, I quadrant)
 {
-    const V y = N(v_select)((I)((quadrant & 1) != 0), N(v_cos_reduced)(angle), N(v_sin_reduced)(angle));
+    const V y =
+        N(v_select)((I)((quadrant & 1) != 0), N(v_cos_reduced)(angle), N(v_sin_reduced)(angle));
     return (V)((I)y ^ ((quadrant & 2) << SIGN_SHIFT));
 }
 

@@ -1,5 +1,5 @@
-/* optimizer_typed.inc.c - the optimizers of one dtype; included by optimizer.inc.c once per dtype, which defines
- * T, V (a vector of T), N and DTYPE.
+/* optimizer_typed.inc.c - the optimizers of one dtype; included by optimizer.inc.c once per dtype,
+ * which defines T, V (a vector of T), N and DTYPE.
  */
 
 enum { N(OPTIMIZER_LANES) = sizeof(V) / sizeof(T) };
@@ -32,7 +32,8 @@ HYB_KERNEL(N(sgd))
 
 HYB_KERNEL(N(sgd_momentum))
 {
-    const T momentum = (T)call->attrs[0].f, share = (T)(1 - call->attrs[1].f), weight_decay = (T)call->attrs[2].f;
+    const T momentum = (T)call->attrs[0].f, share = (T)(1 - call->attrs[1].f),
+            weight_decay = (T)call->attrs[2].f;
     const bool nesterov = call->attrs[3].f != 0;
     const T    sign = call->attrs[4].f != 0 ? -1 : 1;
     INPUT(p, 0);
@@ -52,7 +53,8 @@ HYB_KERNEL(N(sgd_momentum))
     return HYB_OK;
 }
 
-/* 1 - beta^t: what is missing from a mean that began at 0.  In float64, the first lane alone if all are equal. */
+/* 1 - beta^t: what is missing from a mean that began at 0.  In float64, the first lane alone if all
+ * are equal. */
 static V N(bias)(double beta, V t, bool repeated)
 {
     if (repeated)
@@ -99,8 +101,14 @@ HYB_KERNEL(N(adam))
 }
 
 HYB_PREPARE(N(sgd_prepare)) { return hyb_prepare_elementwise(call, 3, 1, DTYPE, DTYPE, 4, range); }
-HYB_PREPARE(N(sgd_momentum_prepare)) { return hyb_prepare_elementwise(call, 4, 2, DTYPE, DTYPE, 8, range); }
-HYB_PREPARE(N(adam_prepare)) { return hyb_prepare_elementwise(call, 6, 3, DTYPE, DTYPE, 32, range); }
+HYB_PREPARE(N(sgd_momentum_prepare))
+{
+    return hyb_prepare_elementwise(call, 4, 2, DTYPE, DTYPE, 8, range);
+}
+HYB_PREPARE(N(adam_prepare))
+{
+    return hyb_prepare_elementwise(call, 6, 3, DTYPE, DTYPE, 32, range);
+}
 
 #undef LANES
 #undef INPUT

@@ -7,7 +7,8 @@
  * Attributes none.
  */
 
-/* The condition is checked as operand 0 of a call of its own, a and b as the operands of another. */
+/* The condition is checked as operand 0 of a call of its own, a and b as the operands of another.
+ */
 static hyb_status prepare_where(const hyb_call *call, int32_t dtype, hyb_range *range)
 {
     const hyb_layout condition[2] = {call->layout[0], call->layout[0]};
@@ -16,7 +17,8 @@ static hyb_status prepare_where(const hyb_call *call, int32_t dtype, hyb_range *
     if (status != HYB_OK)
         return status;
     if (call->layout[0].shape[0] != call->layout[1].shape[0])
-        return hyb_fail(HYB_BAD_ARGUMENT, "the condition of where has %lld elements, the first choice %lld",
+        return hyb_fail(HYB_BAD_ARGUMENT,
+                        "the condition of where has %lld elements, the first choice %lld",
                         (long long)call->layout[0].shape[0], (long long)call->layout[1].shape[0]);
     return hyb_prepare_elementwise(&others, 2, 1, dtype, dtype, 2, range);
 }
@@ -50,8 +52,9 @@ WHERE_PREPARE(i64)
 WHERE_PREPARE(u8)
 WHERE_PREPARE(bool)
 
-#define WHERE_ROW(t, kernel) \
-    {"where_" #t, HYB_BOOL, 3, 1, 0, HYB_ELEMENTWISE, HYB_SYM(where_##t##_prepare), HYB_SYM(where_##kernel)},
+#define WHERE_ROW(t, kernel)                                                                     \
+    {"where_" #t, HYB_BOOL, 3, 1, 0, HYB_ELEMENTWISE, HYB_SYM(where_##t##_prepare),              \
+     HYB_SYM(where_##kernel)},
 
 const hyb_kernel HYB_SYM(hyb_select_kernels)[] = {
     WHERE_ROW(f32, f32)

@@ -3,15 +3,16 @@
  * Split      by elements.
  * Layout     rank 1, dense or one element repeated; the output is dense.
  * In place   allowed when the item sizes are equal.
- * Accuracy   arithmetic and roundings are exact or correctly rounded, rsqrt within 1.5 ulp; math.inc.c
- *            gives the others.  Integers wrap: abs and negative of the least one give it back.
+ * Accuracy   arithmetic and roundings are exact or correctly rounded, rsqrt within 1.5 ulp;
+ * math.inc.c gives the others.  Integers wrap: abs and negative of the least one give it back.
  * Attributes none.
  */
 
 #define UNARY_FLOAT(t)                                                                           \
     HYB_MAP_1(negative, t, 1, -x)                                                                \
     HYB_MAP_1(abs, t, 1, v_abs_##t(x))                                                           \
-    HYB_MAP_1(sign, t, 2, v_select_##t((m_##t)(x == x), one_where_##t(x > 0) - one_where_##t(x < 0), x)) \
+    HYB_MAP_1(sign, t, 2,                                                                        \
+              v_select_##t((m_##t)(x == x), one_where_##t(x > 0) - one_where_##t(x < 0), x))     \
     HYB_MAP_1(square, t, 1, x *x)                                                                \
     HYB_MAP_1(relu, t, 1, v_select_##t((m_##t)(x <= 0), (v_##t){0}, x))                          \
     HYB_MAP_1(floor, t, 4, v_floor_##t(x))                                                       \
@@ -63,8 +64,9 @@ UNARY_INTEGER(i64)
 UNARY_INTEGER(u8)
 
 /* A row whose kernel has another name. */
-#define UNARY_ALIAS(name, t, kernel) \
-    {#name, HYB_DTYPE_##t, 1, 1, 0, HYB_ELEMENTWISE, HYB_SYM(kernel##_##t##_prepare), HYB_SYM(kernel##_##t)},
+#define UNARY_ALIAS(name, t, kernel)                                                             \
+    {#name, HYB_DTYPE_##t, 1, 1, 0, HYB_ELEMENTWISE, HYB_SYM(kernel##_##t##_prepare),            \
+     HYB_SYM(kernel##_##t)},
 
 #define UNARY_NUMBER_ROWS(t)                                                                     \
     HYB_ROW(negative, t, 1) HYB_ROW(abs, t, 1) HYB_ROW(sign, t, 1) HYB_ROW(square, t, 1)         \
