@@ -107,14 +107,16 @@ def random_normal(state: TensorType, *, shape: Shape, dtype: DType) -> TensorTyp
 @random_normal.reference
 def random_normal_reference(state, *, shape, dtype):
     if dtype is float64:
-        pair = _pairs(_words(state, _groups(shape, 32))).reshape(2, -1, 2, _BLOCKS)
-        uniform = (_low_high_53(pair[:, :, 0]) + 1) * 2.0**-53
-        turn = _low_high_53(pair[:, :, 1]) * 2.0**-53
+        words = _words(state, _groups(shape, 32)).astype(np.float64)
+        high = np.floor(words[:, 0] / 32) * 2.0**26 + np.floor(words[:, 1] / 64)
+        uniform = (high + 1) * 2.0**-53
+        turn = words[:, 2] * 2.0**-32 + np.floor(words[:, 3] / 64) * 2.0**-58
         half = 1  # axis of cosines and sines
     else:
-        words = _words(state, _groups(shape, 64)).reshape(-1, 2, 2, _BLOCKS).astype(np.float64)
-        uniform = (np.floor(words[:, :, 0] / 2) + 0.5) * 2.0**-31
-        turn = np.floor(words[:, :, 1] / 256) * 2.0**-24
+        words = _words(state, _groups(shape, 64)).reshape(-1, 2, 2, _BLOCKS)
+        steps = (words[:, :, 0] >> np.uint64(1)).astype(np.float32) + np.float32(0.5)
+        uniform = (steps * np.float32(2.0**-31)).astype(np.float64)
+        turn = words[:, :, 1] * 2.0**-32
         half = 2
     radius, angle = np.sqrt(-2 * np.log(uniform)), 2 * np.pi * turn
     both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=half)
