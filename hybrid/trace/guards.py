@@ -92,6 +92,13 @@ def exactly(expected: Any, slot: bool = False) -> Matcher:
     return lambda found: found is expected
 
 
+def _set_by_users(kind: type, name: str) -> bool:
+    """Whether a class outside this package holds ``name``: writes to classes move no epoch."""
+    return any(
+        name in vars(base) and not base.__module__.startswith("hybrid.") for base in kind.__mro__
+    )
+
+
 class Guards:
     """All guards of one capture."""
 
@@ -148,7 +155,8 @@ class Guards:
             f"{type(owner).__name__}.{name}", read, exactly(value, slot), Guards if slot else value
         )
         mutable = isinstance(value, (list, dict, set, np.ndarray))
-        by_epoch = configured and name in own and not mutable and not slot
+        by_epoch = configured and not mutable and not slot
+        by_epoch = by_epoch and (name in own or not _set_by_users(type(owner), name))
         (self.by_epoch if by_epoch else self.always).append(guard)
 
     def _no_hiding(self, owner: Any, read: set[str], configured: bool) -> None:
