@@ -108,6 +108,7 @@ def keeping_operands() -> Iterator[None]:
 
 
 _new = object.__new__
+_NO_ATTRS: dict[str, Any] = {}
 
 
 def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> None:
@@ -144,3 +145,24 @@ def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> N
         for index, t in enumerate(results):
             if t.type.floating:
                 t.record = Output(record, index)
+
+
+def record_binary(op: Op, a: Any, b: Any, result: Any) -> None:
+    """``record_call`` for an op of two operands, one floating result and no attributes.
+
+    Spelled out, because recording an operator should cost little more than running it.
+    """
+    mode = _mode
+    if mode.keep_operands or not mode.enabled or not op.differentiable:
+        record_call(op, (a, b), _NO_ATTRS, (result,))
+        return
+    keep_result, keep_a, keep_b = op.saved
+    record = result.record = _new(Record)
+    record.op, record.attrs, record.sequence = op, _NO_ATTRS, next(_sequence)
+    a_record, b_record = a.record, b.record
+    record.parents = (a_record, b_record)
+    record.saved = (
+        (a.type, a.data, a_record) if keep_a else a.type,
+        (b.type, b.data, b_record) if keep_b else b.type,
+    )
+    record.results = ((result.type, result.data) if keep_result else result.type,)

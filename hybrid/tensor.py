@@ -27,7 +27,7 @@ from hybrid.errors import (
 )
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.record import AnyRecord, Leaf, record_call
+from hybrid.record import AnyRecord, Leaf, record_binary
 from hybrid.types import DType, Shape, TensorType
 
 SCALARS: dict[Any, Tensor] = {}  # (class, value, dtype) -> the constant, for numbers met before
@@ -367,8 +367,8 @@ def _binary(op: Op, reflected: bool = False) -> Callable[[Tensor, Any], Any]:
                     launch.plan.fail(status)
                 result = new(tensor)
                 result.type, result.data, result.record = launch.type, data, None
-                if self.record is not None or other.record is not None:
-                    record_call(op, (self, other), {}, (result,))
+                if (self.record is not None or other.record is not None) and result.type.floating:
+                    record_binary(op, self, other, result)
                 return result
         return current().apply(op, (self, other), {}) if _operand(other) else NotImplemented
 
