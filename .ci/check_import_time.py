@@ -4,7 +4,7 @@ import statistics
 import subprocess
 import sys
 
-GOAL, LIMIT = 0.060, 0.120  # seconds; shared machines get twice the goal
+GOAL, LIMIT = 0.060, 0.180  # seconds; a busy machine gets three times the goal
 PROGRAM = """
 import time
 import numpy
