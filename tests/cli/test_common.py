@@ -1,6 +1,5 @@
 """What commands share: types in, functions in, and one line out when something is wrong."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -65,7 +64,7 @@ def test_too_many_dimensions_fail(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def model(tmp_path: Path) -> Path:
     """A file of the user's with a neighbour that it imports."""
     (tmp_path / "neighbour_of_model.py").write_text("FACTOR = 3\n", encoding="utf-8")
     path = tmp_path / "model_for_load.py"
@@ -76,7 +75,6 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "class Net:\n    @staticmethod\n    def forward(x):\n        return x\n",
         encoding="utf-8",
     )
-    monkeypatch.setattr(sys, "path", list(sys.path))
     return path
 
 
