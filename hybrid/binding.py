@@ -101,6 +101,7 @@ class _Binding:
             and w.made.leaves[0][0] == "output"
             and counts[w.made.leaves[0][1]] == 1
             and w.made.leaves[0][1] not in self.capture.consumed
+            and w.exists
             and self.record is None
         }
 

@@ -70,13 +70,14 @@ class Hybridized:
             raise ArgumentError(f"max_plans is {max_plans!r}", fix="give an int >= 1")
         functools.update_wrapper(self, function)
         self.function = function
+        self.unbound: Hybridized | None = None  # of a method: the one that the class holds
         self.options = {
             "mode": mode, "optimize": optimize, "fallback": fallback, "max_plans": max_plans,
             "name": name,
         }  # fmt: skip
         self._plans: dict[Hashable, list[Planned]] = {}
-        # The plan last used for arguments that are all plain tensors, by their types, with recording
-        # off and on: what most calls look up.
+        # The plan last used for arguments that are all plain tensors, by their types, with
+        # recording off and on: what most calls look up.
         self._quick: tuple[dict[Hashable, Planned], ...] = ({}, {})
         self._clock = 0
         self._warned: set[str] = set()
@@ -88,7 +89,7 @@ class Hybridized:
             try:
                 key = tuple([t.type for t in args])
                 planned = self._quick[is_recording()].get(key)
-                if planned is not None and planned.holds() and _plain(args):
+                if planned is not None and planned.holds(args) and _plain(args):
                     self._clock = planned.last_used = self._clock + 1
                     planned.calls += 1
                     return planned.run(args)
@@ -105,7 +106,7 @@ class Hybridized:
         leaves = lifted(leaves)
         key = self._key(leaves, structure)
         for planned in self._plans.get(key, ()):
-            if planned.holds():
+            if planned.holds(leaves):
                 break
         else:
             planned = None
@@ -135,7 +136,7 @@ class Hybridized:
     ) -> Planned:
         with _capturing:
             for planned in self._plans.get(key, ()):  # another thread may have been faster
-                if planned.holds():
+                if planned.holds(leaves):
                     return planned
             planned = Planned(self._trace(args, kwargs, leaves), leaves)
             planned.description = tuple(describe_leaf(leaf) for leaf in leaves)
@@ -144,9 +145,7 @@ class Hybridized:
             self._forget_oldest()
             return planned
 
-    def _trace(
-        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
-    ) -> Capture:
+    def _trace(self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]) -> Capture:
         if self.options["mode"] == "ast":
             raise CaptureError(
                 'mode="ast" is not available yet', fix='use mode="trace" or mode="auto"'
@@ -217,10 +216,10 @@ class Hybridized:
         """A method is hybridized per instance, so that plans live and die with it."""
         if instance is None:
             return self
-        name = f"_hybridized_{self._name()}"
+        name = f"_hybridized_{getattr(self.function, '__qualname__', self._name())}"
         store = getattr(instance, "__dict__", None)
         bound = None if store is None else store.get(name)
-        if bound is None or bound.unbound is not self:
+        if bound is None or bound.unbound is not self or bound.function.__self__ is not instance:
             method = types.MethodType(self.function, instance)
             bound = Hybridized(method, **self.options)
             bound.unbound = self
@@ -280,9 +279,9 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     A decorator (with or without options), or a function: ``hybridize(module)`` switches the module
     in place and returns it.
 
-    mode: ``"auto"``, ``"trace"`` or ``"ast"``; optimize: ``"exact"`` never changes a bit, ``"fast"``
-    may; fallback: ``"error"``, or ``"eager"`` to run what cannot be captured eagerly, with a warning;
-    max_plans: how many plans are kept (least recently used go first).
+    mode: ``"auto"``, ``"trace"`` or ``"ast"``; optimize: ``"exact"`` never changes a bit,
+    ``"fast"`` may; fallback: ``"error"``, or ``"eager"`` to run what cannot be captured eagerly,
+    with a warning; max_plans: how many plans are kept (least recently used go first).
     """
     if function is None:
         return functools.partial(hybridize, **options)

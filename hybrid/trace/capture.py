@@ -17,7 +17,8 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.record import AnyRecord, Leaf, Record
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.guards import Guards
-from hybrid.trace.tracer import MISSING, Cell, Slot, Tracer
+from hybrid.trace.reads import MISSING
+from hybrid.trace.tracer import Cell, Slot, Tracer
 from hybrid.tree import Structure, flatten
 
 
@@ -56,6 +57,7 @@ class SlotWrite:
     owner: Any
     name: str
     made: Made
+    exists: bool  # whether it was there before
 
 
 @dataclass(slots=True)
@@ -83,6 +85,8 @@ class Capture:
     requires: list[bool]  # of each source: whether gradients flowed to it
     gradient: Gradient | None = None
     slot_reads: list[tuple[Any, str, Any]] = field(default_factory=list)
+    # Argument leaves that are also reached from outside: (index, that tensor or its slot).
+    same: list[tuple[int, Any]] = field(default_factory=list)
 
 
 def capture(
@@ -101,12 +105,17 @@ def capture(
     with interpreting(tracer):
         try:
             result = function(*args, **kwargs)
+            tracer.adopt(guards.written_slots())
+            final = tracer.restore()
+            _refuse_side_effects(guards, name)
+            made = _Finish(tracer, leaves, guards).run(result, final)
         except BaseException:
+            tracer.adopt(guards.written_slots())
             tracer.restore()
+            guards.rewind()
             raise
-        final = tracer.restore()
-        _refuse_side_effects(guards, name)
-        return _Finish(tracer, leaves, guards).run(result, final)
+        guards.settle()
+        return made
 
 
 def _refuse_side_effects(guards: Guards, name: str) -> None:
@@ -114,8 +123,8 @@ def _refuse_side_effects(guards: Guards, name: str) -> None:
     if broken is not None:
         raise CaptureError(
             f"{name} changed {broken} while it was captured",
-            why="A side effect on a Python value happens once, at capture, and could not be repeated "
-            "by the plan.",
+            why="A side effect on a Python value happens once, at capture, and could not be "
+            "repeated by the plan.",
             fix="keep the value in a tensor (x.assign, +=), return it, or change it outside",
         )
 
@@ -124,7 +133,7 @@ class _Finish:
     """Turns what a tracer has seen into a Capture."""
 
     def __init__(self, tracer: Tracer, leaves: Sequence[Any], guards: Guards) -> None:
-        self.tracer, self.guards = tracer, guards
+        self.tracer, self.leaves, self.guards = tracer, leaves, guards
         self.arguments = {
             id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
         }
@@ -137,7 +146,7 @@ class _Finish:
         tracer = self.tracer
         made = self.made(result)
         slot_writes = [
-            SlotWrite(slot.owner, slot.name, self.made(final[key]))
+            SlotWrite(slot.owner, slot.name, self.made(final[key]), slot.original is not MISSING)
             for key, slot in tracer.slots.items()
             if slot.written and self.changed(slot, final[key])
         ]
@@ -151,10 +160,10 @@ class _Finish:
                 self.tensors.append(None)
                 self.refuse_history(cell)
         records = [None if t is None else t.record for t in self.tensors]
-        consumed = frozenset(
-            i for i, r in enumerate(records) if r is not None and _is_consumed(r)
-        )
-        live = [i for i, r in enumerate(records[:n_returned]) if r is not None and i not in consumed]
+        consumed = frozenset(i for i, r in enumerate(records) if r is not None and _is_consumed(r))
+        live = [
+            i for i, r in enumerate(records[:n_returned]) if r is not None and i not in consumed
+        ]
         forward_count = len(tracer.builder.nodes)
         forward_params = len(tracer.builder.params)
         gradient = None
@@ -175,7 +184,18 @@ class _Finish:
             [cell.tensor.record is not None for cell in cells],
             gradient,
             [(s.owner, s.name, s.original) for s in tracer.slots.values() if s.read],
+            self.same(),
         )
+
+    def same(self) -> list[tuple[int, Any]]:
+        """Arguments that are reached from outside, too."""
+        found = []
+        for index, leaf in enumerate(self.leaves):
+            if isinstance(leaf, Tensor):
+                slot = self.tracer.slot_sources.get(id(leaf))
+                if slot is not None or id(leaf) in self.guards.outside:
+                    found.append((index, slot or leaf))
+        return found
 
     def changed(self, slot: Slot, value: Any) -> bool:
         return value is not slot.original or isinstance(value, (list, dict))
@@ -218,7 +238,8 @@ class _Finish:
         record = cell.record
         if record is not None and not isinstance(record, Leaf) and not _is_consumed(record):
             raise CaptureError(
-                f"a tensor ({cell.tensor.type}) from outside was given a value with a gradient history",
+                f"a tensor ({cell.tensor.type}) from outside was given a value with a gradient "
+                "history",
                 why="A plan writes values back, not their histories.",
                 fix="write it under hybrid.no_grad(), or write value.detach()",
             )
@@ -297,4 +318,3 @@ def _refuse_hidden(leaf: Any) -> None:
                 why="Only tuples, lists, dicts and named tuples of tensors can be returned.",
                 fix="return the tensors in one of those",
             )
-

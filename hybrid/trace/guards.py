@@ -8,15 +8,31 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hybrid.config import EPOCH
 from hybrid.tensor import Tensor
-from hybrid.trace.reads import ATOMS, CONTAINERS, Reads, attribute_names, stored, watched
+from hybrid.trace.aliasing import alias_terms
+from hybrid.trace.reads import (
+    ATOMS,
+    CONTAINERS,
+    MISSING,
+    MUTABLE,
+    Reads,
+    attribute_names,
+    cached_names,
+    stored,
+    watched,
+)
+from hybrid.trace.rewind import Undo, put_attribute, rewinder
+from hybrid.tree import flatten
+
+if TYPE_CHECKING:
+    from hybrid.trace.capture import Capture
 
 Matcher = Callable[[Any], bool]
 
@@ -33,7 +49,7 @@ class Guard:
     @property
     def by_identity(self) -> bool:
         """Whether the very same object needs no further look: it cannot have changed inside."""
-        return not isinstance(self.expected, (list, dict, set, np.ndarray, tuple))
+        return not isinstance(self.expected, (*MUTABLE, tuple))
 
     def holds(self) -> bool:
         return self.matches(self.read())
@@ -59,6 +75,9 @@ def exactly(expected: Any, slot: bool = False) -> Matcher:
     if isinstance(expected, ATOMS):
         kind = type(expected)
         return lambda found: found is expected or (type(found) is kind and found == expected)
+    if isinstance(expected, bytearray):
+        content = bytes(expected)
+        return lambda found: isinstance(found, bytearray) and found == content
     if isinstance(expected, np.ndarray):
         data, dtype, shape = expected.tobytes(), expected.dtype, expected.shape
         return lambda found: (
@@ -107,32 +126,61 @@ class Guards:
         self.always: list[Guard] = []
         self.by_epoch: list[Guard] = []
         self.slot_sources: dict[int, tuple[Any, str]] = {}
+        self.outside = frozenset(reads.tensors)
         self.epoch = EPOCH[0]
+        # What only the capture itself needs:
+        self._attributes: list[tuple[Any, str, Any]] = []  # (owner, name, its value) as watched
+        self._absent: list[tuple[Any, frozenset[str], bool]] = []  # (owner, names, configured)
+        self._undo: list[tuple[Guard, Undo]] = []
         for namespace, name in reads.globals.values():
             self._global(namespace, name)
         for cell in reads.cells.values():
             self._cell(cell)
         for function in reads.functions.values():
             self._defaults(function)
+        for argument in reads.arguments:
+            self._argument(argument)
         for owner, name in watched(reads):
             self._attribute(owner, name, configured(owner))
         for owner in reads.objects.values():
-            self._no_hiding(owner, reads.attributes, configured(owner))
+            self._nothing_new(owner, reads.attributes, configured(owner))
+
+    def _add(
+        self,
+        name: str,
+        read: Callable[..., Any],
+        value: Any,
+        put: Callable[[Any], Any] | None = None,
+    ) -> None:
+        guard = Guard(name, read, exactly(value), value)
+        self.always.append(guard)
+        self._undo.append((guard, rewinder(value, put)))
 
     def _global(self, namespace: dict, name: str) -> None:
-        value = namespace[name]
-        read = functools.partial(namespace.get, name)
-        self.always.append(Guard(f"global {name}", read, exactly(value), value))
+        value = namespace.get(name, MISSING)
+
+        def put(value: Any) -> None:
+            if value is MISSING:
+                del namespace[name]
+            else:
+                namespace[name] = value
+
+        self._add(f"global {name}", functools.partial(namespace.get, name, MISSING), value, put)
 
     def _cell(self, cell: types.CellType) -> None:
         def read() -> Any:
             try:
                 return cell.cell_contents
             except ValueError:
-                return Guards
+                return MISSING
 
-        value = read()
-        self.always.append(Guard("closure variable", read, exactly(value), value))
+        def put(value: Any) -> None:
+            if value is MISSING:
+                del cell.cell_contents
+            else:
+                cell.cell_contents = value
+
+        self._add("closure variable", read, read(), put)
 
     def _defaults(self, function: types.FunctionType) -> None:
         if function.__defaults__ or function.__kwdefaults__:
@@ -140,39 +188,81 @@ class Guards:
             def read() -> Any:
                 return function.__defaults__, function.__kwdefaults__
 
-            value = read()
-            name = f"defaults of {function.__name__}"
-            self.always.append(Guard(name, read, exactly(value), value))
+            self._add(f"defaults of {function.__name__}", read, read())
+
+    def _argument(self, argument: Any) -> None:
+        """A container that is no tree: the key tells which it is, not what it holds."""
+        self._add(f"{type(argument).__name__} argument", lambda: argument, argument)
 
     def _attribute(self, owner: Any, name: str, configured: bool) -> None:
         value = stored(owner, name)
         slot = type(value) is Tensor
-        if slot:
-            self.slot_sources[id(value)] = (owner, name)
         own = getattr(owner, "__dict__", {})
-        read = functools.partial(own.get if name in own else functools.partial(stored, owner), name)
-        guard = Guard(
-            f"{type(owner).__name__}.{name}", read, exactly(value, slot), Guards if slot else value
-        )
-        mutable = isinstance(value, (list, dict, set, np.ndarray))
-        by_epoch = configured and not mutable and not slot
+        if name in own:
+            read = functools.partial(own.get, name, MISSING)
+        else:
+            read = functools.partial(stored, owner, name)
+        label = f"{owner.__name__ if isinstance(owner, type) else type(owner).__name__}.{name}"
+        matches, expected = exactly(value, slot), Guards if slot else value
+        if slot:
+            first = self.slot_sources.setdefault(id(value), (owner, name))
+            if first != (owner, name):  # one tensor in two places is an input once
+
+                def matches(found: Any) -> bool:
+                    return found is stored(*first)
+
+        guard = Guard(label, read, matches, expected)
+        by_epoch = configured and not isinstance(value, MUTABLE) and not slot
         by_epoch = by_epoch and (name in own or not _set_by_users(type(owner), name))
         (self.by_epoch if by_epoch else self.always).append(guard)
+        self._attributes.append((owner, name, value))
+        self._undo.append((guard, rewinder(value, functools.partial(put_attribute, owner, name))))
 
-    def _no_hiding(self, owner: Any, read: set[str], configured: bool) -> None:
-        """No attribute set on the object itself hides a method that was read."""
+    def _nothing_new(self, owner: Any, read: set[str], configured: bool) -> None:
+        """No attribute set on the object itself, hiding a method or not, that was looked for."""
         own = getattr(owner, "__dict__", None)
-        if own is None or isinstance(owner, types.ModuleType):
+        if own is None or isinstance(owner, (types.ModuleType, type)):
             return
-        methods = frozenset(n for base in type(owner).__mro__ for n in vars(base)) & read - own.keys()
-        methods -= attribute_names(owner)
-        if methods:
-            name = f"the methods of {type(owner).__name__}"
-            guard = Guard(name, functools.partial(own.keys().isdisjoint, methods), exactly(True), True)
+        absent = frozenset(read - own.keys() - attribute_names(owner))
+        if absent:
+            self._absent.append((owner, absent, configured))
+            lasting = absent - cached_names(owner)
+            name = f"{type(owner).__name__}.*"
+            read_again = functools.partial(own.keys().isdisjoint, lasting)
+            guard = Guard(name, read_again, exactly(True), True)
             (self.by_epoch if configured else self.always).append(guard)
 
-    def compiled(self, capture: Any) -> Callable[[], bool]:
-        """``holds()``: whether everything is as it was, written out as one expression.
+    # Around the capture -----------------------------------------------------------------------
+
+    def written_slots(self) -> Iterator[tuple[Any, str, Any]]:
+        """(owner, name, original) of watched attributes that were given or lost a tensor."""
+        for owner, name, value in self._attributes:
+            now = stored(owner, name)
+            if now is not value and (_holds_tensor(now) or _holds_tensor(value)):
+                yield owner, name, value
+        for owner, names, _ in self._absent:
+            for name in names & vars(owner).keys():
+                if _holds_tensor(vars(owner)[name]):
+                    yield owner, name, MISSING
+
+    def rewind(self) -> None:
+        """Put back what a capture that is given up has changed."""
+        for guard, undo in self._undo:
+            if not guard.holds():
+                undo()
+        for owner, names, _ in self._absent:
+            for name in names & vars(owner).keys():
+                put_attribute(owner, name, MISSING)
+
+    def settle(self) -> None:
+        """The capture is good: guard cached properties that it has computed, forget what was."""
+        for owner, names, configured in self._absent:
+            for name in names & vars(owner).keys():
+                self._attribute(owner, name, configured)
+        self._attributes, self._absent, self._undo = [], [], []
+
+    def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
+        """``holds(leaves)``: whether everything is as it was, written out as one expression.
 
         Guards by epoch, and whether gradients flow to the cells of ``capture``, are looked at only
         when the epoch has moved.
@@ -186,9 +276,7 @@ class Guards:
                 guard.expected,
             )
             by_value = f"same{i}(read{i}())"
-            terms.append(
-                f"(read{i}() is was{i} or {by_value})" if guard.by_identity else by_value
-            )
+            terms.append(f"(read{i}() is was{i} or {by_value})" if guard.by_identity else by_value)
         for i, (owner, name, original) in enumerate(capture.slot_reads):
             names[f"owner{i}"] = owner
             now = f"owner{i}.{name}"
@@ -210,7 +298,8 @@ class Guards:
 
         names["epoch_holds"] = epoch_holds
         terms.append("(EPOCH[0] == self.epoch or epoch_holds(EPOCH[0]))")
-        return eval("lambda: " + " and ".join(terms), names)
+        terms += alias_terms(capture, names)
+        return eval("lambda leaves: " + " and ".join(terms), names)
 
     def broken(self) -> str | None:
         """The name of the first guard that does not hold."""
@@ -218,3 +307,7 @@ class Guards:
             if not guard.holds():
                 return guard.name
         return None
+
+
+def _holds_tensor(value: Any) -> bool:
+    return any(isinstance(leaf, Tensor) for leaf in flatten(value)[0])

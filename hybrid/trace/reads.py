@@ -1,17 +1,22 @@
 """What a function may read from outside its arguments: found by walking its code, before it runs.
 
-Starting at the function, every global name, closure cell and default that its code (or the code of a
-user's function, method or module it leads to) loads is followed.  Objects met on the way are watched:
-those of their attributes whose names occur in that code count as read.
+Starting at the function, every global name, closure cell and default that its code (or the code of
+a user's function, method or module it leads to) loads is followed.  Objects met on the way, classes
+and modules included, are watched: those of their attributes whose names occur in that code, or are
+spelled out there for ``getattr``, count as read.
 """
 
 from __future__ import annotations
 
+import builtins
 import functools
 import os
+import sys
 import sysconfig
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,13 +26,29 @@ from hybrid.tensor import Tensor
 from hybrid.types import DType, TensorType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_USER_PARTS = tuple(_PACKAGE + part + os.sep for part in ("nn", "optim", "train", "models"))
+_PARTS = ("nn", "optim", "train", "models")  # this package's classes that users configure
+_USER_PARTS = tuple(_PACKAGE + part + os.sep for part in _PARTS)
 _STANDARD = tuple(
     {os.path.join(p, "") for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))}
 )
 _LIBRARIES = (os.path.dirname(np.__file__) + os.sep,)
-ATOMS = (bool, int, float, complex, str, bytes, type(None), DType, TensorType, type(...), range, slice)
-CONTAINERS = (list, tuple, dict, set, frozenset)
+ATOMS = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    DType,
+    TensorType,
+    type(...),
+    range,
+    slice,
+)
+CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+MISSING: Any = object()  # in place of an attribute that is not there
+MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)  # what is compared item by item
 
 
 def is_library(code: types.CodeType) -> bool:
@@ -42,26 +63,39 @@ def is_library(code: types.CodeType) -> bool:
     return path.startswith(_STANDARD) and "site-packages" not in path
 
 
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a function's code, and the code nested in it, refers to by name."""
+
+    loaded: frozenset[str]  # global names
+    attributes: frozenset[str]  # of any object; also those spelled out for getattr()
+    modules: frozenset[str]  # imported inside
+
+
 @functools.lru_cache(maxsize=4096)
-def names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """(global names loaded, all other names) of ``code`` and the code nested in it."""
+def names_in(code: types.CodeType) -> Names:
+    """The names in ``code`` and the code nested in it."""
     import dis
 
-    global_names: set[str] = set()
+    loaded, attributes, modules = set(), set(), set()
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            global_names.add(instruction.argval)
-    others = set(code.co_names) - global_names
-    # An attribute may share its name with a global.
-    others |= {
-        i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_ATTR", "LOAD_METHOD")
-    }
+            loaded.add(instruction.argval)
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            attributes.add(instruction.argval)  # which may share its name with a global
+        elif instruction.opname == "IMPORT_NAME":
+            modules.add(instruction.argval)
+    attributes |= set(code.co_names) - loaded
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            inner_globals, inner_others = names_in(constant)
-            global_names |= inner_globals
-            others |= inner_others
-    return frozenset(global_names), frozenset(others)
+            inner = names_in(constant)
+            loaded |= inner.loaded
+            attributes |= inner.attributes
+            modules |= inner.modules
+        else:
+            texts = constant if isinstance(constant, tuple) else (constant,)
+            attributes |= {t for t in texts if isinstance(t, str) and t.isidentifier()}
+    return Names(frozenset(loaded), frozenset(attributes), frozenset(modules))
 
 
 class Reads:
@@ -73,11 +107,14 @@ class Reads:
         self.functions: dict[int, types.FunctionType] = {}
         self.objects: dict[int, Any] = {}
         self.attributes: set[str] = set()
+        self.tensors: set[int] = set()  # ids of those met, not counting arguments
+        self.arguments = [a for a in arguments if isinstance(a, MUTABLE)]
         self._seen: set[int] = set()
         self._keep: list[Any] = []  # ids stay unique while their objects live
         self.visit(function)
         for argument in arguments:
-            self.visit(argument)
+            if not isinstance(argument, Tensor):
+                self.visit(argument)
         self._close()
 
     def _close(self) -> None:
@@ -98,7 +135,12 @@ class Reads:
 
     def visit(self, value: Any) -> None:
         """Follow ``value``."""
-        if isinstance(value, (*ATOMS, Tensor, Op, np.ndarray, np.generic)) or id(value) in self._seen:
+        if isinstance(value, Tensor):
+            self.tensors.add(id(value))
+        if (
+            isinstance(value, (*ATOMS, Tensor, Op, np.ndarray, np.generic))
+            or id(value) in self._seen
+        ):
             return
         self._seen.add(id(value))
         self._keep.append(value)
@@ -110,16 +152,17 @@ class Reads:
         elif isinstance(value, functools.partial):
             for item in (value.func, *value.args, *value.keywords.values()):
                 self.visit(item)
-        elif isinstance(value, dict):
-            for item in value.values():
-                self.visit(item)
         elif isinstance(value, CONTAINERS):
-            for item in value:
+            for item in value.values() if isinstance(value, dict) else value:
                 self.visit(item)
+            if type(value) not in CONTAINERS:  # a class of the user's
+                self._instance(value)
         elif isinstance(value, (types.ModuleType, types.BuiltinFunctionType)):
             if isinstance(value, types.ModuleType) and not _is_library_module(value):
                 self.objects[id(value)] = value
         elif isinstance(value, type):
+            if not (_is_library_class(value) or value.__module__.startswith("hybrid.")):
+                self.objects[id(value)] = value
             self._class(value)
         else:
             self._instance(value)
@@ -137,16 +180,22 @@ class Reads:
         guarded = not function.__code__.co_filename.startswith(_PACKAGE)
         if guarded:
             self.functions[id(function)] = function
-        global_names, others = names_in(function.__code__)
-        self.attributes |= others
+            if function.__dict__:
+                self.objects[id(function)] = function
+        names = names_in(function.__code__)
+        self.attributes |= names.attributes
+        for name in names.modules:
+            self.visit(sys.modules.get(name))
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self.visit(default)
-        for name in global_names:
-            if name in function.__globals__:
-                if guarded:
-                    self.globals[id(function.__globals__), name] = (function.__globals__, name)
-                self.visit(function.__globals__[name])
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        namespace = function.__globals__
+        for name in names.loaded:
+            if guarded and (name in namespace or not hasattr(builtins, name)):
+                self.globals[id(namespace), name] = (namespace, name)
+            self.visit(namespace.get(name))
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
             if name != "__class__":  # what super() reads; it is never written
                 self.cells[id(cell)] = cell
                 self.visit(_content(cell))
@@ -160,10 +209,11 @@ class Reads:
 
     def _instance(self, value: Any) -> None:
         self.visit(getattr(value, "__dict__", {}).get("__wrapped__"))  # a Hybridized, a cache
-        if not user_class(type(value)):
-            return
-        self.objects[id(value)] = value
-        self.visit(type(value))
+        kind = type(value)
+        machinery = kind.__module__.startswith("hybrid.") or not hasattr(value, "__dict__")
+        if not (machinery and _is_library_class(kind)):
+            self.objects[id(value)] = value
+            self._class(kind)
 
 
 def _plain_function(member: Any) -> types.FunctionType | None:
@@ -171,23 +221,25 @@ def _plain_function(member: Any) -> types.FunctionType | None:
         member = member.__func__
     if isinstance(member, property):
         member = member.fget
+    if isinstance(member, functools.cached_property):
+        member = member.func
     return member if isinstance(member, types.FunctionType) else None
 
 
 @functools.lru_cache(maxsize=1024)
-def user_class(kind: type) -> bool:
-    """Whether some method of ``kind`` is neither the libraries' nor built in."""
-    return any(
-        (inner := _plain_function(member)) is not None and not is_library(inner.__code__)
-        for base in kind.__mro__
-        for member in vars(base).values()
-    ) or getattr(kind, "__module__", "") == "__main__"
+def _is_library_class(kind: type) -> bool:
+    """Whether ``kind`` is a library's or this package's, but for its layers and optimizers."""
+    root, _, rest = kind.__module__.partition(".")
+    if root == "hybrid" and rest.partition(".")[0] in _PARTS:
+        return False
+    module = sys.modules.get(kind.__module__)
+    return module is not None and _is_library_module(module)
 
 
 def _is_library_module(module: types.ModuleType) -> bool:
     path = getattr(module, "__file__", None)
     if path is None:
-        return True
+        return module.__name__.partition(".")[0] in sys.stdlib_module_names
     return path.startswith((_PACKAGE, *_LIBRARIES)) or (
         path.startswith(_STANDARD) and "site-packages" not in path
     )
@@ -202,10 +254,16 @@ def _content(cell: types.CellType) -> Any:
 
 def attribute_names(owner: Any) -> set[str]:
     """Names of the attributes stored on ``owner`` itself or on its class."""
-    names = set(getattr(owner, "__dict__", ()))
-    if not isinstance(owner, types.ModuleType):
-        for base in type(owner).__mro__:
-            names.update(n for n, member in vars(base).items() if _is_data(n, member))
+    if isinstance(owner, types.ModuleType):
+        return set(vars(owner))
+    names: set[str] = set()
+    if isinstance(owner, type):
+        bases = [base for base in owner.__mro__ if not base.__module__.startswith("hybrid.")]
+    else:
+        bases = type(owner).__mro__
+        names.update(getattr(owner, "__dict__", ()))
+    for base in bases:
+        names.update(n for n, member in vars(base).items() if _is_data(n, member))
     return names
 
 
@@ -215,22 +273,40 @@ def _is_data(name: str, member: Any) -> bool:
     if isinstance(member, types.MemberDescriptorType):
         return True
     return not callable(member) and not isinstance(
-        member, (staticmethod, classmethod, property, types.GetSetDescriptorType)
+        member,
+        (
+            staticmethod,
+            classmethod,
+            property,
+            functools.cached_property,
+            types.GetSetDescriptorType,
+        ),
     )
 
 
+def cached_names(owner: Any) -> set[str]:
+    """Names of the cached properties of ``owner``: their values appear when they are first read."""
+    return {
+        name
+        for base in type(owner).__mro__
+        for name, member in vars(base).items()
+        if isinstance(member, functools.cached_property)
+    }
+
+
 def stored(owner: Any, name: str) -> Any:
-    """The stored attribute, or None when it is unset; runs no property."""
+    """The stored attribute, or MISSING; runs no property."""
     found = getattr(owner, "__dict__", {}).get(name, owner)
     if found is not owner:
         return found
-    for base in type(owner).__mro__:
+    of_class = isinstance(owner, type)
+    for base in (owner if of_class else type(owner)).__mro__:
         if name in vars(base):
             member = vars(base)[name]
-            if isinstance(member, types.MemberDescriptorType):
-                return member.__get__(owner) if hasattr(owner, name) else None
+            if isinstance(member, types.MemberDescriptorType) and not of_class:
+                return member.__get__(owner) if hasattr(owner, name) else MISSING
             return member
-    return None
+    return MISSING
 
 
 def watched(reads: Reads) -> Iterator[tuple[Any, str]]:

@@ -16,9 +16,7 @@ _BY_VALUE = (bool, int, str, bytes, type(None), type(...))
 def lifted(leaves: list[Any]) -> list[Any]:
     """``leaves`` with NumPy arrays as Tensors."""
     interpreter = current()
-    return [
-        interpreter.lift(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves
-    ]
+    return [interpreter.lift(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
 
 
 def key_of(leaf: Any) -> Hashable:
@@ -49,5 +47,3 @@ def describe_leaf(leaf: Any) -> str:
     if isinstance(leaf, Tensor):
         return str(leaf.type)
     return repr(leaf) if isinstance(leaf, (*_BY_VALUE, float)) else type(leaf).__name__
-
-

@@ -1,13 +1,13 @@
 """The tracer: the interpreter under which op calls become nodes of a graph.
 
-Tensors that exist before the capture are *cells*: reading one makes it an input of the graph, writing
-one makes its last value an output that is put back after each run.  Attributes that hold tensors
-(``.grad``, a module's state) are *slots*, and treated alike.
+Tensors that exist before the capture are *cells*: reading one makes it an input of the graph,
+writing one makes its last value an output that is put back after each run.  Attributes that hold
+tensors (``.grad``, a module's state) are *slots*, and treated alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ from hybrid.errors import CaptureError, author_location
 from hybrid.ir import Builder, Op, Value, get_op
 from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
+from hybrid.trace.reads import MISSING
+from hybrid.trace.rewind import put_attribute
 from hybrid.types import DType, dtype_of
 
 
@@ -116,6 +118,13 @@ class Tracer:
         slot.written = True
         object.__setattr__(owner, name, value)
 
+    def adopt(self, written: Iterable[tuple[Any, str, Any]]) -> None:
+        """Take writes of (owner, name, original) that went past ``write_slot`` for slot writes."""
+        for owner, name, original in written:
+            key = id(owner), name
+            if key not in self.slots:
+                self.slots[key] = Slot(owner, name, original, read=False, written=True)
+
     # Values -----------------------------------------------------------------------------------
 
     def traced(self, tensor: Tensor) -> Tensor:
@@ -153,18 +162,12 @@ class Tracer:
         for key, slot in self.slots.items():
             final[key] = getattr(slot.owner, slot.name, MISSING)
             if slot.written:
-                if slot.original is MISSING:
-                    object.__delattr__(slot.owner, slot.name)
-                else:
-                    object.__setattr__(slot.owner, slot.name, slot.original)
+                put_attribute(slot.owner, slot.name, slot.original)
         return final
 
 
-MISSING: Any = object()
-
-
 def _inside(tensor: Tensor) -> Leaf | None:
-    """What stands for a value's history inside the capture: leaves are themselves, the rest is cut."""
+    """What stands for a value's history inside: leaves are themselves, the rest is cut off."""
     record = tensor.record
     if record is None or type(record) is Leaf:
         return record

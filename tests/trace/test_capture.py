@@ -165,7 +165,7 @@ def test_leaks() -> None:
     holder = Holder()
 
     def hide(x):
-        setattr(holder, "val" + "ue", x + 1)
+        setattr(holder, "".join(["val", "ue"]), x + 1)
         return x
 
     hy.hybridize(hide)(hy.ones(2))

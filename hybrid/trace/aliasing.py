@@ -1,0 +1,48 @@
+"""Aliasing: whether the tensors of a call are as distinct as those of the capture were.
+
+One tensor that reaches a plan in two ways (as an argument and from outside, or by two attributes)
+is two inputs of it, which makes no difference only while neither is written.  So a plan that writes
+asks for tensors that differ, and one captured with a tensor that came in two ways asks for that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hybrid.record import Leaf
+from hybrid.tensor import Tensor
+
+if TYPE_CHECKING:
+    from hybrid.trace.capture import Capture
+
+
+def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:
+    """What must be true of the argument ``leaves`` of a call, as expressions over ``names``."""
+    terms: list[str] = []
+
+    def name(value: Any) -> str:
+        made = f"alias{len(names)}"
+        names[made] = value
+        return made
+
+    for index, place in capture.same:
+        if isinstance(place, Tensor):
+            terms.append(f"leaves[{index}] is {name(place)}")
+        else:
+            terms.append(f"leaves[{index}] is {name(place[0])}.{place[1]}")
+    written = {source for source, _ in capture.writes}
+    sources = capture.sources
+    fixed = [i for i, s in enumerate(sources) if s.kind == "cell"]
+    moving = {
+        i: f"leaves[{s.index}]" if s.kind == "argument" else f"{name(s.owner)}.{s.name}"
+        for i, s in enumerate(sources)
+        if s.kind != "cell" and not isinstance(s.owner, Leaf)  # a gradient is nobody else's
+    }
+    for i, now in moving.items():
+        others = frozenset(id(sources[j].tensor) for j in fixed if i in written or j in written)
+        if others:
+            terms.append(f"id({now}) not in {name(others)}")
+    if any(sources[i].kind == "slot" for i in moving) and written & moving.keys():
+        ids = ", ".join(f"id({now})" for now in moving.values())
+        terms.append(f"len({{{ids}}}) == {len(moving)}")
+    return terms

@@ -1,0 +1,69 @@
+"""Rewind: what puts Python state back when a capture that has changed it is given up."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hybrid.trace.reads import MISSING, MUTABLE
+
+Undo = Callable[[], Any]
+
+
+def rewinder(value: Any, put: Callable[[Any], Any] | None) -> Undo:
+    """What restores the content of ``value``, then puts ``value`` back in its place."""
+    undos = [*_contents(value, set())]
+    if put is not None:
+        undos.append(functools.partial(put, value))
+
+    def undo() -> None:
+        for step in undos:
+            step()
+
+    return undo
+
+
+def _contents(value: Any, seen: set[int]) -> list[Undo]:
+    """What restores ``value`` and the containers in it, innermost first."""
+    if id(value) in seen or not isinstance(value, (*MUTABLE, tuple)):
+        return []
+    seen.add(id(value))
+    undos = []
+    if not isinstance(value, (set, bytearray, np.ndarray)):
+        for item in value.values() if isinstance(value, dict) else value:
+            undos += _contents(item, seen)
+    if isinstance(value, (list, bytearray)):
+        undos.append(functools.partial(value.__setitem__, slice(None), value[:]))
+    elif isinstance(value, dict):
+        undos.append(functools.partial(_refill, value, value.update, dict(value)))
+    elif isinstance(value, deque):
+        undos.append(functools.partial(_refill, value, value.extend, tuple(value)))
+    elif isinstance(value, set):
+        undos.append(functools.partial(_refill, value, value.update, frozenset(value)))
+    elif isinstance(value, np.ndarray) and value.flags.writeable:
+        undos.append(functools.partial(np.copyto, value, value.copy()))
+    return undos
+
+
+def _refill(container: Any, fill: Callable[[Any], Any], content: Any) -> None:
+    container.clear()
+    fill(content)
+
+
+def put_attribute(owner: Any, name: str, value: Any) -> None:
+    """Store ``value`` on ``owner`` itself as it was (MISSING: take it away), past any hooks."""
+    if isinstance(owner, type):
+        store, remove = type.__setattr__, type.__delattr__
+    elif isinstance(owner, types.ModuleType):
+        store, remove = types.ModuleType.__setattr__, types.ModuleType.__delattr__
+    else:
+        store, remove = object.__setattr__, object.__delattr__
+    if value is MISSING:
+        remove(owner, name)
+    else:
+        store(owner, name, value)
