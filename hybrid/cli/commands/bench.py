@@ -48,14 +48,16 @@ def list_() -> None:
 
 @app.command()
 def run(
-    names: Annotated[list[str], typer.Argument(help="workloads, from `hybrid bench list`")],
+    names: Annotated[
+        list[str] | None, typer.Argument(help="workloads from `hybrid bench list`; default: all")
+    ] = None,
     threads: Threads = None,
     repeat: Repeat = REPEAT,
     json_path: Json = None,
 ) -> None:
-    """Measure the workloads NAMES."""
+    """Measure the workloads NAMES, with a choice of threads, rounds and output."""
     try:
-        chosen = [find(name) for name in names]
+        chosen = [find(name) for name in names or workloads()]
     except HybridError as error:
         fail(error)
     run_and_show(chosen, threads, repeat, json_path)
@@ -120,7 +122,7 @@ def show(results: list[Result]) -> None:
     machine = facts()
     console.print(machine["processor"])
     console.print(
-        f"{machine['isa']}, {machine['threads']} threads, {machine['compiler']},"
+        f"{machine['isa']}, threads: {machine['threads']}, {machine['compiler']},"
         f" Python {machine['python']}, NumPy {machine['numpy']}\n"
     )
     console.print(table_of(results))
