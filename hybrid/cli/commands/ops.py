@@ -63,13 +63,12 @@ def kernel(op: Op, dtypes: dict[str, list[str]]) -> str:
     """The kernel and its dtypes, or how the op does without one of its own."""
     if op.view_rule is not None:
         return "none: a view"
-    if op.lowering_rule is not None:
-        return "several: lowered"
-    if op.kernel is None:
-        return "none"
     if callable(op.kernel):
         return "one per dtype"
-    return f"{op.kernel}: {' '.join(dtypes.get(op.kernel, ['missing']))}"
+    name = op.kernel or op.name  # a lowering may use a kernel of the op's own name, and more
+    if op.kernel is None and name not in dtypes:
+        return "none" if op.lowering_rule is None else "several: lowered"
+    return f"{name}: {' '.join(dtypes.get(name, ['missing']))}"
 
 
 def rules(op: Op) -> tuple[str, str]:
