@@ -1,11 +1,12 @@
-"""Trees of values: lists, tuples, named tuples and dicts, with anything else as a leaf.
+"""Trees of values: lists, tuples, named tuples and dicts (also ordered), anything else as a leaf.
 
-``flatten`` gives the leaves and a hashable structure that tells ``[x]``, ``(x,)``, ``x`` and ``None``
-apart; ``unflatten`` puts leaves back.
+``flatten`` gives the leaves and a hashable structure that tells ``[x]``, ``(x,)``, ``x`` and
+``None`` apart; ``unflatten`` puts leaves back.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,8 +28,8 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
         return None
     if kind is tuple or kind is list:
         return kind, tuple([_flatten(item, leaves) for item in tree])
-    if kind is dict:
-        return dict, tuple([(key, _flatten(item, leaves)) for key, item in tree.items()])
+    if kind is dict or kind is OrderedDict:
+        return kind, tuple([(key, _flatten(item, leaves)) for key, item in tree.items()])
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return kind, tuple([_flatten(item, leaves) for item in tree])
     leaves.append(tree)
@@ -46,8 +47,8 @@ def _unflatten(structure: Structure, leaves: Any) -> Any:
     if structure == LEAF:
         return next(leaves)
     kind, items = structure
-    if kind is dict:
-        return {key: _unflatten(item, leaves) for key, item in items}
+    if kind is dict or kind is OrderedDict:
+        return kind((key, _unflatten(item, leaves)) for key, item in items)
     values = [_unflatten(item, leaves) for item in items]
     return kind(*values) if hasattr(kind, "_fields") else kind(values)
 
@@ -71,8 +72,9 @@ def describe(structure: Structure) -> str:
     if structure == LEAF:
         return "*"
     kind, items = structure
-    if kind is dict:
-        return "{" + ", ".join(f"{key!r}: {describe(item)}" for key, item in items) + "}"
+    if kind is dict or kind is OrderedDict:
+        inner = "{" + ", ".join(f"{key!r}: {describe(item)}" for key, item in items) + "}"
+        return inner if kind is dict else f"OrderedDict({inner})"
     inner = ", ".join(describe(item) for item in items)
     if kind is list:
         return f"[{inner}]"

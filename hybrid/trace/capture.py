@@ -6,18 +6,28 @@ the tensors that it returned or wrote.  ``Capture`` says where each of them come
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import linecache
+import types
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid.autodiff.tape import cotangents, history
-from hybrid.errors import CaptureError, LeakedValueError
+from hybrid.errors import CaptureError, LeakedValueError, Location
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.record import AnyRecord, Leaf, Record
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.guards import Guards
-from hybrid.trace.reads import MISSING
+from hybrid.trace.reads import (
+    CONTAINERS,
+    MISSING,
+    attribute_names,
+    content_of,
+    stored,
+    user_object,
+)
 from hybrid.trace.tracer import Cell, Slot, Tracer
 from hybrid.tree import Structure, flatten
 
@@ -102,13 +112,31 @@ def capture(
     Whatever happens, function, cells and attributes are left as they were.
     """
     tracer = Tracer(Builder(name), dict(guards.slot_sources))
+    structure = flatten((args, kwargs))[1]
     with interpreting(tracer):
         try:
             result = function(*args, **kwargs)
             tracer.adopt(guards.written_slots())
             final = tracer.restore()
-            _refuse_side_effects(guards, name)
-            made = _Finish(tracer, leaves, guards).run(result, final)
+            at = _definition(function)
+            if _changed(flatten((args, kwargs)), leaves, structure):
+                raise CaptureError(
+                    f"{name} changed a list or dict among its arguments while it was captured",
+                    at=at,
+                    why="A plan gets the tensors in its arguments, not the containers.",
+                    fix="return the new list or dict, or write to its tensors (x.assign, +=)",
+                )
+            broken = guards.broken()
+            if broken is not None:
+                raise CaptureError(
+                    f"{name} changed {broken} while it was captured",
+                    at=at,
+                    why="A side effect on a Python value happens once, at capture, and could not "
+                    "be repeated by the plan.",
+                    fix="keep the value in a tensor (x.assign, +=), return it, or change it "
+                    "outside",
+                )
+            made = _Finish(tracer, leaves, guards, at).run(result, final)
         except BaseException:
             tracer.adopt(guards.written_slots())
             tracer.restore()
@@ -118,22 +146,28 @@ def capture(
         return made
 
 
-def _refuse_side_effects(guards: Guards, name: str) -> None:
-    broken = guards.broken()
-    if broken is not None:
-        raise CaptureError(
-            f"{name} changed {broken} while it was captured",
-            why="A side effect on a Python value happens once, at capture, and could not be "
-            "repeated by the plan.",
-            fix="keep the value in a tensor (x.assign, +=), return it, or change it outside",
-        )
+def _definition(function: Callable[..., Any]) -> Location | None:
+    """Where ``function`` is written."""
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    path, line = code.co_filename, code.co_firstlineno
+    return Location(path, line, linecache.getline(path, line).strip())
+
+
+def _changed(now: tuple[list[Any], Structure], leaves: Sequence[Any], structure: Structure) -> bool:
+    """Whether the arguments are no longer the tree they were."""
+    return now[1] != structure or any(a is not b for a, b in zip(now[0], leaves, strict=True))
 
 
 class _Finish:
     """Turns what a tracer has seen into a Capture."""
 
-    def __init__(self, tracer: Tracer, leaves: Sequence[Any], guards: Guards) -> None:
-        self.tracer, self.leaves, self.guards = tracer, leaves, guards
+    def __init__(
+        self, tracer: Tracer, leaves: Sequence[Any], guards: Guards, at: Location | None
+    ) -> None:
+        self.tracer, self.leaves, self.guards, self.at = tracer, leaves, guards, at
         self.arguments = {
             id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
         }
@@ -210,13 +244,18 @@ class _Finish:
 
     def made(self, tree: Any) -> Made:
         if tree is MISSING:
-            raise CaptureError("a captured function deleted an attribute that holds a tensor")
+            raise CaptureError(
+                f"{self.tracer.builder.name} deleted an attribute that holds a tensor",
+                at=self.at,
+                why="A plan cannot repeat that.",
+                fix="assign None, or delete it outside",
+            )
         leaves, structure = flatten(tree)
         return Made(structure, tuple(self.leaf(leaf) for leaf in leaves))
 
     def leaf(self, leaf: Any) -> tuple[str, Any]:
         if not isinstance(leaf, Tensor):
-            _refuse_hidden(leaf)
+            self.refuse_hidden(leaf)
             return "constant", leaf
         if type(leaf.data) is not Value:
             if id(leaf) in self.arguments:
@@ -224,7 +263,12 @@ class _Finish:
             slot = self.guards.slot_sources.get(id(leaf))
             return ("constant", leaf) if slot is None else ("slot", slot)
         if leaf.data not in self.tracer.owned:
-            raise LeakedValueError(f"a value ({leaf.type}) of another capture was returned")
+            raise LeakedValueError(
+                f"{self.tracer.builder.name} returned a value ({leaf.type}) of another capture",
+                at=self.at,
+                why="It stands for a value of that graph only.",
+                fix="return it from the function that made it, and pass it on as an argument",
+            )
         index = self.output_of.get(id(leaf))
         if index is None:
             index = self.output_of[id(leaf)] = len(self.outputs)
@@ -233,6 +277,27 @@ class _Finish:
             self.tensors.append(leaf)
         return "output", index
 
+    def refuse_hidden(self, leaf: Any) -> None:
+        """Refuse results that carry traced tensors out of the capture unseen, or compute later."""
+        what = f"{self.tracer.builder.name} returned a {type(leaf).__name__}"
+        if isinstance(leaf, (Iterator, Coroutine, AsyncIterator)):
+            if isinstance(leaf, Coroutine):
+                leaf.close()
+            raise CaptureError(
+                what,
+                at=self.at,
+                why="It computes its values after the capture has ended, and only once.",
+                fix="return a tuple or a list of tensors",
+            )
+        path = _hidden(leaf, set())
+        if path is not None:
+            raise CaptureError(
+                f"{what} that holds a traced tensor ({path})",
+                at=self.at,
+                why="Only tuples, lists, dicts and named tuples of tensors can be returned.",
+                fix="return the tensors in one of those",
+            )
+
     def refuse_history(self, cell: Cell) -> None:
         """A cell written with a history: its gradient would have to reach into the next call."""
         record = cell.record
@@ -240,6 +305,7 @@ class _Finish:
             raise CaptureError(
                 f"a tensor ({cell.tensor.type}) from outside was given a value with a gradient "
                 "history",
+                at=self.at,
                 why="A plan writes values back, not their histories.",
                 fix="write it under hybrid.no_grad(), or write value.detach()",
             )
@@ -309,12 +375,33 @@ def _is_consumed(record: AnyRecord) -> bool:
     return isinstance(node, Record) and node.saved is None
 
 
-def _refuse_hidden(leaf: Any) -> None:
-    """Refuse objects that carry traced tensors out of the capture unseen."""
-    for name, value in getattr(leaf, "__dict__", {}).items():
-        if isinstance(value, Tensor) and type(value.data) is Value:
-            raise CaptureError(
-                f"the function returned a {type(leaf).__name__} whose {name!r} is a traced tensor",
-                why="Only tuples, lists, dicts and named tuples of tensors can be returned.",
-                fix="return the tensors in one of those",
-            )
+def _hidden(value: Any, seen: set[int]) -> str | None:
+    """The way from ``value`` to a traced tensor that it holds."""
+    if isinstance(value, Tensor):
+        return "" if type(value.data) is Value else None
+    if id(value) in seen or isinstance(value, (type, types.ModuleType)):
+        return None
+    seen.add(id(value))
+    for step, part in _parts(value):
+        path = _hidden(part, seen)
+        if path is not None:
+            return step + path
+    return None
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What ``value`` holds, each with how to get there."""
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", item) for key, item in value.items())
+    elif isinstance(value, CONTAINERS):
+        yield from ((f"[{i}]", item) for i, item in enumerate(value))
+    elif isinstance(value, types.FunctionType):
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        yield from ((f"its variable {name}", content_of(cell)) for name, cell in cells)
+    elif isinstance(value, types.MethodType):
+        yield ".__self__", value.__self__
+    elif isinstance(value, functools.partial):
+        yield from ((f".args[{i}]", item) for i, item in enumerate(value.args))
+        yield from ((f".keywords[{name!r}]", item) for name, item in value.keywords.items())
+    names = attribute_names(value) if user_object(value) else ()
+    yield from ((f".{name}", stored(value, name)) for name in sorted(names))

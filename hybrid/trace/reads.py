@@ -173,8 +173,8 @@ class Reads:
             self.visit(wrapped)
         if is_library(function.__code__):
             for cell in function.__closure__ or ():  # a decorator of the library's round user code
-                if isinstance(_content(cell), (types.FunctionType, types.MethodType)):
-                    self.visit(_content(cell))
+                if isinstance(content_of(cell), (types.FunctionType, types.MethodType)):
+                    self.visit(content_of(cell))
             return
         # Layers and optimizers of this package keep no settings in globals and defaults: no guards.
         guarded = not function.__code__.co_filename.startswith(_PACKAGE)
@@ -198,7 +198,7 @@ class Reads:
         ):
             if name != "__class__":  # what super() reads; it is never written
                 self.cells[id(cell)] = cell
-                self.visit(_content(cell))
+                self.visit(content_of(cell))
 
     def _class(self, kind: type) -> None:
         for base in kind.__mro__:
@@ -209,11 +209,16 @@ class Reads:
 
     def _instance(self, value: Any) -> None:
         self.visit(getattr(value, "__dict__", {}).get("__wrapped__"))  # a Hybridized, a cache
-        kind = type(value)
-        machinery = kind.__module__.startswith("hybrid.") or not hasattr(value, "__dict__")
-        if not (machinery and _is_library_class(kind)):
+        if user_object(value):
             self.objects[id(value)] = value
-            self._class(kind)
+            self._class(type(value))
+
+
+def user_object(value: Any) -> bool:
+    """Whether ``value`` has attributes that users set: not so the machinery of libraries."""
+    kind = type(value)
+    machinery = kind.__module__.startswith("hybrid.") or not hasattr(value, "__dict__")
+    return not (machinery and _is_library_class(kind))
 
 
 def _plain_function(member: Any) -> types.FunctionType | None:
@@ -245,7 +250,7 @@ def _is_library_module(module: types.ModuleType) -> bool:
     )
 
 
-def _content(cell: types.CellType) -> Any:
+def content_of(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # not bound yet

@@ -30,6 +30,10 @@ def key_of(leaf: Any) -> Hashable:
         return (kind, leaf)
     if isinstance(leaf, np.generic):
         return (kind, leaf.tobytes())
+    if kind is slice or kind is range:
+        return (kind, key_of(leaf.start), key_of(leaf.stop), key_of(leaf.step))
+    if kind is complex:
+        return (kind, leaf.real.hex(), leaf.imag.hex())
     return (kind, id(leaf))
 
 
@@ -46,4 +50,5 @@ def describe_leaf(leaf: Any) -> str:
     """``leaf`` as ``plans`` prints it."""
     if isinstance(leaf, Tensor):
         return str(leaf.type)
-    return repr(leaf) if isinstance(leaf, (*_BY_VALUE, float)) else type(leaf).__name__
+    by_value = (*_BY_VALUE, float, complex, slice, range)
+    return repr(leaf) if isinstance(leaf, by_value) else type(leaf).__name__
