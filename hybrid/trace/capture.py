@@ -25,6 +25,7 @@ from hybrid.trace.reads import (
     MISSING,
     attribute_names,
     content_of,
+    of_package,
     stored,
     user_object,
 )
@@ -147,13 +148,18 @@ def capture(
 
 
 def _definition(function: Callable[..., Any]) -> Location | None:
-    """Where ``function`` is written."""
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    if code is None:
+    """Where the author has written ``function``, or the forward() that it calls."""
+    code = _code(function)
+    if code is not None and of_package(code):
+        code = _code(getattr(getattr(function, "__self__", None), "forward", None))
+    if code is None or of_package(code):
         return None
     path, line = code.co_filename, code.co_firstlineno
     return Location(path, line, linecache.getline(path, line).strip())
+
+
+def _code(function: Any) -> types.CodeType | None:
+    return getattr(getattr(function, "__func__", function), "__code__", None)
 
 
 def _changed(now: tuple[list[Any], Structure], leaves: Sequence[Any], structure: Structure) -> bool:

@@ -63,6 +63,11 @@ def is_library(code: types.CodeType) -> bool:
     return path.startswith(_STANDARD) and "site-packages" not in path
 
 
+def of_package(code: types.CodeType) -> bool:
+    """Whether ``code`` is this package's, its layers included."""
+    return code.co_filename.startswith(_PACKAGE)
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """What a function's code, and the code nested in it, refers to by name."""
@@ -177,7 +182,7 @@ class Reads:
                     self.visit(content_of(cell))
             return
         # Layers and optimizers of this package keep no settings in globals and defaults: no guards.
-        guarded = not function.__code__.co_filename.startswith(_PACKAGE)
+        guarded = not of_package(function.__code__)
         if guarded:
             self.functions[id(function)] = function
             if function.__dict__:
