@@ -194,8 +194,10 @@ class _Lowering:
         REGISTRY["matmul"].lowering_rule(
             self, *[self.views[v] for v in node.operands[:2]], target
         )
-        step = self.steps[-1]
-        assert step.kernel == "matmul"
+        step = self.steps[-1] if self.steps else None
+        if step is None or step.kernel != "matmul":  # of nothing, or of sums of nothing
+            self._map_over(node, region, product, target, results, host)
+            return
         walked = step.outputs[0].shape
         step.outputs += [view.reshape(walked) for view in results.values()]
         shape = product.type.shape
@@ -213,6 +215,26 @@ class _Lowering:
         # Copies that the post-ops asked for were appended behind the product: run it last.
         self.steps.remove(step)
         self.steps.append(step)
+
+    def _map_over(
+        self,
+        node: Node,
+        region: Graph,
+        product: Value,
+        target: View,
+        results: dict[Value, View],
+        host: Value | None,
+    ) -> None:
+        """The map of a product that has no product kernel to follow, as a step of its own."""
+        if host is not None and host is not product:
+            results = {**results, host: self.views[node.results[region.results.index(host)]]}
+        results.pop(product, None)
+        shape = product.type.shape
+        extra = [self.views[v].broadcast(shape) for v in node.operands[2:]]
+        places = {param: i for i, param in enumerate(region.params)}
+        outputs = {value: 1 + len(extra) + i for i, value in enumerate(results)}
+        ops = map_ops(region, places, outputs)
+        self._append_map([target, *extra], list(results.values()), ops)
 
     def _reshaped(self, view: View, shape: Shape) -> View:
         """``view`` with leading axes merged or added to have ``shape``, copied only if it must be."""
