@@ -105,7 +105,7 @@ def _write_step(writer: native.PlanWriter, step: Step, slot_of: Any) -> None:
         size = view.dtype.itemsize
         writer.operand(
             slot_of(view.buffer),
-            view.offset * size,
+            view.offset * size if view.size else 0,  # nothing lies anywhere
             view.dtype.code,
             view.shape,
             [stride * size for stride in view.strides],
