@@ -98,8 +98,10 @@ def exactly(expected: Any, slot: bool = False) -> Matcher:
             and all(m(v) for m, v in zip(items, found.values(), strict=True))
         )
     if isinstance(expected, (set, frozenset)):
-        copy = frozenset(expected)
-        return lambda found: isinstance(found, (set, frozenset)) and found == copy
+        kind, content = type(expected), frozenset((type(v), v) for v in expected)
+        return lambda found: (
+            type(found) is kind and frozenset((type(v), v) for v in found) == content
+        )
     if isinstance(expected, CONTAINERS):
         kind = type(expected)
         items = [exactly(v, slot) for v in expected]
@@ -206,7 +208,9 @@ class Guards:
         matches, expected = exactly(value, slot), Guards if slot else value
         if slot:
             first = self.slot_sources.setdefault(id(value), (owner, name))
-            if first != (owner, name):  # one tensor in two places is an input once
+            if (
+                first[0] is not owner or first[1] != name
+            ):  # one tensor in two places is an input once
 
                 def matches(found: Any) -> bool:
                     return found is stored(*first)
