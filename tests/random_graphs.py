@@ -50,8 +50,9 @@ def _attribute(name: str, default: Any, operands: Sequence[TensorType]) -> st.Se
         "value": lambda: st.sampled_from([0, 1, -0.0, 1.0, 2.5]),
         "axes": lambda: st.permutations(range(rank)).map(tuple),
         "axis": lambda: (
-            axes.map(sorted).map(tuple) if operands and rank else st.just((0,))
-        ) | st.integers(0, 1),
+            (axes.map(sorted).map(tuple) if operands and rank else st.just((0,)))
+            | st.integers(0, 1)
+        ),
         "keepdims": st.booleans,
         "data": lambda: st.binary(max_size=16),
         "start": lambda: _sizes(rank),
@@ -77,6 +78,9 @@ def graphs(draw: Any, ops: Callable[[], list[Op]] = all_ops, nodes: int = 20) ->
         op = draw(st.sampled_from(choice))
         count = draw(st.integers(1, 3)) if op.variadic else len(op.operand_names)
         operands = [draw(st.sampled_from(values)) for _ in range(count)]
+        if op.promotes or op.name == "matmul":  # promotion comes before graphs
+            alike = [v for v in values if v.type.dtype is operands[0].type.dtype]
+            operands[1:] = [draw(st.sampled_from(alike)) for _ in operands[1:]]
         given = {
             name: draw(_attribute(name, default, [v.type for v in operands]))
             for name, default in op.attr_defaults.items()

@@ -73,6 +73,10 @@ class _Verifier:
         self.types(node)
 
     def types(self, node: Node) -> None:
+        dtypes = list(dict.fromkeys([v.type.dtype for v in node.operands]))
+        if node.op.promotes and len(dtypes) > 1:
+            what = f"{node.op.name} has operands of dtypes {', '.join(map(str, dtypes))}"
+            self.fail(node, what, "cast them to one dtype: promotion comes before graphs")
         try:
             right = node.op.infer(tuple([v.type for v in node.operands]), node.attrs, node.regions)
         except HybridError as error:

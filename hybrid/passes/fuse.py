@@ -22,7 +22,7 @@ from collections import Counter
 from itertools import pairwise
 
 from hybrid.ir import Graph, Node, Value, with_regions
-from hybrid.ops.fusion import map_tiles
+from hybrid.ops.fusion import map_tiles, matmul_map
 from hybrid.passes.groups import Groups, schedule
 from hybrid.types import DType
 
@@ -33,7 +33,7 @@ MAX_NODES = 64
 
 def fuse(graph: Graph) -> Graph:
     """``graph`` with its elementwise nodes in maps."""
-    nodes = [with_regions(n, fuse) if n.regions and n.op.name != "map" else n for n in graph.nodes]
+    nodes = [with_regions(n, fuse) if owns_graphs(n) else n for n in graph.nodes]
     groups = Groups(nodes, [_iteration_shape(node) for node in nodes], MAX_NODES)
     for i in reversed(range(len(nodes))):
         for user in groups.users[i]:
@@ -49,6 +49,11 @@ def fuse(graph: Graph) -> Graph:
     if len(fused) == len(graph.nodes) and tuple(fused) == graph.nodes:
         return graph
     return Graph(graph.name, graph.params, tuple(fused), graph.results)
+
+
+def owns_graphs(node: Node) -> bool:
+    """Whether ``node`` has regions to fuse in: control flow, not the maps that fusion makes."""
+    return bool(node.regions) and node.op not in (map_tiles, matmul_map)
 
 
 def is_fusable(node: Node) -> bool:

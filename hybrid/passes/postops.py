@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from hybrid.ir import Graph, Node, Value, with_regions
 from hybrid.ops.fusion import matmul_map
-from hybrid.passes.fuse import MAX_OPERANDS, MAX_RESULTS, is_fusable, region_of
+from hybrid.passes.fuse import MAX_OPERANDS, MAX_RESULTS, is_fusable, owns_graphs, region_of
 
 
 def fuse_matmul(graph: Graph) -> Graph:
@@ -29,7 +29,7 @@ def fuse_matmul(graph: Graph) -> Graph:
     for i, node in enumerate(graph.nodes):
         for value in dict.fromkeys(node.operands):
             readers.setdefault(value, []).append(i)
-        if node.regions and node.op.name not in ("map", "matmul_map"):
+        if owns_graphs(node):
             nodes[i] = with_regions(node, fuse_matmul)
     returned = set(graph.results)
     # The last product first: it is the one that a map of two products joins.
@@ -50,12 +50,8 @@ def fuse_matmul(graph: Graph) -> Graph:
 
 
 def _takes_post_ops(node: Node) -> bool:
-    """A product of floating matrices; vectors and integers have other kernels."""
-    return (
-        node.op.name == "matmul"
-        and node.results[0].type.dtype.is_floating
-        and all(v.type.rank >= 2 for v in node.operands)
-    )
+    """A floating product; those of integers are plain loops without post-ops."""
+    return node.op.name == "matmul" and node.results[0].type.dtype.is_floating
 
 
 def _is_post_op(node: Node | None, product: Value) -> bool:

@@ -53,7 +53,11 @@ def test_new_nodes_take_location_and_hints() -> None:
     graph = rewrite(builder.finish(results), slower)
     verify(graph)
     assert [node.results[0].hint for node in graph.nodes] == ["inner", "gain", "gain"]
-    assert [str(node.location) for node in graph.nodes] == ["model.py:3", "other.py:1", "model.py:3"]
+    assert [str(node.location) for node in graph.nodes] == [
+        "model.py:3",
+        "other.py:1",
+        "model.py:3",
+    ]
 
 
 def test_a_rule_sees_operands_already_replaced() -> None:
@@ -94,9 +98,7 @@ def test_regions_are_changed_by_the_pass_that_is_given() -> None:
 
 
 def test_a_replacement_has_the_type_of_the_result() -> None:
-    graph: Graph = graph_of(
-        "graph @f(%x: f32[4]) { %s: f32[] = sum %x {axis=(0,)} return %s }"
-    )
+    graph: Graph = graph_of("graph @f(%x: f32[4]) { %s: f32[] = sum %x {axis=(0,)} return %s }")
     with pytest.raises(GraphError) as caught:
         rewrite(graph, lambda node, builder: node.operands)
     assert str(caught.value) == (

@@ -8,7 +8,7 @@ from hypothesis import given
 import hybrid.ops  # noqa: F401
 from hybrid.errors import GraphError, Location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op, verify
-from hybrid.types import TensorType, float32, tensor_type
+from hybrid.types import TensorType, float32, float64, tensor_type
 from tests.random_graphs import graphs
 
 F4, F3 = tensor_type(float32, (4,)), tensor_type(float32, (3,))
@@ -73,6 +73,11 @@ def refused_by_the_rule() -> Graph:
     z = Value(F3, "z")
     node = Node(ADD, (x, z), (), (a,), (), Location("model.py", 7, "  total = x + z"))
     return Graph("f", (x, z), (node,), ())
+
+
+def several_dtypes() -> Graph:
+    z = Value(tensor_type(float64, (4,)), "z")
+    return Graph("f", (x, z), (Node(ADD, (x, z), (), (a,)),), ())
 
 
 def undeclared_op() -> Graph:
@@ -187,6 +192,13 @@ ERRORS = {
           }
         Aligned at the last axis, sizes must agree or be 1; 4 and 3 do not.
         Fix: change one shape with reshape or expand_dims.""",
+    several_dtypes: """\
+        @f is not valid: add has operands of dtypes f32, f64
+          graph @f(%x: f32[4], %z: f64[4]) {
+        >   %a: f32[4] = add %x, %z
+            return
+          }
+        Fix: cast them to one dtype: promotion comes before graphs.""",
     undeclared_op: """\
         @f is not valid: the op stranger is not in the registry
           graph @f(%x: f32[4]) {
@@ -209,7 +221,9 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize(("broken", "message"), ERRORS.items(), ids=lambda case: getattr(case, "__name__", ""))
+@pytest.mark.parametrize(
+    ("broken", "message"), ERRORS.items(), ids=lambda case: getattr(case, "__name__", "")
+)
 def test_errors(broken, message: str) -> None:
     with pytest.raises(GraphError) as caught:
         verify(broken())

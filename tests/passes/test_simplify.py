@@ -259,9 +259,7 @@ def test_cast_chains(dtypes: tuple[str, str, str]) -> None:
     if dtypes in WIDENING and source == target:
         after = f"graph @f(%x: {source}[4]) {{ return %x }}"
     elif dtypes in WIDENING:
-        after = (
-            f"graph @f(%x: {source}[4]) {{ %b: {target}[4] = cast %x {{dtype={target}}} return %b }}"
-        )
+        after = f"graph @f(%x: {source}[4]) {{ %b: {target}[4] = cast %x {{dtype={target}}} return %b }}"
     assert_rewrites(cleaned, before, after)
 
 
@@ -275,7 +273,22 @@ def extremes(dtype: DType):
         numbers = [0.0, -0.0, 0.5, -1.5, 255.5, 300.0, -300.0, 2.0**31, 2.0**63, -(2.0**63)]
         return np.array([*numbers, info.max, info.tiny, np.inf, -np.inf, np.nan], dtype.numpy)
     info = np.iinfo(dtype.numpy)
-    wide = [0, 1, 2, 127, 200, 255, 300, 2**24 + 1, 2**31 - 1, 2**53 + 1, -1, -300, info.max, info.min]
+    wide = [
+        0,
+        1,
+        2,
+        127,
+        200,
+        255,
+        300,
+        2**24 + 1,
+        2**31 - 1,
+        2**53 + 1,
+        -1,
+        -300,
+        info.max,
+        info.min,
+    ]
     return np.array([n for n in wide if info.min <= n <= info.max], dtype.numpy)
 
 

@@ -1,0 +1,149 @@
+"""The whole pipeline: same bits, valid after every pass, quick."""
+
+import statistics
+import time
+
+import pytest
+from hypothesis import given, settings
+
+import hybrid.passes
+from hybrid.errors import GraphError
+from hybrid.ir import Builder, Graph, get_op, verify
+from hybrid.passes import PIPELINE, run_pipeline
+from hybrid.types import float32, tensor_type
+from tests.helpers import assert_rewrites, bits, graph_of, interpret
+from tests.passes.samples import arrays_for
+from tests.passes.test_fold import evaluate
+from tests.random_graphs import exact_ops, graphs
+
+LAYER = """
+    graph @layer(%x: f32[8,4], %w: f32[4,4], %b: f32[4]) {
+      %p: f32[8,4] = matmul %x, %w
+      %r: f32[8,4] = broadcast_to %b {shape=(8, 4)}
+      %s: f32[8,4] = add %p, %r
+      %y: f32[8,4] = tanh %s
+      %q: f32[8,4] = matmul %y, %w
+      %two: f32[] = full {shape=(), value=2, dtype=f32}
+      %one: f32[] = divide %two, %two
+      %ones: f32[8,4] = broadcast_to %one {shape=(8, 4)}
+      %z: f32[8,4] = multiply %y, %ones
+      %zz: f32[8,4] = multiply %z, %y
+      %d: f32[8,4] = subtract %ones, %zz
+      %g: f32[8,4] = multiply %q, %d
+      %h: f32[8,4] = multiply %q, %d
+      %t: f32[4] = sum %g {axis=(0,)}
+      return %t, %h
+    }
+    """
+LAYER_AFTER = """
+    graph @layer(%x: f32[8,4], %w: f32[4,4], %b: f32[4]) {
+      %y: f32[8,4] = matmul_map %x, %w, %b {
+        (%p: f32[8,4], %b: f32[4]) {
+          %s: f32[8,4] = add %p, %b
+          %y: f32[8,4] = tanh %s
+          return %y
+        }
+      }
+      %one: f32[] = full {shape=(), value=1.0, dtype=f32}
+      %g: f32[8,4] = matmul_map %y, %w, %y, %one {
+        (%q: f32[8,4], %y: f32[8,4], %one: f32[]) {
+          %yy: f32[8,4] = multiply %y, %y
+          %d: f32[8,4] = subtract %one, %yy
+          %g: f32[8,4] = multiply %q, %d
+          return %g
+        }
+      }
+      %t: f32[4] = sum %g {axis=(0,)}
+      return %t, %g
+    }
+    """
+
+
+def test_a_layer_and_its_gradient() -> None:
+    assert_rewrites(lambda g: run_pipeline(g, check=True, evaluate=evaluate), LAYER, LAYER_AFTER)
+
+
+@settings(max_examples=200)
+@given(graphs(exact_ops, nodes=40))
+def test_random_graphs_keep_their_bits(graph: Graph) -> None:
+    after = run_pipeline(graph, check=True, evaluate=evaluate)
+    arrays = arrays_for(graph)
+    assert bits(interpret(after, *arrays)) == bits(interpret(graph, *arrays))
+
+
+@pytest.mark.parametrize("change", PIPELINE, ids=lambda change: change.__name__)
+@given(graph=graphs())
+def test_each_pass_makes_valid_graphs(change, graph: Graph) -> None:
+    verify(change(graph), after=change.__name__)
+
+
+def broken(graph: Graph) -> Graph:
+    return Graph(graph.name, graph.params, graph.nodes[1:], graph.results)
+
+
+def test_checking_names_the_pass_at_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hybrid.passes, "PIPELINE", (broken,))
+    graph = graph_of(LAYER)
+    with pytest.raises(GraphError, match="@layer is not valid: after broken: add uses %"):
+        run_pipeline(graph, check=True)
+    run_pipeline(graph, check=False)
+
+
+@pytest.mark.parametrize(("setting", "checks"), [("1", True), ("0", False), ("", False)])
+def test_the_environment_asks_for_checks(
+    monkeypatch: pytest.MonkeyPatch, setting: str, checks: bool
+) -> None:
+    monkeypatch.setattr(hybrid.passes, "PIPELINE", (broken,))
+    monkeypatch.setenv("HYBRID_VERIFY", setting)
+    if checks:
+        with pytest.raises(GraphError):
+            run_pipeline(graph_of(LAYER))
+    else:
+        run_pipeline(graph_of(LAYER))
+
+
+def training_step(layers: int) -> Graph:
+    """About 20 nodes a layer: dense layers, their gradients by hand, momentum updates."""
+    builder = Builder("step")
+    x = builder.param(tensor_type(float32, (32, 64)))
+    lr = builder.param(tensor_type(float32, ()))
+    weights, biases, moments, kept = [], [], [], [x]
+
+    def one(name: str, *operands, **attrs):
+        return builder.apply(get_op(name), operands, attrs)[0]
+
+    for _ in range(layers):
+        weights.append(builder.param(tensor_type(float32, (64, 64))))
+        biases.append(builder.param(tensor_type(float32, (64,))))
+        moments.append(builder.param(tensor_type(float32, (64, 64))))
+        x = one(
+            "add", one("matmul", x, weights[-1]), one("broadcast_to", biases[-1], shape=(32, 64))
+        )
+        x = one("tanh", x)
+        kept.append(x)
+    ct, results = x, []
+    for i in reversed(range(layers)):
+        ones = one("full", shape=(32, 64), value=1, dtype=float32)
+        slope = one("subtract", ones, one("multiply", kept[i + 1], kept[i + 1]))
+        ct = one("multiply", ct, slope)
+        of_weight = one("matmul", one("permute_dims", kept[i], axes=(1, 0)), ct)
+        of_bias = one("sum", ct, axis=(0,))
+        scaled = one("multiply", of_bias, one("broadcast_to", lr, shape=(64,)))
+        results.append(one("subtract", biases[i], scaled))
+        results += builder.apply(
+            get_op("sgd_momentum"), [weights[i], of_weight, moments[i], lr], {"momentum": 0.9}
+        )
+        ct = one("matmul", ct, one("permute_dims", weights[i], axes=(1, 0)))
+    return builder.finish(results)
+
+
+def test_a_training_step_of_200_nodes_takes_milliseconds() -> None:
+    graph = training_step(12)
+    assert 180 <= len(graph.nodes) <= 220
+    run_pipeline(graph)  # fills the caches of the type rules
+    seconds = []
+    for _ in range(9):
+        begin = time.perf_counter()
+        run_pipeline(graph)
+        seconds.append(time.perf_counter() - begin)
+    assert statistics.median(seconds) < 0.05, "ten times what it takes on a quiet machine"

@@ -1,0 +1,269 @@
+"""fuse_matmul moves the map that reads a product into it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from hybrid.ir import Graph, verify
+from hybrid.passes import fuse, fuse_matmul
+from tests.helpers import assert_rewrites, bits, graph_of, interpret
+from tests.passes.samples import arrays_for
+from tests.random_graphs import exact_ops, graphs
+
+CASES = {
+    "a map": (
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4], %c: f32[4]) {
+          %p: f32[8,4] = matmul %a, %b
+          %r: f32[8,4] = map %c, %p {
+            (%c: f32[4], %p: f32[8,4]) {
+              %s: f32[8,4] = add %p, %c
+              %t: f32[8,4] = tanh %s
+              return %t
+            }
+          }
+          return %r
+        }
+        """,
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4], %c: f32[4]) {
+          %r: f32[8,4] = matmul_map %a, %b, %c {
+            (%p: f32[8,4], %c: f32[4]) {
+              %s: f32[8,4] = add %p, %c
+              %t: f32[8,4] = tanh %s
+              return %t
+            }
+          }
+          return %r
+        }
+        """,
+    ),
+    "a single node": (
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %p: f32[8,4] = matmul %a, %b
+          %r: f32[8,4] = multiply %p, %p
+          return %r
+        }
+        """,
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %r: f32[8,4] = matmul_map %a, %b {
+            (%p: f32[8,4]) {
+              %r: f32[8,4] = multiply %p, %p
+              return %r
+            }
+          }
+          return %r
+        }
+        """,
+    ),
+    "a product that is used again is the first result": (
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %p: f32[8,4] = matmul %a, %b
+          %r: f32[8,4] = relu %p
+          %s: f32[8] = sum %p {axis=(1,)}
+          return %r, %s
+        }
+        """,
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %p: f32[8,4], %r: f32[8,4] = matmul_map %a, %b {
+            (%p: f32[8,4]) {
+              %r: f32[8,4] = relu %p
+              return %p, %r
+            }
+          }
+          %s: f32[8] = sum %p {axis=(1,)}
+          return %r, %s
+        }
+        """,
+    ),
+    "a product that is returned is the first result": (
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %p: f32[8,4] = matmul %a, %b
+          %r: f32[8,4] = relu %p
+          return %r, %p
+        }
+        """,
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %p: f32[8,4], %r: f32[8,4] = matmul_map %a, %b {
+            (%p: f32[8,4]) {
+              %r: f32[8,4] = relu %p
+              return %p, %r
+            }
+          }
+          return %r, %p
+        }
+        """,
+    ),
+    "the product waits for the other operands of the map": (
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %p: f32[8,4] = matmul %a, %b
+          %s: f32[2] = sum %a {axis=(0,)}
+          %t: f32[] = sum %s {axis=(0,)}
+          %r: f32[8,4] = add %p, %t
+          return %r
+        }
+        """,
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %s: f32[2] = sum %a {axis=(0,)}
+          %t: f32[] = sum %s {axis=(0,)}
+          %r: f32[8,4] = matmul_map %a, %b, %t {
+            (%p: f32[8,4], %t: f32[]) {
+              %r: f32[8,4] = add %p, %t
+              return %r
+            }
+          }
+          return %r
+        }
+        """,
+    ),
+    "a map of two products joins the later one": (
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %p: f32[8,4] = matmul %a, %b
+          %q: f32[8,4] = matmul %a, %b
+          %r: f32[8,4] = add %p, %q
+          return %r
+        }
+        """,
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %p: f32[8,4] = matmul %a, %b
+          %r: f32[8,4] = matmul_map %a, %b, %p {
+            (%q: f32[8,4], %p: f32[8,4]) {
+              %r: f32[8,4] = add %p, %q
+              return %r
+            }
+          }
+          return %r
+        }
+        """,
+    ),
+    "results of other dtypes": (
+        """
+        graph @f(%a: f64[8,2], %b: f64[2,4], %c: f64[]) {
+          %p: f64[8,4] = matmul %a, %b
+          %r: bool[8,4] = less %p, %c
+          return %r
+        }
+        """,
+        """
+        graph @f(%a: f64[8,2], %b: f64[2,4], %c: f64[]) {
+          %r: bool[8,4] = matmul_map %a, %b, %c {
+            (%p: f64[8,4], %c: f64[]) {
+              %r: bool[8,4] = less %p, %c
+              return %r
+            }
+          }
+          return %r
+        }
+        """,
+    ),
+    "batches": (
+        """
+        graph @f(%a: f32[3,8,2], %b: f32[2,4]) {
+          %p: f32[3,8,4] = matmul %a, %b
+          %r: f32[3,8,4] = relu %p
+          return %r
+        }
+        """,
+        """
+        graph @f(%a: f32[3,8,2], %b: f32[2,4]) {
+          %r: f32[3,8,4] = matmul_map %a, %b {
+            (%p: f32[3,8,4]) {
+              %r: f32[3,8,4] = relu %p
+              return %r
+            }
+          }
+          return %r
+        }
+        """,
+    ),
+    "a reader before the map needs the product first": (
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %p: f32[8,4] = matmul %a, %b
+          %s: f32[4] = sum %p {axis=(0,)}
+          %r: f32[8,4] = subtract %p, %s
+          return %r
+        }
+        """,
+        None,
+    ),
+    "a map of another shape": (
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4], %c: f32[3,1,1]) {
+          %p: f32[8,4] = matmul %a, %b
+          %r: f32[3,8,4] = add %p, %c
+          return %r
+        }
+        """,
+        None,
+    ),
+    "integers have kernels without post-ops": (
+        """
+        graph @f(%a: i64[8,2], %b: i64[2,4]) {
+          %p: i64[8,4] = matmul %a, %b
+          %r: i64[8,4] = negative %p
+          return %r
+        }
+        """,
+        None,
+    ),
+    "a product that nobody reads": (
+        """
+        graph @f(%a: f32[8,2], %b: f32[2,4]) {
+          %p: f32[8,4] = matmul %a, %b
+          return %p
+        }
+        """,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), CASES.values(), ids=CASES)
+def test_fuse_matmul(before: str, after: str | None) -> None:
+    assert_rewrites(fuse_matmul, before, before if after is None else after)
+
+
+def test_too_many_results_stay_apart() -> None:
+    lines = "".join(f"%r{i}: f32[8,4] = {op} %p\n" for i, op in enumerate(UNARY))
+    names = ", ".join(f"%r{i}" for i in range(len(UNARY)))
+    graph = graph_of(
+        f"""graph @f(%a: f32[8,2], %b: f32[2,4]) {{
+          %p: f32[8,4] = matmul %a, %b
+          {lines} return {names}, %p }}"""
+    )
+    kept = fuse_matmul(fuse(graph))
+    verify(kept)
+    assert [node.op.name for node in kept.nodes] == ["matmul", "map"]
+    alone = fuse_matmul(fuse(Graph("f", graph.params, graph.nodes, graph.results[:-1])))
+    assert [node.op.name for node in alone.nodes] == ["matmul_map"]
+
+
+UNARY = ["exp", "sin", "cos", "tan", "tanh", "relu", "abs", "square"]
+
+
+@given(graphs(exact_ops, nodes=30))
+def test_random_graphs_keep_their_bits(graph: Graph) -> None:
+    fused = fuse_matmul(fuse(graph))
+    verify(fused)
+    arrays = arrays_for(graph)
+    assert bits(interpret(fused, *arrays)) == bits(interpret(graph, *arrays))
+
+
+def test_the_reference_of_matmul_map() -> None:
+    graph = graph_of(CASES["a map"][1])
+    a, b, c = (
+        np.arange(n, dtype=np.float32).reshape(s) / 8
+        for n, s in [(16, (8, 2)), (8, (2, 4)), (4, 4)]
+    )
+    np.testing.assert_array_equal(interpret(graph, a, b, c)[0], np.tanh(a @ b + c))
