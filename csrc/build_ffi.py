@@ -84,6 +84,7 @@ flags = [
     "-Wall",
     "-Wextra",
     "-pthread",
+    "-g0",  # Python's own flags may ask for debugging symbols: four times the size
 ]
 links = ["-pthread"]
 if sanitizer := os.environ.get("HYBRID_SANITIZE"):
