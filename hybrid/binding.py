@@ -151,7 +151,9 @@ class _Binding:
             else:
                 self._fresh(output, depth)
         if not locks and self.capture.sources:
-            w.line("if not WRITER.acquire(False):  # a run that writes in place is under way", depth)
+            w.line(
+                "if not WRITER.acquire(False):  # a run that writes in place is under way", depth
+            )
             w.line("with WRITER:", depth + 1)
             for i in range(len(self.capture.sources)):
                 w.line(f"externals[{self.n_outputs + i}] = d{i} = t{i}.data", depth + 2)
@@ -192,14 +194,14 @@ class _Binding:
 
     def _in_place(self, output: int, depth: int) -> None:
         w, source = self.writer, self.in_place[output]
-        w.line(
-            f"if d{source} is made[{output}] and getrefcount(d{source}) == {_UNSHARED}:", depth
-        )
+        w.line(f"if d{source} is made[{output}] and getrefcount(d{source}) == {_UNSHARED}:", depth)
         w.line(f"b{output} = d{source}", depth + 1)
         w.line("else:", depth)
         w.line("moved = True", depth + 1)
         w.line(f"externals[{self.n_outputs + source}] = d{source}", depth + 1)
-        w.line(f"externals[{output}] = b{output} = made[{output}] = {self._make(output)}", depth + 1)
+        w.line(
+            f"externals[{output}] = b{output} = made[{output}] = {self._make(output)}", depth + 1
+        )
 
     def _slot(self, output: int, depth: int) -> None:
         w, write = self.writer, self.slot_of_output[output]
@@ -223,7 +225,9 @@ class _Binding:
             kind = w.name("type", self.types[output])
             record = w.name("used", self.used) if output in capture.consumed else "None"
             w.line(f"r{output} = new(Tensor)")
-            w.line(f"r{output}.type, r{output}.data, r{output}.record = {kind}, b{output}, {record}")
+            w.line(
+                f"r{output}.type, r{output}.data, r{output}.record = {kind}, b{output}, {record}"
+            )
         n = self.n_outputs
         results = "[" + ", ".join(
             f"r{i}" if i in self.needs_tensor or i in self.slot_of_output else "None"
@@ -258,11 +262,17 @@ class _Binding:
                 return f"r{what}"
             if kind == "argument":
                 return f"leaves[{what}]"
+            if kind == "source":
+                return f"t{what}"
         build_name = self.writer.name("build", build)
-        return f"{build_name}({self.writer.name('made', made)}, {results}, leaves)"
+        sources = ", ".join(f"{what}: t{what}" for kind, what in made.leaves if kind == "source")
+        made_name = self.writer.name("made", made)
+        return f"{build_name}({made_name}, {results}, leaves, {{{sources}}})"
 
 
-def build(made: Made, results: Sequence[Tensor], leaves: Sequence[Any]) -> Any:
+def build(
+    made: Made, results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[int, Tensor]
+) -> Any:
     """The tree that ``made`` describes, for one call."""
     values = []
     for kind, what in made.leaves:
@@ -270,9 +280,8 @@ def build(made: Made, results: Sequence[Tensor], leaves: Sequence[Any]) -> Any:
             values.append(results[what])
         elif kind == "argument":
             values.append(leaves[what])
-        elif kind == "slot":
-            values.append(getattr(*what))
+        elif kind == "source":
+            values.append(sources[what])
         else:
             values.append(what)
     return unflatten(made.structure, values)
-

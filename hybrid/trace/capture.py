@@ -53,8 +53,8 @@ class Source:
 class Made:
     """A tree of which some leaves are made by the graph: each leaf is (kind, what).
 
-    Kinds: ``output`` (index of a graph result), ``argument`` (index: that very tensor), ``slot``
-    ((owner, name): the tensor there), ``constant`` (a Python object).
+    Kinds: ``output`` (index of a graph result), ``argument`` and ``source`` (index: that very
+    tensor), ``constant`` (a Python object).
     """
 
     structure: Structure
@@ -116,9 +116,11 @@ def capture(
     structure = flatten((args, kwargs))[1]
     with interpreting(tracer):
         try:
-            result = function(*args, **kwargs)
-            tracer.adopt(guards.written_slots())
-            final = tracer.restore()
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                tracer.adopt(guards.written_slots())
+                final = tracer.restore()
             at = _definition(function)
             if _changed(flatten((args, kwargs)), leaves, structure):
                 raise CaptureError(
@@ -139,8 +141,6 @@ def capture(
                 )
             made = _Finish(tracer, leaves, guards, at).run(result, final)
         except BaseException:
-            tracer.adopt(guards.written_slots())
-            tracer.restore()
             guards.rewind()
             raise
         guards.settle()
@@ -266,8 +266,10 @@ class _Finish:
         if type(leaf.data) is not Value:
             if id(leaf) in self.arguments:
                 return "argument", self.arguments[id(leaf)]
-            slot = self.guards.slot_sources.get(id(leaf))
-            return ("constant", leaf) if slot is None else ("slot", slot)
+            if id(leaf) not in self.tracer.slot_sources:
+                return "constant", leaf
+            self.tracer.cell(leaf)  # what the slot holds before the run, not what it gets
+            return "source", list(self.tracer.cells).index(id(leaf))
         if leaf.data not in self.tracer.owned:
             raise LeakedValueError(
                 f"{self.tracer.builder.name} returned a value ({leaf.type}) of another capture",

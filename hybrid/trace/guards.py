@@ -7,6 +7,7 @@ and optimizers are looked at only when the configuration epoch has moved.
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -131,13 +132,13 @@ class Guards:
         self.outside = frozenset(reads.tensors)
         self.epoch = EPOCH[0]
         # What only the capture itself needs:
-        self._attributes: list[tuple[Any, str, Any]] = []  # (owner, name, its value) as watched
+        self._places: list[tuple[Any, str, Callable[[], Any], Any]] = []  # owner, name, read, value
         self._absent: list[tuple[Any, frozenset[str], bool]] = []  # (owner, names, configured)
         self._undo: list[tuple[Guard, Undo]] = []
-        for namespace, name in reads.globals.values():
-            self._global(namespace, name)
-        for cell in reads.cells.values():
-            self._cell(cell)
+        for key, (namespace, name) in reads.globals.items():
+            self._global(namespace, name, key in reads.assigned)
+        for key, cell in reads.cells.items():
+            self._cell(cell, key in reads.assigned)
         for function in reads.functions.values():
             self._defaults(function)
         for argument in reads.arguments:
@@ -158,8 +159,12 @@ class Guards:
         self.always.append(guard)
         self._undo.append((guard, rewinder(value, put)))
 
-    def _global(self, namespace: dict, name: str) -> None:
-        value = namespace.get(name, MISSING)
+    def _global(self, namespace: dict, name: str, assigned: bool) -> None:
+        read = functools.partial(namespace.get, name, MISSING)
+        module = sys.modules.get(namespace.get("__name__", ""))
+        if assigned and module is not None and vars(module) is namespace:
+            self._place(module, name, read, f"global {name}")
+            return
 
         def put(value: Any) -> None:
             if value is MISSING:
@@ -167,22 +172,19 @@ class Guards:
             else:
                 namespace[name] = value
 
-        self._add(f"global {name}", functools.partial(namespace.get, name, MISSING), value, put)
+        self._add(f"global {name}", read, read(), put)
 
-    def _cell(self, cell: types.CellType) -> None:
+    def _cell(self, cell: types.CellType, assigned: bool) -> None:
         def read() -> Any:
             try:
                 return cell.cell_contents
             except ValueError:
                 return MISSING
 
-        def put(value: Any) -> None:
-            if value is MISSING:
-                del cell.cell_contents
-            else:
-                cell.cell_contents = value
-
-        self._add("closure variable", read, read(), put)
+        if assigned:
+            self._place(cell, "cell_contents", read, "closure variable")
+        else:
+            self._add("closure variable", read, read())
 
     def _defaults(self, function: types.FunctionType) -> None:
         if function.__defaults__ or function.__kwdefaults__:
@@ -197,57 +199,66 @@ class Guards:
         self._add(f"{type(argument).__name__} argument", lambda: argument, argument)
 
     def _attribute(self, owner: Any, name: str, configured: bool) -> None:
-        value = stored(owner, name)
-        slot = type(value) is Tensor
         own = getattr(owner, "__dict__", {})
         if name in own:
             read = functools.partial(own.get, name, MISSING)
         else:
             read = functools.partial(stored, owner, name)
-        label = f"{owner.__name__ if isinstance(owner, type) else type(owner).__name__}.{name}"
-        matches, expected = exactly(value, slot), Guards if slot else value
+        label = _label(owner)
+        by_epoch = configured and (name in own or not _set_by_users(type(owner), name))
+        self._place(owner, name, read, f"{label}.{name}", by_epoch)
+
+    def _place(
+        self, owner: Any, name: str, read: Callable[[], Any], label: str, by_epoch: bool = False
+    ) -> None:
+        """An attribute, or a variable that the function sets: a tensor there may be any other."""
+        value = read()
+        slot = type(value) is Tensor
+        matches = exactly(value, slot)
         if slot:
             first = self.slot_sources.setdefault(id(value), (owner, name))
-            if (
-                first[0] is not owner or first[1] != name
-            ):  # one tensor in two places is an input once
+            if first[0] is not owner or first[1] != name:  # one tensor, two places: one input
 
                 def matches(found: Any) -> bool:
-                    return found is stored(*first)
+                    return found is getattr(*first)
 
-        guard = Guard(label, read, matches, expected)
-        by_epoch = configured and not isinstance(value, MUTABLE) and not slot
-        by_epoch = by_epoch and (name in own or not _set_by_users(type(owner), name))
+        guard = Guard(label, read, matches, Guards if slot else value)
+        by_epoch = by_epoch and not isinstance(value, MUTABLE) and not slot
         (self.by_epoch if by_epoch else self.always).append(guard)
-        self._attributes.append((owner, name, value))
+        self._places.append((owner, name, read, value))
         self._undo.append((guard, rewinder(value, functools.partial(put_attribute, owner, name))))
 
     def _nothing_new(self, owner: Any, read: set[str], configured: bool) -> None:
         """No attribute set on the object itself, hiding a method or not, that was looked for."""
         own = getattr(owner, "__dict__", None)
-        if own is None or isinstance(owner, (types.ModuleType, type)):
+        if own is None:
             return
         absent = frozenset(read - own.keys() - attribute_names(owner))
         if absent:
             self._absent.append((owner, absent, configured))
-            lasting = absent - cached_names(owner)
-            name = f"{type(owner).__name__}.*"
-            read_again = functools.partial(own.keys().isdisjoint, lasting)
-            guard = Guard(name, read_again, exactly(True), True)
-            (self.by_epoch if configured else self.always).append(guard)
+        if absent and not isinstance(owner, (types.ModuleType, type)):  # theirs are many
+            self._still_absent(owner, absent - cached_names(owner), configured)
+
+    def _still_absent(self, owner: Any, names: frozenset[str], configured: bool) -> None:
+        label = _label(owner)
+        read = functools.partial(vars(owner).keys().isdisjoint, names)
+        guard = Guard(f"{label}.*", read, exactly(True), True)
+        (self.by_epoch if configured else self.always).append(guard)
 
     # Around the capture -----------------------------------------------------------------------
 
     def written_slots(self) -> Iterator[tuple[Any, str, Any]]:
-        """(owner, name, original) of watched attributes that were given or lost a tensor."""
-        for owner, name, value in self._attributes:
-            now = stored(owner, name)
+        """(owner, name, original) of the places that were given or lost a tensor."""
+        for owner, name, read, value in self._places:
+            now = read()
             if now is not value and (_holds_tensor(now) or _holds_tensor(value)):
                 yield owner, name, value
-        for owner, names, _ in self._absent:
-            for name in names & vars(owner).keys():
-                if _holds_tensor(vars(owner)[name]):
-                    yield owner, name, MISSING
+        for owner, names, configured in self._absent:
+            made = [n for n in names & vars(owner).keys() if _holds_tensor(vars(owner)[n])]
+            for name in made:
+                yield owner, name, MISSING
+            if made and isinstance(owner, (types.ModuleType, type)):
+                self._still_absent(owner, frozenset(made), configured)
 
     def rewind(self) -> None:
         """Put back what a capture that is given up has changed."""
@@ -263,7 +274,7 @@ class Guards:
         for owner, names, configured in self._absent:
             for name in names & vars(owner).keys():
                 self._attribute(owner, name, configured)
-        self._attributes, self._absent, self._undo = [], [], []
+        self._places, self._absent, self._undo = [], [], []
 
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
         """``holds(leaves)``: whether everything is as it was, written out as one expression.
@@ -311,6 +322,11 @@ class Guards:
             if not guard.holds():
                 return guard.name
         return None
+
+
+def _label(owner: Any) -> str:
+    named = isinstance(owner, (type, types.ModuleType, types.FunctionType))
+    return owner.__name__ if named else type(owner).__name__
 
 
 def _holds_tensor(value: Any) -> bool:

@@ -73,6 +73,7 @@ class Names:
     """What a function's code, and the code nested in it, refers to by name."""
 
     loaded: frozenset[str]  # global names
+    assigned: frozenset[str]  # those, and variables of enclosing functions, that are set
     attributes: frozenset[str]  # of any object; also those spelled out for getattr()
     modules: frozenset[str]  # imported inside
 
@@ -82,25 +83,28 @@ def names_in(code: types.CodeType) -> Names:
     """The names in ``code`` and the code nested in it."""
     import dis
 
-    loaded, attributes, modules = set(), set(), set()
+    loaded, assigned, attributes, modules = set(), set(), set(), set()
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             loaded.add(instruction.argval)
+        elif instruction.opname in ("STORE_GLOBAL", "STORE_DEREF"):
+            assigned.add(instruction.argval)
         elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             attributes.add(instruction.argval)  # which may share its name with a global
         elif instruction.opname == "IMPORT_NAME":
             modules.add(instruction.argval)
-    attributes |= set(code.co_names) - loaded
+    attributes |= set(code.co_names) - loaded - assigned
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             inner = names_in(constant)
             loaded |= inner.loaded
+            assigned |= inner.assigned
             attributes |= inner.attributes
             modules |= inner.modules
         else:
             texts = constant if isinstance(constant, tuple) else (constant,)
             attributes |= {t for t in texts if isinstance(t, str) and t.isidentifier()}
-    return Names(frozenset(loaded), frozenset(attributes), frozenset(modules))
+    return Names(*map(frozenset, (loaded, assigned, attributes, modules)))
 
 
 class Reads:
@@ -109,6 +113,7 @@ class Reads:
     def __init__(self, function: Callable[..., Any], arguments: list[Any]) -> None:
         self.globals: dict[tuple[int, str], tuple[dict, str]] = {}
         self.cells: dict[int, types.CellType] = {}
+        self.assigned: set[int | tuple[int, str]] = set()  # keys of the two that the code sets
         self.functions: dict[int, types.FunctionType] = {}
         self.objects: dict[int, Any] = {}
         self.attributes: set[str] = set()
@@ -194,15 +199,19 @@ class Reads:
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self.visit(default)
         namespace = function.__globals__
-        for name in names.loaded:
+        for name in names.loaded | names.assigned:
             if guarded and (name in namespace or not hasattr(builtins, name)):
                 self.globals[id(namespace), name] = (namespace, name)
+                if name in names.assigned:
+                    self.assigned.add((id(namespace), name))
             self.visit(namespace.get(name))
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
             if name != "__class__":  # what super() reads; it is never written
                 self.cells[id(cell)] = cell
+                if name in names.assigned:
+                    self.assigned.add(id(cell))
                 self.visit(content_of(cell))
 
     def _class(self, kind: type) -> None:
@@ -273,8 +282,14 @@ def attribute_names(owner: Any) -> set[str]:
         bases = type(owner).__mro__
         names.update(getattr(owner, "__dict__", ()))
     for base in bases:
-        names.update(n for n, member in vars(base).items() if _is_data(n, member))
+        names |= _data_of(base, len(vars(base)))
     return names
+
+
+@functools.lru_cache(maxsize=1024)
+def _data_of(kind: type, _size: int) -> frozenset[str]:
+    """Names of the data that ``kind`` itself holds; its number of entries tells of new ones."""
+    return frozenset(n for n, member in vars(kind).items() if _is_data(n, member))
 
 
 def _is_data(name: str, member: Any) -> bool:

@@ -15,7 +15,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {}
 
 
 def program(make: Callable[[], Program]) -> Callable[[], Program]:
-    """``make`` gives a function, and ways to call it: each gives arguments, and may change things."""
+    """``make`` gives a function and ways to call it: what changes things and gives arguments."""
     PROGRAMS[make.__name__.replace("_", " ")] = make
     return make
 

@@ -1,5 +1,10 @@
 """Captures: state that is written back, side effects that are refused, values that leak."""
 
+import collections
+import dataclasses
+import functools
+import types
+
 import numpy as np
 import pytest
 
@@ -118,6 +123,140 @@ def test_gradients_add_up_over_calls() -> None:
     assert len(hybridized.plans) == 2  # from no gradient, and from one
 
 
+def test_slices_are_written_in_place() -> None:
+    def function(x):
+        x = x * 1
+        part = x[:2]
+        x[0] = 5.0
+        x[1:] += 2
+        part *= 0
+        x[::2] = x[::2] * 10
+        x[x > 40] = -1.0
+        return x, part
+
+    x = hy.asarray([1.0, 2.0, 3.0])
+    for _ in range(2):
+        for eager, planned in zip(function(x), HYBRIDIZED(function)(x), strict=True):
+            assert same(eager, planned)
+    assert x.tolist() == [1.0, 2.0, 3.0]
+
+
+HYBRIDIZED = functools.lru_cache(hy.hybridize)
+
+
+class Plain:
+    """Attributes, no methods: nothing tells the package when one is written."""
+
+
+@pytest.mark.parametrize("owner", [Plain(), types.SimpleNamespace(), types.ModuleType("state")])
+def test_attributes_of_plain_objects_are_written(owner) -> None:
+    owner.total = None
+
+    def add(x):
+        owner.total = x if owner.total is None else owner.total + x
+        owner.last = x * 2
+        return owner.total * 1
+
+    hybridized = hy.hybridize(add)
+    for n in range(1, 5):
+        assert hybridized(hy.ones(2)).tolist() == [float(n)] * 2
+        assert owner.total.tolist() == [float(n)] * 2
+        assert owner.last.tolist() == [2.0, 2.0]
+    assert len(hybridized.plans) == 2  # from nothing, and from then on
+    owner.total = None
+    assert hybridized(hy.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_trees_in_attributes_are_written() -> None:
+    owner = Plain()
+    owner.state = (hy.zeros(1), hy.zeros(1))
+
+    def step(x):
+        h, c = owner.state
+        owner.state = (h + x, {"c": c})
+        owner.state = (owner.state[0], owner.state[1]["c"] + 2 * x)
+
+    hybridized = hy.hybridize(step)
+    for n in range(1, 4):
+        hybridized(hy.ones(1))
+        assert [t.tolist() for t in owner.state] == [[n], [2.0 * n]]
+
+
+TOTAL = None
+
+
+def test_globals_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(x):
+        global TOTAL
+        TOTAL = x * 1 if TOTAL is None else TOTAL + x
+
+    monkeypatch.setitem(globals(), "TOTAL", None)
+    hybridized = hy.hybridize(add)
+    for n in range(1, 5):
+        hybridized(hy.ones(2))
+        assert TOTAL.tolist() == [float(n)] * 2
+    assert len(hybridized.plans) == 2
+
+
+def test_closure_variables_are_written() -> None:
+    total = None
+
+    def add(x):
+        nonlocal total
+        total = x * 1 if total is None else total + x
+
+    hybridized = hy.hybridize(add)
+    for n in range(1, 5):
+        hybridized(hy.ones(2))
+        assert total.tolist() == [float(n)] * 2
+    assert len(hybridized.plans) == 2
+    total = None
+    hybridized(hy.ones(2))
+    assert total.tolist() == [1.0, 1.0]
+
+
+def test_attributes_of_classes_are_written() -> None:
+    class Totals:
+        total = hy.zeros(2)
+
+    def add(x):
+        Totals.total = Totals.total + x
+
+    hybridized = hy.hybridize(add)
+    for n in range(1, 4):
+        hybridized(hy.ones(2))
+        assert Totals.total.tolist() == [float(n)] * 2
+    assert len(hybridized.plans) == 1
+
+
+def test_a_refused_capture_forgets_cached_properties() -> None:
+    class Scale:
+        @functools.cached_property
+        def factor(self):
+            calls.append(1)
+            return 2.0
+
+    calls: list[int] = []
+    scale = Scale()
+    hybridized = hy.hybridize(lambda x: x * scale.factor)
+    with pytest.raises(CaptureError, match="changed closure variable"):
+        hybridized(hy.ones(1))
+    assert calls == [] and "factor" not in vars(scale)
+
+
+def test_a_value_read_before_a_write_stays() -> None:
+    owner = types.SimpleNamespace(state=hy.zeros(2))
+
+    def step(x):
+        before = owner.state
+        owner.state = before + x
+        return before, owner.state
+
+    hybridized = hy.hybridize(step)
+    results = [hybridized(hy.ones(2)) for _ in range(3)]
+    assert [(a.tolist()[0], b.tolist()[0]) for a, b in results] == [(0, 1), (1, 2), (2, 3)]
+
+
 # Refusals ---------------------------------------------------------------------------------------
 
 
@@ -184,6 +323,195 @@ def test_side_effects_that_cannot_be_repeated() -> None:
     with pytest.raises(CaptureError, match="changed closure variable") as caught:
         hy.hybridize(function)(hy.ones(1))
     assert "Fix: keep the value in a tensor" in str(caught.value)
+
+
+SETTINGS = {"count": 0, "seen": [1], "names": {"a"}}
+COUNT = 0
+
+
+def test_what_a_refused_capture_has_changed_is_put_back() -> None:
+    table = np.zeros(2, np.float32)
+    queue = collections.deque([1])
+    raw = bytearray(b"ab")
+    owner = types.SimpleNamespace(count=0, state=hy.zeros(2), items=[1, [2]])
+    closure = 0
+    calls = 0
+
+    def function(x):
+        global COUNT
+        nonlocal closure
+        COUNT += 1
+        closure += 1
+        SETTINGS["count"] += 1
+        SETTINGS["seen"].append(2)
+        SETTINGS["names"].add("b")
+        SETTINGS["new"] = x
+        table[0] += 1
+        queue.append(2)
+        raw.extend(b"c")
+        owner.count += 1
+        owner.state = owner.state + x
+        owner.items[1].append(x)
+        owner.fresh = x * 2
+        return x * 1
+
+    x = hy.ones(2)
+    with pytest.raises(CaptureError, match="while it was captured"):
+        hy.hybridize(function)(x)
+
+    def state():
+        return (
+            COUNT, closure, SETTINGS["count"], SETTINGS["seen"], SETTINGS["names"],
+            "new" in SETTINGS, table.tolist(), list(queue), bytes(raw), owner.count,
+            owner.state.tolist(), owner.items, hasattr(owner, "fresh"), calls,
+        )  # fmt: skip
+
+    untouched = (
+        0,
+        0,
+        0,
+        [1],
+        {"a"},
+        False,
+        [0.0, 0.0],
+        [1],
+        b"ab",
+        0,
+        [0.0, 0.0],
+        [1, [2]],
+        False,
+        0,
+    )
+    assert state() == untouched
+    # So the eager fall-back does it once, and not once and a bit.
+    with pytest.warns(UserWarning, match="runs eagerly"):
+        assert hy.hybridize(function, fallback="eager")(x).tolist() == [1.0, 1.0]
+    assert (COUNT, closure, SETTINGS["count"], owner.count) == (1, 1, 1, 1)
+    assert owner.state.tolist() == [1.0, 1.0] and table.tolist() == [1.0, 0.0]
+
+
+@pytest.fixture(autouse=True)
+def fresh_globals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "COUNT", 0)
+    monkeypatch.setitem(globals(), "SETTINGS", {"count": 0, "seen": [1], "names": {"a"}})
+
+
+def test_exceptions_of_the_function_come_through_as_they_are() -> None:
+    def function(x, n):
+        if n > 2:
+            raise KeyError("the author's own")  # the author's line
+        return x
+
+    hybridized = hy.hybridize(function)
+    hybridized(hy.ones(1), 1)
+    with pytest.raises(KeyError) as caught:
+        hybridized(hy.ones(1), 3)
+    assert caught.value.args == ("the author's own",)
+    line = caught.traceback[-1].statement
+    assert "the author's line" in str(line)
+    assert hybridized(hy.ones(1), 2).tolist() == [1.0]
+
+
+@dataclasses.dataclass
+class Holder:
+    value: object
+
+
+@dataclasses.dataclass(slots=True)
+class SlotHolder:
+    value: object
+
+
+HIDING = {
+    "a dataclass": (Holder, "Holder", ".value"),
+    "slots": (SlotHolder, "SlotHolder", ".value"),
+    "a set": (lambda y: {y}, "set", "[0]"),
+    "a deque": (lambda y: collections.deque([1, y]), "deque", "[1]"),
+    "a default dict": (lambda y: collections.defaultdict(int, a=[y]), "defaultdict", "['a'][0]"),
+    "a namespace": (lambda y: types.SimpleNamespace(a=[y]), "SimpleNamespace", ".a[0]"),
+    "a closure": (lambda y: lambda: y, "function", "its variable y"),
+    "a partial": (lambda y: functools.partial(max, y, key=y), "partial", ".args[0]"),
+    "a method": (lambda y: Holder(y).__repr__, "method", ".__self__.value"),
+}
+
+
+@pytest.mark.parametrize(("hide", "kind", "way"), HIDING.values(), ids=HIDING)
+def test_results_that_hide_traced_tensors(hide, kind, way) -> None:
+    def function(x):
+        return x, hide(x + 1)
+
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(function)(hy.ones(1))
+    assert caught.value.what == f"function returned a {kind} that holds a traced tensor ({way})"
+
+
+def test_results_that_hide_no_traced_tensors() -> None:
+    cell = hy.ones(1)
+    holder = Holder(cell)
+    holder.itself = [holder]
+    back = hy.hybridize(lambda x: (x, holder, Holder))(hy.ones(1))
+    assert back[1] is holder and back[2] is Holder
+
+
+def test_results_that_compute_later() -> None:
+    def generator(x):
+        yield x + 1
+
+    async def coroutine(x):
+        return x + 1
+
+    async def both(x):
+        yield x + 1
+
+    for function, kind in ((generator, "generator"), (coroutine, "coroutine"), (both, "async_gen")):
+        with pytest.raises(CaptureError, match=f"{function.__name__} returned a {kind}"):
+            hy.hybridize(function)(hy.ones(1))
+    with pytest.raises(CaptureError, match="returned a map"):
+        hy.hybridize(lambda x: map(hy.exp, [x]))(hy.ones(1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda batch: batch["x"].append(1),
+        lambda batch: batch.pop("y"),
+        lambda batch: batch.update(z=batch["y"] * 2),
+        lambda batch: batch["x"].__setitem__(0, batch["y"]),
+    ],
+)
+def test_changed_arguments_are_refused(change) -> None:
+    def function(batch):
+        change(batch)
+        return batch["x"][0] * 2
+
+    with pytest.raises(CaptureError, match="function changed a list or dict among its arguments"):
+        hy.hybridize(function)({"x": [hy.ones(1)], "y": hy.ones(1)})
+
+
+def test_tensors_in_argument_lists_are_written() -> None:
+    def function(tensors):
+        for t in tensors:
+            t += 1
+
+    tensors = [hy.zeros(2), hy.zeros(3)]
+    hybridized = hy.hybridize(function)
+    hybridized(tensors)
+    hybridized(tensors)
+    assert [t.tolist()[0] for t in tensors] == [2.0, 2.0]
+    assert len(hybridized.plans) == 1
+
+
+def test_a_value_of_another_capture() -> None:
+    kept: dict[str, hy.Tensor] = {}
+
+    def outer(x):
+        def inner():
+            return x * 2
+
+        return hy.hybridize(inner)() + 1
+
+    assert hy.hybridize(outer)(hy.ones(1)).tolist() == [3.0]
+    assert kept == {}
 
 
 def test_a_failed_capture_leaves_no_trace() -> None:
