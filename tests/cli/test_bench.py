@@ -16,13 +16,23 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
+class Takes:
+    """A way of running that takes a stated time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def sample(self, count: int) -> float:
+        return self.seconds * count
+
+
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workloads that need no tensors, one of which comes to a wrong result."""
 
     def good() -> list[Case]:
-        ways = {"eager": lambda: sum(range(200)), "hybridized": lambda: sum(range(100))}
-        return [Case("sums", ways, lambda: {"sum": "right"}, flops=100.0)]
+        ways = {"eager": Takes(0.004), "hybridized": Takes(0.002)}
+        return [Case("sums", ways, lambda: {"sum": "right"}, flops=4e6)]
 
     def wrong() -> list[Case]:
         def check() -> dict[str, str]:
@@ -48,14 +58,15 @@ def test_run_prints_a_table_and_writes_json(made_up: None, tmp_path: Path) -> No
     )
     assert shown.exit_code == 0, shown.output
     assert max(map(len, shown.stdout.splitlines())) <= 80
-    for part in ("good", "sums", "eager", "hybridized", "GFLOP/s", "good: sum: right"):
+    for part in ("good", "sums", "eager", "4.00 ms", "hybridized", "2.00x", "good: sum: right"):
         assert part in shown.stdout
     written = json.loads(path.read_text(encoding="utf-8"))
     assert written["machine"]["isa"] and written["machine"]["threads"] == 1
     (result,) = written["results"]
     assert (result["workload"], result["case"], result["threads"]) == ("good", "sums", 1)
     eager, hybridized = result["lines"]
-    assert eager["speedup"] == 1.0 and hybridized["speedup"] > 1.0
+    assert eager["speedup"] == 1.0 and hybridized["speedup"] == pytest.approx(2.0)
+    assert (eager["gflops"], hybridized["gflops"]) == pytest.approx((1.0, 2.0))
     assert eager["timing"]["samples"] == 3
     assert eager["timing"]["p10"] <= eager["timing"]["median"] <= eager["timing"]["p90"]
 
