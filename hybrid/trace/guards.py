@@ -26,6 +26,7 @@ from hybrid.trace.reads import (
     Reads,
     attribute_names,
     cached_names,
+    plainly_read,
     stored,
     watched,
 )
@@ -202,6 +203,8 @@ class Guards:
         own = getattr(owner, "__dict__", {})
         if name in own:
             read = functools.partial(own.get, name, MISSING)
+        elif plainly_read(owner, name):
+            read = functools.partial(getattr, owner, name, MISSING)
         else:
             read = functools.partial(stored, owner, name)
         label = _label(owner)
