@@ -2,17 +2,18 @@
  *
  *   c[i, m, n] = sum over k of a[i, m, k] * b[i, k, n]
  *
- * Split      floats: the kernel shares its work out itself, so that threads can share copies of the
- *            operands; its range is one unit.  Integers: rows of the output.
- * Layout     a, b: of the last two axes one is dense, the other has any stride, so transposed operands
- *            come as they are; a batch stride may be 0.  c: dense.
+ * Split      floats: the kernel shares its work out itself, so that threads can share copies of
+ *            the operands; its range is one unit.  Integers: rows of the output.
+ * Layout     a, b: of the last two axes one is dense, the other has any stride, so transposed
+ *            operands come as they are; a batch stride may be 0.  c: dense.
  * Aliasing   c overlaps no input.
  * Post-ops   applied to ranges of rows, or to pieces of rows, as soon as they are finished.
- * Accuracy   a chain of multiply-adds for each block of at most D k (384 f32, 192 f64), blocks added in
- *            order; one row or one column, without a batch: interleaved chains (matmul_vector.inc.c).
- *            |error| <= (D + K / D) half ulp of sum |a * b|; in practice about the square root of that.
- * Bits       the order of summation of an element is given by K, and by whether the product is a single
- *            row or column; never by the layout of a and b.  Integers wrap.
+ * Accuracy   a chain of multiply-adds for each block of at most D k (384 f32, 192 f64), blocks
+ *            added in order; one row or one column, without a batch: interleaved chains
+ *            (matmul_vector.inc.c).  |error| <= (D + K / D) half ulp of sum |a * b|; in practice
+ *            about the square root of that.
+ * Bits       the order of summation of an element is given by K, and by whether the product is a
+ *            single row or column; never by the layout of a and b.  Integers wrap.
  */
 
 #define MATMUL_DEPTH_BYTES 1536         /* of at most this many items of k is one chain */
@@ -26,7 +27,7 @@
 
 static inline int64_t matmul_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* a / b of numbers >= 0.  Small products notice a division of 64 bits, which older processors do slowly. */
+/* a / b of numbers >= 0: divisions of 64 bits are slow enough to be noticed in small products. */
 static inline int64_t matmul_quotient(int64_t a, int64_t b)
 {
     return (a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
@@ -41,8 +42,8 @@ static int64_t matmul_depth_of(int64_t k, int64_t itemsize)
     return (matmul_ceil(k, blocks) + 7) / 8 * 8;
 }
 
-/* Rows of the register tile: as many as leave all sums of two vectors each, one line of B and one item of
- * A in the registers.  Up to MATMUL_WIDE rows may be four vectors wide. */
+/* Rows of the register tile: as many as leave all sums of two vectors each, one line of B and one
+ * item of A in the registers.  Up to MATMUL_WIDE rows may be four vectors wide. */
 #if HYB_VECTOR_BYTES == 64
 #define MATMUL_ROWS 12
 #define MATMUL_WIDE 4
@@ -92,8 +93,9 @@ static hyb_status matmul_require_matrices(const hyb_call *call, int index, int32
 {
     const hyb_layout *layout = &call->layout[index];
     if (layout->dtype != dtype || layout->rank != 3)
-        return hyb_fail(HYB_BAD_ARGUMENT, "matmul: operand %d has dtype %d and rank %d, not %d and 3",
-                        index, (int)layout->dtype, (int)layout->rank, (int)dtype);
+        return hyb_fail(HYB_BAD_ARGUMENT,
+                        "matmul: operand %d has dtype %d and rank %d, not %d and 3", index,
+                        (int)layout->dtype, (int)layout->rank, (int)dtype);
     if (!sizes_are_sane(layout))
         return hyb_fail(HYB_BAD_ARGUMENT, "matmul: operand %d has a negative or overflowing size",
                         index);
@@ -116,7 +118,8 @@ static hyb_status matmul_require_matrices(const hyb_call *call, int index, int32
             return hyb_fail(HYB_BAD_ARGUMENT, "matmul: the strides of operand %d overflow", index);
     }
     if (!dense)
-        return hyb_fail(HYB_BAD_ARGUMENT, "matmul: neither inner axis of operand %d is dense", index);
+        return hyb_fail(HYB_BAD_ARGUMENT, "matmul: neither inner axis of operand %d is dense",
+                        index);
     return HYB_OK;
 }
 

@@ -1,14 +1,16 @@
 /* matmul_blocks.inc.c - products of matrices, block by block.
  *
- * k is cut in blocks of equal depth; a tile (matmul_tile.inc.c) sums one block of k in registers, and the
- * blocks are added to C in order.  So every element is a chain of multiply-adds per block plus the sum of
- * the blocks, whatever the tile, the order of the loops, the thread, or the copies made on the way.
+ * k is cut in blocks of equal depth; a tile (matmul_tile.inc.c) sums one block of k in registers,
+ * and the blocks are added to C in order.  So every element is a chain of multiply-adds per block
+ * plus the sum of the blocks, whatever the tile, the order of the loops, the thread, or the copies
+ * made on the way.
  *
- * A task owns some panels of columns of C (or of rows, where there are few columns).  It copies its slice
- * of B (of A), one block of k at a time; the other operand is copied once, by all threads together, into
- * the scratch of the calling thread.  Within a task a panel of A stays in the first-level cache while the
- * panels of B pass by from the second-level cache, so that C is written along its rows.
- * An operand that few tiles read, or that is small and adjacent, is read in place instead.
+ * A task owns some panels of columns of C (or of rows, where there are few columns).  It copies its
+ * slice of B (of A), one block of k at a time; the other operand is copied once, by all threads
+ * together, into the scratch of the calling thread.  Within a task a panel of A stays in the
+ * first-level cache while the panels of B pass by from the second-level cache, so that C is written
+ * along its rows.  An operand that few tiles read, or that is small and adjacent, is read in place
+ * instead.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
@@ -25,7 +27,7 @@ typedef struct {
 
     /* The plan, made from the above by matmul_plan. */
     bool    by_columns, copy_a, copy_b;
-    int64_t panels, low, tall; /* panels of rows: the first `tall` have low + 1 rows, the others low */
+    int64_t panels, low, tall; /* panels of rows: the first `tall` have low + 1, the others low */
     int64_t width;             /* columns of a panel of B */
     int64_t columns;           /* panels of B */
     int64_t depth;             /* of a block of k */
@@ -39,8 +41,8 @@ typedef struct {
     T      *shared;
 } N(matmul_job);
 
-/* One operand over one block of k, as the tiles see it: row `origin + i` of a copy of A (column of B)
- * starts i * outer items in, if it is the first of its panel. */
+/* One operand over one block of k, as the tiles see it: row `origin + i` of a copy of A (column
+ * of B) starts i * outer items in, if it is the first of its panel. */
 typedef struct {
     const T *data;
     int64_t  origin, outer;
@@ -52,7 +54,7 @@ static inline int64_t N(matmul_row)(const N(matmul_job) *job, int64_t panel)
     return panel * job->low + (panel < job->tall ? panel : job->tall);
 }
 
-/* Adds a tile that does not lie in C as it stands: `cols` columns from column `shift` of the buffer on. */
+/* Adds a tile that does not lie in C as it stands: `cols` columns, from column `shift` on. */
 static void N(matmul_settle)(const N(matmul_job) *job, const T *buffer, int64_t buffer_step,
                              int64_t shift, int64_t row, int64_t rows, int64_t col, int64_t cols,
                              bool add)
@@ -100,10 +102,12 @@ static inline void N(matmul_panel)(const N(matmul_job) *job, N(matmul_side) a, i
         const int64_t wide = (int64_t)LANES << size;
         if (left >= wide && job->c_col == 1) {
             T *c = job->c + row * job->c_row + col;
-            tiles[size](a_data, a_step, b_data, b.step, c, job->c_row, depth, add, ahead, ahead_step);
+            tiles[size](a_data, a_step, b_data, b.step, c, job->c_row, depth, add, ahead,
+                        ahead_step);
         } else {
-            /* In place there is nothing to read past the last column: begin further left instead. */
-            const int64_t cols = matmul_smaller(left, wide), shift = job->copy_b ? 0 : wide - cols;
+            /* In place there is nothing to read past the last column: begin further left. */
+            const int64_t cols = matmul_smaller(left, wide);
+            const int64_t shift = job->copy_b ? 0 : wide - cols;
             T buffer[(MATMUL_ROWS * 2 + MATMUL_WIDE * 2 + 1) * LANES];
             tiles[size](a_data, a_step, b_data - shift, b.step, buffer, wide, depth, false, ahead,
                         ahead_step);
@@ -127,8 +131,8 @@ static void N(matmul_multiply)(const N(matmul_job) *job, N(matmul_side) a, int64
         }
         for (int64_t j = col; j < col_end; j += job->width) {
             const int64_t step = next < next_end ? 64 / (int64_t)sizeof(T) : 0;
-            N(matmul_panel)(job, a, p, b, j, matmul_smaller(j + job->width, col_end), depth, add, next,
-                            step);
+            N(matmul_panel)(job, a, p, b, j, matmul_smaller(j + job->width, col_end), depth, add,
+                            next, step);
             next += depth * step;
         }
     }
@@ -148,8 +152,8 @@ static void N(matmul_copy_a)(const N(matmul_job) *job, T *to, int64_t panel, int
     }
 }
 
-static void N(matmul_copy_b)(const N(matmul_job) *job, T *to, int64_t col, int64_t col_end, int64_t k,
-                             int64_t depth)
+static void N(matmul_copy_b)(const N(matmul_job) *job, T *to, int64_t col, int64_t col_end,
+                             int64_t k, int64_t depth)
 {
     const T *from = job->b + k * job->b_row;
     /* A few k at a time across all panels: rows of B are read in long pieces. */
@@ -160,10 +164,11 @@ static void N(matmul_copy_b)(const N(matmul_job) *job, T *to, int64_t col, int64
             const int64_t cols = matmul_smaller(job->width, col_end - j);
             T *panel = to + (j - col) * depth + i * job->width;
             if (job->b_col == 1)
-                N(matmul_pack_across)(panel, job->width, from + i * job->b_row + j, job->b_row, cols,
-                                      steps);
+                N(matmul_pack_across)(panel, job->width, from + i * job->b_row + j, job->b_row,
+                                      cols, steps);
             else
-                N(matmul_pack_along)(panel, job->width, from + j * job->b_col, job->b_col, cols, steps);
+                N(matmul_pack_along)(panel, job->width, from + j * job->b_col, job->b_col, cols,
+                                     steps);
         }
     }
 }
@@ -262,7 +267,8 @@ static hyb_status N(matmul_tasks)(void *context, int64_t begin, int64_t end)
     return HYB_OK;
 }
 
-static hyb_status N(matmul_spread)(N(matmul_job) *job, int64_t count, int64_t grain, hyb_work_fn work)
+static hyb_status N(matmul_spread)(N(matmul_job) *job, int64_t count, int64_t grain,
+                                   hyb_work_fn work)
 {
     if (job->parallel && count > grain)
         return hyb_parallel_for(count, grain, work, job);

@@ -1,5 +1,5 @@
-/* matmul_integer.inc.c - the product of one integer dtype, by plain loops; included by matmul.inc.c once
- * per dtype, which defines T, U (the unsigned type: sums wrap), N and DTYPE.
+/* matmul_integer.inc.c - the product of one integer dtype, by plain loops; included by matmul.inc.c
+ * once per dtype, which defines T, U (the unsigned type: sums wrap), N and DTYPE.
  *
  * Split: rows of the whole output.
  */

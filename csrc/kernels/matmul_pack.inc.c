@@ -1,18 +1,19 @@
 /* matmul_pack.inc.c - copies of parts of A and B in the order in which the tiles read them.
  *
- * A panel holds some rows of A (or columns of B) over one block of k: for each k, `width` items side by
- * side.  The width of a panel of B is a multiple of a vector, so that tiles load
- * whole vectors only; what lies past its last column is never looked at.
+ * A panel holds some rows of A (or columns of B) over one block of k: for each k, `width` items
+ * side by side.  The width of a panel of B is a multiple of a vector, so that tiles load whole
+ * vectors only; what lies past its last column is never looked at.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
 
 /* panel[k * width + i] = from[i * step + k] for i < count: the source runs along k.
  *
- * Squares of LANES x LANES are transposed in registers.  The last square along k overlaps the one before
- * it; a square that lacks rows repeats the last one, in lanes that are cut off or never looked at. */
-static void N(matmul_pack_along)(T *panel, int64_t width, const T *from, int64_t step, int64_t count,
-                                 int64_t depth)
+ * Squares of LANES x LANES are transposed in registers.  The last square along k overlaps the
+ * one before it; a square that lacks rows repeats the last one, in lanes that are cut off or
+ * never looked at. */
+static void N(matmul_pack_along)(T *panel, int64_t width, const T *from, int64_t step,
+                                 int64_t count, int64_t depth)
 {
     if (depth < LANES) {
         for (int64_t k = 0; k < depth; k++)
@@ -47,8 +48,8 @@ static void N(matmul_pack_along)(T *panel, int64_t width, const T *from, int64_t
 }
 
 /* panel[k * width + i] = from[k * step + i] for i < count: the source runs across k. */
-static void N(matmul_pack_across)(T *panel, int64_t width, const T *from, int64_t step, int64_t count,
-                                  int64_t depth)
+static void N(matmul_pack_across)(T *panel, int64_t width, const T *from, int64_t step,
+                                  int64_t count, int64_t depth)
 {
     const int64_t whole = count / LANES * LANES, part = count - whole;
     for (int64_t k = 0; k < depth; k++, panel += width, from += step) {

@@ -1,9 +1,10 @@
-/* matmul_tile.inc.c - the register tiles: some rows of A times some vectors of B, over one block of k.
+/* matmul_tile.inc.c - the register tiles: some rows of A times some vectors of B, over one block of
+ * k.
  *
- * A tile keeps all its sums in registers: for each k it loads `vectors` vectors of B and, for every row,
- * multiplies them by one broadcast item of A.  It reads A either along k (the items of a row are adjacent,
- * rows are `a_step` apart) or across (the rows of one k are adjacent, the k are `a_step` apart); that is
- * the only place where the layouts of A differ, and the sums are the same.
+ * A tile keeps all its sums in registers: for each k it loads `vectors` vectors of B and, for every
+ * row, multiplies them by one broadcast item of A.  It reads A either along k (the items of a row
+ * are adjacent, rows are `a_step` apart) or across (the rows of one k are adjacent, the k are
+ * `a_step` apart); that is the only place where the layouts of A differ, and the sums are the same.
  *
  * On the way it fetches what comes next: its own lines of C, the lines of B a few k ahead, and,
  * across k, one item for each k from `ahead` on: the next panel of a copy of A.

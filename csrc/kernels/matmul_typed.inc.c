@@ -1,5 +1,5 @@
-/* matmul_typed.inc.c - the product of one float dtype; included by matmul.inc.c once per dtype, which
- * defines T, V (its vector), M (its mask), N, LANES and DTYPE.
+/* matmul_typed.inc.c - the product of one float dtype; included by matmul.inc.c once per dtype,
+ * which defines T, V (its vector), M (its mask), N, LANES and DTYPE.
  */
 #include "kernels/matmul_lanes.inc.c"
 #include "kernels/matmul_pack.inc.c"
@@ -67,8 +67,8 @@ HYB_KERNEL(N(matmul))
          .b_row = o.b_row, .b_col = o.b_col, .c_row = o.n, .c_col = 1, .parallel = true,
          .post = call->post},
         o};
-    /* Few columns do not fill a vector: work on the transposed product, unless copying a transposed A
-     * takes longer than the lanes save. */
+    /* Few columns do not fill a vector: work on the transposed product, unless copying a
+     * transposed A takes longer than the lanes save. */
     if (o.m > o.n && o.n < (o.a_row == 1 ? LANES : LANES / 2)) {
         N(matmul_job) *job = &batch.job;
         job->a = b, job->b = a, job->m = o.n, job->n = o.m;

@@ -1,16 +1,16 @@
 /* matmul_vector.inc.c - one row times a matrix: y[j] = sum over k of x[k] * w(k, j).
  *
- * Such a product reads every item of W once, so it runs as fast as W arrives, and W must be read in the
- * order in which it lies in memory.  The sum of a column is therefore LANES interleaved sums, which suit
- * both orders: sum l takes the k with k mod LANES = l, in order; the k of an incomplete last group are
- * aligned to the end (sum l takes k = K - LANES + l), the other sums add +0; then the upper half of the
- * sums is added to the lower half until one is left.
+ * Such a product reads every item of W once, so it runs as fast as W arrives, and W must be read in
+ * the order in which it lies in memory.  The sum of a column is therefore LANES interleaved sums,
+ * which suit both orders: sum l takes the k with k mod LANES = l, in order; the k of an incomplete
+ * last group are aligned to the end (sum l takes k = K - LANES + l), the other sums add +0; then
+ * the upper half of the sums is added to the lower half until one is left.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
 
-/* Vectors of a piece of a row of W, 1 KiB: long enough to be read as fast as whole rows, and its LANES
- * sums per column stay in the first-level cache. */
+/* Vectors of a piece of a row of W, 1 KiB: long enough to be read as fast as whole rows, and its
+ * LANES sums per column stay in the first-level cache. */
 #define PIECE (1024 / HYB_VECTOR_BYTES)
 
 typedef struct {
@@ -134,7 +134,8 @@ static void N(matmul_vector_across)(const N(matmul_vector_job) *job, int64_t beg
                 for (int64_t v = 0; v < vectors; v++)
                     sum[l][v] += (V){0};
             else
-                N(matmul_piece)(sum[l], 1, job->x + k - LANES + l, w + (k - LANES + l) * step, step, count);
+                N(matmul_piece)(sum[l], 1, job->x + k - LANES + l, w + (k - LANES + l) * step, step,
+                                count);
         }
         for (int64_t v = 0; v < vectors; v++) {
             V column[LANES];
