@@ -66,7 +66,9 @@ def _check_once(
     forward = jvp(function, primals, directions)[1].item()
     value, pullback = vjp(function, *primals)
     cts = pullback(ops.ones((), dtype=value.dtype))
-    reverse = sum(float(np.sum(c.numpy() * v.numpy())) for c, v in zip(cts, directions, strict=True))
+    reverse = sum(
+        float(np.sum(c.numpy() * v.numpy())) for c, v in zip(cts, directions, strict=True)
+    )
     ahead = function(*[x + eps * v for x, v in zip(primals, directions, strict=True)]).item()
     behind = function(*[x - eps * v for x, v in zip(primals, directions, strict=True)]).item()
     difference = (ahead - behind) / (2 * eps)

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.tape import cotangents, node_of, seed_for, tangents
+from hybrid.autodiff.tape import cotangents, leads_beyond, node_of, seed_for, tangents
 from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from hybrid.ir.interpreter import current
 from hybrid.record import Leaf, keeping_operands, recording
 from hybrid.tensor import Tensor
-from hybrid.tree import Structure, describe, flatten, unflatten
+from hybrid.tree import Structure, describe, flatten, tree_map, unflatten
 from hybrid.types import TensorType
 
 
@@ -64,9 +64,7 @@ def _pullback(
     seeds = [(t.record, ct) for t, ct in zip(outputs, cts, strict=True) if t.record is not None]
     targets = [node_of(v.record)[0] for v in variables]
     grads = cotangents(seeds, targets) if seeds else [None] * len(targets)
-    return [
-        _zeros(v.type) if g is None else g for v, g in zip(variables, grads, strict=True)
-    ]
+    return [_zeros(v.type) if g is None else g for v, g in zip(variables, grads, strict=True)]
 
 
 def value_and_grad(
@@ -80,6 +78,12 @@ def value_and_grad(
     """
     single = isinstance(argnums, int)
     numbers = (argnums,) if single else tuple(argnums)
+    if not all(type(n) is int for n in numbers):
+        raise ArgumentTypeError(
+            f"argnums={argnums!r}",
+            why="They are the positions of the arguments to differentiate by.",
+            fix="give an int or a tuple of ints",
+        )
 
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         given = list(args)
@@ -95,6 +99,12 @@ def value_and_grad(
             given[n] = unflatten(structure, fresh)
         with recording(True):
             value = function(*given, **kwargs)
+            if has_aux and not (isinstance(value, tuple) and len(value) == 2):
+                raise ArgumentTypeError(
+                    f"the function returned {describe(flatten(value)[1])}, not a pair",
+                    why="With has_aux=True the result is (scalar, aux).",
+                    fix="return such a pair, or leave has_aux out",
+                )
             out = value[0] if has_aux else value
             if not isinstance(out, Tensor):
                 raise ArgumentTypeError(
@@ -108,6 +118,7 @@ def value_and_grad(
                     fix="sum the result, or use hybrid.vjp",
                 )
             grads = iter(_pullback([out], variables, [seed_for(out, None)]))
+        value = _detached(value, variables)
         trees = tuple(
             unflatten(s, [next(grads) for _ in flatten(a)[0]])
             for s, a in zip(structures, [given[n] for n in numbers], strict=True)
@@ -150,7 +161,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
         with recording(True):
             return unflatten(structure, _pullback(outputs, variables, seeds))
 
-    return _detached(out_structure, outputs, variables), pullback
+    return _detached(out, variables), pullback
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[Any]) -> tuple:
@@ -169,17 +180,18 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[An
         _require_tensors(outputs)
         found = tangents(outputs, [v.record for v in variables], directions)
     filled = [_zeros(t.type) if d is None else d for t, d in zip(outputs, found, strict=True)]
-    return (
-        _detached(out_structure, outputs, variables),
-        _detached(out_structure, filled, variables),
-    )
+    return _detached(out, variables), _detached(unflatten(out_structure, filled), variables)
 
 
-def _detached(structure: Structure, outputs: Sequence[Tensor], variables: Sequence[Tensor]) -> Any:
-    """The outputs, without history unless it reaches beyond the transform's own variables."""
-    if any(node_of(v.record)[0].parents for v in variables):
-        return unflatten(structure, outputs)
-    return unflatten(structure, [t.detach() for t in outputs])
+def _detached(tree: Any, variables: Sequence[Tensor]) -> Any:
+    """``tree``, its tensors without a history that ends at the transform's own variables."""
+    own = {node_of(v.record)[0] for v in variables}
+
+    def cut(leaf: Any) -> Any:
+        has_history = isinstance(leaf, Tensor) and leaf.record is not None
+        return leaf.detach() if has_history and not leads_beyond(leaf.record, own) else leaf
+
+    return tree_map(cut, tree)
 
 
 def _require_tensors(outputs: Sequence[Any]) -> None:

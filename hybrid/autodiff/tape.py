@@ -49,6 +49,23 @@ def history(roots: Iterable[AnyRecord | None]) -> list[Node]:
     return sorted(found, key=lambda node: node.sequence)
 
 
+def leads_beyond(record: AnyRecord, own: set[Node]) -> bool:
+    """Whether the history of ``record`` goes on past ``own`` variables, or to other ones."""
+    seen: set[Node] = set()
+    stack = [node_of(record)[0]]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Leaf):
+            if node not in own:
+                return True
+        elif node not in seen:
+            if node in own:
+                return True
+            seen.add(node)
+            stack.extend(node_of(p)[0] for p in node.parents if p is not None)
+    return False
+
+
 def descendants(nodes: Sequence[Node], targets: set[Node]) -> set[Node]:
     """Those of ``nodes`` (in order of their making) that came from ``targets``, which they include."""
     found = set(targets)
@@ -67,16 +84,18 @@ def cotangents(
     """The cotangent of each target, given those of some values; None where none arrives.
 
     ``differentiable`` tells whether the result can be differentiated again; by default it can when
-    the history reaches a value that gradients are asked for elsewhere.
+    the history, or that of a seed, reaches a value that gradients are asked for elsewhere.
     """
     nodes = history(record for record, _ in seeds)
     wanted = set(targets)
     needed = descendants(nodes, wanted)
     if differentiable is None:
-        differentiable = is_recording() and any(
-            (isinstance(node, Leaf) and node not in wanted)
-            or (node in wanted and node.parents)
-            for node in nodes
+        differentiable = is_recording() and (
+            any(ct.record is not None for _, ct in seeds)
+            or any(
+                (isinstance(node, Leaf) and node not in wanted) or (node in wanted and node.parents)
+                for node in nodes
+            )
         )
     with recording(differentiable):
         return _pull(seeds, targets, wanted, needed)
@@ -202,9 +221,7 @@ def _push(node: Record, incoming: Sequence[Tensor | None]) -> list[Tensor | None
     return [out] if count == 1 else list(out)
 
 
-def _push_by_transposing(
-    node: Record, incoming: Sequence[Tensor | None]
-) -> list[Tensor | None]:
+def _push_by_transposing(node: Record, incoming: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Tangents from the vjp alone: it is linear in the cotangent, and its transpose is the jvp."""
     probes, leaves = [], []
     for saved in node.results:
