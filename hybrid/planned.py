@@ -136,7 +136,7 @@ class _CallOp:
             variables[i] = ops.identity(inputs[i])
             if variables[i].record is None:
                 variables[i].record = Leaf(variables[i].type)
-        results = replay(self.planned.capture.graph, variables)
+        results = replay(self.planned.capture.graph, variables, gradient.recorded)
         seeds = [
             (results[i].record, ct)
             for i, ct in zip(gradient.outputs, cts, strict=True)

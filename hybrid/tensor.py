@@ -314,7 +314,11 @@ def make_tensor(type: TensorType, data: Any) -> Tensor:
 def _current_data(tensor: Tensor) -> Any:
     """The data of ``tensor`` under the current interpreter: while tracing, its graph value."""
     interpreter = current()
-    return interpreter.traced(tensor).data if interpreter.traces else tensor.data
+    if not interpreter.traces:
+        return tensor.data
+    if tensor.record is not None:
+        tensor = ops.stop_gradient(tensor)  # a node, for those who differentiate the graph
+    return interpreter.traced(tensor).data
 
 
 def refuse_leaked(tensor: Tensor) -> None:

@@ -10,7 +10,7 @@ from hybrid import ops
 from hybrid.autodiff.tape import cotangents, leads_beyond, node_of, seed_for, tangents
 from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from hybrid.ir.interpreter import current
-from hybrid.record import Leaf, keeping_operands, recording
+from hybrid.record import AnyRecord, Leaf, keeping_operands, recording
 from hybrid.tensor import Tensor
 from hybrid.tree import Structure, describe, flatten, tree_map, unflatten
 from hybrid.types import TensorType
@@ -35,8 +35,11 @@ def stop_gradient(x: Any) -> Tensor:
     return (x if isinstance(x, Tensor) else current().lift(x)).detach()
 
 
-def _variables(leaves: Sequence[Any], what: str) -> list[Tensor]:
-    """Fresh tensors of the values in ``leaves`` that records lead back to."""
+def _variables(leaves: Sequence[Any], what: str) -> tuple[list[Tensor], list[AnyRecord]]:
+    """Fresh tensors of the values in ``leaves``, and the records that lead back to them.
+
+    The records are those of the values as given: the function may write to the tensors.
+    """
     made = []
     for leaf in leaves:
         tensor = leaf if isinstance(leaf, Tensor) else current().lift(leaf)
@@ -51,7 +54,7 @@ def _variables(leaves: Sequence[Any], what: str) -> list[Tensor]:
         if fresh.record is None:
             fresh.record = Leaf(fresh.type)
         made.append(fresh)
-    return made
+    return made, [t.record for t in made]
 
 
 def _zeros(type_: TensorType) -> Tensor:
@@ -59,10 +62,13 @@ def _zeros(type_: TensorType) -> Tensor:
 
 
 def _pullback(
-    outputs: Sequence[Tensor], variables: Sequence[Tensor], cts: Sequence[Tensor]
+    outputs: Sequence[tuple[AnyRecord | None, Tensor]],
+    variables: Sequence[Tensor],
+    roots: Sequence[AnyRecord],
 ) -> list[Tensor]:
-    seeds = [(t.record, ct) for t, ct in zip(outputs, cts, strict=True) if t.record is not None]
-    targets = [node_of(v.record)[0] for v in variables]
+    """The cotangents of ``variables``, given those of the outputs by their records."""
+    seeds = [(record, ct) for record, ct in outputs if record is not None]
+    targets = [node_of(record)[0] for record in roots]
     grads = cotangents(seeds, targets) if seeds else [None] * len(targets)
     return [_zeros(v.type) if g is None else g for v, g in zip(variables, grads, strict=True)]
 
@@ -89,13 +95,15 @@ def value_and_grad(
         given = list(args)
         structures: list[Structure] = []
         variables: list[Tensor] = []
+        roots: list[AnyRecord] = []
         for n in numbers:
             if not -len(given) <= n < len(given):
                 raise ArgumentError(f"argnums has {n}, but {len(given)} arguments were given")
             leaves, structure = flatten(given[n])
-            fresh = _variables(leaves, f"argument {n}")
+            fresh, records = _variables(leaves, f"argument {n}")
             structures.append(structure)
             variables += fresh
+            roots += records
             given[n] = unflatten(structure, fresh)
         with recording(True):
             value = function(*given, **kwargs)
@@ -117,8 +125,8 @@ def value_and_grad(
                     why="A gradient belongs to one number.",
                     fix="sum the result, or use hybrid.vjp",
                 )
-            grads = iter(_pullback([out], variables, [seed_for(out, None)]))
-        value = _detached(value, variables)
+            grads = iter(_pullback([(out.record, seed_for(out, None))], variables, roots))
+        value = _detached(value, roots)
         trees = tuple(
             unflatten(s, [next(grads) for _ in flatten(a)[0]])
             for s, a in zip(structures, [given[n] for n in numbers], strict=True)
@@ -144,11 +152,12 @@ def grad(
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple]]:
     """``(function(*primals), pullback)``; the pullback maps a cotangent to one per primal."""
     leaves, structure = flatten(primals)
-    variables = _variables(leaves, "a primal")
+    variables, roots = _variables(leaves, "a primal")
     with recording(True):
         out = function(*unflatten(structure, variables))
     outputs, out_structure = flatten(out)
     _require_tensors(outputs)
+    records = [t.record for t in outputs]
 
     def pullback(ct: Any) -> tuple:
         cts, its_structure = flatten(ct)
@@ -159,9 +168,10 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
             )
         seeds = [seed_for(t, c) for t, c in zip(outputs, cts, strict=True)]
         with recording(True):
-            return unflatten(structure, _pullback(outputs, variables, seeds))
+            pairs = list(zip(records, seeds, strict=True))
+            return unflatten(structure, _pullback(pairs, variables, roots))
 
-    return _detached(out, variables), pullback
+    return _detached(out, roots), pullback
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[Any]) -> tuple:
@@ -172,20 +182,20 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[An
         raise ArgumentTypeError(
             f"tangents have structure {describe(its_structure)}, primals {describe(structure)}"
         )
-    variables = _variables(leaves, "a primal")
+    variables, roots = _variables(leaves, "a primal")
     directions = [seed_for(v, d) for v, d in zip(variables, directions, strict=True)]
     with recording(True), keeping_operands():
         out = function(*unflatten(structure, variables))
         outputs, out_structure = flatten(out)
         _require_tensors(outputs)
-        found = tangents(outputs, [v.record for v in variables], directions)
+        found = tangents(outputs, roots, directions)
     filled = [_zeros(t.type) if d is None else d for t, d in zip(outputs, found, strict=True)]
-    return _detached(out, variables), _detached(unflatten(out_structure, filled), variables)
+    return _detached(out, roots), _detached(unflatten(out_structure, filled), roots)
 
 
-def _detached(tree: Any, variables: Sequence[Tensor]) -> Any:
+def _detached(tree: Any, roots: Sequence[AnyRecord]) -> Any:
     """``tree``, its tensors without a history that ends at the transform's own variables."""
-    own = {node_of(v.record)[0] for v in variables}
+    own = {node_of(record)[0] for record in roots}
 
     def cut(leaf: Any) -> Any:
         has_history = isinstance(leaf, Tensor) and leaf.record is not None

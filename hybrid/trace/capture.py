@@ -80,6 +80,7 @@ class Gradient:
     residuals: tuple[tuple[str, int], ...]  # what backward reads: ("source" or "output", index)
     backward: Graph  # (residuals..., cotangents...) -> cotangent per input that gets one
     reached: tuple[int, ...]  # positions in ``inputs`` that get a cotangent
+    recorded: frozenset[Value]  # values of the forward graph that are no constants to gradients
 
 
 @dataclass(slots=True)
@@ -342,7 +343,8 @@ class _Finish:
         results = tuple(g.data for g in grads if g is not None)
         params, nodes, residuals = self.cut(forward_count, results, [ct.data for ct in cts])
         backward = Graph(f"{tracer.builder.name}_backward", params, nodes, results)
-        return Gradient(tuple(live), inputs, residuals, backward, reached)
+        recorded = frozenset(tracer.recorded)
+        return Gradient(tuple(live), inputs, residuals, backward, reached, recorded)
 
     def cut(
         self, forward_count: int, results: Sequence[Value], cts: Sequence[Value]

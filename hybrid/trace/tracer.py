@@ -58,6 +58,7 @@ class Tracer:
     builder: Builder
     slot_sources: dict[int, tuple[Any, str]] = field(default_factory=dict)
     owned: set[Value] = field(default_factory=set)
+    recorded: set[Value] = field(default_factory=set)  # those that gradients flow through
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     traces = True
@@ -74,6 +75,7 @@ class Tracer:
         results = tuple([make_tensor(v.type, v) for v in values])
         if any(t.record is not None for t in tensors):
             record_call(op, tensors, dict(given), results)
+            self.recorded.update(t.data for t in results if t.record is not None)
         return results[0] if len(results) == 1 else results
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
