@@ -146,13 +146,11 @@ def as_tuple(value: Any) -> tuple:
     return value if isinstance(value, tuple) else (value,)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", [f for f in FUNCTIONS if f != "partly constant"])
 def test_first_gradients_have_the_same_bits(function) -> None:
     """Cotangents are added up in one order, whether ops run, are traced or are planned."""
     target = scalar(FUNCTIONS[function])
     x = hy.asarray(X.astype(np.float32)[:, :3])
-    if function == "partly constant":
-        pytest.skip("its constant is float64")
     expected = hy.grad(target)(x)
     assert same(hy.grad(hy.hybridize(target))(x), expected)
     assert same(hy.hybridize(hy.grad(target))(x), expected)
