@@ -12,7 +12,7 @@
  */
 
 enum {
-    COPY_PANEL_BYTES = 64, /* of a transpose: one cache line of every input row */
+    COPY_PANEL_BYTES = 64, /* of every input row that a transpose takes at once: a cache line */
     COPY_MIN_TILE = 8,     /* both sides of a transpose are at least this long */
     COPY_GRAIN = 32768     /* elements */
 };
@@ -29,32 +29,64 @@ typedef struct {
     int64_t   units;
 } copy_plan;
 
+/* Item numbers for __builtin_shufflevector: LANES / 2 pairs from i on, of an item of the first vector and
+ * the item at the same place of the second; then the same in each 16 bytes of a vector. */
+#define COPY_GROUPS (HYB_VECTOR_BYTES / 16)
+#define COPY_PAIRS_1(i) (i), (i) + LANES * COPY_GROUPS
+#define COPY_PAIRS_2(i) COPY_PAIRS_1(i), COPY_PAIRS_1((i) + 1)
+#define COPY_PAIRS_4(i) COPY_PAIRS_2(i), COPY_PAIRS_2((i) + 2)
+#define COPY_PAIRS_8(i) COPY_PAIRS_4(i), COPY_PAIRS_4((i) + 4)
+#if HYB_VECTOR_BYTES == 64
+#define COPY_EACH_GROUP(pairs, i) \
+    pairs(i), pairs((i) + LANES), pairs((i) + 2 * LANES), pairs((i) + 3 * LANES)
+#elif HYB_VECTOR_BYTES == 32
+#define COPY_EACH_GROUP(pairs, i) pairs(i), pairs((i) + LANES)
+#else
+#define COPY_EACH_GROUP(pairs, i) pairs(i)
+#endif
+
+/* Sixteen bytes of each of COPY_GROUPS rows. */
+typedef uint64_t copy_piece __attribute__((vector_size(16)));
+typedef uint64_t copy_pieces __attribute__((vector_size(HYB_VECTOR_BYTES)));
+
+static inline copy_pieces copy_load_pieces(const char *from, int64_t row_stride)
+{
+    copy_piece piece[COPY_GROUPS];
+    for (int g = 0; g < COPY_GROUPS; g++)
+        memcpy(&piece[g], from + g * row_stride, sizeof piece[g]);
+#if HYB_VECTOR_BYTES == 64
+    return __builtin_shufflevector(__builtin_shufflevector(piece[0], piece[1], 0, 1, 2, 3),
+                                   __builtin_shufflevector(piece[2], piece[3], 0, 1, 2, 3),
+                                   0, 1, 2, 3, 4, 5, 6, 7);
+#elif HYB_VECTOR_BYTES == 32
+    return __builtin_shufflevector(piece[0], piece[1], 0, 1, 2, 3);
+#else
+    return piece[0];
+#endif
+}
+
 #define T uint8_t
 #define N(name) name##_1
 #define LANES 16
-#define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define PAIRS(i) COPY_PAIRS_8(i)
 #include "kernels/copy_item.inc.c"
 
 #define T uint16_t
 #define N(name) name##_2
 #define LANES 8
-#define LOW 0, 8, 1, 9, 2, 10, 3, 11
-#define HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#define PAIRS(i) COPY_PAIRS_4(i)
 #include "kernels/copy_item.inc.c"
 
 #define T uint32_t
 #define N(name) name##_4
 #define LANES 4
-#define LOW 0, 4, 1, 5
-#define HIGH 2, 6, 3, 7
+#define PAIRS(i) COPY_PAIRS_2(i)
 #include "kernels/copy_item.inc.c"
 
 #define T uint64_t
 #define N(name) name##_8
 #define LANES 2
-#define LOW 0, 2
-#define HIGH 1, 3
+#define PAIRS(i) COPY_PAIRS_1(i)
 #include "kernels/copy_item.inc.c"
 
 /* The axes longer than 1, the output's strides made positive, longest first. */
@@ -251,10 +283,11 @@ HYB_PREPARE(prepare_copy)
 
     copy_plan plan = {.item = item};
     copy_sort_axes(x, y, &plan);
-    for (int32_t i = 0; hyb_elements(y) > 0 && i < plan.rank; i++) {
-        const bool last = i + 1 == plan.rank;
-        if (plan.axis[i].to < (last ? item : plan.axis[i + 1].to * plan.axis[i + 1].size))
+    int64_t span = item; /* from the first to behind the last byte of what the axes further in write */
+    for (int32_t i = plan.rank - 1; hyb_elements(y) > 0 && i >= 0; i--) {
+        if (plan.axis[i].to < span)
             return hyb_fail(HYB_BAD_ARGUMENT, "the output of a copy overlaps itself");
+        span += plan.axis[i].to * (plan.axis[i].size - 1);
     }
 
     plan = copy_plan_of(call);

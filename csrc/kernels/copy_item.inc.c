@@ -1,6 +1,6 @@
 /* copy_item.inc.c - lines and transposes of one item size; included by copy.inc.c once per size, which
- * defines T (an unsigned integer of that size), N, LANES (items in 16 bytes) and the item numbers LOW and
- * HIGH of two interleaved vectors.
+ * defines T (an unsigned integer of that size), N, LANES (items in 16 bytes) and PAIRS, the
+ * item numbers of LANES / 2 interleaved pairs.
  */
 
 /* Items may lie anywhere, so they travel through memcpy, which costs nothing at a constant size. */
@@ -37,23 +37,25 @@ static void N(copy_line)(const char *restrict from, int64_t from_step, char *res
     }
 }
 
-typedef T N(copy_vector) __attribute__((vector_size(16)));
+typedef T N(copy_vector) __attribute__((vector_size(HYB_VECTOR_BYTES)));
 
-/* LANES rows of LANES items, transposed in registers: interleaving row i with row i + LANES / 2, log2 LANES
- * times over, moves every item to its place. */
-static inline void N(copy_square)(const char *restrict from, int64_t from_stride, char *restrict to,
-                                  int64_t to_stride)
+/* LANES columns of LANES * COPY_GROUPS rows, transposed in registers.  Each 16 bytes of the vectors hold a
+ * square of LANES rows: interleaving row i with row i + LANES / 2, log2 LANES times over, moves every item
+ * to its place. */
+static inline void N(copy_squares)(const char *restrict from, int64_t from_stride, char *restrict to,
+                                   int64_t to_stride)
 {
     N(copy_vector) a[LANES], b[LANES];
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++)
-        memcpy(&a[i], from + i * from_stride, sizeof a[i]);
+        a[i] = (N(copy_vector))copy_load_pieces(from + i * from_stride, LANES * from_stride);
 #pragma GCC unroll 4
     for (int span = 1; span < LANES; span *= 2) {
 #pragma GCC unroll 8
         for (int i = 0; i < LANES / 2; i++) {
-            b[2 * i] = __builtin_shufflevector(a[i], a[i + LANES / 2], LOW);
-            b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + LANES / 2], HIGH);
+            const N(copy_vector) x = a[i], y = a[i + LANES / 2];
+            b[2 * i] = __builtin_shufflevector(x, y, COPY_EACH_GROUP(PAIRS, 0));
+            b[2 * i + 1] = __builtin_shufflevector(x, y, COPY_EACH_GROUP(PAIRS, LANES / 2));
         }
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; i++)
@@ -64,28 +66,43 @@ static inline void N(copy_square)(const char *restrict from, int64_t from_stride
         memcpy(to + i * to_stride, &a[i], sizeof a[i]);
 }
 
-/* y[c, r] = x[r, c] for `columns` (one cache line of them at most) and `rows`; x is dense along c with rows
- * `from_stride` bytes apart, y is dense along r with rows `to_stride` apart. */
-static void N(copy_panel)(const char *restrict from, int64_t from_stride, char *restrict to,
-                          int64_t to_stride, int64_t columns, int64_t rows)
+/* y[c, r] = x[r, c] for one cache line of columns and as many rows, or less; inlined with constants. */
+static inline __attribute__((always_inline)) void
+N(copy_tile)(const char *from, int64_t from_stride, char *to, int64_t to_stride, int64_t columns,
+             int64_t rows)
+{
+    enum { ROWS = LANES * COPY_GROUPS };
+    const int64_t item = sizeof(T);
+    const int64_t whole_columns = columns - columns % LANES, whole_rows = rows - rows % ROWS;
+    for (int64_t c = 0; c < whole_columns; c += LANES)
+        for (int64_t r = 0; r < whole_rows; r += ROWS)
+            N(copy_squares)(from + r * from_stride + c * item, from_stride,
+                            to + c * to_stride + r * item, to_stride);
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; r++)
+            N(copy_put)(to + c * to_stride + r * item, N(copy_get)(from + r * from_stride + c * item));
+}
+
+/* The same for any number of rows: x is dense along c with rows `from_stride` bytes apart, y is dense along
+ * r with rows `to_stride` apart. */
+static void N(copy_panel)(const char *from, int64_t from_stride, char *to, int64_t to_stride,
+                          int64_t columns, int64_t rows)
 {
     enum { SIDE = COPY_PANEL_BYTES / sizeof(T) };
-    const int64_t item = sizeof(T);
-    int64_t r = 0;
-    if (columns == SIDE) {
-        for (; r + SIDE <= rows; r += SIDE)
-            for (int64_t c = 0; c < SIDE; c += LANES)
-                for (int64_t i = r; i < r + SIDE; i += LANES)
-                    N(copy_square)(from + i * from_stride + c * item, from_stride,
-                                   to + c * to_stride + i * item, to_stride);
+    for (; rows >= SIDE && columns == SIDE; rows -= SIDE) {
+        N(copy_tile)(from, from_stride, to, to_stride, SIDE, SIDE);
+        from += SIDE * from_stride;
+        to += COPY_PANEL_BYTES;
     }
-    for (; r < rows; r++)
-        for (int64_t c = 0; c < columns; c++)
-            N(copy_put)(to + c * to_stride + r * item, N(copy_get)(from + r * from_stride + c * item));
+    for (int64_t n; rows > 0; rows -= n) {
+        n = rows < SIDE ? rows : SIDE;
+        N(copy_tile)(from, from_stride, to, to_stride, columns, n);
+        from += n * from_stride;
+        to += n * (int64_t)sizeof(T);
+    }
 }
 
 #undef T
 #undef N
 #undef LANES
-#undef LOW
-#undef HIGH
+#undef PAIRS

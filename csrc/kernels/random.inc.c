@@ -8,7 +8,8 @@
  *              64 f32, one word each (a normal pair takes words k and k + 1 of one block), or
  *              32 f64 or i64, two words of one block each (a normal pair takes all four).
  * Uniform    k / 2^24 (f32) or k / 2^53 (f64), in [0, 1); the same bits under every instruction set.
- * Normal     Box-Muller: sqrt(-2 log u) cos 2 pi v and sqrt(-2 log u) sin 2 pi v; |y| < 6.7 (f32), 8.6 (f64).
+ * Normal     Box-Muller: sqrt(-2 log u) cos 2 pi v and sqrt(-2 log u) sin 2 pi v; |y| < 6.7 (f32) or
+ *            8.6 (f64).  u has 31 or 53 bits, v 32 or 58.
  */
 
 enum {
@@ -20,41 +21,51 @@ enum {
 
 typedef struct { uint32_t word[4 * PHILOX_BLOCKS]; } philox_group; /* word k of block j: 16 k + j */
 
-static inline uint32_t philox_high(uint32_t a, uint32_t b)
+static const uint64_t philox_block[PHILOX_BLOCKS] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                     8, 9, 10, 11, 12, 13, 14, 15};
+
+/* The low halves of 64-bit lanes. */
+static inline void philox_put(uint32_t *word, v_u64 lanes)
 {
-    return (uint32_t)((uint64_t)a * b >> 32);
+    typedef uint32_t half __attribute__((vector_size(HYB_VECTOR_BYTES / 2)));
+    const half low = __builtin_convertvector(lanes, half);
+    memcpy(word, &low, sizeof low);
 }
 
-/* Ten rounds on 16 counters at once. */
-static inline void philox_rounds(philox_group *g, uint32_t key0, uint32_t key1)
+/* The blocks of one group.  Words stand in the low halves of 64-bit lanes, where the products need them;
+ * the high halves hold rubbish that nothing reads. */
+static inline void philox_words(uint64_t seed, uint64_t draw, int64_t group, philox_group *g)
 {
-    for (int round = 0; round < 10; round++) {
-        for (int j = 0; j < PHILOX_BLOCKS; j++) {
-            const uint32_t a = g->word[j], b = g->word[2 * PHILOX_BLOCKS + j];
-            g->word[j] = philox_high(b, 0xCD9E8D57u) ^ g->word[PHILOX_BLOCKS + j] ^ key0;
-            g->word[2 * PHILOX_BLOCKS + j] = philox_high(a, 0xD2511F53u) ^ g->word[3 * PHILOX_BLOCKS + j] ^ key1;
-            g->word[PHILOX_BLOCKS + j] = b * 0xCD9E8D57u;
-            g->word[3 * PHILOX_BLOCKS + j] = a * 0xD2511F53u;
+    for (int j = 0; j < PHILOX_BLOCKS; j += 2 * HYB_LANES_64) {
+        uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
+        v_u64 a[2], b[2], c[2], d[2]; /* two vectors at a time: a round is one long chain */
+        for (int t = 0; t < 2; t++) {
+            memcpy(&a[t], philox_block + j + t * HYB_LANES_64, sizeof a[t]);
+            a[t] += (uint64_t)group * PHILOX_BLOCKS;
+            b[t] = a[t] >> 32;
+            c[t] = (v_u64){0} + draw;
+            d[t] = c[t] >> 32;
         }
-        key0 += 0x9E3779B9u;
-        key1 += 0xBB67AE85u;
+        for (int round = 0; round < 10; round++) {
+            for (int t = 0; t < 2; t++) {
+                const v_u64 p = v_mul_low_u64(a[t], (v_u64){0} + 0xD2511F53u);
+                const v_u64 q = v_mul_low_u64(c[t], (v_u64){0} + 0xCD9E8D57u);
+                a[t] = (q >> 32) ^ b[t] ^ key0;
+                b[t] = q;
+                c[t] = (p >> 32) ^ d[t] ^ key1;
+                d[t] = p;
+            }
+            key0 += 0x9E3779B9u;
+            key1 += 0xBB67AE85u;
+        }
+        for (int t = 0; t < 2; t++) {
+            uint32_t *word = g->word + j + t * HYB_LANES_64;
+            philox_put(word, a[t]);
+            philox_put(word + PHILOX_BLOCKS, b[t]);
+            philox_put(word + 2 * PHILOX_BLOCKS, c[t]);
+            philox_put(word + 3 * PHILOX_BLOCKS, d[t]);
+        }
     }
-}
-
-static inline philox_group random_words(const hyb_call *call, int64_t group)
-{
-    const int64_t *state = call->data[0];
-    const uint64_t seed = (uint64_t)state[0], draw = (uint64_t)state[1];
-    philox_group g;
-    for (int j = 0; j < PHILOX_BLOCKS; j++) {
-        const uint64_t block = (uint64_t)group * PHILOX_BLOCKS + (uint64_t)j;
-        g.word[j] = (uint32_t)block;
-        g.word[PHILOX_BLOCKS + j] = (uint32_t)(block >> 32);
-        g.word[2 * PHILOX_BLOCKS + j] = (uint32_t)draw;
-        g.word[3 * PHILOX_BLOCKS + j] = (uint32_t)(draw >> 32);
-    }
-    philox_rounds(&g, (uint32_t)seed, (uint32_t)(seed >> 32));
-    return g;
 }
 
 /* 53 random bits as an integer below 2^53, exactly; 32-bit halves convert fast everywhere. */
@@ -66,6 +77,7 @@ static inline double random_53(uint32_t high, uint32_t low)
 static inline void random_bits_group(const philox_group *g, int64_t *y)
 {
     for (int half = 0; half < 2; half++)
+#pragma GCC unroll 1
         for (int j = 0; j < PHILOX_BLOCKS; j++)
             y[half * PHILOX_BLOCKS + j] = (int64_t)(g->word[2 * half * PHILOX_BLOCKS + j] |
                                                     (uint64_t)g->word[(2 * half + 1) * PHILOX_BLOCKS + j] << 32);
@@ -80,41 +92,51 @@ static inline void random_uniform_f32_group(const philox_group *g, float *y)
 static inline void random_uniform_f64_group(const philox_group *g, double *y)
 {
     for (int half = 0; half < 2; half++)
+#pragma GCC unroll 1
         for (int j = 0; j < PHILOX_BLOCKS; j++)
             y[half * PHILOX_BLOCKS + j] =
                 random_53(g->word[2 * half * PHILOX_BLOCKS + j], g->word[(2 * half + 1) * PHILOX_BLOCKS + j]) * 0x1p-53;
 }
 
-/* The radius' uniform keeps 31 bits and half a step, so that it is never 0 and the tail is long. */
+/* The radius' uniform has 31 bits and half a step, so that it is never 0 and the tail is long; the angle's
+ * word is a quadrant and what is left of it, exactly. */
 static inline void random_normal_f32_group(const philox_group *g, float *y)
 {
-    float u[PHILOX_BLOCKS], angle[PHILOX_BLOCKS];
-    for (int pair = 0; pair < 2; pair++, y += 2 * PHILOX_BLOCKS) {
-        for (int j = 0; j < PHILOX_BLOCKS; j++) {
-            u[j] = ((float)(int32_t)(g->word[2 * pair * PHILOX_BLOCKS + j] >> 1) + 0.5f) * 0x1p-31f;
-            angle[j] = (float)(int32_t)(g->word[(2 * pair + 1) * PHILOX_BLOCKS + j] >> 8) * (6.2831853071795864769f * 0x1p-24f);
-        }
+    for (int pair = 0; pair < 4; pair += 2)
         for (int j = 0; j < PHILOX_BLOCKS; j += HYB_LANES_32) {
-            const v_f32 radius = v_sqrt_f32(v_log_f32(v_load_f32(u + j)) * -2.0f);
-            const v_f32 turn = v_load_f32(angle + j);
-            v_store_f32(y + j, radius * v_cos_f32(turn));
-            v_store_f32(y + PHILOX_BLOCKS + j, radius * v_sin_f32(turn));
+            const uint32_t *word = g->word + pair * PHILOX_BLOCKS + j;
+            float *first = y + pair * PHILOX_BLOCKS + j;
+            v_u32 length, turn;
+            memcpy(&length, word, sizeof length);
+            memcpy(&turn, word + PHILOX_BLOCKS, sizeof turn);
+            const v_f32 u = __builtin_convertvector((v_i32)(length >> 1), v_f32) + 0.5f;
+            const v_f32 radius = v_sqrt_f32(v_log_f32(u * 0x1p-31f) * -2.0f);
+            const v_u32 quadrant = (turn + (1u << 29)) >> 30;
+            const v_i32 rest = (v_i32)(turn - (quadrant << 30));
+            const v_f32 angle = __builtin_convertvector(rest, v_f32) * (1.57079632679489661923f * 0x1p-30f);
+            v_store_f32(first, radius * v_sin_or_cos_f32(angle, (v_i32)quadrant + 1));
+            v_store_f32(first + PHILOX_BLOCKS, radius * v_sin_or_cos_f32(angle, (v_i32)quadrant));
         }
-    }
 }
 
 static inline void random_normal_f64_group(const philox_group *g, double *y)
 {
     double u[PHILOX_BLOCKS], angle[PHILOX_BLOCKS];
+    int64_t quadrant[PHILOX_BLOCKS];
+#pragma GCC unroll 1
     for (int j = 0; j < PHILOX_BLOCKS; j++) {
+        const uint32_t turn = g->word[2 * PHILOX_BLOCKS + j];
         u[j] = (random_53(g->word[j], g->word[PHILOX_BLOCKS + j]) + 1.0) * 0x1p-53;
-        angle[j] = random_53(g->word[2 * PHILOX_BLOCKS + j], g->word[3 * PHILOX_BLOCKS + j]) * (6.2831853071795864769 * 0x1p-53);
+        quadrant[j] = (turn + (1u << 29)) >> 30;
+        angle[j] = (double)(int32_t)(turn - ((turn + (1u << 29)) >> 30 << 30)) * 0x1p26 +
+                   (double)(int32_t)(g->word[3 * PHILOX_BLOCKS + j] >> 6);
     }
     for (int j = 0; j < PHILOX_BLOCKS; j += HYB_LANES_64) {
         const v_f64 radius = v_sqrt_f64(v_log_f64(v_load_f64(u + j)) * -2.0);
-        const v_f64 turn = v_load_f64(angle + j);
-        v_store_f64(y + j, radius * v_cos_f64(turn));
-        v_store_f64(y + PHILOX_BLOCKS + j, radius * v_sin_f64(turn));
+        const v_f64 rest = v_load_f64(angle + j) * (1.57079632679489661923 * 0x1p-56);
+        const v_i64 q = v_load_i64(quadrant + j);
+        v_store_f64(y + j, radius * v_sin_or_cos_f64(rest, q + 1));
+        v_store_f64(y + PHILOX_BLOCKS + j, radius * v_sin_or_cos_f64(rest, q));
     }
 }
 
@@ -122,9 +144,11 @@ static inline void random_normal_f64_group(const philox_group *g, double *y)
 #define RANDOM_KERNEL(name, T, GROUP)                                                            \
     HYB_KERNEL(name)                                                                             \
     {                                                                                            \
-        const int64_t n = call->layout[1].shape[0];                                              \
+        const int64_t n = call->layout[1].shape[0], *state = call->data[0];                      \
+        const uint64_t seed = (uint64_t)state[0], draw = (uint64_t)state[1];                     \
         for (int64_t group = begin; group < end; group++) {                                      \
-            const philox_group words = random_words(call, group);                                \
+            philox_group words;                                                                  \
+            philox_words(seed, draw, group, &words);                                             \
             T *y = (T *)call->data[1] + group * GROUP;                                           \
             const int64_t left = n - group * GROUP;                                              \
             if (left >= GROUP) {                                                                 \

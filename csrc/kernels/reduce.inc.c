@@ -47,16 +47,17 @@ static reduce_shape reduce_shape_of(const hyb_layout *x)
     return s;
 }
 
-/* The first column of unit u, counted through the whole output. */
-static inline int64_t reduce_first_column(const reduce_shape *s, int64_t u)
-{
-    return u / s->blocks * s->inner + u % s->blocks * s->block;
-}
+/* Where a unit stands: elements before its first one in x and in y, and its columns. */
+typedef struct { int64_t x, y, width; } reduce_place;
 
-static inline int64_t reduce_columns(const reduce_shape *s, int64_t u)
+static inline reduce_place reduce_place_of(const reduce_shape *s, int64_t unit)
 {
-    const int64_t left = s->inner - u % s->blocks * s->block;
-    return left < s->block ? left : s->block;
+    if (s->blocks == 1)
+        return (reduce_place){unit * s->length * s->inner, unit * s->inner, s->inner};
+    const int64_t outer = unit / s->blocks, first = (unit - outer * s->blocks) * s->block;
+    const int64_t left = s->inner - first;
+    return (reduce_place){outer * s->length * s->inner + first, outer * s->inner + first,
+                          left < s->block ? left : s->block};
 }
 
 /* Layouts of every reduction; `out` is the dtype of the result, `empty` whether R may be 0. */
@@ -130,33 +131,43 @@ static hyb_range reduce_range(const reduce_shape *s, bool deep)
 #define DTYPE HYB_U8
 #include "kernels/reduce_tree.inc.c"
 
+/* The outputs of units [begin, end), of which a deep reduction has only one. */
+static void reduce_outputs(const reduce_shape *s, int64_t begin, int64_t end, int64_t *first, int64_t *last)
+{
+    *first = reduce_place_of(s, begin).y;
+    *last = reduce_place_of(s, s->deep ? s->units : end).y;
+}
+
 /* The mean of floats: the sum, divided once. */
-#define REDUCE_MEAN(name, T)                                                                     \
-    HYB_KERNEL(mean_##name)                                                                      \
-    {                                                                                            \
-        hyb_status status = reduce_run_##name(REDUCE_SUM, call, begin, end);                     \
-        if (status != HYB_OK)                                                                    \
-            return status;                                                                       \
-        const reduce_shape s = reduce_shape_of(&call->layout[0]);                                \
-        T *y = call->data[1];                                                                    \
-        const int64_t last = reduce_first_column(&s, s.deep ? s.units : end);                    \
-        for (int64_t i = reduce_first_column(&s, begin); i < last; i++)                          \
-            y[i] = (T)((double)y[i] / (double)s.length);                                         \
-        return HYB_OK;                                                                           \
+#define REDUCE_MEAN(name, T)                                                                 \
+    HYB_KERNEL(mean_##name)                                                                  \
+    {                                                                                        \
+        hyb_status status = reduce_run_##name(REDUCE_SUM, call, begin, end);                 \
+        if (status != HYB_OK)                                                                \
+            return status;                                                                   \
+        const reduce_shape s = reduce_shape_of(&call->layout[0]);                            \
+        T *y = call->data[1];                                                                \
+        int64_t first, last;                                                                 \
+        reduce_outputs(&s, begin, end, &first, &last);                                       \
+        for (int64_t i = first; i < last; i++)                                               \
+            y[i] = (T)((double)y[i] / (double)s.length);                                     \
+        return HYB_OK;                                                                       \
     }
 REDUCE_MEAN(f32, float)
 REDUCE_MEAN(f64, double)
 
 /* any and all are the largest and the smallest byte; a byte other than 0 counts as true. */
-static hyb_status reduce_truth(const hyb_call *call, reduce_op op, int64_t begin, int64_t end)
+static inline __attribute__((always_inline)) hyb_status reduce_truth(const hyb_call *call, reduce_op op,
+                                                                     int64_t begin, int64_t end)
 {
     hyb_status status = reduce_run_u8(op, call, begin, end);
     if (status != HYB_OK)
         return status;
     const reduce_shape s = reduce_shape_of(&call->layout[0]);
     uint8_t *y = call->data[1];
-    const int64_t last = reduce_first_column(&s, s.deep ? s.units : end);
-    for (int64_t i = reduce_first_column(&s, begin); i < last; i++)
+    int64_t first, last;
+    reduce_outputs(&s, begin, end, &first, &last);
+    for (int64_t i = first; i < last; i++)
         y[i] = y[i] != 0;
     return HYB_OK;
 }

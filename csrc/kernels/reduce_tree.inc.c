@@ -11,12 +11,14 @@
 /* Inlined with a constant `op` everywhere. */
 static inline __attribute__((always_inline)) T N(reduce_pair)(reduce_op op, T a, T b)
 {
+    T larger;
     switch (op) {
     case REDUCE_SUM: return (T)((U)a + (U)b);
     case REDUCE_PROD: return (T)((U)a * (U)b);
-    case REDUCE_MAX: return ((a >= b) | IS_NAN(a)) ? a : b;
-    default: return ((a <= b) | IS_NAN(a)) ? a : b;
+    case REDUCE_MAX: larger = a > b ? a : b; break;
+    default: larger = a < b ? a : b; break;
     }
+    return IS_NAN(a) ? a : larger; /* a NaN in b has been taken already: it fails the comparison */
 }
 
 static inline __attribute__((always_inline)) T N(reduce_eight)(reduce_op op, const T *x, int64_t stride)
@@ -104,51 +106,52 @@ static T N(reduce_empty)(reduce_op op)
     }
 }
 
-/* From the reduced long row in `part` to the unit's outputs: add the short rows left over at `rest`, then
- * fold the row in halves. */
-static void N(reduce_finish)(reduce_op op, const reduce_shape *s, const T *rest, T *part, int64_t width,
-                             T *y)
+/* From a reduced long row in `part`, `fold` short ones of `width` side by side, to the outputs: the `left`
+ * short rows over at `rest` join them, then the row is folded in halves. */
+static inline __attribute__((always_inline)) void N(reduce_fold)(reduce_op op, int64_t fold, int64_t width,
+                                                                 int64_t left, const T *restrict rest,
+                                                                 T *restrict part, T *restrict y)
 {
-    int64_t lying = s->rows > 0 ? s->fold : 0; /* short rows side by side in part */
-    const int64_t left_over = s->length - s->rows * s->fold;
-    if (lying > 0) {
-        N(reduce_merge)(op, part, rest, left_over * width);
-    } else {
-        memcpy(part, rest, (size_t)(left_over * width) * sizeof(T));
-        lying = left_over;
-    }
-    while (lying > 1) {
-        const int64_t half = (lying + 1) / 2;
-        N(reduce_merge)(op, part, part + half * width, (lying - half) * width);
-        lying = half;
-    }
-    if (lying == 0)
-        for (int64_t c = 0; c < width; c++)
-            part[c] = N(reduce_empty)(op);
+    N(reduce_merge_op)(op, part, rest, left * width);
+    for (int64_t half = fold / 2; half > 0; half /= 2)
+        N(reduce_merge_op)(op, part, part + half * width, half * width);
     memcpy(y, part, (size_t)width * sizeof(T));
 }
 
-static const T *N(reduce_unit_start)(const hyb_call *call, const reduce_shape *s, int64_t unit)
+/* The same for short rows of any width; those of a single element get a copy with constant sizes. */
+static inline __attribute__((always_inline)) void N(reduce_finish)(reduce_op op, const reduce_shape *s,
+                                                                   const T *x, int64_t width, T *part, T *y)
 {
-    const T *x = call->data[0];
-    return x + unit / s->blocks * s->length * s->inner + unit % s->blocks * s->block;
+    const T *rest = x + s->rows * s->fold * s->inner;
+    const int64_t left = s->length - s->rows * s->fold;
+    if (s->inner == 1)
+        N(reduce_fold)(op, REDUCE_NARROW, 1, left, rest, part, y);
+    else
+        N(reduce_fold)(op, s->fold, width, left, rest, part, y);
 }
 
-static void N(reduce_unit)(reduce_op op, const hyb_call *call, const reduce_shape *s, int64_t unit, T *y)
+static inline __attribute__((always_inline)) void N(reduce_unit)(reduce_op op, const reduce_shape *s,
+                                                                 const T *x, int64_t width, T *y)
 {
     T part[REDUCE_BLOCK_BYTES / sizeof(T)];
-    const T *x = N(reduce_unit_start)(call, s, unit);
-    const int64_t width = reduce_columns(s, unit), stride = s->fold * s->inner;
-    if (s->rows > 0)
-        N(reduce_tree)(op, x, s->rows, stride, s->fold * width, part);
-    N(reduce_finish)(op, s, x + s->rows * stride, part, width, y);
+    if (s->rows > 0) {
+        N(reduce_tree)(op, x, s->rows, s->fold * s->inner, s->fold * width, part);
+        N(reduce_finish)(op, s, x, width, part, y);
+    } else if (s->length == 0) {
+        for (int64_t c = 0; c < width; c++)
+            y[c] = N(reduce_empty)(op);
+    } else if (s->inner == 1) {
+        N(reduce_leaf_op)(op, x, s->length, 1, 1, y);
+    } else {
+        N(reduce_leaf)(op, x, s->length, s->inner, width, y);
+    }
 }
 
 /* A deep reduction: every chunk of every unit leaves its row in `partial`. */
 typedef struct {
     reduce_op           op;
-    const hyb_call     *call;
     const reduce_shape *shape;
+    const T            *x;
     T                  *partial; /* [units, chunks, fold * block] */
 } N(reduce_deep);
 
@@ -158,44 +161,48 @@ static hyb_status N(reduce_chunks)(void *context, int64_t begin, int64_t end)
     const reduce_shape *s = deep->shape;
     const int64_t stride = s->fold * s->inner, room = s->fold * s->block;
     for (int64_t i = begin; i < end; i++) {
-        const int64_t unit = i / s->chunks, first = i % s->chunks * REDUCE_CHUNK;
+        const reduce_place at = reduce_place_of(s, i / s->chunks);
+        const int64_t first = i % s->chunks * REDUCE_CHUNK;
         const int64_t rows = s->rows - first < REDUCE_CHUNK ? s->rows - first : REDUCE_CHUNK;
-        N(reduce_tree)(deep->op, N(reduce_unit_start)(deep->call, s, unit) + first * stride, rows, stride,
-                       s->fold * reduce_columns(s, unit), deep->partial + i * room);
+        N(reduce_tree)(deep->op, deep->x + at.x + first * stride, rows, stride, s->fold * at.width,
+                       deep->partial + i * room);
     }
     return HYB_OK;
 }
 
-static hyb_status N(reduce_run_deep)(reduce_op op, const hyb_call *call, const reduce_shape *s, T *y)
+static hyb_status N(reduce_run_deep)(reduce_op op, const reduce_shape *s, const T *x, T *y)
 {
-    const int64_t room = s->fold * s->block, stride = s->fold * s->inner;
+    const int64_t room = s->fold * s->block;
     T *partial = hyb_scratch((size_t)(s->units * s->chunks * room) * sizeof(T));
     if (partial == NULL)
         return hyb_fail(HYB_NO_MEMORY, "no memory for the partial results of a reduction");
-    N(reduce_deep) deep = {op, call, s, partial};
+    N(reduce_deep) deep = {op, s, x, partial};
     hyb_status status = hyb_parallel_for(s->units * s->chunks, 1, N(reduce_chunks), &deep);
     if (status != HYB_OK)
         return status;
     for (int64_t unit = 0; unit < s->units; unit++) {
         T *part = partial + unit * s->chunks * room;
-        const int64_t width = reduce_columns(s, unit);
+        const reduce_place at = reduce_place_of(s, unit);
         for (int64_t step = 1; step < s->chunks; step *= 2)
             for (int64_t i = 0; i + step < s->chunks; i += 2 * step)
-                N(reduce_merge)(op, part + i * room, part + (i + step) * room, s->fold * width);
-        N(reduce_finish)(op, s, N(reduce_unit_start)(call, s, unit) + s->rows * stride, part, width,
-                         y + reduce_first_column(s, unit));
+                N(reduce_merge)(op, part + i * room, part + (i + step) * room, s->fold * at.width);
+        N(reduce_finish)(op, s, x + at.x, at.width, part, y + at.y);
     }
     return HYB_OK;
 }
 
-static hyb_status N(reduce_run)(reduce_op op, const hyb_call *call, int64_t begin, int64_t end)
+static inline __attribute__((always_inline)) hyb_status N(reduce_run)(reduce_op op, const hyb_call *call,
+                                                                      int64_t begin, int64_t end)
 {
     const reduce_shape s = reduce_shape_of(&call->layout[0]);
+    const T *x = call->data[0];
     T *y = call->data[1];
     if (s.deep)
-        return N(reduce_run_deep)(op, call, &s, y);
-    for (int64_t unit = begin; unit < end; unit++)
-        N(reduce_unit)(op, call, &s, unit, y + reduce_first_column(&s, unit));
+        return N(reduce_run_deep)(op, &s, x, y);
+    for (int64_t unit = begin; unit < end; unit++) {
+        const reduce_place at = reduce_place_of(&s, unit);
+        N(reduce_unit)(op, &s, x + at.x, at.width, y + at.y);
+    }
     return HYB_OK;
 }
 
@@ -249,19 +256,19 @@ static inline __attribute__((always_inline)) hyb_status N(reduce_arg)(reduce_op 
     int64_t *y = call->data[1];
     if (s.inner == 1 && s.deep) {
         T best[REDUCE_FEW];
-        hyb_status status = N(reduce_run_deep)(op, call, &s, best);
+        hyb_status status = N(reduce_run_deep)(op, &s, x, best);
         for (int64_t a = 0; status == HYB_OK && a < s.outer; a++)
             y[a] = N(reduce_find)(x + a * s.length, s.length, best[a]);
         return status;
     }
     for (int64_t unit = begin; unit < end; unit++) {
+        const reduce_place at = reduce_place_of(&s, unit);
         if (s.inner == 1) {
             T best;
-            N(reduce_unit)(op, call, &s, unit, &best);
-            y[unit] = N(reduce_find)(x + unit * s.length, s.length, best);
+            N(reduce_unit)(op, &s, x + at.x, 1, &best);
+            y[unit] = N(reduce_find)(x + at.x, s.length, best);
         } else {
-            N(reduce_arg_columns)(op, N(reduce_unit_start)(call, &s, unit), s.length, s.inner,
-                                  reduce_columns(&s, unit), y + reduce_first_column(&s, unit));
+            N(reduce_arg_columns)(op, x + at.x, s.length, s.inner, at.width, y + at.y);
         }
     }
     return HYB_OK;

@@ -14,20 +14,33 @@
 
 enum { SOFTMAX_BLOCK = 128 }; /* vectors added one after the other before they join the sum */
 
+/* For __builtin_shufflevector: the lanes whose number differs from i, i + 1 ... in the bit d. */
+#define SOFTMAX_PARTNERS_2(i, d) (i) ^ (d), ((i) + 1) ^ (d)
+#define SOFTMAX_PARTNERS_4(i, d) SOFTMAX_PARTNERS_2(i, d), SOFTMAX_PARTNERS_2((i) + 2, d)
+#define SOFTMAX_PARTNERS_8(i, d) SOFTMAX_PARTNERS_4(i, d), SOFTMAX_PARTNERS_4((i) + 4, d)
+#define SOFTMAX_PARTNERS_16(d) SOFTMAX_PARTNERS_8(0, d), SOFTMAX_PARTNERS_8(8, d)
+
+static const int32_t softmax_lane_f32[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+static const int64_t softmax_lane_f64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+
 #define T float
 #define V v_f32
 #define M v_i32
+#define I int32_t
 #define N(name) name##_f32
 #define LANES HYB_LANES_32
 #define DTYPE HYB_F32
+#define FADED (-104.0f)
 #include "kernels/softmax_typed.inc.c"
 
 #define T double
 #define V v_f64
 #define M v_i64
+#define I int64_t
 #define N(name) name##_f64
 #define LANES HYB_LANES_64
 #define DTYPE HYB_F64
+#define FADED (-746.0)
 #include "kernels/softmax_typed.inc.c"
 
 #define SOFTMAX_ROW(op, prepare, dtype, name) \

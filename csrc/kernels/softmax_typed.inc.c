@@ -1,22 +1,68 @@
 /* softmax_typed.inc.c - softmax of one dtype; included by softmax.inc.c once per dtype, which defines T, V
- * (a vector of T), M (its mask), N, LANES and DTYPE.
+ * (a vector of T), M (its mask), I (a lane of M), N, LANES, DTYPE and FADED (the
+ * exponentials of anything less are 0).
  */
 
-/* The n < LANES elements that end a row; the lanes behind them add nothing to a maximum or a sum. */
-static inline V N(softmax_load_tail)(const T *x, int64_t n)
-{
-    V v = N(v_splat)(-(T)INFINITY);
-    memcpy(&v, x, (size_t)n * sizeof(T));
-    return v;
-}
+#if LANES == 16
+#define PARTNERS(d) SOFTMAX_PARTNERS_16(d)
+#define EACH_DISTANCE(step) step(8) step(4) step(2) step(1)
+#elif LANES == 8
+#define PARTNERS(d) SOFTMAX_PARTNERS_8(0, d)
+#define EACH_DISTANCE(step) step(4) step(2) step(1)
+#elif LANES == 4
+#define PARTNERS(d) SOFTMAX_PARTNERS_4(0, d)
+#define EACH_DISTANCE(step) step(2) step(1)
+#else
+#define PARTNERS(d) SOFTMAX_PARTNERS_2(0, d)
+#define EACH_DISTANCE(step) step(1)
+#endif
 
 /* NaN is passed over: it comes back in the exponentials. */
 static inline V N(softmax_larger)(V a, V b) { return N(v_select)((M)(b > a), b, a); }
 
-static inline T N(softmax_max)(const T *x, int64_t n)
+/* The largest and the sum of all lanes, in every lane. */
+static inline V N(softmax_largest_lane)(V v)
+{
+#define STEP(d) v = N(softmax_larger)(v, __builtin_shufflevector(v, v, PARTNERS(d)));
+    EACH_DISTANCE(STEP)
+#undef STEP
+    return v;
+}
+
+static inline V N(softmax_sum_of_lanes)(V v)
+{
+#define STEP(d) v += __builtin_shufflevector(v, v, PARTNERS(d));
+    EACH_DISTANCE(STEP)
+#undef STEP
+    return v;
+}
+
+/* The n < LANES elements that end a row; the lanes behind them add nothing to a maximum or a sum. */
+static inline V N(softmax_load_tail)(const T *x, int64_t n)
+{
+    M lane;
+    memcpy(&lane, N(softmax_lane), sizeof lane);
+    return N(v_select)((M)(lane < (I)n), N(v_load_part)(x, n), N(v_splat)(-(T)INFINITY));
+}
+
+/* exp(x - top).  Differences whose exponential is 0 (masked elements are -inf) are spared the computation:
+ * numbers that fade through the subnormal range cost a hundred times as much as others. */
+static inline V N(softmax_exp)(V x, V top)
+{
+    const V difference = x - top;
+    const M counts = ~(M)(difference < FADED); /* NaN does */
+    return (V)((M)N(v_exp)((V)((M)difference & counts)) & counts);
+}
+
+/* One row: its largest element and the sum of exp(x[i] - top), in every lane, and the exponentials of its
+ * tail.  Those of the whole vectors are kept in y unless y is NULL. */
+typedef struct { V top, sum, tail; } N(softmax_row);
+
+static inline __attribute__((always_inline)) N(softmax_row) N(softmax_scan)(const T *x, int64_t n, T *y)
 {
     const int64_t full = n - n % LANES;
-    V a = N(softmax_load_tail)(x + full, n - full), b = a, c = a, d = a;
+    const V end = N(softmax_load_tail)(x + full, n - full);
+    V a = end, b = end, c = end, d = end;
     int64_t i = 0;
     for (; i + 4 * LANES <= full; i += 4 * LANES) {
         a = N(softmax_larger)(a, N(v_load)(x + i));
@@ -27,63 +73,50 @@ static inline T N(softmax_max)(const T *x, int64_t n)
     for (; i < full; i += LANES)
         a = N(softmax_larger)(a, N(v_load)(x + i));
     a = N(softmax_larger)(N(softmax_larger)(a, b), N(softmax_larger)(c, d));
-    T top = a[0];
-    for (int lane = 1; lane < LANES; lane++)
-        top = a[lane] > top ? a[lane] : top;
-    return top;
-}
 
-/* The sum of exp(x[i] - top), each kept in y unless y is NULL. */
-static inline __attribute__((always_inline)) T N(softmax_sum)(const T *x, int64_t n, T top, T *y)
-{
-    const int64_t full = n - n % LANES;
-    V total = {0};
-    for (int64_t i = 0; i < full;) {
+    N(softmax_row) row = {.top = N(softmax_largest_lane)(a)};
+    row.tail = N(softmax_exp)(end, row.top);
+    V total = row.tail;
+    for (i = 0; i < full;) {
         const int64_t stop = full - i < SOFTMAX_BLOCK * LANES ? full : i + SOFTMAX_BLOCK * LANES;
         V part = {0};
         for (; i < stop; i += LANES) {
-            const V e = N(v_exp)(N(v_load)(x + i) - top);
+            const V e = N(softmax_exp)(N(v_load)(x + i), row.top);
             if (y != NULL)
                 N(v_store)(y + i, e);
             part += e;
         }
         total += part;
     }
-    if (full < n) {
-        const V e = N(v_exp)(N(softmax_load_tail)(x + full, n - full) - top);
-        if (y != NULL)
-            N(v_store_part)(y + full, e, n - full);
-        total += e;
-    }
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int lane = 0; lane < width; lane++)
-            total[lane] += total[lane + width];
-    return total[0];
+    row.sum = N(softmax_sum_of_lanes)(total);
+    return row;
 }
 
 HYB_KERNEL(N(softmax))
 {
-    const int64_t n = call->layout[0].shape[1];
-    for (int64_t row = begin; row < end; row++) {
-        const T *x = (const T *)call->data[0] + row * n;
-        T *restrict y = (T *)call->data[1] + row * n;
-        const T scale = 1 / N(softmax_sum)(x, n, N(softmax_max)(x, n), y);
-        for (int64_t i = 0; i < n; i++)
-            y[i] *= scale;
+    const int64_t n = call->layout[0].shape[1], full = n - n % LANES;
+    for (int64_t r = begin; r < end; r++) {
+        T *y = (T *)call->data[1] + r * n;
+        const N(softmax_row) row = N(softmax_scan)((const T *)call->data[0] + r * n, n, y);
+        const V scale = 1 / row.sum;
+        for (int64_t i = 0; i < full; i += LANES)
+            N(v_store)(y + i, N(v_load)(y + i) * scale);
+        N(v_store_part)(y + full, row.tail * scale, n - full);
     }
     return HYB_OK;
 }
 
 HYB_KERNEL(N(log_softmax))
 {
-    const int64_t n = call->layout[0].shape[1];
-    for (int64_t row = begin; row < end; row++) {
-        const T *x = (const T *)call->data[0] + row * n;
-        T *restrict y = (T *)call->data[1] + row * n;
-        const T top = N(softmax_max)(x, n);
-        const T log_sum = N(v_log)(N(v_splat)(N(softmax_sum)(x, n, top, NULL)))[0];
-        for (int64_t i = 0; i < n; i++)
-            y[i] = (x[i] - top) - log_sum;
+    const int64_t n = call->layout[0].shape[1], full = n - n % LANES;
+    for (int64_t r = begin; r < end; r++) {
+        const T *x = (const T *)call->data[0] + r * n;
+        T *y = (T *)call->data[1] + r * n;
+        const N(softmax_row) row = N(softmax_scan)(x, n, NULL);
+        const V log_sum = N(v_log)(row.sum);
+        for (int64_t i = 0; i < full; i += LANES)
+            N(v_store)(y + i, (N(v_load)(x + i) - row.top) - log_sum);
+        N(v_store_part)(y + full, (N(v_load_part)(x + full, n - full) - row.top) - log_sum, n - full);
     }
     return HYB_OK;
 }
@@ -93,14 +126,14 @@ HYB_KERNEL(N(cross_entropy))
     const int64_t n = call->layout[0].shape[1];
     const int64_t *target = call->data[1];
     T *y = call->data[2];
-    for (int64_t row = begin; row < end; row++) {
-        const T *x = (const T *)call->data[0] + row * n;
-        if (target[row] < 0 || target[row] >= n)
-            return hyb_fail(HYB_BAD_INDEX, "target %lld at position %lld is out of range for %lld classes",
-                            (long long)target[row], (long long)row, (long long)n);
-        const T top = N(softmax_max)(x, n);
-        const T log_sum = N(v_log)(N(v_splat)(N(softmax_sum)(x, n, top, NULL)))[0];
-        y[row] = log_sum - (x[target[row]] - top);
+    for (int64_t r = begin; r < end; r++) {
+        const T *x = (const T *)call->data[0] + r * n;
+        if (target[r] < 0 || target[r] >= n)
+            return hyb_fail(HYB_BAD_INDEX,
+                            "target %lld at position %lld is out of range for %lld classes",
+                            (long long)target[r], (long long)r, (long long)n);
+        const N(softmax_row) row = N(softmax_scan)(x, n, NULL);
+        y[r] = N(v_log)(row.sum)[0] - (x[target[r]] - row.top[0]);
     }
     return HYB_OK;
 }
@@ -132,9 +165,13 @@ HYB_PREPARE(N(prepare_cross_entropy))
     return HYB_OK;
 }
 
+#undef PARTNERS
+#undef EACH_DISTANCE
 #undef T
 #undef V
 #undef M
+#undef I
 #undef N
 #undef LANES
 #undef DTYPE
+#undef FADED
