@@ -7,6 +7,9 @@ static const double v_tanh_high_f64 = 20.0;  /* tanh is 1 above */
 static const double v_silu_low_f64 = -760.0; /* silu is -0 below */
 static const double v_gelu_low_f64 = -39.0;  /* gelu is -0 below */
 
+/* ln 2 in two parts; a whole number times the first is exact. */
+static const double v_ln2_high_f64 = 0x1.62e42feep-1, v_ln2_low_f64 = 0x1.a39ef35793c76p-33;
+
 /* The whole number nearest to x / ln 2, and x less so many ln 2. */
 static inline v_f64 v_count_ln2_f64(v_f64 x)
 {
@@ -14,19 +17,18 @@ static inline v_f64 v_count_ln2_f64(v_f64 x)
 }
 static inline v_f64 v_less_ln2_f64(v_f64 x, v_f64 n)
 {
-    return (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+    return (x - n * v_ln2_high_f64) - n * v_ln2_low_f64;
 }
 
-/* expm1 of a reduced argument: 2^-61 of it. */
-static inline v_f64 v_expm1_reduced_f64(v_f64 x)
+/* (e^x - 1 - x) / x^2 of a reduced argument: with it e^x - 1 is good to 2^-61 of itself. */
+static inline v_f64 v_expm1_tail_f64(v_f64 x)
 {
-    const v_f64 tail = v_polynomial_f64(x, 0x1p-1, 0x1.5555555555559p-3, 0x1.5555555555556p-5,
-                                        0x1.111111110f62fp-7, 0x1.6c16c16c160c6p-10,
-                                        0x1.a01a01b01e031p-13, 0x1.a01a01a75b5eap-16,
-                                        0x1.71ddf7b4f6bfdp-19, 0x1.27e4db01d785ap-22,
-                                        0x1.af5fecf56fe2ap-26, 0x1.1f7218d536712p-29);
-    return x * x * tail + x;
+    return v_polynomial_f64(x, 0x1p-1, 0x1.5555555555559p-3, 0x1.5555555555556p-5,
+                            0x1.111111110f62fp-7, 0x1.6c16c16c160c6p-10, 0x1.a01a01b01e031p-13,
+                            0x1.a01a01a75b5eap-16, 0x1.71ddf7b4f6bfdp-19, 0x1.27e4db01d785ap-22,
+                            0x1.af5fecf56fe2ap-26, 0x1.1f7218d536712p-29);
 }
+static inline v_f64 v_expm1_reduced_f64(v_f64 x) { return x * x * v_expm1_tail_f64(x) + x; }
 
 /* 2^n, -1022 <= n <= 1023. */
 static inline v_f64 v_power_of_two_f64(v_f64 n)

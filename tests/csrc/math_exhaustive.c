@@ -119,7 +119,7 @@ static const struct {
     {"cos", cos, cosl, -100, 100, 2, 2},
     {"tan", tan, tanl, -100, 100, 3, 3},
     {"gelu", gelu_f64, gelu_wide, -38, 10, 4, 4},
-    {"silu", silu_f64, silu_wide, -745, 40, 3, 3},
+    {"silu", silu_f64, silu_wide, -745, 40, 2, 2},
     {"softplus", softplus_f64, softplus_wide, -745, 40, 2, 2},
     {"floor", floor, floorl, -1e6, 1e6, 0, 0},
     {"ceil", ceil, ceill, -1e6, 1e6, 0, 0},
