@@ -67,7 +67,7 @@ def leads_beyond(record: AnyRecord, own: set[Node]) -> bool:
 
 
 def descendants(nodes: Sequence[Node], targets: set[Node]) -> set[Node]:
-    """``targets`` and those of ``nodes``, which are in order of their making, that came from them."""
+    """``targets``, and those of ``nodes`` (in the order of their making) that came from them."""
     found = set(targets)
     for node in nodes:
         if any(p is not None and node_of(p)[0] in found for p in node.parents):
