@@ -23,6 +23,9 @@ DTYPES = {
 TILES = [-1 - i for i in range(lib.HYB_MAX_TILES + 1)]  # as arguments of map ops; one too many
 
 
+MapOp = tuple[Any, ...]  # kernel, arguments read, arguments written, attributes ...
+
+
 class NativeFailure(Exception):
     """A status that is not HYB_OK, with its text."""
 
@@ -104,11 +107,11 @@ class Spec:
         inputs: Sequence[tuple[int, np.ndarray] | tuple[int, np.ndarray, int]],
         outputs: Sequence[tuple[int, np.ndarray]],
         kernel: int = -1,
-        ops: Sequence[tuple[int, Sequence[int], Sequence[int]]] = (),
+        ops: Sequence[MapOp] = (),
         extras: Sequence[tuple[int, np.ndarray]] = (),
         attrs: Sequence[int | float] = (),
     ) -> None:
-        """Operands are (slot, array of their layout[, offset]), ops (kernel, inputs, outputs)."""
+        """Operands are (slot, array of their layout[, offset])."""
         self.steps.append(
             {
                 "kind": lib.HYB_STEP_MAP if kernel < 0 else lib.HYB_STEP_KERNEL,
@@ -126,17 +129,18 @@ class Spec:
         self.attrs += attrs
         for slot, array, *offset in (*inputs, *outputs, *extras):
             self._operand(slot, array, *(offset or [0]))
-        for op, op_in, op_out in ops:
+        for op, op_in, op_out, *op_attrs in ops:
             self.ops.append(
                 {
                     "kernel": op,
                     "n_in": len(op_in),
                     "n_out": len(op_out),
-                    "first_attr": 0,
-                    "n_attrs": 0,
+                    "first_attr": len(self.attrs),
+                    "n_attrs": len(op_attrs),
                     "arg": [*op_in, *op_out],
                 }
             )
+            self.attrs += op_attrs
 
     def native(self) -> tuple[Any, list[Any]]:
         """The ``hyb_plan_spec`` and what it points to."""
@@ -197,7 +201,7 @@ def run(plan: Any, *arrays: np.ndarray) -> None:
 
 
 def map_spec(
-    ops: Sequence[tuple[int, Sequence[int], Sequence[int]]],
+    ops: Sequence[MapOp],
     inputs: Sequence[np.ndarray],
     outputs: Sequence[np.ndarray],
 ) -> Spec:
@@ -214,7 +218,7 @@ def map_spec(
 
 
 def run_map(
-    ops: Sequence[tuple[int, Sequence[int], Sequence[int]]],
+    ops: Sequence[MapOp],
     inputs: Sequence[np.ndarray],
     outputs: Sequence[np.ndarray],
 ) -> None:

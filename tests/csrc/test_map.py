@@ -53,6 +53,17 @@ LAYOUTS: dict[str, Callable[[tuple[int, ...]], np.ndarray]] = {
 }
 
 
+def as_laid_out(values: np.ndarray, layout: str) -> np.ndarray:
+    """Some of ``values``, repeated or placed as ``layout`` says."""
+    dtype, shape = values.dtype, values.shape
+    like = LAYOUTS[layout](shape)
+    base = like if like.base is None else like.base
+    memory = np.resize(values.ravel(), base.shape).astype(dtype)
+    start = like.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    strides = [stride // 4 * dtype.itemsize for stride in like.strides]
+    return np.ndarray(shape, dtype, memory, start // 4 * dtype.itemsize, strides)
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(shape: tuple[int, ...], layout: str) -> None:
@@ -83,6 +94,50 @@ def test_one_op_with_two_layouts(first: str, second: str, shape: tuple[int, ...]
     a, b, out = LAYOUTS[first](shape), LAYOUTS[second](shape), np.empty(shape, np.float32)
     run_map([(find("subtract", "float32"), [0, 1], [2])], [a, b], [out])
     assert np.array_equal(out, a - b)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(1000, 10), (37, 700), (3, 4, 5, 6)], ids=str)
+def test_items_of_other_sizes(shape: tuple[int, ...], layout: str) -> None:
+    """Bytes and eight-byte items are gathered by loops of their own."""
+    mask, x, y = as_laid_out(floats(*shape) > 0, layout), floats(*shape), floats(*shape) + 1
+    out = np.empty(shape, np.float32)
+    run_map([(find("where_f32", "bool"), [0, 1, 2], [3])], [mask, x, y], [out])
+    assert np.array_equal(out, np.where(mask, x, y))
+
+    a, b = as_laid_out(floats(*shape).astype(np.float64), layout), floats(*shape) + np.float64(1)
+    wide = np.empty(shape, np.float64)
+    run_map([(find("subtract", "float64"), [0, 1], [2])], [a, b], [wide])
+    assert np.array_equal(wide, a - b)
+
+
+@pytest.mark.parametrize("n", [1, 7, 3000])
+def test_attributes_reach_their_kernels(n: int) -> None:
+    """Two sgd ops of different weight decay in one map, and one as a kernel step."""
+    sgd, add = find("sgd", "float32"), find("add", "float32")
+    p, g = floats(n), floats(n) + 1
+    rate = np.broadcast_to(np.float32(0.5), (n,))
+    out = np.empty_like(p)
+    ops = [
+        (sgd, [0, 1, 2], [TILES[0]], 0.25, 0.0),
+        (sgd, [0, 1, 2], [TILES[1]], 0.0, 1.0),
+        (add, TILES[:2], [3]),
+    ]
+    run_map(ops, [p, g, rate], [out])
+    expected = (p - 0.5 * (g + 0.25 * p)) + (p + 0.5 * g)
+    assert np.allclose(out, expected, rtol=1e-6, atol=1e-6)
+
+    spec = Spec()
+    slots = [
+        spec.external(p.nbytes),
+        spec.external(g.nbytes),
+        spec.external(4),
+        spec.external(4 * n),
+    ]
+    inputs = list(zip(slots, (p, g, rate), strict=False))
+    spec.step(inputs, [(slots[3], out)], sgd, attrs=[0.25, 0.0])
+    run(spec.create(), p, g, np.array([0.5], np.float32), out)
+    assert np.allclose(out, p - 0.5 * (g + 0.25 * p), rtol=1e-6, atol=1e-6)
 
 
 def test_operands_in_another_order_and_unused_ones() -> None:

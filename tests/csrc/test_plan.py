@@ -32,6 +32,15 @@ def test_an_empty_plan_runs() -> None:
     run(Spec().create())
 
 
+def test_empty_values_may_live_in_an_empty_arena() -> None:
+    empty = np.empty((0, 5), np.float32)
+    spec, add = Spec(), find("add", "float32")
+    out, inner = spec.external(0), spec.arena(0)
+    spec.step([(inner, empty), (inner, empty)], [(inner, empty)], ops=[(add, [0, 1], [2])])
+    spec.step([(inner, empty), (inner, empty)], [(out, empty)], ops=[(add, [0, 1], [2])])
+    run(spec.create(), empty)
+
+
 def test_dead_slots_are_poisoned() -> None:
     """A slot that is wrongly said to die before its last use shows as NaN, when asked for."""
     out = np.empty_like(X)

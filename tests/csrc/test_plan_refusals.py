@@ -51,6 +51,18 @@ def several(*changes: Callable[[Spec], None]) -> Callable[[Spec], None]:
     return apply
 
 
+def momentum() -> Spec:
+    """One step of gradient descent with momentum: an op of two outputs, one of them a tile."""
+    spec, x = Spec(), np.ones(8, np.float32)
+    slots = [spec.external(x.nbytes) for _ in range(4)]
+    rate = np.broadcast_to(x[0], x.shape)
+    attrs = (0.9, 0.0, 0.0, 0.0, 0.0)
+    step = (find("sgd_momentum", "float32"), [0, 1, 2, 3], [TILES[0], TILES[1]], *attrs)
+    inputs = [(slots[0], x), (slots[1], x), (slots[1], x), (slots[2], rate)]
+    spec.step(inputs, [(slots[3], x)], ops=[step, (find("add", "float32"), TILES[:2], [4])])
+    return spec
+
+
 # What is broken -> (the spec, the change, the text).
 BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
     # the tables
@@ -329,6 +341,16 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
         one_map,
         change("operands", 0, slot=0, strides=[0]),
         "step 0: output 0 overlaps operand 0",
+    ),
+    "one place written twice": (
+        momentum,
+        argument(0, 5, TILES[0]),
+        "step 0: op 0: writes one place twice",
+    ),
+    "tile overwritten by smaller items": (
+        one_map,
+        several(argument(2, 0, TILES[0]), argument(2, 2, TILES[0]), change("steps", 0, n_out=1)),
+        "step 0: op 2: reads and writes tile 0 with items of different size",
     ),
     # post-ops
     "kernel without post-ops": (
