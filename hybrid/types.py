@@ -79,6 +79,7 @@ bfloat16 = BY_NAME["bfloat16"]
 SUPPORTED = (bool_, uint8, int32, int64, float32, float64)  # those that kernels exist for
 DEFAULT_FLOAT, DEFAULT_INT = float32, int64
 _PYTHON = {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT}
+_PYTHON_NAMES = {kind.__name__: dtype for kind, dtype in _PYTHON.items()}
 
 
 def dtype_of(obj: object) -> DType:
@@ -89,6 +90,10 @@ def dtype_of(obj: object) -> DType:
         found = _PYTHON[obj]
     elif isinstance(obj, str) and (obj in BY_NAME or obj in BY_SHORT):
         found = BY_NAME.get(obj) or BY_SHORT[obj]
+    elif isinstance(obj, str) and obj in _PYTHON_NAMES:  # NumPy's "float" is float64
+        found = _PYTHON_NAMES[obj]
+    elif obj is None:  # which NumPy takes for float64
+        found = None
     else:
         try:
             found = _BY_NUMPY.get(np.dtype(obj).newbyteorder("="))
