@@ -20,7 +20,8 @@
 #define HYB_X86(name) _mm_##name
 #endif
 
-/* 1 when a * b + c rounds once: -ffp-contract=fast makes it one instruction. */
+/* 1 where a * b + c is one instruction that rounds once.  -ffp-contract=fast makes it of the
+ * expression when optimising; v_fused_f32 is for the places that depend on it. */
 #if defined(__aarch64__) || HYB_VECTOR_BYTES >= 32
 #define HYB_FUSED 1
 #else
@@ -203,6 +204,19 @@ static inline v_f64 v_sqrt_f64(v_f64 x)
     for (int i = 0; i < HYB_LANES_64; i++)
         x[i] = __builtin_sqrt(x[i]);
     return x;
+}
+#endif
+
+#if HYB_FUSED
+static inline v_f32 v_fused_f32(v_f32 a, v_f32 b, v_f32 c)
+{
+#if defined(__x86_64__)
+    return (v_f32)HYB_X86(fmadd_ps)(a, b, c);
+#else
+    for (int i = 0; i < HYB_LANES_32; i++)
+        c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+#endif
 }
 #endif
 

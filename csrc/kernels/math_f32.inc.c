@@ -85,7 +85,9 @@ static inline v_f32 v_reduce_angle_f32(v_f32 x, v_i32 *quadrant)
     const v_f32 shifted = x * 0x1.45f306p-1f + 0x1.8p23f, n = shifted - 0x1.8p23f;
     *quadrant = (v_i32)shifted;
 #if HYB_FUSED
-    return ((x - n * 0x1.921fb4p+0f) - n * 0x1.4442dp-24f) - n * 0x1.846988p-48f;
+    const v_f32 first = v_fused_f32(n, v_splat_f32(-0x1.921fb4p+0f), x);
+    const v_f32 second = v_fused_f32(n, v_splat_f32(-0x1.4442dp-24f), first);
+    return v_fused_f32(n, v_splat_f32(-0x1.846988p-48f), second);
 #else
     v_f32 angle;
     for (int i = 0; i < HYB_LANES_32; i++)
