@@ -7,6 +7,7 @@ that it is one lookup and one call into C.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -210,8 +211,10 @@ def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
         return from_numpy(_array_of(obj), dtype)
     if hasattr(obj, "__dlpack__"):
         return from_numpy(np.from_dlpack(obj), dtype)
-    if hasattr(obj, "__array__") or isinstance(obj, (bytearray, memoryview)):
+    if hasattr(obj, "__array__"):
         return from_numpy(np.asarray(obj), dtype)
+    with suppress(TypeError):  # bytearray, array.array and whatever else has a buffer
+        return from_numpy(np.asarray(memoryview(obj)), dtype)
     raise ArgumentTypeError(
         f"{type(obj).__name__} is not a tensor",
         why="Tensors are made of numbers, nested lists of numbers, and arrays.",
@@ -228,7 +231,8 @@ def scalar(value: bool | int | float, dtype: DType) -> Tensor:
         if dtype.kind == "bool":
             value = bool(value)
         try:
-            array = np.array(value, dtype=dtype.numpy)
+            with np.errstate(over="ignore"):
+                array = np.array(value, dtype=dtype.numpy)
         except OverflowError:
             raise DTypeError(
                 f"{value} does not fit {dtype.name}", fix="use a wider dtype"
@@ -262,7 +266,8 @@ def _array_of(obj: list | tuple) -> np.ndarray:
     if array.dtype.kind not in "biuf":
         raise ArgumentTypeError(f"the list holds {array.dtype.name} values, not numbers")
     if not dtypes and array.dtype == np.float64:
-        array = array.astype(np.float32)
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float32)
     return array
 
 
@@ -279,6 +284,10 @@ def _plain(obj: Any, dtypes: set[Any]) -> Any:
 def from_numpy(array: np.ndarray, dtype: DType | None = None, copy: bool | None = None) -> Tensor:
     """A Tensor over ``array``: borrowed when its layout and dtype allow, unless ``copy`` is True."""
     wanted = dtype_of(array.dtype) if dtype is None else dtype
+    if array.dtype.kind == "f" and wanted.is_integer and copy is not False:
+        # What does not fit is left to the compiler by NumPy; the op has a rule for it.
+        whole = from_numpy(array.astype(np.float64 if array.itemsize > 4 else np.float32))
+        return EAGER.run(_cast(), (whole,), _cast().attributes({"dtype": wanted}))[0]
     usable = (
         array.dtype == wanted.numpy
         and array.flags.c_contiguous
@@ -295,10 +304,11 @@ def from_numpy(array: np.ndarray, dtype: DType | None = None, copy: bool | None 
             fix="pass copy=None or copy=True",
         )
     if made.nbytes <= native.SMALL:
-        return make_tensor(made, _copied(np.ascontiguousarray(array, dtype=wanted.numpy)))
+        with np.errstate(over="ignore"):
+            return make_tensor(made, _copied(np.ascontiguousarray(array, dtype=wanted.numpy)))
     tensor = make_tensor(made, native.allocate(made.nbytes))
     target = np.frombuffer(native.view(tensor.data, made.nbytes), dtype=wanted.numpy)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(over="ignore"):
         np.copyto(target.reshape(made.shape), array, casting="unsafe")
     return tensor
 

@@ -149,7 +149,12 @@ class Tensor:
         return array.copy() if copy else array
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self._array("DLPack").__dlpack__(**options)
+        array = self._array("DLPack")
+        array.flags.writeable = False
+        try:
+            return array.__dlpack__(**options)
+        except BufferError:  # the consumer knows nothing of read-only memory: it gets its own
+            return array.copy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
