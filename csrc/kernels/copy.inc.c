@@ -7,8 +7,9 @@
  * In place   not allowed.
  * Exact      bytes are moved, so one implementation per item size serves all dtypes.
  *
- * The axes are put in order of the output's strides and merged where both sides allow; what is left is
- * either lines along the innermost axis or, when the input is dense along another axis, a transpose.
+ * The axes are put in order of the output's strides and merged where both sides allow; what is left
+ * is either lines along the innermost axis or, when the input is dense along another axis, a
+ * transpose.
  */
 
 enum {
@@ -29,8 +30,8 @@ typedef struct {
     int64_t   units;
 } copy_plan;
 
-/* Item numbers for __builtin_shufflevector: LANES / 2 pairs from i on, of an item of the first vector and
- * the item at the same place of the second; then the same in each 16 bytes of a vector. */
+/* Item numbers for __builtin_shufflevector: LANES / 2 pairs from i on, of an item of the first
+ * vector and the item at the same place of the second; then that in each 16 bytes of a vector. */
 #define COPY_GROUPS (HYB_VECTOR_BYTES / 16)
 #define COPY_PAIRS_1(i) (i), (i) + LANES * COPY_GROUPS
 #define COPY_PAIRS_2(i) COPY_PAIRS_1(i), COPY_PAIRS_1((i) + 1)
@@ -126,7 +127,7 @@ static void copy_merge_axes(copy_plan *plan)
     plan->rank = last + 1;
 }
 
-/* Moves the axis along which the input is dense next to the innermost, along which the output is. */
+/* Moves the axis along which the input is dense next to the innermost, where the output is. */
 static void copy_find_transpose(copy_plan *plan)
 {
     const copy_axis *inner = &plan->axis[plan->rank - 1];
@@ -215,8 +216,8 @@ static void copy_lines(const copy_plan *plan, const char *x, char *y, int64_t be
     copy_position p = copy_start(plan, begin / inner.size);
     while (begin < end) {
         const int64_t n = inner.size - first < end - begin ? inner.size - first : end - begin;
-        copy_line(plan->item, x + p.from + first * inner.from, inner.from, y + p.to + first * inner.to,
-                  inner.to, n);
+        copy_line(plan->item, x + p.from + first * inner.from, inner.from,
+                  y + p.to + first * inner.to, inner.to, n);
         begin += n;
         first = 0;
         copy_advance(plan, &p);
@@ -283,7 +284,7 @@ HYB_PREPARE(prepare_copy)
 
     copy_plan plan = {.item = item};
     copy_sort_axes(x, y, &plan);
-    int64_t span = item; /* from the first to behind the last byte of what the axes further in write */
+    int64_t span = item; /* bytes from first to last of what the axes further in write */
     for (int32_t i = plan.rank - 1; hyb_elements(y) > 0 && i >= 0; i--) {
         if (plan.axis[i].to < span)
             return hyb_fail(HYB_BAD_ARGUMENT, "the output of a copy overlaps itself");
@@ -291,8 +292,9 @@ HYB_PREPARE(prepare_copy)
     }
 
     plan = copy_plan_of(call);
-    const int64_t panel = plan.panels > 0 ? COPY_PANEL_BYTES / item * plan.axis[plan.rank - 1].size : 1;
-    *range = (hyb_range){plan.units, (COPY_GRAIN + panel - 1) / panel};
+    const int64_t length = plan.axis[plan.rank - 1].size;
+    const int64_t unit = plan.panels > 0 ? COPY_PANEL_BYTES / item * length : 1;
+    *range = (hyb_range){plan.units, (COPY_GRAIN + unit - 1) / unit};
     return HYB_OK;
 }
 

@@ -1,5 +1,5 @@
-/* copy_item.inc.c - lines and transposes of one item size; included by copy.inc.c once per size, which
- * defines T (an unsigned integer of that size), N, LANES (items in 16 bytes) and PAIRS, the
+/* copy_item.inc.c - lines and transposes of one item size; included by copy.inc.c once per size,
+ * which defines T (an unsigned integer of that size), N, LANES (items in 16 bytes) and PAIRS, the
  * item numbers of LANES / 2 interleaved pairs.
  */
 
@@ -14,8 +14,8 @@ static inline T N(copy_get)(const char *p)
 static inline void N(copy_put)(char *p, T item) { memcpy(p, &item, sizeof item); }
 
 /* n items, `from_step` and `to_step` bytes apart; the usual steps are spelt out as constants. */
-static void N(copy_line)(const char *restrict from, int64_t from_step, char *restrict to, int64_t to_step,
-                         int64_t n)
+static void N(copy_line)(const char *restrict from, int64_t from_step, char *restrict to,
+                         int64_t to_step, int64_t n)
 {
     const int64_t item = sizeof(T);
     if (to_step == item && from_step == 0) {
@@ -39,11 +39,11 @@ static void N(copy_line)(const char *restrict from, int64_t from_step, char *res
 
 typedef T N(copy_vector) __attribute__((vector_size(HYB_VECTOR_BYTES)));
 
-/* LANES columns of LANES * COPY_GROUPS rows, transposed in registers.  Each 16 bytes of the vectors hold a
- * square of LANES rows: interleaving row i with row i + LANES / 2, log2 LANES times over, moves every item
- * to its place. */
-static inline void N(copy_squares)(const char *restrict from, int64_t from_stride, char *restrict to,
-                                   int64_t to_stride)
+/* LANES columns of LANES * COPY_GROUPS rows, transposed in registers.  Each 16 bytes of the vectors
+ * hold a square of LANES rows: interleaving row i with row i + LANES / 2, log2 LANES times over,
+ * moves every item to its place. */
+static inline void N(copy_squares)(const char *restrict from, int64_t from_stride,
+                                   char *restrict to, int64_t to_stride)
 {
     N(copy_vector) a[LANES], b[LANES];
 #pragma GCC unroll 16
@@ -66,7 +66,8 @@ static inline void N(copy_squares)(const char *restrict from, int64_t from_strid
         memcpy(to + i * to_stride, &a[i], sizeof a[i]);
 }
 
-/* y[c, r] = x[r, c] for one cache line of columns and as many rows, or less; inlined with constants. */
+/* y[c, r] = x[r, c] for one cache line of columns and as many rows, or less; inlined with
+ * constants. */
 static inline __attribute__((always_inline)) void
 N(copy_tile)(const char *from, int64_t from_stride, char *to, int64_t to_stride, int64_t columns,
              int64_t rows)
@@ -80,11 +81,12 @@ N(copy_tile)(const char *from, int64_t from_stride, char *to, int64_t to_stride,
                             to + c * to_stride + r * item, to_stride);
     for (int64_t c = 0; c < columns; c++)
         for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; r++)
-            N(copy_put)(to + c * to_stride + r * item, N(copy_get)(from + r * from_stride + c * item));
+            N(copy_put)(to + c * to_stride + r * item,
+                        N(copy_get)(from + r * from_stride + c * item));
 }
 
-/* The same for any number of rows: x is dense along c with rows `from_stride` bytes apart, y is dense along
- * r with rows `to_stride` apart. */
+/* The same for any number of rows: x is dense along c with rows `from_stride` bytes apart, y is
+ * dense along r with rows `to_stride` apart. */
 static void N(copy_panel)(const char *from, int64_t from_stride, char *to, int64_t to_stride,
                           int64_t columns, int64_t rows)
 {

@@ -1,7 +1,7 @@
 /* gather.inc.c - elements picked, or added to, by index.
  *
  *   take               y[a, i, b] = x[a, index[i], b]
- *   scatter            y = x;  y[a, index[i], b] = u[a, i, b]   for i = 0, 1, ...: the last of equals stays
+ *   scatter            y = x;  y[a, index[i], b] = u[a, i, b]   the last of equal indices stays
  *   scatter_add        y = x;  y[a, index[i], b] += u[a, i, b]  for i = 0, 1, ...
  *   take_along         y[r, k] = x[r, index[r, k]]
  *   scatter_along_add  y = x;  y[r, index[r, k]] += u[r, k]  for k = 0, 1, ...
@@ -9,8 +9,8 @@
  * Split      take: rows (a, i); scatter: a; scatter_add: (a, block of b); the others: rows r.
  * Layout     dense; take [A, R, B], [I] -> [A, I, B]; along [rows, n], [rows, k].
  * In place   not allowed.
- * Indices    negative ones count from the end; one outside the axis is HYB_BAD_INDEX.  The scatters check
- *            all the indices of a call before they write.
+ * Indices    negative ones count from the end; one outside the axis is HYB_BAD_INDEX.  The scatters
+ *            check all the indices of a call before they write.
  * Order      updates of one element are added in the order of the indices, whatever the threads.
  */
 
@@ -18,7 +18,8 @@ enum { SCATTER_BLOCK = 256 }; /* columns of one unit of scatter_add */
 
 static hyb_status gather_bad_index(int64_t index, int64_t position, int64_t size)
 {
-    return hyb_fail(HYB_BAD_INDEX, "index %lld at position %lld is out of range for an axis of size %lld",
+    return hyb_fail(HYB_BAD_INDEX,
+                    "index %lld at position %lld is out of range for an axis of size %lld",
                     (long long)index, (long long)position, (long long)size);
 }
 
@@ -41,23 +42,23 @@ static hyb_status gather_check(const int64_t *index, int64_t begin, int64_t end,
     return HYB_OK;
 }
 
-/* Rows [begin, end) of the output [A, I, B], one of `nbytes`; inlined with a constant size for short rows,
- * whose memcpy is then a single move. */
-static inline __attribute__((always_inline)) hyb_status take_rows(const hyb_call *call, int64_t begin,
-                                                                  int64_t end, int64_t nbytes)
+/* Rows [begin, end) of the output [A, I, B], one of `nbytes`; inlined with a constant size for
+ * short rows, whose memcpy is then a single move. */
+static inline __attribute__((always_inline)) hyb_status
+take_rows(const hyb_call *call, int64_t begin, int64_t end, int64_t nbytes)
 {
     const char *x = call->data[0];
     const int64_t *index = call->data[1];
     char *y = call->data[2];
     const int64_t size = call->layout[0].shape[1], count = call->layout[1].shape[0];
-    int64_t a = begin / count, i = begin % count;
-    for (int64_t row = begin; row < end; row++) {
-        if (gather_outside(index[i], size))
-            return gather_bad_index(index[i], i, size);
-        memcpy(y + row * nbytes, x + (a * size + gather_wrap(index[i], size)) * nbytes, (size_t)nbytes);
-        if (++i == count) {
-            i = 0;
-            a++;
+    y += begin * nbytes;
+    for (int64_t a = begin / count, i = begin % count; a * count + i < end; a++, i = 0) {
+        const char *rows = x + a * size * nbytes;
+        const int64_t last = end - a * count < count ? end - a * count : count;
+        for (; i < last; i++, y += nbytes) {
+            if (gather_outside(index[i], size))
+                return gather_bad_index(index[i], i, size);
+            memcpy(y, rows + gather_wrap(index[i], size) * nbytes, (size_t)nbytes);
         }
     }
     return HYB_OK;
@@ -76,7 +77,7 @@ HYB_KERNEL(take)
     }
 }
 
-/* Operands of take and scatter_add: `whole` is [A, R, B], `part` is [A, I, B], operand 1 the index. */
+/* Of take and the scatters: operand `whole` is [A, R, B], `part` [A, I, B], 1 the index. */
 static hyb_status gather_prepare(const hyb_call *call, int whole, int part, int32_t dtype)
 {
     hyb_status status;
@@ -110,11 +111,12 @@ HYB_KERNEL(scatter)
     hyb_status status = gather_check(index, 0, count, size);
     if (status != HYB_OK)
         return status;
-    memcpy(y + begin * size * nbytes, x + begin * size * nbytes, (size_t)((end - begin) * size * nbytes));
+    const int64_t plane = size * nbytes;
+    memcpy(y + begin * plane, x + begin * plane, (size_t)((end - begin) * plane));
     for (int64_t a = begin; a < end; a++)
         for (int64_t i = 0; i < count; i++)
-            memcpy(y + (a * size + gather_wrap(index[i], size)) * nbytes, update + (a * count + i) * nbytes,
-                   (size_t)nbytes);
+            memcpy(y + a * plane + gather_wrap(index[i], size) * nbytes,
+                   update + (a * count + i) * nbytes, (size_t)nbytes);
     return HYB_OK;
 }
 
@@ -133,9 +135,8 @@ HYB_PREPARE(prepare_scatter)
     return HYB_OK;
 }
 
-static inline __attribute__((always_inline)) hyb_status take_along_rows(const hyb_call *call,
-                                                                        int64_t begin, int64_t end,
-                                                                        int64_t item)
+static inline __attribute__((always_inline)) hyb_status
+take_along_rows(const hyb_call *call, int64_t begin, int64_t end, int64_t item)
 {
     const char *x = call->data[0];
     const int64_t *index = call->data[1];
@@ -161,7 +162,7 @@ HYB_KERNEL(take_along)
     }
 }
 
-/* Operands of the along kernels: `whole` is [rows, n], `part` and the index (operand 1) are [rows, k]. */
+/* Of the along kernels: operand `whole` is [rows, n], `part` and 1, the index, [rows, k]. */
 static hyb_status along_prepare(const hyb_call *call, int whole, int part, int32_t dtype)
 {
     hyb_status status;

@@ -1,4 +1,4 @@
-/* operands.inc.c - what prepare functions ask of an operand, and how they size a chunk; no table. */
+/* operands.inc.c - what prepare functions ask of operands, and how they size a chunk; no table. */
 
 /* Units of work that make about 32 Ki elementary operations, when one unit is `cost` of them. */
 static inline int64_t grain_of(int64_t cost)
@@ -6,8 +6,8 @@ static inline int64_t grain_of(int64_t cost)
     return cost >= 32768 ? 1 : 32768 / (cost < 1 ? 1 : cost);
 }
 
-/* Rank and sizes are sane: the product of the nonzero sizes, in bytes, stays far below overflow, so that
- * a kernel may multiply any of them. */
+/* Rank and sizes are sane: the product of the nonzero sizes, in bytes, stays far below overflow, so
+ * that a kernel may multiply any of them. */
 static bool sizes_are_sane(const hyb_layout *layout)
 {
     int64_t nbytes = hyb_itemsize(layout->dtype);
@@ -26,8 +26,8 @@ static hyb_status require_dense(const hyb_call *call, int index, int32_t dtype, 
 {
     const hyb_layout *layout = &call->layout[index];
     if (layout->dtype != dtype)
-        return hyb_fail(HYB_BAD_ARGUMENT, "operand %d has dtype %d where the kernel takes %d", index,
-                        (int)layout->dtype, (int)dtype);
+        return hyb_fail(HYB_BAD_ARGUMENT, "operand %d has dtype %d where the kernel takes %d",
+                        index, (int)layout->dtype, (int)dtype);
     if (layout->rank != rank)
         return hyb_fail(HYB_BAD_ARGUMENT, "operand %d has rank %d where the kernel takes %d", index,
                         (int)layout->rank, (int)rank);
@@ -44,6 +44,7 @@ static hyb_status require_size(const hyb_call *call, int index, int axis, int64_
     const int64_t actual = call->layout[index].shape[axis];
     if (actual == size)
         return HYB_OK;
-    return hyb_fail(HYB_BAD_ARGUMENT, "axis %d of operand %d has size %lld where the others say %lld",
-                    axis, index, (long long)actual, (long long)size);
+    return hyb_fail(HYB_BAD_ARGUMENT,
+                    "axis %d of operand %d has size %lld where the others say %lld", axis, index,
+                    (long long)actual, (long long)size);
 }

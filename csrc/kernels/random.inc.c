@@ -2,14 +2,14 @@
  *
  * Source     Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011).
  * Key        the 64-bit seed.  Counter: block number (low 64 bits), draw counter (high 64 bits).
- * Operands   i64 [2] (seed, draw counter) -> [n]; element i depends on (seed, draw counter, i) alone.
- * Split      by groups of 16 blocks of 4 words; word k of block 16 g + j is word 16 k + j of group g, so
- *            that a vector of blocks stores its words in a row.  Group g fills
+ * Operands   i64 [2] (seed, draw counter) -> [n]; element i depends on the two and on i alone.
+ * Split      by groups of 16 blocks of 4 words; word k of block 16 g + j is word 16 k + j of group
+ *            g, so that a vector of blocks stores its words in a row.  Group g fills
  *              64 f32, one word each (a normal pair takes words k and k + 1 of one block), or
  *              32 f64 or i64, two words of one block each (a normal pair takes all four).
- * Uniform    k / 2^24 (f32) or k / 2^53 (f64), in [0, 1); the same bits under every instruction set.
- * Normal     Box-Muller: sqrt(-2 log u) cos 2 pi v and sqrt(-2 log u) sin 2 pi v; |y| < 6.7 (f32) or
- *            8.6 (f64).  u has 31 or 53 bits, v 32 or 58.
+ * Uniform    k / 2^24 (f32) or k / 2^53 (f64), in [0, 1); the same bits on every machine.
+ * Normal     Box-Muller: sqrt(-2 log u) cos 2 pi v and sqrt(-2 log u) sin 2 pi v; |y| < 6.7 (f32)
+ *            or 8.6 (f64).  u has 31 or 53 bits, v 32 or 58.
  */
 
 enum {
@@ -32,8 +32,8 @@ static inline void philox_put(uint32_t *word, v_u64 lanes)
     memcpy(word, &low, sizeof low);
 }
 
-/* The blocks of one group.  Words stand in the low halves of 64-bit lanes, where the products need them;
- * the high halves hold rubbish that nothing reads. */
+/* The blocks of one group.  Words stand in the low halves of 64-bit lanes, where the products need
+ * them; the high halves hold rubbish that nothing reads. */
 static inline void philox_words(uint64_t seed, uint64_t draw, int64_t group, philox_group *g)
 {
     for (int j = 0; j < PHILOX_BLOCKS; j += 2 * HYB_LANES_64) {
@@ -76,11 +76,12 @@ static inline double random_53(uint32_t high, uint32_t low)
 
 static inline void random_bits_group(const philox_group *g, int64_t *y)
 {
-    for (int half = 0; half < 2; half++)
-#pragma GCC unroll 1
+    for (int half = 0; half < 2; half++, y += PHILOX_BLOCKS) {
+        const uint32_t *low = g->word + 2 * half * PHILOX_BLOCKS, *high = low + PHILOX_BLOCKS;
+#pragma GCC unroll 1 /* taken apart, the loop would no longer vectorise */
         for (int j = 0; j < PHILOX_BLOCKS; j++)
-            y[half * PHILOX_BLOCKS + j] = (int64_t)(g->word[2 * half * PHILOX_BLOCKS + j] |
-                                                    (uint64_t)g->word[(2 * half + 1) * PHILOX_BLOCKS + j] << 32);
+            y[j] = (int64_t)(low[j] | (uint64_t)high[j] << 32);
+    }
 }
 
 static inline void random_uniform_f32_group(const philox_group *g, float *y)
@@ -91,15 +92,16 @@ static inline void random_uniform_f32_group(const philox_group *g, float *y)
 
 static inline void random_uniform_f64_group(const philox_group *g, double *y)
 {
-    for (int half = 0; half < 2; half++)
+    for (int half = 0; half < 2; half++, y += PHILOX_BLOCKS) {
+        const uint32_t *high = g->word + 2 * half * PHILOX_BLOCKS, *low = high + PHILOX_BLOCKS;
 #pragma GCC unroll 1
         for (int j = 0; j < PHILOX_BLOCKS; j++)
-            y[half * PHILOX_BLOCKS + j] =
-                random_53(g->word[2 * half * PHILOX_BLOCKS + j], g->word[(2 * half + 1) * PHILOX_BLOCKS + j]) * 0x1p-53;
+            y[j] = random_53(high[j], low[j]) * 0x1p-53;
+    }
 }
 
-/* The radius' uniform has 31 bits and half a step, so that it is never 0 and the tail is long; the angle's
- * word is a quadrant and what is left of it, exactly. */
+/* The radius' uniform has 31 bits and half a step, so that it is never 0 and the tail is long; the
+ * angle's word is a quadrant and what is left of it, exactly. */
 static inline void random_normal_f32_group(const philox_group *g, float *y)
 {
     for (int pair = 0; pair < 4; pair += 2)
@@ -113,7 +115,8 @@ static inline void random_normal_f32_group(const philox_group *g, float *y)
             const v_f32 radius = v_sqrt_f32(v_log_f32(u * 0x1p-31f) * -2.0f);
             const v_u32 quadrant = (turn + (1u << 29)) >> 30;
             const v_i32 rest = (v_i32)(turn - (quadrant << 30));
-            const v_f32 angle = __builtin_convertvector(rest, v_f32) * (1.57079632679489661923f * 0x1p-30f);
+            const v_f32 angle =
+                __builtin_convertvector(rest, v_f32) * (1.57079632679489661923f * 0x1p-30f);
             v_store_f32(first, radius * v_sin_or_cos_f32(angle, (v_i32)quadrant + 1));
             v_store_f32(first + PHILOX_BLOCKS, radius * v_sin_or_cos_f32(angle, (v_i32)quadrant));
         }
@@ -168,7 +171,8 @@ RANDOM_KERNEL(random_uniform_f64, double, RANDOM_GROUP_64)
 RANDOM_KERNEL(random_normal_f32, float, RANDOM_GROUP_32)
 RANDOM_KERNEL(random_normal_f64, double, RANDOM_GROUP_64)
 
-static hyb_status random_prepare(const hyb_call *call, int32_t dtype, int64_t group, hyb_range *range)
+static hyb_status random_prepare(const hyb_call *call, int32_t dtype, int64_t group,
+                                 hyb_range *range)
 {
     hyb_status status;
     if ((status = require_dense(call, 0, HYB_I64, 1)) != HYB_OK ||

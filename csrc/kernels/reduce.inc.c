@@ -5,10 +5,10 @@
  * Split      by (a, block of columns b); one huge reduction spreads its own rows over the threads.
  * Layout     dense [A, R, B] -> dense [A, B].
  * In place   not allowed.
- * Order      a binary tree over the rows of the axis, fixed by (R, B): see reduce_tree.inc.c.  The worst
- *            rounding error of a sum is about (12 + log2 R) ulp of the sum of magnitudes.
- * Special    integers wrap; max and min give NaN when any element is NaN; argmax and argmin give the
- *            first NaN, else the first of equals; mean divides once, at the end.
+ * Order      a binary tree over the rows of the axis, fixed by (R, B): see reduce_tree.inc.c.  The
+ *            worst rounding error of a sum is about (12 + log2 R) ulp of the sum of magnitudes.
+ * Special    integers wrap; max and min give NaN when any element is NaN; argmax and argmin give
+ *            the first NaN, else the first of equals; mean divides once, at the end.
  * Empty      R = 0: sum 0, prod 1, mean NaN, any false, all true; the others refuse it.
  */
 
@@ -16,16 +16,16 @@ typedef enum { REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN } reduce_op;
 
 enum {
     REDUCE_LEAF = 64,          /* rows added one group of eight after the other, below the tree */
-    REDUCE_CHUNK = 512,        /* rows that one thread takes of a huge reduction: a power of two of leaves */
+    REDUCE_CHUNK = 512,        /* rows of a huge reduction for one thread: 2^k leaves */
     REDUCE_NARROW = 64,        /* rows shorter than this are laid side by side */
-    REDUCE_BLOCK_BYTES = 1024, /* columns reduced together; the tree keeps one such block per level */
-    REDUCE_FEW = 8             /* fewer units than this, if deep, are one unit that calls the pool itself */
+    REDUCE_BLOCK_BYTES = 1024, /* columns reduced together, for each level of the tree */
+    REDUCE_FEW = 8             /* units: fewer, if deep, are one that calls the pool itself */
 };
 
-/* A reduction seen as `outer` stacks of `rows` long rows, each row `fold` short ones side by side. */
+/* A reduction seen as `outer` stacks of `rows` long rows, each of `fold` short ones in a row. */
 typedef struct {
     int64_t outer, length, inner; /* A, R, B */
-    int64_t fold;                 /* short rows in a long one: a power of two, 1 when B is not short */
+    int64_t fold;                 /* short rows in a long one: 2^k, or 1 when B is not short */
     int64_t rows;                 /* long rows; length - rows * fold short ones are left over */
     int64_t block, blocks;        /* columns of one unit; units in one stack */
     int64_t units;                /* outer * blocks */
@@ -84,8 +84,9 @@ static hyb_range reduce_range(const reduce_shape *s, bool deep)
     return (hyb_range){s->units, grain_of(s->length * columns + 32)};
 }
 
-/* One copy of the tree per dtype.  T is the element, U the type that adds and multiplies without overflow
- * trouble, IS_NAN a test that costs nothing where there is no NaN, HIGHEST and LOWEST the ends of T. */
+/* One copy of the tree per dtype.  T is the element, U the type that adds and multiplies without
+ * overflow trouble, IS_NAN a test that costs nothing where there is no NaN, HIGHEST and LOWEST the
+ * ends of T. */
 #define T float
 #define U float
 #define N(name) name##_f32
@@ -132,7 +133,8 @@ static hyb_range reduce_range(const reduce_shape *s, bool deep)
 #include "kernels/reduce_tree.inc.c"
 
 /* The outputs of units [begin, end), of which a deep reduction has only one. */
-static void reduce_outputs(const reduce_shape *s, int64_t begin, int64_t end, int64_t *first, int64_t *last)
+static void reduce_outputs(const reduce_shape *s, int64_t begin, int64_t end, int64_t *first,
+                           int64_t *last)
 {
     *first = reduce_place_of(s, begin).y;
     *last = reduce_place_of(s, s->deep ? s->units : end).y;
@@ -157,8 +159,8 @@ REDUCE_MEAN(f32, float)
 REDUCE_MEAN(f64, double)
 
 /* any and all are the largest and the smallest byte; a byte other than 0 counts as true. */
-static inline __attribute__((always_inline)) hyb_status reduce_truth(const hyb_call *call, reduce_op op,
-                                                                     int64_t begin, int64_t end)
+static inline __attribute__((always_inline)) hyb_status
+reduce_truth(const hyb_call *call, reduce_op op, int64_t begin, int64_t end)
 {
     hyb_status status = reduce_run_u8(op, call, begin, end);
     if (status != HYB_OK)

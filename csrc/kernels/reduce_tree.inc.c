@@ -1,11 +1,12 @@
-/* reduce_tree.inc.c - the reductions of one dtype; included by reduce.inc.c once per dtype, which defines
- * T, U, N, IS_NAN, HIGHEST, LOWEST and DTYPE.
+/* reduce_tree.inc.c - the reductions of one dtype; included by reduce.inc.c once per dtype, which
+ * defines T, U, N, IS_NAN, HIGHEST, LOWEST and DTYPE.
  *
- * A unit is a stack of long rows.  Its tree: rows are combined in groups of eight (pairwise), groups in
- * leaves (one after the other), leaves in a binary tree whose left half is always the largest power of two
- * of leaves.  Chunks are whole subtrees of it, so reducing them apart gives the same bits.
- * The inner loops run over columns without dependence and are left to the compiler to vectorise; every
- * column is combined in the same order, so vector bodies and scalar tails agree.
+ * A unit is a stack of long rows.  Its tree: rows are combined in groups of eight (pairwise),
+ * groups in leaves (one after the other), leaves in a binary tree whose left half is always the
+ * largest power of two of leaves.  Chunks are whole subtrees of it, so reducing them apart gives
+ * the same bits.
+ * The inner loops run over columns without dependence and are left to the compiler to vectorise;
+ * every column is combined in the same order, so vector bodies and scalar tails agree.
  */
 
 /* Inlined with a constant `op` everywhere. */
@@ -21,7 +22,8 @@ static inline __attribute__((always_inline)) T N(reduce_pair)(reduce_op op, T a,
     return IS_NAN(a) ? a : larger; /* a NaN in b has been taken already: it fails the comparison */
 }
 
-static inline __attribute__((always_inline)) T N(reduce_eight)(reduce_op op, const T *x, int64_t stride)
+static inline __attribute__((always_inline)) T
+N(reduce_eight)(reduce_op op, const T *x, int64_t stride)
 {
     const T a = N(reduce_pair)(op, x[0], x[stride]);
     const T b = N(reduce_pair)(op, x[2 * stride], x[3 * stride]);
@@ -31,17 +33,17 @@ static inline __attribute__((always_inline)) T N(reduce_eight)(reduce_op op, con
 }
 
 /* into[c] = into[c] (+) x[c] */
-static inline __attribute__((always_inline)) void N(reduce_merge_op)(reduce_op op, T *restrict into,
-                                                                     const T *restrict x, int64_t width)
+static inline __attribute__((always_inline)) void
+N(reduce_merge_op)(reduce_op op, T *restrict into, const T *restrict x, int64_t width)
 {
     for (int64_t c = 0; c < width; c++)
         into[c] = N(reduce_pair)(op, into[c], x[c]);
 }
 
 /* y[c] = x[0, c] (+) ... (+) x[rows - 1, c], for at least one row and at most a leaf of them. */
-static inline __attribute__((always_inline)) void N(reduce_leaf_op)(reduce_op op, const T *restrict x,
-                                                                    int64_t rows, int64_t stride,
-                                                                    int64_t width, T *restrict y)
+static inline __attribute__((always_inline)) void
+N(reduce_leaf_op)(reduce_op op, const T *restrict x, int64_t rows, int64_t stride, int64_t width,
+                  T *restrict y)
 {
     int64_t r = 1;
     if (rows < 8) {
@@ -68,8 +70,8 @@ static void N(reduce_merge)(reduce_op op, T *restrict into, const T *restrict x,
     }
 }
 
-static void N(reduce_leaf)(reduce_op op, const T *restrict x, int64_t rows, int64_t stride, int64_t width,
-                           T *restrict y)
+static void N(reduce_leaf)(reduce_op op, const T *restrict x, int64_t rows, int64_t stride,
+                           int64_t width, T *restrict y)
 {
     switch (op) {
     case REDUCE_SUM: N(reduce_leaf_op)(REDUCE_SUM, x, rows, stride, width, y); break;
@@ -79,8 +81,8 @@ static void N(reduce_leaf)(reduce_op op, const T *restrict x, int64_t rows, int6
     }
 }
 
-static void N(reduce_tree)(reduce_op op, const T *restrict x, int64_t rows, int64_t stride, int64_t width,
-                           T *restrict y)
+static void N(reduce_tree)(reduce_op op, const T *restrict x, int64_t rows, int64_t stride,
+                           int64_t width, T *restrict y)
 {
     if (rows <= REDUCE_LEAF) {
         N(reduce_leaf)(op, x, rows, stride, width, y);
@@ -106,11 +108,11 @@ static T N(reduce_empty)(reduce_op op)
     }
 }
 
-/* From a reduced long row in `part`, `fold` short ones of `width` side by side, to the outputs: the `left`
- * short rows over at `rest` join them, then the row is folded in halves. */
-static inline __attribute__((always_inline)) void N(reduce_fold)(reduce_op op, int64_t fold, int64_t width,
-                                                                 int64_t left, const T *restrict rest,
-                                                                 T *restrict part, T *restrict y)
+/* From a reduced long row in `part`, `fold` short ones of `width` side by side, to the outputs: the
+ * `left` short rows over at `rest` join them, then the row is folded in halves. */
+static inline __attribute__((always_inline)) void
+N(reduce_fold)(reduce_op op, int64_t fold, int64_t width, int64_t left, const T *restrict rest,
+               T *restrict part, T *restrict y)
 {
     N(reduce_merge_op)(op, part, rest, left * width);
     for (int64_t half = fold / 2; half > 0; half /= 2)
@@ -118,9 +120,9 @@ static inline __attribute__((always_inline)) void N(reduce_fold)(reduce_op op, i
     memcpy(y, part, (size_t)width * sizeof(T));
 }
 
-/* The same for short rows of any width; those of a single element get a copy with constant sizes. */
-static inline __attribute__((always_inline)) void N(reduce_finish)(reduce_op op, const reduce_shape *s,
-                                                                   const T *x, int64_t width, T *part, T *y)
+/* The same for short rows of any width; single elements get a copy with constant sizes. */
+static inline __attribute__((always_inline)) void
+N(reduce_finish)(reduce_op op, const reduce_shape *s, const T *x, int64_t width, T *part, T *y)
 {
     const T *rest = x + s->rows * s->fold * s->inner;
     const int64_t left = s->length - s->rows * s->fold;
@@ -130,8 +132,8 @@ static inline __attribute__((always_inline)) void N(reduce_finish)(reduce_op op,
         N(reduce_fold)(op, s->fold, width, left, rest, part, y);
 }
 
-static inline __attribute__((always_inline)) void N(reduce_unit)(reduce_op op, const reduce_shape *s,
-                                                                 const T *x, int64_t width, T *y)
+static inline __attribute__((always_inline)) void
+N(reduce_unit)(reduce_op op, const reduce_shape *s, const T *x, int64_t width, T *y)
 {
     T part[REDUCE_BLOCK_BYTES / sizeof(T)];
     if (s->rows > 0) {
@@ -191,8 +193,8 @@ static hyb_status N(reduce_run_deep)(reduce_op op, const reduce_shape *s, const 
     return HYB_OK;
 }
 
-static inline __attribute__((always_inline)) hyb_status N(reduce_run)(reduce_op op, const hyb_call *call,
-                                                                      int64_t begin, int64_t end)
+static inline __attribute__((always_inline)) hyb_status
+N(reduce_run)(reduce_op op, const hyb_call *call, int64_t begin, int64_t end)
 {
     const reduce_shape s = reduce_shape_of(&call->layout[0]);
     const T *x = call->data[0];
@@ -211,8 +213,8 @@ HYB_KERNEL(N(prod)) { return N(reduce_run)(REDUCE_PROD, call, begin, end); }
 HYB_KERNEL(N(max)) { return N(reduce_run)(REDUCE_MAX, call, begin, end); }
 HYB_KERNEL(N(min)) { return N(reduce_run)(REDUCE_MIN, call, begin, end); }
 
-/* The first position of `value` in x[0 .. n), or of the first NaN when it is one: whole blocks are tested
- * at once, because a loop that may stop anywhere does not vectorise. */
+/* The first position of `value` in x[0 .. n), or of the first NaN when it is one: whole blocks are
+ * tested at once, because a loop that may stop anywhere does not vectorise. */
 static int64_t N(reduce_find)(const T *x, int64_t n, T value)
 {
     enum { BLOCK = 128 };
@@ -230,9 +232,9 @@ static int64_t N(reduce_find)(const T *x, int64_t n, T value)
 }
 
 /* Columns side by side: keep the best value and its row for each. */
-static inline __attribute__((always_inline)) void N(reduce_arg_columns)(reduce_op op, const T *restrict x,
-                                                                        int64_t rows, int64_t stride,
-                                                                        int64_t width, int64_t *restrict y)
+static inline __attribute__((always_inline)) void
+N(reduce_arg_columns)(reduce_op op, const T *restrict x, int64_t rows, int64_t stride,
+                      int64_t width, int64_t *restrict y)
 {
     T best[REDUCE_BLOCK_BYTES / sizeof(T)];
     memcpy(best, x, (size_t)width * sizeof(T));
@@ -248,8 +250,8 @@ static inline __attribute__((always_inline)) void N(reduce_arg_columns)(reduce_o
     }
 }
 
-static inline __attribute__((always_inline)) hyb_status N(reduce_arg)(reduce_op op, const hyb_call *call,
-                                                                      int64_t begin, int64_t end)
+static inline __attribute__((always_inline)) hyb_status
+N(reduce_arg)(reduce_op op, const hyb_call *call, int64_t begin, int64_t end)
 {
     const reduce_shape s = reduce_shape_of(&call->layout[0]);
     const T *x = call->data[0];

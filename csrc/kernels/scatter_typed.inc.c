@@ -1,5 +1,5 @@
-/* scatter_typed.inc.c - the scatters of one dtype; included by gather.inc.c once per dtype, which defines
- * T, U (the type that adds without overflow trouble), N and DTYPE.
+/* scatter_typed.inc.c - the scatters of one dtype; included by gather.inc.c once per dtype, which
+ * defines T, U (the type that adds without overflow trouble), N and DTYPE.
  */
 
 HYB_KERNEL(N(scatter_add))
@@ -45,7 +45,8 @@ HYB_PREPARE(N(prepare_scatter_add))
     const int64_t count = call->layout[1].shape[0];
     const int64_t blocks = (inner + SCATTER_BLOCK - 1) / SCATTER_BLOCK;
     const int64_t width = inner < SCATTER_BLOCK ? inner : SCATTER_BLOCK;
-    *range = (hyb_range){call->layout[0].shape[0] * blocks, grain_of(count + (size + count) * width)};
+    const int64_t cost = count + (size + count) * width;
+    *range = (hyb_range){call->layout[0].shape[0] * blocks, grain_of(cost)};
     return HYB_OK;
 }
 

@@ -7,9 +7,10 @@
  * Split      by rows.
  * Layout     dense [rows, n]; targets i64 [rows].
  * In place   not allowed.
- * Accuracy   softmax 4 ulp plus that of the sum; the sum is taken in lanes, blocks of 256 vectors apart.
- * Special    a NaN or +inf in a row, or nothing but -inf, gives NaN throughout, as the formula says; a
- *            target outside 0 .. n - 1 is HYB_BAD_INDEX.
+ * Accuracy   softmax 4 ulp, and half |x - m| more, for x - m is rounded; the sum is taken in
+ *            lanes, blocks of 128 vectors apart.
+ * Special    a NaN or +inf in a row, or nothing but -inf, gives NaN throughout, as the formula
+ *            says; a target outside 0 .. n - 1 is HYB_BAD_INDEX.
  */
 
 enum { SOFTMAX_BLOCK = 128 }; /* vectors added one after the other before they join the sum */

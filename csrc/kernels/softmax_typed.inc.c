@@ -1,5 +1,5 @@
-/* softmax_typed.inc.c - softmax of one dtype; included by softmax.inc.c once per dtype, which defines T, V
- * (a vector of T), M (its mask), I (a lane of M), N, LANES, DTYPE and FADED (the
+/* softmax_typed.inc.c - softmax of one dtype; included by softmax.inc.c once per dtype, which
+ * defines T, V (a vector of T), M (its mask), I (a lane of M), N, LANES, DTYPE and FADED (the
  * exponentials of anything less are 0).
  */
 
@@ -37,7 +37,7 @@ static inline V N(softmax_sum_of_lanes)(V v)
     return v;
 }
 
-/* The n < LANES elements that end a row; the lanes behind them add nothing to a maximum or a sum. */
+/* The n < LANES elements that end a row; the lanes behind add nothing to a maximum or a sum. */
 static inline V N(softmax_load_tail)(const T *x, int64_t n)
 {
     M lane;
@@ -45,8 +45,9 @@ static inline V N(softmax_load_tail)(const T *x, int64_t n)
     return N(v_select)((M)(lane < (I)n), N(v_load_part)(x, n), N(v_splat)(-(T)INFINITY));
 }
 
-/* exp(x - top).  Differences whose exponential is 0 (masked elements are -inf) are spared the computation:
- * numbers that fade through the subnormal range cost a hundred times as much as others. */
+/* exp(x - top).  Differences whose exponential is 0 (masked elements are -inf) are spared the
+ * computation: numbers that fade through the subnormal range cost a hundred times as much as
+ * others. */
 static inline V N(softmax_exp)(V x, V top)
 {
     const V difference = x - top;
@@ -54,11 +55,12 @@ static inline V N(softmax_exp)(V x, V top)
     return (V)((M)N(v_exp)((V)((M)difference & counts)) & counts);
 }
 
-/* One row: its largest element and the sum of exp(x[i] - top), in every lane, and the exponentials of its
- * tail.  Those of the whole vectors are kept in y unless y is NULL. */
+/* One row: its largest element and the sum of exp(x[i] - top), in every lane, and the exponentials
+ * of its tail.  Those of the whole vectors are kept in y unless y is NULL. */
 typedef struct { V top, sum, tail; } N(softmax_row);
 
-static inline __attribute__((always_inline)) N(softmax_row) N(softmax_scan)(const T *x, int64_t n, T *y)
+static inline __attribute__((always_inline)) N(softmax_row)
+N(softmax_scan)(const T *x, int64_t n, T *y)
 {
     const int64_t full = n - n % LANES;
     const V end = N(softmax_load_tail)(x + full, n - full);
@@ -116,7 +118,8 @@ HYB_KERNEL(N(log_softmax))
         const V log_sum = N(v_log)(row.sum);
         for (int64_t i = 0; i < full; i += LANES)
             N(v_store)(y + i, (N(v_load)(x + i) - row.top) - log_sum);
-        N(v_store_part)(y + full, (N(v_load_part)(x + full, n - full) - row.top) - log_sum, n - full);
+        const V end = N(v_load_part)(x + full, n - full);
+        N(v_store_part)(y + full, (end - row.top) - log_sum, n - full);
     }
     return HYB_OK;
 }
