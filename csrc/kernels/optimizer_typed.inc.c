@@ -79,21 +79,21 @@ HYB_KERNEL(N(adam))
     HYB_OUTPUT(T, new_p, 6);
     HYB_OUTPUT(T, new_m, 7);
     HYB_OUTPUT(T, new_v, 8);
-    V bias1 = {0}, root_bias2 = {0};
+    V scale1 = {0}, scale2 = {0}; /* 1 / (1 - beta1^t) and 1 / sqrt(1 - beta2^t) */
     for (int64_t left = end - begin; left > 0; left -= LANES) {
         const bool repeated = t.step == 0;
         if (!repeated || left == end - begin) {
             const V steps = N(next)(&t, left);
-            bias1 = N(bias)(beta1, steps, repeated);
-            root_bias2 = N(v_sqrt)(N(bias)(beta2, steps, repeated));
+            scale1 = 1 / N(bias)(beta1, steps, repeated);
+            scale2 = 1 / N(v_sqrt)(N(bias)(beta2, steps, repeated));
         }
         const V rate = N(next)(&lr, left), weight = N(next)(&p, left);
         const V kept = decoupled ? weight - weight * (rate * weight_decay) : weight;
         const V d = N(descent)(weight, N(next)(&g, left), 1, decoupled ? 0 : weight_decay);
         const V mean = N(next)(&m, left) * keep1 + d * add1;
         const V square = N(next)(&v, left) * keep2 + d * d * add2;
-        const V size = N(v_sqrt)(square) / root_bias2 + eps;
-        N(put)(&new_p, kept - rate / bias1 * (mean / size), left);
+        const V size = N(v_sqrt)(square) * scale2 + eps;
+        N(put)(&new_p, kept - rate * scale1 * (mean / size), left);
         N(put)(&new_m, mean, left);
         N(put)(&new_v, square, left);
     }
