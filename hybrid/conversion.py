@@ -40,7 +40,8 @@ def asarray(
             f"a {type(obj).__name__} cannot be shared without a copy", fix="pass copy=None"
         )
     made = as_tensor(obj, wanted)
-    return make_tensor(made.type, made.data)  # a number's tensor is shared: a cell of its own
+    # The tensor of a number is shared by all who use it: this one gets a cell of its own.
+    return made if isinstance(obj, (list, tuple)) else make_tensor(made.type, made.data)
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:

@@ -208,7 +208,7 @@ def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
     if isinstance(obj, (np.ndarray, np.generic)):
         return from_numpy(np.asarray(obj), dtype)
     if isinstance(obj, (list, tuple)):
-        return from_numpy(_array_of(obj), dtype)
+        return stacked(obj, dtype) if holds_tensor(obj) else from_numpy(_array_of(obj), dtype)
     if hasattr(obj, "__dlpack__"):
         return from_numpy(np.from_dlpack(obj), dtype)
     if hasattr(obj, "__array__"):
@@ -245,8 +245,24 @@ def scalar(value: bool | int | float, dtype: DType) -> Tensor:
     return found
 
 
+def holds_tensor(obj: Any) -> bool:
+    """Whether nested lists and tuples hold a Tensor somewhere."""
+    if isinstance(obj, (list, tuple)):
+        return any(holds_tensor(item) for item in obj)
+    return isinstance(obj, Tensor)
+
+
+def stacked(obj: list | tuple, dtype: DType | None) -> Tensor:
+    """Nested sequences that hold Tensors as one, through which gradients flow."""
+    from hybrid.ops import astype, stack
+
+    items = [stacked(item, None) if isinstance(item, (list, tuple)) else item for item in obj]
+    made = stack(items)
+    return made if dtype is None else astype(made, dtype)
+
+
 def _array_of(obj: list | tuple) -> np.ndarray:
-    """Nested sequences as an array: default dtypes for Python numbers, tensors by their values."""
+    """Nested sequences as an array: default dtypes for Python numbers."""
     dtypes: set[Any] = set()
     plain = _plain(obj, dtypes)
     try:
@@ -274,8 +290,6 @@ def _array_of(obj: list | tuple) -> np.ndarray:
 def _plain(obj: Any, dtypes: set[Any]) -> Any:
     if isinstance(obj, (list, tuple)):
         return [_plain(item, dtypes) for item in obj]
-    if isinstance(obj, Tensor):
-        obj = obj.numpy()
     if isinstance(obj, (np.ndarray, np.generic)):
         dtypes.add(obj.dtype)
     return obj

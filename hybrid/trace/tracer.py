@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native, ops
-from hybrid.eager import as_tensor, prepare
+from hybrid import native
+from hybrid.eager import as_tensor, holds_tensor, prepare, stacked
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir import Builder, Op, Value, get_op
 from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call
@@ -86,8 +86,8 @@ class Tracer:
             value = as_tensor(obj, dtype)  # raises what eager would raise
             attrs = {"shape": (), "value": _plain(value), "dtype": dtype}
             return self.apply(get_op("full"), (), attrs)
-        if isinstance(obj, (list, tuple)) and _holds_traced(obj):
-            return _stack(obj, dtype)
+        if isinstance(obj, (list, tuple)) and holds_tensor(obj):
+            return stacked(obj, dtype)
         tensor = as_tensor(obj, dtype)
         data = bytes(native.view(tensor.data, tensor.nbytes))
         attrs = {"shape": tensor.shape, "dtype": tensor.dtype, "data": data}
@@ -174,18 +174,6 @@ def _inside(tensor: Tensor) -> Leaf | None:
     if record is None or type(record) is Leaf:
         return record
     return Boundary(tensor.type, record)
-
-
-def _holds_traced(obj: Any) -> bool:
-    if isinstance(obj, (list, tuple)):
-        return any(_holds_traced(item) for item in obj)
-    return isinstance(obj, Tensor)
-
-
-def _stack(obj: Any, dtype: DType | None) -> Tensor:
-    items = [_stack(item, dtype) if isinstance(item, (list, tuple)) else item for item in obj]
-    stacked = ops.stack(items)
-    return stacked if dtype is None else ops.astype(stacked, dtype)
 
 
 def _plain(scalar: Tensor) -> bool | int | float:
