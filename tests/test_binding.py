@@ -1,0 +1,112 @@
+"""Calls write in place exactly when nobody else holds the old value."""
+
+import threading
+
+import numpy as np
+
+import hybrid as hy
+
+
+def counter():
+    cell = hy.zeros(1000)
+
+    def bump(x):
+        cell.assign(cell + x)
+
+    return cell, hy.hybridize(bump)
+
+
+def test_an_unshared_cell_is_written_in_place() -> None:
+    cell, bump = counter()
+    bump(hy.ones(1000))  # the first value was made elsewhere
+    buffer = cell.data
+    del buffer
+    before = id(cell.data)
+    for _ in range(3):
+        bump(hy.ones(1000))
+    assert id(cell.data) == before
+    assert cell.tolist() == [4.0] * 1000
+
+
+def test_a_shared_value_is_left_alone() -> None:
+    cell, bump = counter()
+    bump(hy.ones(1000))
+    for hold in (hy.Tensor.numpy, hy.Tensor.detach, lambda t: t.data, lambda t: t.reshape((10, 100))):
+        held, expected = hold(cell), cell.tolist()
+        bump(hy.ones(1000))
+        bump(hy.ones(1000))
+        if isinstance(held, (np.ndarray, hy.Tensor)):
+            assert np.asarray(held).reshape(-1).tolist() == expected
+        assert cell.data is not held
+        assert cell.tolist() == [v + 2 for v in expected]
+
+
+def test_a_borrowed_array_is_never_written() -> None:
+    array = np.zeros(1000, np.float32)
+    cell = hy.asarray(array)
+
+    @hy.hybridize
+    def hybridized(x):
+        cell.assign(cell + x)
+
+    for _ in range(3):
+        hybridized(hy.ones(1000))
+    assert cell.tolist() == [3.0] * 1000
+    assert not array.any()
+
+
+def test_gradients_are_reused_when_only_the_parameter_holds_them() -> None:
+    w = hy.ones(1000)
+    w.requires_grad = True
+
+    def step(x):
+        w.grad = None
+        hy.sum(w * x).backward()
+
+    hybridized = hy.hybridize(step)
+    hybridized(hy.ones(1000))
+    first = id(w.grad)
+    hybridized(hy.ones(1000) * 2)
+    assert id(w.grad) == first and w.grad.tolist() == [2.0] * 1000
+    held = w.grad
+    hybridized(hy.ones(1000) * 3)
+    assert held.tolist() == [2.0] * 1000 and w.grad.tolist() == [3.0] * 1000
+
+
+def test_readers_never_see_half_a_write() -> None:
+    """One thread trains in place while others read the same cell through their own plan."""
+    cell = hy.zeros((256, 256))
+
+    @hy.hybridize
+    def write(x):
+        cell.assign(cell + x)
+
+    read = hy.hybridize(lambda x: (hy.min(cell + x), hy.max(cell + x)))
+    one, zero = hy.ones((256, 256)), hy.zeros((256, 256))
+    stop, torn = threading.Event(), []
+
+    def reader() -> None:
+        while not stop.is_set():
+            low, high = read(zero)
+            if low.item() != high.item():
+                torn.append((low.item(), high.item()))
+
+    threads = [threading.Thread(target=reader) for _ in range(2)]
+    for t in threads:
+        t.start()
+    try:
+        for _ in range(300):
+            write(one)
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
+    assert not torn
+    assert cell[0, 0].item() == 300.0
+
+
+def test_the_source_is_kept() -> None:
+    cell, bump = counter()
+    bump(hy.ones(1000))
+    (planned,) = next(iter(bump._plans.values()))
+    assert "run_plan(handle, externals)" in planned.run.source
