@@ -18,8 +18,9 @@ def asarray(
 ) -> Tensor:
     """``obj`` (a number, nested lists, an array, a Tensor) as a Tensor.
 
-    A NumPy array of a supported dtype and contiguous layout is shared, not copied, unless ``copy`` is
-    True; with ``copy=False`` what cannot be shared raises.  Python floats become float32, ints int64.
+    A NumPy array of a supported dtype and contiguous layout is shared, not copied, unless ``copy``
+    is True; with ``copy=False`` what cannot be shared raises.  Python's floats become float32, its
+    ints int64.  A list that holds Tensors is stacked.
     """
     if device not in (None, "cpu"):
         raise ArgumentError(f"no device {device!r}", fix='use "cpu"')
