@@ -1,12 +1,12 @@
 """Bind a capture to its plan: the Python function that one call of a hybridized function runs.
 
-The function is written out for each capture (as ``dataclasses`` writes ``__init__``), because a call
-costs a few microseconds in all and a loop over descriptions would cost more than the work.  Its text
-is kept on it as ``source``.
+The function is written out for each capture (as ``dataclasses`` writes ``__init__``), because a
+call costs a few microseconds in all and a loop over descriptions would cost more than the work.
+Its text is kept on it as ``source``.
 
 Values of cells are updated in place when nothing else holds the old buffer.  Such a run holds the
-``_WRITER`` lock; every other run looks at that lock once it holds its own operands, so no run reads a
-buffer that another is writing.
+``_WRITER`` lock; every other run looks at that lock once it holds its own operands, so no run reads
+a buffer that another is writing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from hybrid.trace.capture import Capture, Made, Source
 from hybrid.tree import LEAF, unflatten
 
 _WRITER = threading.RLock()
+
 
 class _Holder:
     """Stands for a cell while the references to an unshared buffer are counted."""

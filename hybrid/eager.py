@@ -1,7 +1,7 @@
 """Eager execution: the bottom interpreter, where an op call computes at once.
 
-An op call is a one-node graph, planned once per (op, operand types, attributes) and remembered; after
-that it is one lookup and one call into C.
+An op call is a one-node graph, planned once per (op, operand types, attributes) and remembered;
+after that it is one lookup and one call into C.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Launch:
         self.make, self.storage = native.storage(self.type.nbytes)
         self.plan = None if _is_alias(op, types, attrs) else make_plan(graph)
         self.handle = None if self.plan is None else self.plan.handle  # None: not for the fast path
-        self.call = _CALLS.get(len(types)) if self.handle is not None and len(results) == 1 else None
+        self.call = (
+            _CALLS.get(len(types)) if self.handle is not None and len(results) == 1 else None
+        )
 
     def run(self, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The results on ``operands``."""
@@ -296,7 +298,7 @@ def _plain(obj: Any, dtypes: set[Any]) -> Any:
 
 
 def from_numpy(array: np.ndarray, dtype: DType | None = None, copy: bool | None = None) -> Tensor:
-    """A Tensor over ``array``: borrowed when its layout and dtype allow, unless ``copy`` is True."""
+    """A Tensor over ``array``: borrowed if its layout and dtype allow, unless ``copy`` is True."""
     wanted = dtype_of(array.dtype) if dtype is None else dtype
     if array.dtype.kind == "f" and wanted.is_integer and copy is not False:
         # What does not fit is left to the compiler by NumPy; the op has a rule for it.

@@ -119,9 +119,7 @@ class TracedValueError(CaptureError, TypeError):
 class TracedBoolError(TracedValueError):
     """A Python ``if``, ``while``, ``and`` or ``not`` asked a traced value for its truth."""
 
-    fix_text = (
-        "call hybrid.where to choose between tensors, or leave this function unhybridized"
-    )
+    fix_text = "call hybrid.where to choose between tensors, or leave this function unhybridized"
 
     def __init__(self, asked: str, value_type: str, *, at: Location | None = None) -> None:
         super().__init__("the truth", value_type, at=at)

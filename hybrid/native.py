@@ -20,8 +20,7 @@ try:
     from hybrid._native import ffi, lib
 except ImportError as error:  # a checkout that was never built
     raise ImportError(
-        "hybrid's C library is missing. Fix: install the package (`pip install .`), "
-        "which builds it"
+        "hybrid's C library is missing. Fix: install the package (`pip install .`), which builds it"
     ) from error
 
 SMALL = 2048  # bytes; below it the Python object itself holds the data
@@ -118,7 +117,9 @@ def kernel_table() -> list[KernelRow]:
         return ffi.string(pointer).decode()
 
     return [
-        KernelRow(text(lib.hyb_kernel_name(i)), lib.hyb_kernel_dtype(i), text(lib.hyb_kernel_isa(i)))
+        KernelRow(
+            text(lib.hyb_kernel_name(i)), lib.hyb_kernel_dtype(i), text(lib.hyb_kernel_isa(i))
+        )
         for i in range(lib.hyb_kernel_count())
     ]
 
@@ -181,7 +182,7 @@ class PlanWriter:
         attrs: Sequence[int | float],
         first_op: int,
     ) -> None:
-        """``counts`` is (inputs, outputs, extra); the step's map ops are those since ``first_op``."""
+        """``counts`` is (inputs, outputs, extra); its map ops are those since ``first_op``."""
         first_attr = self.attributes(attrs)
         self.steps += _STEP.pack(
             kind, kernel, first_operand, *counts, first_attr, len(attrs), first_op,

@@ -9,8 +9,8 @@ import numpy as np
 
 from hybrid import native, ops
 from hybrid.autodiff.tape import cotangents, node_of
-from hybrid.eager import EAGER, call_plan
 from hybrid.binding import bind
+from hybrid.eager import EAGER, call_plan
 from hybrid.ir import Graph, Op
 from hybrid.ir.interpreter import current
 from hybrid.passes import run_pipeline
@@ -20,6 +20,7 @@ from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.capture import Capture
 from hybrid.trace.replay import replay
 from hybrid.types import TensorType
+
 
 def optimized_plan(graph: Graph) -> Plan:
     """``graph`` through the passes and lowered."""
@@ -31,7 +32,8 @@ def _evaluate(
 ) -> list[tuple[TensorType, bytes]]:
     """Run ``op`` on constants: the same kernels as anywhere else."""
     tensors = [
-        make_tensor(t, native.borrow(np.frombuffer(data or b"\0", np.uint8))) for t, data in operands
+        make_tensor(t, native.borrow(np.frombuffer(data or b"\0", np.uint8)))
+        for t, data in operands
     ]
     results = EAGER.run(op, tensors, op.attributes(attrs))
     return [(r.type, bytes(native.view(r.data, r.type.nbytes))) for r in results]
@@ -68,9 +70,7 @@ class Planned:
         self, tensors: list[Tensor], datas: list[Any], results: list[Tensor], buffers: list[Any]
     ) -> None:
         gradient = self.capture.gradient
-        saved = [
-            (t.type, data, t.record) for t, data in zip(tensors, datas, strict=True)
-        ]
+        saved = [(t.type, data, t.record) for t, data in zip(tensors, datas, strict=True)]
         types = self.plan.output_types
         for kind, index in gradient.residuals:
             if kind == "output":
@@ -110,9 +110,7 @@ class _CallOp:
             return self._replayed(cts, saved[:n_sources])
         return self._planned(cts, saved[n_sources:])
 
-    def _planned(
-        self, cts: Sequence[Tensor], residuals: Sequence[Tensor]
-    ) -> list[Tensor | None]:
+    def _planned(self, cts: Sequence[Tensor], residuals: Sequence[Tensor]) -> list[Tensor | None]:
         planned = self.planned
         gradient = planned.capture.gradient
         found: list[Tensor | None] = [None] * len(gradient.inputs)
@@ -126,9 +124,7 @@ class _CallOp:
             found[position] = grad
         return found
 
-    def _replayed(
-        self, cts: Sequence[Tensor], inputs: Sequence[Tensor]
-    ) -> list[Tensor | None]:
+    def _replayed(self, cts: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor | None]:
         """Differentiable again: the forward ops once more, one by one, and back through them."""
         gradient = self.planned.capture.gradient
         variables = list(inputs)
@@ -144,5 +140,3 @@ class _CallOp:
         ]
         targets = [node_of(variables[i].record)[0] for i in gradient.inputs]
         return cotangents(seeds, targets, differentiable=True)
-
-

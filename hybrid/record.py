@@ -53,8 +53,8 @@ class Record:
         results: tuple[Any, ...],
     ) -> None:
         self.op, self.attrs, self.parents = op, attrs, parents
-        # Per operand (type, data, record) when the vjp reads it, else its type; per result (type, data)
-        # or its type.  None once backward() has used the history.
+        # Per operand (type, data, record) when the vjp reads it, else its type; per result (type,
+        # data) or its type.  None once backward() has used the history.
         self.saved: tuple[Any, ...] | None = saved
         self.results: tuple[Any, ...] | None = results
         self.sequence = next(_sequence)

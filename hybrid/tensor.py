@@ -1,8 +1,8 @@
 """Tensor: a cell that holds an immutable value.
 
-Eagerly the value is a buffer of bytes (``data``) of a TensorType; while a function is traced it is a
-Value of the graph.  Operators make new Tensors; ``+=``, ``x[i] = v`` and ``assign`` put another value
-of the same type into the same cell.
+Eagerly the value is a buffer of bytes (``data``) of a TensorType; while a function is traced it is
+a Value of the graph.  Operators make new Tensors; ``+=``, ``x[i] = v`` and ``assign`` put another
+value of the same type into the same cell.
 """
 
 from __future__ import annotations
@@ -199,7 +199,9 @@ class Tensor:
         return self.item()
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.type.size == 1 else format(str(self), spec)
+        return (
+            format(self.item(), spec) if spec and self.type.size == 1 else format(str(self), spec)
+        )
 
     # Writing to the cell ---------------------------------------------------------------------
 
@@ -423,11 +425,12 @@ _COMPARE = {
     "ge": ops.greater_equal,
 }
 _UNARY = {"neg": ops.negative, "pos": ops.positive, "abs": ops.abs, "invert": ops.bitwise_invert}
-_METHODS = (
-    "abs all any argmax argmin astype broadcast_to clip cos erf exp expand_dims flatten flip gelu "
-    "log log_softmax matmul max mean min permute_dims pow prod relu reshape round sigmoid sign silu "
-    "sin softmax split sqrt square squeeze std sum take tanh tril triu var"
-).split()
+# Methods of the same names as functions: x.sum() is hybrid.sum(x).
+_METHODS = """
+abs all any argmax argmin astype broadcast_to clip cos erf exp expand_dims flatten flip gelu log
+log_softmax matmul max mean min permute_dims pow prod relu reshape round sigmoid sign silu sin
+softmax split sqrt square squeeze std sum take tanh tril triu var
+"""
 
 for _name, _op in _BINARY.items():
     if isinstance(_op, Op):
@@ -447,5 +450,5 @@ for _name, _op in _COMPARE.items():
     setattr(Tensor, f"__{_name}__", _binary(_op))
 for _name, _op in _UNARY.items():
     setattr(Tensor, f"__{_name}__", _unary(_op))
-for _name in _METHODS:
+for _name in _METHODS.split():
     setattr(Tensor, _name, getattr(ops, _name))

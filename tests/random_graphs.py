@@ -26,9 +26,12 @@ numbers = st.one_of(
 
 def exact_ops() -> list[Op]:
     """Ops whose NumPy references give the same bits for the same elements, however laid out."""
-    names = """add subtract multiply divide negative abs square sqrt maximum minimum floor where cast
-        equal less logical_not logical_and bitwise_xor bitwise_invert reshape permute_dims
-        broadcast_to identity full flip sum max matmul""".split()
+    names = (
+        *("add", "subtract", "multiply", "divide", "negative", "abs", "square", "sqrt", "floor"),
+        *("maximum", "minimum", "where", "cast", "equal", "less", "logical_not", "logical_and"),
+        *("bitwise_xor", "bitwise_invert", "reshape", "permute_dims", "broadcast_to", "identity"),
+        *("full", "flip", "sum", "max", "matmul"),
+    )
     return [REGISTRY[name] for name in names]
 
 

@@ -31,7 +31,12 @@ def test_an_unshared_cell_is_written_in_place() -> None:
 def test_a_shared_value_is_left_alone() -> None:
     cell, bump = counter()
     bump(hy.ones(1000))
-    for hold in (hy.Tensor.numpy, hy.Tensor.detach, lambda t: t.data, lambda t: t.reshape((10, 100))):
+    for hold in (
+        hy.Tensor.numpy,
+        hy.Tensor.detach,
+        lambda t: t.data,
+        lambda t: t.reshape((10, 100)),
+    ):
         held, expected = hold(cell), cell.tolist()
         bump(hy.ones(1000))
         bump(hy.ones(1000))
@@ -106,7 +111,7 @@ def test_readers_never_see_half_a_write() -> None:
 
 
 def test_the_source_is_kept() -> None:
-    cell, bump = counter()
+    _, bump = counter()
     bump(hy.ones(1000))
     (planned,) = next(iter(bump._plans.values()))
     assert "run_plan(handle, externals)" in planned.run.source

@@ -16,13 +16,13 @@
 #define BINARY_NUMBER(t)                                                                         \
     HYB_MAP_2(add, t, 1, (w_##t)x + (w_##t)y)                                                    \
     HYB_MAP_2(subtract, t, 1, (w_##t)x - (w_##t)y)                                               \
-    HYB_MAP_2(multiply, t, 1, (w_##t)x *(w_##t)y)
+    HYB_MAP_2(multiply, t, 1, (w_##t)x * (w_##t)y)
 
 #define BINARY_INTEGER(t)                                                                        \
     BINARY_NUMBER(t)                                                                             \
     HYB_MAP_2(maximum, t, 1, v_select_##t((m_##t)(x > y), x, y))                                 \
     HYB_MAP_2(minimum, t, 1, v_select_##t((m_##t)(x < y), x, y))                                 \
-    HYB_MAP_2(bitwise_and, t, 1, x &y)                                                           \
+    HYB_MAP_2(bitwise_and, t, 1, x & y)                                                          \
     HYB_MAP_2(bitwise_or, t, 1, x | y)                                                           \
     HYB_MAP_2(bitwise_xor, t, 1, x ^ y)                                                          \
     HYB_SCALAR_2(floor_divide, t, 16, floor_divide_##t)                                          \

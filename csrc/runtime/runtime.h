@@ -4,7 +4,6 @@
 #include "kernel.h"
 
 #define HYB_TEXT 512   /* bytes of an error text */
-#define HYB_MAX_ITEM 8 /* bytes of the largest item */
 #define HYB_MAX_THREADS 256
 
 /* status.c */

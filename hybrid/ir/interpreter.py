@@ -1,8 +1,8 @@
 """What an op call means right now: a stack of interpreters per thread, eager at the bottom.
 
-``ACTIVE`` holds the interpreters of all threads that are above eager.  It is one shared list, so that
-the fast path of an eager op can ask "is anything going on at all" with one truth test; only when it is
-not empty does a call look at its own thread's stack.
+``ACTIVE`` holds the interpreters of all threads that are above eager.  It is one shared list, so
+that the fast path of an eager op can ask "is anything going on at all" with one truth test; only
+when it is not empty does a call look at its own thread's stack.
 """
 
 from __future__ import annotations

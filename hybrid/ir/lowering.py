@@ -20,7 +20,9 @@ class NotDense(Exception):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """``buffer`` (whatever the planner uses to name memory) seen as a strided array; steps in elements."""
+    """``buffer`` (whatever the planner uses to name memory) seen as a strided array; steps in
+    elements.
+    """
 
     buffer: Any
     dtype: DType

@@ -7,11 +7,15 @@
         "Exponential, element by element."
         return x
 
+
     @exp.reference
-    def exp_reference(x): return np.exp(x)
+    def exp_reference(x):
+        return np.exp(x)
+
 
     @exp.vjp
-    def exp_vjp(ct, y, _x): return (ct * y,)
+    def exp_vjp(ct, y, _x):
+        return (ct * y,)
 
 The decorated function is the type rule: positional parameters are operands (one ``*operands``
 parameter for any number), keyword-only ones attributes.  It gets TensorTypes and returns one, or a
@@ -84,16 +88,17 @@ class Op:
     # Declaring -------------------------------------------------------------------------------
 
     def reference(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """NumPy arrays in, NumPy array(s) out: the definition of the op, the oracle of its tests."""
+        """NumPy arrays in, NumPy array(s) out: what the op means, the oracle of its tests."""
         self.reference_rule = function
         return function
 
     def vjp(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``(ct, result, *operands, **attrs)`` -> one cotangent per operand, or None for zero.
 
-        Written in ops.  For an op of several results, ``ct`` and ``result`` are tuples.  A parameter
-        whose name begins with an underscore gets the TensorType only, so that its value need not be
-        kept.  An entry may be a function of no arguments: it is called only when it is needed.
+        Written in ops.  For an op of several results, ``ct`` and ``result`` are tuples.  A
+        parameter whose name begins with an underscore gets the TensorType only, so that its value
+        need not be kept.  An entry may be a function of no arguments: it is called only when it is
+        needed.
         """
         self.vjp_rule = function
         positional = [
@@ -123,7 +128,9 @@ class Op:
         return function
 
     def samples(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """``(draw)`` -> iterable of (operand arrays, attrs): operands that the registry's tests use."""
+        """``(draw)`` -> iterable of (operand arrays, attrs): operands that the registry's tests
+        use.
+        """
         self.sample_rule = function
         return function
 

@@ -287,9 +287,7 @@ class Module:
         if options and not active:
             raise ArgumentError("hybridize(False) takes no options")
         name = type(self).__name__
-        self._hybridized = (
-            Hybridized(self._call_forward, name=name, **options) if active else None
-        )
+        self._hybridized = Hybridized(self._call_forward, name=name, **options) if active else None
         return self
 
     def _call_forward(self, *args: Any, **kwargs: Any) -> Any:

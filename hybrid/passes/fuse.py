@@ -123,20 +123,26 @@ def results_of(members: list[Node], users: dict[Value, set[Node | None]]) -> lis
 def tiles_of(members: list[Node], results: list[Value]) -> int:
     """How many tile buffers hold the values that do not leave the map.
 
-    A node may write over a tile of its result's dtype that it reads for the last time.
+    A node may write over a tile that it reads for the last time, with values of the same dtype.
     """
     last_read = {value: node for node in members for value in node.operands}
     tiled = {value for node in members for value in node.results}.difference(results)
-    live: Counter[DType] = Counter()
-    most: Counter[DType] = Counter()
+    spare: Counter[DType] = Counter()
+    tiles = 0
     for node in members:
-        live.subtract(
-            [v.type.dtype for v in set(node.operands) if v in tiled and last_read[v] is node]
-        )
-        live.update([v.type.dtype for v in node.results if v in tiled])
-        most |= live
-        live.subtract([v.type.dtype for v in node.results if v in tiled and v not in last_read])
-    return most.total()
+        for value in dict.fromkeys(node.operands):
+            if value in tiled and last_read[value] is node:
+                spare[value.type.dtype] += 1
+        inside = [v for v in node.results if v in tiled]
+        for value in inside:
+            if spare[value.type.dtype]:
+                spare[value.type.dtype] -= 1
+            else:
+                tiles += 1
+        for value in inside:
+            if value not in last_read:
+                spare[value.type.dtype] += 1
+    return tiles
 
 
 def region_of(members: list[Node], params: list[Value], results: list[Value]) -> Graph:

@@ -23,8 +23,8 @@ Kernel = Callable[..., Any]
 def interpret(plan: Plan, inputs: Sequence[Array], *, poison: bool = True) -> list[Array]:
     """The outputs of ``plan`` on ``inputs``.
 
-    With ``poison`` the scratch memory starts as 0xff bytes and dead values are overwritten with them,
-    so that a value read before it is written, or after its end, shows.
+    With ``poison`` the scratch memory starts as 0xff bytes and dead values are overwritten with
+    them, so that a value read before it is written, or after its end, shows.
     """
     arena = bytearray(b"\xff" * plan.placement.arena_nbytes)
     memory: dict[Buffer, Any] = {}

@@ -1,14 +1,13 @@
 """Lower a graph: choose kernels and views for every node, in order.
 
-The result is a list of steps over named buffers; memory.py then gives each buffer a place.  An eager
-op goes the same way as a one-node graph, which is why both modes give the same bits.
+The result is a list of steps over named buffers; memory.py then gives each buffer a place.  An
+eager op goes the same way as a one-node graph, which is why both modes give the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -191,9 +190,7 @@ class _Lowering:
             target = self.temporary(product.type.dtype, product.type.shape)
         else:
             target = _whole(results.pop(host).buffer, product.type)
-        REGISTRY["matmul"].lowering_rule(
-            self, *[self.views[v] for v in node.operands[:2]], target
-        )
+        REGISTRY["matmul"].lowering_rule(self, *[self.views[v] for v in node.operands[:2]], target)
         step = self.steps[-1] if self.steps else None
         if step is None or step.kernel != "matmul":  # of nothing, or of sums of nothing
             self._map_over(node, region, product, target, results, host)
@@ -237,7 +234,7 @@ class _Lowering:
         self._append_map([target, *extra], list(results.values()), ops)
 
     def _reshaped(self, view: View, shape: Shape) -> View:
-        """``view`` with leading axes merged or added to have ``shape``, copied only if it must be."""
+        """``view`` with leading axes merged or added to have ``shape``; a copy if it must be."""
         if view.rank < len(shape):
             return view.broadcast(shape)
         while view.rank > len(shape):
@@ -370,9 +367,7 @@ def coalesce(inputs: list[View], outputs: list[View]) -> tuple[list[View], list[
         merged, columns = [shape[keep[0]]], [[v.strides[keep[0]]] for v in views]
         for axis in keep[1:]:
             n = shape[axis]
-            if all(
-                c[-1] == v.strides[axis] * n for c, v in zip(columns, views, strict=True)
-            ):
+            if all(c[-1] == v.strides[axis] * n for c, v in zip(columns, views, strict=True)):
                 merged[-1] *= n
                 for c, v in zip(columns, views, strict=True):
                     c[-1] = v.strides[axis]
@@ -389,7 +384,7 @@ def coalesce(inputs: list[View], outputs: list[View]) -> tuple[list[View], list[
 
 
 def kernel_attrs(node: Node) -> tuple[float, ...]:
-    """The node's numbers among its attributes, in the order of the op's declaration, all as floats."""
+    """The node's numeric attributes as floats, in the order of the op's declaration."""
     given = node.attributes
     values = (given[name] for name in node.op.attr_defaults)
     return tuple(float(v) for v in values if isinstance(v, (bool, int, float)))
@@ -402,9 +397,7 @@ def is_elementwise(kernel: str) -> bool:
     """Whether ``kernel`` runs inside maps."""
     if not _elementwise:
         _elementwise.update(
-            op.kernel
-            for op in REGISTRY.values()
-            if op.elementwise and isinstance(op.kernel, str)
+            op.kernel for op in REGISTRY.values() if op.elementwise and isinstance(op.kernel, str)
         )
         _elementwise.update(f"{kind}_{short}" for kind in ("where", "cast") for short in BY_SHORT)
     return kernel in _elementwise

@@ -1,7 +1,7 @@
 """Give every scratch buffer of a lowered graph its place in the arena.
 
-One walk over the steps: a buffer is placed at its first step, in the smallest gap that fits, and its
-place is free again after its last.  A map may write a result over an operand that dies there.
+One walk over the steps: a buffer is placed at its first step, in the smallest gap that fits, and
+its place is free again after its last.  A map may write a result over an operand that dies there.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ def place(lowered: Lowered) -> Placement:
 def _reusable(
     step: Step, output: View, at: int, last: dict[Buffer, int], taken: set[Buffer], kind: str
 ) -> Buffer | None:
-    """An input of a map that ``output`` may be written over: same bytes, walked alike, dead after it."""
+    """An input of a map that ``output`` may be written over: same bytes, walked alike, dead after
+    it.
+    """
     if step.kernel is not None:
         return None
     position = len(step.inputs) + _index(step.outputs, output)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hybrid.ir import Builder, Graph, Op, get_op, verify
 from hybrid.passes import cse, dce, fuse
 from hybrid.passes.fuse import MAX_OPERANDS, MAX_RESULTS, MAX_TILES, tiles_of
+from hybrid.plan.lower import map_ops
 from hybrid.types import float32, tensor_type
 from tests.helpers import assert_rewrites, bits, graph_of, interpret
 from tests.passes.samples import arrays_for
@@ -303,6 +304,8 @@ def test_limits_hold() -> None:
         ("%a: f32[8] = exp %x %b: f32[8] = exp %a %c: f32[8] = add %a, %b return %a, %c", 1),
         ("%a: f32[8] = exp %x %b: f32[8] = add %a, %a %c: f32[8] = exp %b return %c", 1),
         ("%a: f32[8] = exp %x %b: f32[8] = sin %x return %b", 1),
+        # A tile that has held numbers does not hold bools next.
+        ("%a: f32[8] = exp %x %b: bool[8] = isnan %a %c: f32[8] = where %b, %x, %x return %c", 2),
     ],
 )
 def test_tiles(text: str, tiles: int) -> None:
@@ -316,6 +319,16 @@ def test_random_graphs_keep_their_bits(graph: Graph) -> None:
     verify(fused)
     arrays = arrays_for(graph)
     assert bits(interpret(fused, *arrays)) == bits(interpret(graph, *arrays))
+
+
+@given(graphs(exact_ops, nodes=30))
+def test_tiles_are_counted_as_the_planner_takes_them(graph: Graph) -> None:
+    for node in fuse(dce(graph)).nodes:
+        if node.op.name == "map":
+            region = node.regions[0]
+            places = {value: i for i, value in enumerate((*region.params, *region.results))}
+            taken = {arg for op in map_ops(region, places, places) for arg in op.args if arg < 0}
+            assert len(taken) == tiles_of(list(region.nodes), list(region.results))
 
 
 @given(graphs(exact_ops, nodes=30))

@@ -2,6 +2,7 @@
 
 from textwrap import dedent
 
+import numpy as np
 import pytest
 
 from hybrid.ir import parse
@@ -259,13 +260,12 @@ def test_cast_chains(dtypes: tuple[str, str, str]) -> None:
     if dtypes in WIDENING and source == target:
         after = f"graph @f(%x: {source}[4]) {{ return %x }}"
     elif dtypes in WIDENING:
-        after = f"graph @f(%x: {source}[4]) {{ %b: {target}[4] = cast %x {{dtype={target}}} return %b }}"
+        cast = f"%b: {target}[4] = cast %x {{dtype={target}}}"
+        after = f"graph @f(%x: {source}[4]) {{ {cast} return %b }}"
     assert_rewrites(cleaned, before, after)
 
 
 def extremes(dtype: DType):
-    import numpy as np
-
     if dtype.kind == "bool":
         return np.array([False, True])
     if dtype.kind == "float":
@@ -308,7 +308,5 @@ def test_transparent_casts_keep_every_value(source: DType, between: DType) -> No
             f"graph @f(%x: {source}[{n}]) {{ %b: {target}[{n}] = cast %x {{dtype={target}}} "
             "return %b }"
         )
-        import numpy as np
-
         with np.errstate(all="ignore"):
             assert interpret(chain, values)[0].tobytes() == interpret(direct, values)[0].tobytes()
