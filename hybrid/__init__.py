@@ -50,6 +50,7 @@ from hybrid.ops import bitwise_xor as bitwise_xor
 from hybrid.ops import broadcast_arrays as broadcast_arrays
 from hybrid.ops import broadcast_to as broadcast_to
 from hybrid.ops import can_cast as can_cast
+from hybrid.ops import cdist as cdist
 from hybrid.ops import ceil as ceil
 from hybrid.ops import chunk as chunk
 from hybrid.ops import clip as clip
@@ -57,7 +58,9 @@ from hybrid.ops import concat as concat
 from hybrid.ops import cos as cos
 from hybrid.ops import cosh as cosh
 from hybrid.ops import count_nonzero as count_nonzero
+from hybrid.ops import diff as diff
 from hybrid.ops import divide as divide
+from hybrid.ops import einsum as einsum
 from hybrid.ops import empty as empty
 from hybrid.ops import empty_like as empty_like
 from hybrid.ops import equal as equal
@@ -106,6 +109,7 @@ from hybrid.ops import minimum as minimum
 from hybrid.ops import moveaxis as moveaxis
 from hybrid.ops import multiply as multiply
 from hybrid.ops import negative as negative
+from hybrid.ops import nonzero as nonzero
 from hybrid.ops import not_equal as not_equal
 from hybrid.ops import one_hot as one_hot
 from hybrid.ops import ones as ones

@@ -249,6 +249,7 @@ def set_num_threads(n: int) -> None:
 
 
 def num_threads() -> int:
+    """How many threads kernels use, the calling one included."""
     return lib.hyb_num_threads()
 
 

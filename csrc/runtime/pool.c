@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@
 #include "runtime.h"
 
 #define SPIN_NS 30000
+#define YIELD_NS 2000 /* from then on offer the core: whoever we wait for may need it */
 
 typedef struct {
     hyb_work_fn fn;
@@ -76,14 +78,17 @@ static int64_t now_ns(void)
 /* Spins until `holds(argument)` or the time is up; says which. */
 static bool spin_until(bool (*holds)(uint32_t), uint32_t argument)
 {
-    const int64_t end = now_ns() + SPIN_NS;
+    const int64_t start = now_ns();
+    int64_t now = start;
     do {
+        if (now - start > YIELD_NS)
+            sched_yield();
         for (int i = 0; i < 16; i++) {
             if (holds(argument))
                 return true;
             relax();
         }
-    } while (now_ns() < end);
+    } while ((now = now_ns()) - start < SPIN_NS);
     return false;
 }
 

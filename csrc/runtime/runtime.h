@@ -3,7 +3,7 @@
 #define HYB_RUNTIME_H
 #include "kernel.h"
 
-#define HYB_TEXT 512   /* bytes of an error text */
+#define HYB_TEXT 512 /* bytes of an error text */
 #define HYB_MAX_THREADS 256
 
 /* status.c */

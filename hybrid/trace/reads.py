@@ -86,7 +86,8 @@ def names_in(code: types.CodeType) -> Names:
     loaded, assigned, attributes, modules = set(), set(), set(), set()
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            loaded.add(instruction.argval)
+            if instruction.argval.isidentifier():  # others are not the author's, but say pytest's
+                loaded.add(instruction.argval)
         elif instruction.opname in ("STORE_GLOBAL", "STORE_DEREF"):
             assigned.add(instruction.argval)
         elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):

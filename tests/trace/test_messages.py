@@ -1,0 +1,233 @@
+"""Messages of hybridize: the full text of what is refused; FILE:LINE is a place in this file."""
+
+import dataclasses
+import re
+import types
+
+import pytest
+
+import hybrid as hy
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CaptureError,
+    LeakedValueError,
+    TracedBoolError,
+    TracedValueError,
+)
+from tests.helpers import leaf
+
+V = hy.asarray([1.0, 2.0, 3.0])
+GIVEN = leaf(2) * 2
+SETTINGS = {"count": 0}
+
+
+@dataclasses.dataclass
+class Holder:
+    value: object
+
+
+def counting(x):
+    SETTINGS["count"] += 1
+    return x
+
+
+def appending(batch):
+    batch.append(1)
+    return batch[0]
+
+
+def hiding(x):
+    return Holder(x * 2)
+
+
+def later(x):
+    yield x
+
+
+def backward_outside(x):
+    hy.sum(x * x).backward()
+
+
+def branching(x):
+    return x if hy.sum(x) > 0 else -x
+
+
+def reading(x):
+    return float(x[0])
+
+
+def permuting():
+    return hy.random.permutation(3)
+
+
+def writing_history(x):
+    GIVEN_CELL.assign(x * 2)
+
+
+def leak():
+    def hide(x):
+        object.__setattr__(BOX, "".join(["va", "lue"]), x + 1)
+        return x
+
+    hy.hybridize(hide)(hy.ones(2))
+    return BOX.value + 1
+
+
+GIVEN_CELL = hy.zeros(2)
+BOX = types.SimpleNamespace()
+
+
+CASES = [  # (name, call, error, text)
+    (
+        "permutation captured",
+        lambda: hy.hybridize(permuting)(),
+        CaptureError,
+        "a permutation was drawn inside a hybridized function (FILE:LINE)\n"
+        "    LINE | return hy.random.permutation(3)\n"
+        "Its order is computed in Python, which a plan does not run.\n"
+        "Fix: draw it outside and pass it as an argument.",
+    ),
+    (
+        "hybridize mode",
+        lambda: hy.hybridize(hy.exp, mode="x"),
+        ArgumentError,
+        "mode='x' is unknown\nFix: use one of 'auto', 'trace', 'ast'.",
+    ),
+    (
+        "hybridize optimize",
+        lambda: hy.hybridize(hy.exp, optimize="x"),
+        ArgumentError,
+        "optimize='x' is unknown\nFix: use one of 'exact', 'fast'.",
+    ),
+    (
+        "hybridize fallback",
+        lambda: hy.hybridize(hy.exp, fallback="x"),
+        ArgumentError,
+        "fallback='x' is unknown\nFix: use one of 'error', 'eager'.",
+    ),
+    (
+        "hybridize max_plans",
+        lambda: hy.hybridize(hy.exp, max_plans=0),
+        ArgumentError,
+        "max_plans is 0\nFix: give an int >= 1.",
+    ),
+    (
+        "hybridize callable",
+        lambda: hy.hybridize(3),
+        ArgumentTypeError,
+        "int is not callable\nFix: hybridize a function, a method or a Module.",
+    ),
+    (
+        "hybridize ast",
+        lambda: hy.hybridize(branching, mode="ast")(V),
+        CaptureError,
+        'mode="ast" is not available yet\nFix: use mode="trace" or mode="auto".',
+    ),
+    (
+        "traced truth",
+        lambda: hy.hybridize(branching)(V),
+        TracedBoolError,
+        "the truth of a traced value was asked for (FILE:LINE)\n"
+        "    LINE | return x if hy.sum(x) > 0 else -x\n"
+        "While a function is traced its tensors are placeholders (bool[] here) without "
+        "values.\n"
+        "Fix: call hybrid.where to choose between tensors, or leave this function "
+        "unhybridized.",
+    ),
+    (
+        "traced number",
+        lambda: hy.hybridize(reading)(V),
+        TracedValueError,
+        "float() of a traced value was asked for (FILE:LINE)\n"
+        "    LINE | return float(x[0])\n"
+        "While a function is traced its tensors are placeholders (f32[] here) without "
+        "values.\n"
+        "Fix: return the tensor and read its value outside the hybridized function.",
+    ),
+    (
+        "side effect",
+        lambda: hy.hybridize(counting)(V),
+        CaptureError,
+        "counting changed global SETTINGS while it was captured (FILE:LINE)\n"
+        "    LINE | def counting(x):\n"
+        "A side effect on a Python value happens once, at capture, and could not be repeated "
+        "by the plan.\n"
+        "Fix: keep the value in a tensor (x.assign, +=), return it, or change it outside.",
+    ),
+    (
+        "changed argument",
+        lambda: hy.hybridize(appending)([V]),
+        CaptureError,
+        "appending changed a list or dict among its arguments while it was captured "
+        "(FILE:LINE)\n"
+        "    LINE | def appending(batch):\n"
+        "A plan gets the tensors in its arguments, not the containers.\n"
+        "Fix: return the new list or dict, or write to its tensors (x.assign, +=).",
+    ),
+    (
+        "hidden result",
+        lambda: hy.hybridize(hiding)(V),
+        CaptureError,
+        "hiding returned a Holder that holds a traced tensor (.value) (FILE:LINE)\n"
+        "    LINE | def hiding(x):\n"
+        "Only tuples, lists, dicts and named tuples of tensors can be returned.\n"
+        "Fix: return the tensors in one of those.",
+    ),
+    (
+        "generator",
+        lambda: hy.hybridize(later)(V),
+        CaptureError,
+        "later returned a generator (FILE:LINE)\n"
+        "    LINE | def later(x):\n"
+        "It computes its values after the capture has ended, and only once.\n"
+        "Fix: return a tuple or a list of tensors.",
+    ),
+    (
+        "backward outside",
+        lambda: hy.hybridize(backward_outside)(GIVEN),
+        CaptureError,
+        "backward() inside a hybridized function reaches a value computed outside it "
+        "(FILE:LINE)\n"
+        "    LINE | hy.sum(x * x).backward()\n"
+        "The argument it came from has a history of its own, which is not captured.\n"
+        "Fix: call backward() outside, or pass the argument with detach().",
+    ),
+    (
+        "written history",
+        lambda: hy.hybridize(writing_history)(leaf(2)),
+        CaptureError,
+        "a tensor (f32[2]) from outside was given a value with a gradient history "
+        "(FILE:LINE)\n"
+        "    LINE | def writing_history(x):\n"
+        "A plan writes values back, not their histories.\n"
+        "Fix: write it under hybrid.no_grad(), or write value.detach().",
+    ),
+    (
+        "leak",
+        leak,
+        LeakedValueError,
+        "a traced value (f32[2]) was used after its capture had ended (FILE:LINE)\n"
+        "    LINE | return BOX.value + 1\n"
+        "It was made while a hybridized function was traced (at FILE:LINE), and stands for a "
+        "value of that graph only.\n"
+        "Fix: return the tensor from the hybridized function instead of storing it "
+        "elsewhere.",
+    ),
+]
+
+
+def without_places(text: str) -> str:
+    """``text`` with the places in this file that it names made the same everywhere."""
+    text = re.sub(re.escape(__file__) + r":\d+", "FILE:LINE", text)
+    return re.sub(r"(?m)^    \d+ \|", "    LINE |", text)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_the_text_of_a_message(call, error, text) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert type(caught.value) is error
+    assert without_places(str(caught.value)) == text
