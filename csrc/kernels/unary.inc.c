@@ -13,7 +13,7 @@
     HYB_MAP_1(abs, t, 1, v_abs_##t(x))                                                           \
     HYB_MAP_1(sign, t, 2,                                                                        \
               v_select_##t((m_##t)(x == x), one_where_##t(x > 0) - one_where_##t(x < 0), x))     \
-    HYB_MAP_1(square, t, 1, x * x)                                                                \
+    HYB_MAP_1(square, t, 1, x * x)                                                               \
     HYB_MAP_1(relu, t, 1, v_select_##t((m_##t)(x <= 0), (v_##t){0}, x))                          \
     HYB_MAP_1(floor, t, 4, v_floor_##t(x))                                                       \
     HYB_MAP_1(ceil, t, 4, v_ceil_##t(x))                                                         \
@@ -45,7 +45,7 @@
     HYB_MAP_1(negative, t, 1, -(w_##t)x)                                                         \
     HYB_MAP_1(abs, t, 1, ((w_##t)x ^ (w_##t)(x < 0)) - (w_##t)(x < 0))                           \
     HYB_MAP_1(sign, t, 1, (w_##t)(x < 0) - (w_##t)(x > 0))                                       \
-    HYB_MAP_1(square, t, 1, (w_##t)x * (w_##t)x)                                                  \
+    HYB_MAP_1(square, t, 1, (w_##t)x * (w_##t)x)                                                 \
     HYB_MAP_1(relu, t, 1, x & (v_##t)(x > 0))                                                    \
     HYB_MAP_1(identity, t, 1, x)                                                                 \
     HYB_MAP_1(bitwise_invert, t, 1, ~x)                                                          \
