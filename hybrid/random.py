@@ -7,7 +7,7 @@ threads.  Source: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +26,7 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self.state = as_tensor(np.array([0, 0], dtype=np.int64).copy())
-        self.seed(secrets.randbits(62) if seed is None else seed)
+        self.seed(int.from_bytes(os.urandom(8), "little") >> 2 if seed is None else seed)
 
     def seed(self, seed: int) -> None:
         """Start the stream of ``seed`` from its beginning."""

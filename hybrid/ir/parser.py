@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from hybrid.errors import GraphError, HybridError
@@ -169,7 +168,7 @@ class _Parser:
             token = self.token
             name = self.take("value", "a value such as %x")[1:]
             if name not in values:
-                close = [f"%{n}" for n in get_close_matches(name, values, n=1)]
+                close = [f"%{n}" for n in _closest(name, values)]
                 self.error(
                     f"%{name} is not defined before this line",
                     token,
@@ -211,7 +210,7 @@ class _Parser:
     def unknown(
         self, what: str, token: Token, name: str, known: Iterable[str], fix: str
     ) -> NoReturn:
-        close = get_close_matches(name, known, n=1)
+        close = _closest(name, known)
         self.error(what, token, fix=f"write {close[0]}" if close else fix)
 
     def attributes(self, op: Op, op_token: Token) -> Attrs:
@@ -322,3 +321,10 @@ class _Parser:
 
 def _sketch(op: Op) -> str:
     return ", ".join(f"{name}=..." for name in op.attr_defaults)
+
+
+def _closest(name: str, known: Iterable[str]) -> list[str]:
+    """The word in ``known`` that ``name`` may have been meant to be, if any."""
+    from difflib import get_close_matches  # for errors only: importing it takes milliseconds
+
+    return get_close_matches(name, known, n=1)

@@ -64,8 +64,8 @@ def _same_value(node: Node, facts: Facts) -> Value | None:
             return x
         case "floor_divide", (x, c) if one(c) and _exact(x):
             return x
-        # In floats too: a kernel within one ulp gives a representable power exactly.
-        case "pow", (x, c) if one(c):
+        # Not floats: the kernel of pow may forget the sign of a NaN.
+        case "pow", (x, c) if one(c) and _exact(x):
             return x
         # Chosen between equal values; chosen by a constant.
         case "where", (_, x, y) if x is y:

@@ -12,7 +12,6 @@ import builtins
 import functools
 import os
 import sys
-import sysconfig
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -28,9 +27,7 @@ from hybrid.types import DType, TensorType
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _PARTS = ("nn", "optim", "train", "models")  # this package's classes that users configure
 _USER_PARTS = tuple(_PACKAGE + part + os.sep for part in _PARTS)
-_STANDARD = tuple(
-    {os.path.join(p, "") for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))}
-)
+_STANDARD = (os.path.join(os.path.dirname(os.__file__), ""),)
 _LIBRARIES = (os.path.dirname(np.__file__) + os.sep,)
 ATOMS = (
     bool,
