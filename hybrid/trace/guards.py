@@ -80,7 +80,7 @@ def exactly(expected: Any, slot: bool = False) -> Matcher:
     if isinstance(expected, bytearray):
         content = bytes(expected)
         return lambda found: isinstance(found, bytearray) and found == content
-    if isinstance(expected, np.ndarray):
+    if type(expected) in (np.ndarray, np.memmap):  # masked arrays and the like: by identity
         data, dtype, shape = expected.tobytes(), expected.dtype, expected.shape
         return lambda found: (
             isinstance(found, np.ndarray)

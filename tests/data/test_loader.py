@@ -105,7 +105,7 @@ def test_samples_need_not_be_tuples():
             "a list_iterator is not a dataset\nIt needs __len__ and __getitem__.\n"
             "Fix: subclass hybrid.data.Dataset, or pass a list of samples.",
         ),
-        (lambda: DataLoader([1], generator="a"), "the seed 'a' is not an int"),
+        (lambda: DataLoader([1], generator="a"), "the seed 'a' is not an int\nFix: give any int."),
     ],
 )
 def test_errors(make, message):

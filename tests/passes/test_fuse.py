@@ -346,11 +346,12 @@ from hybrid.passes import run_pipeline
 from tests.passes.test_fuse import wide
 print(run_pipeline(wide(3)))
 """
-    root = Path(__file__).resolve().parents[2]
+    # The tests come last on the path, behind the hybrid that is tested.
+    path = os.pathsep.join([os.environ["PYTHONPATH"], str(Path(__file__).resolve().parents[2])])
     texts = {
         subprocess.run(
             [sys.executable, "-c", program],
-            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path},
             capture_output=True,
             text=True,
             check=True,
