@@ -45,8 +45,9 @@ def join(*operands: TensorType, axis: int) -> TensorType:
     first = operands[0]
     require_same_dtype("concat", *operands)
     require_axis("concat", axis, first.rank)
+    around = (first.shape[:axis], first.shape[axis + 1 :])
     for t in operands:
-        if t.shape[:axis] != first.shape[:axis] or t.shape[axis + 1 :] != first.shape[axis + 1 :]:
+        if t.rank != first.rank or (t.shape[:axis], t.shape[axis + 1 :]) != around:
             raise ShapeError(
                 f"concat cannot join {listed(operands)} along axis {axis}",
                 why="Their other axes must agree.",

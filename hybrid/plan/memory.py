@@ -96,6 +96,9 @@ def place(lowered: Lowered) -> Placement:
         for buffer in dying.get(at, ()):
             if buffer not in taken:
                 arena.give(buffer.offset, _rounded(buffer.nbytes))
+    for buffer in last:
+        if buffer.kind == "arena" and buffer.offset < 0:  # of no elements: no step writes it
+            buffer.offset = 0
     placed.arena_nbytes = arena.end
     return placed
 
