@@ -133,7 +133,7 @@ def test_threads() -> None:
     ("name", "value"),
     [("HYBRID_ISA", "vax"), ("HYBRID_NUM_THREADS", "none"), ("HYBRID_NUM_THREADS", "0")],
 )
-def test_an_environment_that_cannot_be_had(name, value) -> None:
+def test_an_environment_that_cannot_be_had(name, value, tmp_path) -> None:
     """Said in one line with the first op, and not at import."""
     program = (
         "import hybrid as hy\n"
@@ -142,6 +142,7 @@ def test_an_environment_that_cannot_be_had(name, value) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
+        cwd=tmp_path,  # away from a checkout that is not built
         env={name: value, "PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,

@@ -339,7 +339,7 @@ def test_nothing_is_computed_twice(graph: Graph) -> None:
     assert sorted(n.op.name for n in flat) == sorted(n.op.name for n in graph.nodes)
 
 
-def test_text_does_not_depend_on_the_hash_seed() -> None:
+def test_text_does_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     program = """
 import hybrid.ops
 from hybrid.passes import run_pipeline
@@ -351,6 +351,7 @@ print(run_pipeline(wide(3)))
     texts = {
         subprocess.run(
             [sys.executable, "-c", program],
+            cwd=tmp_path,
             env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path},
             capture_output=True,
             text=True,
