@@ -19,7 +19,7 @@ from hybrid.ir import Builder, NotDense, Op, Value, View
 from hybrid.ir.interpreter import set_bottom
 from hybrid.ir.lowering import row_major
 from hybrid.plan import Plan, make_plan
-from hybrid.record import record_call
+from hybrid.record import record_call, with_regions
 from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked
 from hybrid.types import (
     DEFAULT_FLOAT,
@@ -37,15 +37,18 @@ MAX_LAUNCHES = 2048  # per op; the oldest half goes when it is full
 class Launch:
     """A remembered op call: its plan and what its results are."""
 
-    __slots__ = ("call", "handle", "make", "plan", "storage", "type")
+    __slots__ = ("call", "handle", "make", "plan", "regions", "storage", "type")
 
-    def __init__(self, op: Op, types: tuple[TensorType, ...], attrs: tuple) -> None:
+    def __init__(
+        self, op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tuple = ()
+    ) -> None:
         builder = Builder(op.name)
         operands = [builder.param(t) for t in types]
-        results = builder.apply(op, operands, attrs)
+        results = builder.apply(op, operands, attrs, regions=regions)
         graph = builder.finish(results)
-        self.type = results[0].type
-        self.make, self.storage = native.storage(self.type.nbytes)
+        self.regions = regions  # kept alive: their ids are in the key
+        self.type = results[0].type if results else None
+        self.make, self.storage = native.storage(self.type.nbytes if results else 0)
         self.plan = None if _is_alias(op, types, attrs) else make_plan(graph)
         self.handle = None if self.plan is None else self.plan.handle  # None: not for the fast path
         self.call = (
@@ -99,10 +102,14 @@ class Eager:
 
     traces = False
 
-    def apply(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
         given = op.attributes(attrs)
         results = None
         try:
+            if regions:
+                raise KeyError(op.name)
             types = tuple([t.type for t in operands])
             launch = op.launches[(types, given) if given else types]
             results = launch.run(operands)
@@ -110,23 +117,27 @@ class Eager:
             pass  # not all Tensors, a first call, a leaked value: the general way
         if results is None:
             operands = prepare(self, op, operands)
-            results = self.run(op, operands, given)
+            results = self.run(op, operands, given, regions)
         for t in operands:
             if t.record is not None:
-                record_call(op, operands, dict(given), results)
+                record_call(op, operands, with_regions(given, regions), results)
                 break
         return results[0] if len(results) == 1 else results
 
-    def run(self, op: Op, tensors: Sequence[Tensor], attrs: tuple) -> tuple[Tensor, ...]:
+    def run(
+        self, op: Op, tensors: Sequence[Tensor], attrs: tuple, regions: tuple = ()
+    ) -> tuple[Tensor, ...]:
         """The results of ``op``, unrecorded."""
         types = tuple([t.type for t in tensors])
         for t in tensors:
             if type(t.data) is Value:
                 refuse_leaked(t)
         key = (types, attrs) if attrs else types
+        if regions:
+            key = (*key, *map(id, regions))
         launch = op.launches.get(key)
         if launch is None:
-            launch = remember(op, key, Launch(op, types, attrs))
+            launch = remember(op, key, Launch(op, types, attrs, regions))
         return launch.run(tensors)
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:

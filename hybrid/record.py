@@ -111,6 +111,11 @@ _new = object.__new__
 _NO_ATTRS: dict[str, Any] = {}
 
 
+def with_regions(attrs: Any, regions: tuple) -> dict[str, Any]:
+    """The attributes of a call, and its regions, as its derivative rules get them."""
+    return {**dict(attrs), "regions": regions} if regions else dict(attrs)
+
+
 def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> None:
     """Attach a record to ``results``, since an operand has one, if this thread records at all.
 

@@ -21,8 +21,10 @@ class Interpreter(Protocol):
 
     traces: bool  # whether tensors are placeholders without values
 
-    def apply(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        """The result of ``op`` on ``operands`` (a tuple of results when it has several)."""
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        """The result of ``op`` on ``operands`` (a tuple of results unless it has exactly one)."""
 
     def lift(self, obj: Any, dtype: Any = None) -> Any:
         """``obj`` (a number, a list, an array) as a tensor."""

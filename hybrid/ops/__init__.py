@@ -48,6 +48,7 @@ from hybrid.ops.comparison import (
     not_equal,
     where,
 )
+from hybrid.ops.control import cond, for_, py_call, while_
 from hybrid.ops.creation import (
     arange,
     empty,

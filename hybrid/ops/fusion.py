@@ -10,6 +10,7 @@ from typing import Any
 
 from hybrid.errors import GraphError
 from hybrid.ir import Graph, get_op, op
+from hybrid.ops.control import run_region
 from hybrid.types import Shape, TensorType
 
 
@@ -28,7 +29,7 @@ def map_tiles(*operands: TensorType, regions: tuple[Graph, ...]) -> tuple[Tensor
 
 @map_tiles.reference
 def map_reference(*operands: Any, regions: tuple[Graph, ...]) -> tuple[Any, ...]:
-    return _interpreted(regions[0], operands)
+    return run_region(regions[0], operands)
 
 
 @op(differentiable=False)
@@ -55,7 +56,7 @@ def matmul_map(
 def matmul_map_reference(
     a: Any, b: Any, *operands: Any, regions: tuple[Graph, ...]
 ) -> tuple[Any, ...]:
-    return _interpreted(regions[0], (get_op("matmul").reference_rule(a, b), *operands))
+    return run_region(regions[0], (get_op("matmul").reference_rule(a, b), *operands))
 
 
 def _region(name: str, regions: tuple[Graph, ...]) -> Graph:
@@ -95,12 +96,3 @@ def _require_elementwise(name: str, region: Graph, shape: Shape) -> None:
             f"the region of {name} returns a parameter, or a value twice",
             fix="return distinct results of its nodes",
         )
-
-
-def _interpreted(region: Graph, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    values = dict(zip(region.params, arrays, strict=True))
-    for node in region.nodes:
-        results = node.op.reference_rule(*[values[v] for v in node.operands], **node.attributes)
-        results = results if isinstance(results, tuple) else (results,)
-        values.update(zip(node.results, results, strict=True))
-    return tuple([values[v] for v in region.results])

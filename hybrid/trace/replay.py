@@ -21,7 +21,7 @@ def replay(
     known: dict[Value, Tensor] = dict(zip(graph.params, operands, strict=True))
     for node in graph.nodes:
         results = interpreter.apply(
-            node.op, tuple(known[v] for v in node.operands), node.attributes
+            node.op, tuple(known[v] for v in node.operands), node.attributes, node.regions
         )
         for value, result in zip(node.results, results_of(results), strict=True):
             constant = recorded is not None and value not in recorded

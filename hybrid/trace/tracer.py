@@ -17,7 +17,7 @@ from hybrid import native
 from hybrid.eager import as_tensor, holds_tensor, prepare, stacked
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir import Builder, Op, Value, get_op
-from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call
+from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call, with_regions
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.reads import MISSING
 from hybrid.trace.rewind import put_attribute
@@ -65,16 +65,18 @@ class Tracer:
 
     # The interpreter's half -------------------------------------------------------------------
 
-    def apply(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
         tensors = [self.traced(t) for t in prepare(self, op, operands)]
         given = op.attributes(attrs)
         values = self.builder.apply(
-            op, [t.data for t in tensors], given, location=author_location()
+            op, [t.data for t in tensors], given, regions=regions, location=author_location()
         )
         self.owned.update(values)
         results = tuple([make_tensor(v.type, v) for v in values])
         if any(t.record is not None for t in tensors):
-            record_call(op, tensors, dict(given), results)
+            record_call(op, tensors, with_regions(given, regions), results)
             self.recorded.update(t.data for t in results if t.record is not None)
         return results[0] if len(results) == 1 else results
 
