@@ -19,9 +19,9 @@ from hybrid.errors import CaptureError, author_location
 from hybrid.ir import Builder, Op, Value, get_op
 from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call, with_regions
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
+from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING
-from hybrid.trace.rewind import put_attribute
-from hybrid.types import DType, dtype_of
+from hybrid.types import DType, TensorType, dtype_of
 
 
 @dataclass(eq=False, slots=True)
@@ -38,17 +38,6 @@ class Cell:
     @property
     def written(self) -> bool:
         return self.value is not self.initial
-
-
-@dataclass(eq=False, slots=True)
-class Slot:
-    """An attribute that was written (or read as a slot) during the capture."""
-
-    owner: Any
-    name: str
-    original: Any
-    read: bool  # whether its original content was looked at
-    written: bool = False
 
 
 @dataclass(eq=False)
@@ -97,7 +86,7 @@ class Tracer:
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
         value = self.traced(value)
-        if type(cell.data) is Value:
+        if self.owns(cell):
             cell.data = value.data
             cell.record = value.record or getattr(cell, "leaf", None)
         else:
@@ -122,6 +111,13 @@ class Tracer:
         slot.written = True
         object.__setattr__(owner, name, value)
 
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        """Write to a place what a node has made of it."""
+        if isinstance(owner, Leaf):
+            self.write_slot(owner, name, value)
+        else:
+            write_place(owner, name, value)
+
     def adopt(self, written: Iterable[tuple[Any, str, Any]]) -> None:
         """Take writes of (owner, name, original) that went past ``write_slot`` for slot writes."""
         for owner, name, original in written:
@@ -129,19 +125,40 @@ class Tracer:
             if key not in self.slots:
                 self.slots[key] = Slot(owner, name, original, read=False, written=True)
 
+    # What converted code announces; only a region undoes and merges it -------------------------
+
+    def is_outside(self, owner: Any) -> bool:
+        """Whether ``owner`` was there before the capture (or the region)."""
+        return False
+
+    def will_write_attribute(self, owner: Any, name: str) -> None:
+        """``owner.name`` is about to be set or deleted."""
+
+    def will_write_container(self, container: Any) -> None:
+        """What ``container`` holds is about to change."""
+
+    def will_read_container(self, container: Any) -> None:
+        """What ``container`` holds is about to be looked at."""
+
+    def will_write_cell(self, cell: Any) -> None:
+        """A variable of an enclosing function is about to be set."""
+
+    def will_write_global(self, namespace: dict, name: str) -> None:
+        """A global name is about to be set."""
+
     # Values -----------------------------------------------------------------------------------
+
+    def owns(self, tensor: Tensor) -> bool:
+        """Whether ``tensor`` holds a value of this very graph."""
+        return type(tensor.data) is Value and tensor.data in self.owned
+
+    def record_of(self, tensor: Tensor) -> AnyRecord | None:
+        """The history of ``tensor`` as seen here, recording or not."""
+        return tensor.record if self.owns(tensor) else self.cell(tensor).record
 
     def traced(self, tensor: Tensor) -> Tensor:
         """``tensor``, or what stands for it in the graph when it comes from outside."""
-        data = tensor.data
-        if type(data) is Value:
-            if data not in self.owned:
-                refuse_leaked(tensor)
-                raise CaptureError(
-                    f"a value ({tensor.type}) of another capture was used",
-                    at=author_location(),
-                    fix="pass it as an argument",
-                )
+        if self.owns(tensor):
             return tensor
         entry = self.cell(tensor)
         made = make_tensor(tensor.type, entry.value)
@@ -152,10 +169,17 @@ class Tracer:
         """The cell entry of a tensor from outside."""
         entry = self.cells.get(id(tensor))
         if entry is None:
+            if type(tensor.data) is Value:
+                refuse_leaked(tensor)
+                raise CaptureError(
+                    f"a value ({tensor.type}) of another capture was used",
+                    at=author_location(),
+                    fix="pass it as an argument",
+                )
             value = self.builder.param(tensor.type)
             self.owned.add(value)
             source = self.slot_sources.get(id(tensor))
-            inside = _inside(tensor)
+            inside = inside_leaf(tensor.type, tensor.record)
             entry = Cell(tensor, value, value, inside, inside, source)
             self.cells[id(tensor)] = entry
         return entry
@@ -164,18 +188,17 @@ class Tracer:
         """Put the original content back into every slot; gives what the capture had left there."""
         final = {}
         for key, slot in self.slots.items():
-            final[key] = getattr(slot.owner, slot.name, MISSING)
+            final[key] = slot.content()
             if slot.written:
-                put_attribute(slot.owner, slot.name, slot.original)
+                slot.put(slot.original)
         return final
 
 
-def _inside(tensor: Tensor) -> Leaf | None:
+def inside_leaf(type: TensorType, record: AnyRecord | None) -> Leaf | None:
     """What stands for a value's history inside: leaves are themselves, the rest is cut off."""
-    record = tensor.record
-    if record is None or type(record) is Leaf:
+    if record is None or isinstance(record, Leaf):
         return record
-    return Boundary(tensor.type, record)
+    return Boundary(type, record)
 
 
 def _plain(scalar: Tensor) -> bool | int | float:

@@ -1,0 +1,151 @@
+"""Branches: make one ``cond`` node of two traced regions, and put the merged state in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hybrid.errors import Location
+from hybrid.ir import Op, Value
+from hybrid.ops.control import cond
+from hybrid.tensor import Tensor
+from hybrid.trace.merge import DIVERGED, Build, Merge, Side
+from hybrid.trace.region import Region, control_histories
+from hybrid.trace.tracer import Tracer
+
+
+class Path:
+    """One traced branch: its region, and what it left in names and places."""
+
+    def __init__(self, region: Region, label: str) -> None:
+        self.region, self.label = region, label
+        self.places: dict[tuple[int, str], Any] = {}
+        self.names: dict[str, Any] = {}
+        self.diverged = False  # it ends in an exception
+
+    def end(self, names: Mapping[str, Any]) -> None:
+        """The branch has run: keep what it left, and put the places back."""
+        self.names = dict(names)
+        self.places = self.region.restore()
+
+    def place(self, key: tuple[int, str], original: Any) -> Any:
+        if self.diverged:
+            return DIVERGED
+        return self.places.get(key, original)
+
+    def name(self, name: str, before: Mapping[str, Any]) -> Any:
+        return DIVERGED if self.diverged else self.names.get(name, before[name])
+
+
+def join(
+    parent: Tracer,
+    pred: Tensor,
+    first: Path,
+    second: Path,
+    before: Mapping[str, Any],
+    at: Location | None,
+) -> dict[str, Any]:
+    """Stage ``cond``; the merged values of the names in ``before``.  Places and cells are written."""
+    merge = Merge(Side(first.region, first.label), Side(second.region, second.label), pred, at)
+    names = {
+        name: merge.tree(first.name(name, before), second.name(name, before), name)
+        for name in before
+    }
+    places = _places(merge, first, second)
+    cells = _cells(merge, first, second)
+    results = _node(parent, pred, first.region, second.region, merge)
+    for slot, build in places:
+        parent.put(slot.owner, slot.name, build(results))
+    for tensor, index in cells:
+        parent.assign(tensor, results[index])
+    for path in (first, second):
+        for slot in path.region.slots.values():
+            if slot.read and not slot.written:
+                _note_read(parent, slot)
+    return {name: build(results) for name, build in names.items()}
+
+
+def _note_read(parent: Tracer, slot: Any) -> None:
+    if isinstance(parent, Region):
+        parent.log(slot.owner, slot.name, read=True, written=False)
+    elif slot.name == "grad":
+        parent.read_slot(slot.owner, slot.name)
+
+
+def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Any, Build]]:
+    """What was written on either path, each with what builds its merged content."""
+    found = []
+    slots = {**second.region.slots, **first.region.slots}
+    for key, slot in slots.items():
+        written = any(
+            key in path.region.slots and path.region.slots[key].written for path in (first, second)
+        )
+        if written:
+            a, b = first.place(key, slot.original), second.place(key, slot.original)
+            if not (_unchanged(a, slot.original) and _unchanged(b, slot.original)):
+                found.append((slot, merge.tree(a, b, slot.label or slot.name)))
+    return found
+
+
+def _unchanged(now: Any, original: Any) -> bool:
+    if now is original or now is DIVERGED:
+        return True
+    if isinstance(now, list) and type(original) is type(now) and len(now) == len(original):
+        return all(x is y for x, y in zip(now, original, strict=True))
+    if isinstance(now, dict) and type(original) is type(now) and list(now) == list(original):
+        return all(now[key] is original[key] for key in now)
+    return False
+
+
+def _cells(merge: Merge, first: Path, second: Path) -> list[tuple[Tensor, int]]:
+    """The tensors from outside that were written on either path, each with its result."""
+    found = []
+    for key, tensor in outside_tensors(first.region, second.region).items():
+        entries = [r.cells.get(key) for r in (first.region, second.region)]
+        if any(entry is not None and entry.written for entry in entries):
+            a, b = (r.value_of(tensor) for r in (first.region, second.region))
+            found.append((tensor, merge.pair(a, b)))
+    return found
+
+
+def outside_tensors(*regions: Region) -> dict[int, Tensor]:
+    """The tensors from outside that ``regions`` read or wrote, by id."""
+    return {key: cell.tensor for region in regions for key, cell in region.cells.items()}
+
+
+def params_of(region: Region, tensors: Mapping[int, Tensor]) -> list[Value]:
+    """The parameters of ``region`` that stand for ``tensors``."""
+    return [
+        region.cells[key].initial if key in region.cells else Value(tensor.type)
+        for key, tensor in tensors.items()
+    ]
+
+
+def _node(
+    parent: Tracer, pred: Tensor, first: Region, second: Region, merge: Merge
+) -> list[Tensor]:
+    tensors = outside_tensors(first, second)
+    if not merge.pairs and all(node.pure for r in (first, second) for node in r.builder.nodes):
+        return []
+    regions = tuple(
+        region.close(params_of(region, tensors), [pair[side].data for pair in merge.pairs])
+        for side, region in enumerate((first, second))
+    )
+    operands = [pred, *tensors.values()]
+    return apply_control(parent, cond, operands, {}, regions)
+
+
+def apply_control(
+    parent: Tracer, op: Op, operands: Sequence[Tensor], attrs: dict[str, Any], regions: tuple
+) -> list[Tensor]:
+    """Stage a control-flow node; results have a history if gradients flow to them inside."""
+    flows = [parent.record_of(t) is not None for t in operands]
+    given = op.attributes(attrs)
+    made = parent.apply(op, operands, attrs, regions)
+    results = list(made) if isinstance(made, tuple) else [made]
+    for result, flow in zip(
+        results, control_histories(op, flows, dict(given), regions), strict=True
+    ):
+        if not flow:
+            result.record = None
+    return results

@@ -1,0 +1,111 @@
+"""Places: what Python code can write to besides its own variables, so that it can be taken back.
+
+A place is an attribute, the content of a list, dict, set or deque, or a global name.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from hybrid.ir import Op
+from hybrid.tensor import Tensor
+from hybrid.trace.reads import ATOMS, MISSING, content_of, user_object
+from hybrid.trace.rewind import put_attribute
+
+CONTENT = "[]"  # in place of an attribute's name: all that a container holds
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """A place that was written (or read as a slot) during a capture or in a region of it."""
+
+    owner: Any
+    name: str  # of the attribute or, of a namespace (a dict), the global; or CONTENT
+    original: Any
+    read: bool  # whether its original content was looked at, as far as that is known
+    written: bool = False
+    label: str = ""  # what messages call it
+
+    def content(self) -> Any:
+        return read_place(self.owner, self.name)
+
+    def put(self, value: Any) -> None:
+        write_place(self.owner, self.name, value)
+
+
+def read_place(owner: Any, name: str) -> Any:
+    """What is at a place now; of a container, a copy."""
+    if name == CONTENT:
+        return owner.copy()
+    if type(owner) is dict:
+        return owner.get(name, MISSING)
+    return getattr(owner, name, MISSING)
+
+
+def write_place(owner: Any, name: str, value: Any) -> None:
+    """Put ``value`` at a place, past any hooks."""
+    if name == CONTENT:
+        refill(owner, value)
+    elif type(owner) is dict:
+        if value is MISSING:
+            owner.pop(name, None)
+        else:
+            owner[name] = value
+    else:
+        put_attribute(owner, name, value)
+
+
+def refill(container: Any, content: Any) -> None:
+    """Let ``container`` hold what ``content`` does."""
+    if isinstance(container, (list, bytearray)):
+        container[:] = content
+    else:
+        container.clear()
+        (container.extend if isinstance(container, deque) else container.update)(content)
+
+
+def label_of(owner: Any, name: str) -> str:
+    """What messages call a place."""
+    if name == CONTENT:
+        return f"a {type(owner).__name__}"
+    if type(owner) is dict:
+        return name
+    if isinstance(owner, types.CellType):
+        return "a variable of an enclosing function"
+    return f"{type(owner).__name__}.{name}"
+
+
+def reachable(roots: Iterable[Any]) -> set[int]:
+    """The ids of the containers and objects that can be got to from ``roots``."""
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if isinstance(value, (*ATOMS, Tensor, Op, types.ModuleType)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict):
+            stack.extend(value.values())
+        elif isinstance(value, (list, tuple, set, frozenset, deque)):
+            stack.extend(value)
+        elif isinstance(value, types.FunctionType):
+            for cell in value.__closure__ or ():
+                seen.add(id(cell))
+                stack.append(content_of(cell))
+            stack.extend(value.__defaults__ or ())
+        elif isinstance(value, types.MethodType):
+            stack += [value.__self__, value.__func__]
+        elif isinstance(value, functools.partial):
+            stack += [value.func, *value.args, *value.keywords.values()]
+        elif not isinstance(value, type) and user_object(value):
+            stack.extend(getattr(value, "__dict__", {}).values())
+            for base in type(value).__mro__:
+                for name, member in vars(base).items():
+                    if isinstance(member, types.MemberDescriptorType):
+                        stack.append(getattr(value, name, None))
+    return seen

@@ -1,0 +1,181 @@
+"""Region: the tracer of one region of a control-flow node, inside the tracer of its surroundings.
+
+Tensors from outside the region are its cells: reading one makes it an operand of the node, writing
+one makes its last value a result.  Writes to Python places (attributes, lists, dicts) are logged,
+so that they can be undone before the next region is traced, and merged once all are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hybrid import ops
+from hybrid.errors import ArgumentError
+from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
+from hybrid.ir.interpreter import current
+from hybrid.number import Number
+from hybrid.record import AnyRecord, is_recording
+from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.places import CONTENT, Slot, label_of, read_place, reachable, write_place
+from hybrid.trace.tracer import Cell, Tracer, inside_leaf
+from hybrid.types import TensorType
+
+
+class Region(Tracer):
+    """Records the op calls of one region of a node that ``parent`` is about to get."""
+
+    def __init__(self, parent: Tracer, name: str, roots: Iterable[Any] = ()) -> None:
+        super().__init__(Builder(name))
+        self.parent = parent
+        self.roots = roots  # what the code of the region can get at from outside
+        self._outside: set[int] | None = None
+
+    # Tensors ----------------------------------------------------------------------------------
+
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        result = super().apply(op, operands, attrs, regions)
+        if is_recording() or op.name == "stop_gradient":
+            return result
+        # Under no_grad: whoever differentiates the region as a graph must see a constant.
+        if not any(isinstance(t, Tensor) and self.record_of(t) is not None for t in operands):
+            return result
+        cut = [
+            super(Region, self).apply(get_op("stop_gradient"), (t,), {}) if t.type.floating else t
+            for t in (result if isinstance(result, tuple) else (result,))
+        ]
+        return tuple(cut) if isinstance(result, tuple) else cut[0]
+
+    def cell(self, tensor: Tensor) -> Cell:
+        entry = self.cells.get(id(tensor))
+        if entry is None:
+            outer = self.parent.traced(tensor)
+            value = Value(tensor.type, outer.data.hint)
+            self.owned.add(value)
+            inside = inside_leaf(tensor.type, self.parent.record_of(tensor))
+            entry = self.cells[id(tensor)] = Cell(tensor, value, value, inside, inside)
+        return entry
+
+    def value_of(self, tensor: Tensor) -> Tensor:
+        """What ``tensor`` holds here, whether or not recording is on."""
+        return make_tensor(tensor.type, self.cell(tensor).value)
+
+    def param(self, type: TensorType, hint: str = "", record: AnyRecord | None = None) -> Tensor:
+        """A placeholder: a tensor whose value is a parameter of the region."""
+        made = make_tensor(type, Value(type, hint))
+        self.owned.add(made.data)
+        made.record = inside_leaf(type, record)
+        return made
+
+    # Places -----------------------------------------------------------------------------------
+
+    def is_outside(self, owner: Any) -> bool:
+        """Whether ``owner`` was there before the region."""
+        if self._outside is None:
+            self._outside = reachable(self.roots)
+        return id(owner) in self._outside or self.parent.is_outside(owner)
+
+    def log(self, owner: Any, name: str, *, read: bool, written: bool) -> Slot:
+        """The log's entry of a place."""
+        slot = self.slots.get((id(owner), name))
+        if slot is None:
+            original = read_place(owner, name)
+            slot = Slot(owner, name, original, read=read, label=label_of(owner, name))
+            self.slots[id(owner), name] = slot
+        slot.read = slot.read or (read and not slot.written)
+        slot.written = slot.written or written
+        return slot
+
+    def read_slot(self, owner: Any, name: str) -> Any:
+        self.log(owner, name, read=True, written=False)
+        return getattr(owner, name)
+
+    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+        self.log(owner, name, read=False, written=True)
+        object.__setattr__(owner, name, value)
+
+    def will_write_attribute(self, owner: Any, name: str) -> None:
+        if not isinstance(owner, Tensor) and self.is_outside(owner):
+            self.log(owner, name, read=True, written=True)
+
+    def will_write_container(self, container: Any) -> None:
+        if self.is_outside(container):
+            self.log(container, CONTENT, read=False, written=True)
+
+    def will_write_cell(self, cell: Any) -> None:
+        if self.is_outside(cell):
+            self.log(cell, "cell_contents", read=True, written=True)
+
+    def will_write_global(self, namespace: dict, name: str) -> None:
+        self.log(namespace, name, read=True, written=True)
+
+    def will_read_container(self, container: Any) -> None:
+        slot = self.slots.get((id(container), CONTENT))
+        if slot is not None:
+            slot.read = True
+        elif self.is_outside(container):
+            self.log(container, CONTENT, read=True, written=False)
+
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        self.log(owner, name, read=False, written=True)
+        write_place(owner, name, value)
+
+    # The graph --------------------------------------------------------------------------------
+
+    def close(self, params: Sequence[Value], results: Sequence[Value]) -> Graph:
+        """The region with its parameters in order."""
+        return Graph(self.builder.name, tuple(params), tuple(self.builder.nodes), tuple(results))
+
+
+def truth(value: Any) -> Tensor:
+    """Whether ``value`` (a traced tensor of one element, a Number) is true, as a bool scalar."""
+    if isinstance(value, Number):
+        value = value.tensor
+    if value.type.size != 1:
+        raise ArgumentError(
+            f"the truth of {value.type} is ambiguous", fix="use hybrid.any or hybrid.all"
+        )
+    if value.type.rank:
+        value = ops.reshape(value, ())
+    if value.type.dtype.kind != "bool":
+        value = ops.not_equal(value, 0)
+    return current().traced(value)
+
+
+def histories(graph: Graph, params: Sequence[bool]) -> list[bool]:
+    """Which results of ``graph`` gradients flow to, when they flow to the ``params`` marked."""
+    flows = dict(zip(graph.params, params, strict=True))
+    for node in graph.nodes:
+        reached = _node_histories(node, [flows[v] for v in node.operands])
+        for value, flow in zip(node.results, reached, strict=True):
+            flows[value] = flow and value.type.floating
+    return [flows[v] for v in graph.results]
+
+
+def _node_histories(node: Node, operands: Sequence[bool]) -> Sequence[bool]:
+    if node.op.name == "stop_gradient" or not any(operands):
+        return [False] * len(node.results)
+    if node.op.name in ("cond", "while", "for"):
+        return control_histories(node.op, operands, node.attributes, node.regions)
+    return [node.op.differentiable] * len(node.results)
+
+
+def control_histories(
+    op: Op, operands: Sequence[bool], attrs: dict[str, Any], regions: Sequence[Graph]
+) -> list[bool]:
+    """Which results of a control-flow node gradients flow to."""
+    rest = list(operands[1:])
+    if op.name == "cond":
+        first, second = (histories(region, rest) for region in regions)
+        return [a or b for a, b in zip(first, second, strict=True)]
+    n = attrs["carried"]
+    before = [] if op.name == "while" else [False]
+    skip = 1 if op.name == "while" else 0
+    while True:
+        found = histories(regions[0], [*before, *rest])[skip:]
+        grown = [a or b for a, b in zip(rest[:n], found[:n], strict=True)]
+        if grown == rest[:n]:
+            return [*[False] * skip, *grown, *found[n:]]
+        rest[:n] = grown
