@@ -262,6 +262,12 @@ class _Parser:
             return _WORDS[text]
         if text in BY_SHORT:
             return self.type() if self.tokens[self.at + 1][1] == "[" else BY_SHORT[self.next()[1]]
+        if text == "<":
+            self.error(
+                "this attribute is a Python object, which has no text",
+                why="Text holds numbers, strings, bytes, dtypes, types and tuples of them.",
+                fix="build the graph with a Builder, or leave this node out",
+            )
         self.fail(
             "an attribute's value",
             fix='write a number, "text", 0x00ff, true, false, none, a dtype, a type or (a, tuple)',

@@ -12,15 +12,19 @@
       }
       return %a, %r
     }
+
+The regions of control flow print under their names: ``then(%x: f32[]) {``.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hybrid.errors import Location
 from hybrid.ir.graph import Graph, Node, Value
 from hybrid.types import DType, TensorType
 
@@ -35,9 +39,15 @@ def print_graph(graph: Graph, *, locations: bool = False) -> str:
     lines = []
     for text, source in print_lines(graph):
         if locations and isinstance(source, Node) and source.location and text.strip() != "}":
-            text = f"{text:<{_LOCATION_COLUMN}}  # {source.location}"
+            text = f"{text:<{_LOCATION_COLUMN}}  # {place_of(source.location)}"
         lines.append(text)
     return "\n".join(lines)
+
+
+def place_of(location: Location) -> str:
+    """``file:line``, from the current directory when the file lies in it."""
+    here = os.getcwd() + os.sep
+    return f"{location.path.removeprefix(here)}:{location.line}"
 
 
 def print_lines(graph: Graph) -> Iterator[Line]:
@@ -125,4 +135,6 @@ def print_attribute(value: Any) -> str:
         return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
     if isinstance(value, (DType, TensorType)):
         return str(value)
+    if callable(value):
+        return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
     return f"<{value!r}>"

@@ -11,6 +11,7 @@ from hybrid.ir.op import REGISTRY
 from hybrid.ir.printer import names_of, print_lines
 
 WINDOW = 3  # lines shown on either side of the fault
+CAPTURE_FIX = "make it an operand of the node and a parameter of its region"
 
 
 def verify(graph: Graph, *, after: str = "") -> None:
@@ -42,6 +43,7 @@ class _Verifier:
             if value not in defined:
                 what = f"the graph returns {self.trouble(value, path)}"
                 fix = "return the graph's own parameters and results of its nodes"
+                fix = CAPTURE_FIX if self.outside(value, path) else fix
                 self.fail(graph, what, fix, at_return=True)
 
     def node(self, node: Node, defined: set[Value], path: tuple[Graph, ...]) -> None:
@@ -50,9 +52,7 @@ class _Verifier:
             if value not in defined:
                 what = f"{op.name} uses {self.trouble(value, path)}"
                 fix = "order the nodes so that a value is defined before it is used"
-                if any(value in _definitions(graph) for graph in path[:-1]):
-                    fix = "make it an operand of the node and a parameter of its region"
-                self.fail(node, what, fix)
+                self.fail(node, what, CAPTURE_FIX if self.outside(value, path) else fix)
         seen = set()
         for value in node.results:
             if value in defined or value in seen:
@@ -96,11 +96,15 @@ class _Verifier:
                 return f"%{names[value]}"
         return f"%?{value.hint}"
 
+    def outside(self, value: Value, path: Sequence[Graph]) -> bool:
+        """Whether ``value`` belongs to a graph round the innermost one."""
+        return any(value in _definitions(graph) for graph in path[:-1])
+
     def trouble(self, value: Value, path: Sequence[Graph]) -> str:
         """The name of ``value``, and why it is not defined where it is used."""
         if value in _definitions(path[-1]):
             where = "is defined later"
-        elif any(value in _definitions(graph) for graph in path[:-1]):
+        elif self.outside(value, path):
             where = "belongs to the graph around this region"
         else:
             where = "is defined nowhere"
@@ -118,11 +122,18 @@ class _Verifier:
         lines = list(print_lines(self.root))
         own = [i for i, (_, owner) in enumerate(lines) if owner is source]
         at = own[-2] if at_return else own[0]  # a graph's last lines are its return and its brace
-        first, end = max(at - WINDOW, 0), at + WINDOW + 1
-        window = [f"{'>' if i == at else ' '} {lines[i][0]}" for i in range(len(lines))[first:end]]
-        if first:
-            window.insert(0, "  ...")
-        if end < len(lines):
+        shown = set(range(max(at - WINDOW, 0), min(at + WINDOW + 1, len(lines))))
+        if isinstance(source, Node):
+            for region in source.regions:  # what it takes and what it returns
+                inside = [i for i, (_, owner) in enumerate(lines) if owner is region]
+                shown.update(inside[:1], inside[-2:])
+        window, last = [], -1
+        for i in sorted(shown):
+            if i != last + 1:
+                window.append("  ...")
+            window.append(f"{'>' if i == at else ' '} {lines[i][0]}")
+            last = i
+        if last + 1 < len(lines):
             window.append("  ...")
         if self.after:
             what = f"after {self.after}: {what}"

@@ -54,6 +54,11 @@ def test_as_captured(model: Path) -> None:
     ]
 
 
+def test_each_node_names_its_line(model: Path) -> None:
+    lines = lines_of(f"{model}:double", "-i", "f32[8,4]", "--no-optimize")
+    assert [line.partition("  # ")[2] for line in lines[1:-2]] == [f"{model}:5"] * 5
+
+
 def test_after_the_passes(model: Path) -> None:
     text = "\n".join(lines_of(f"{model}:double", "-i", "f32[8,4]"))
     assert "tanh" in text and text.count("multiply") == 1  # x * 1 is x

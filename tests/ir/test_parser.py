@@ -174,12 +174,44 @@ its own.
         Fix: write it as in {shape=...}.""",
     ),
     "no value for an attribute": (
-        "graph @f(%x: f32[4]) {\n  %s: f32[] = sum %x {axis=<function f>}\n  return %s\n}",
+        "graph @f(%x: f32[4]) {\n  %s: f32[] = sum %x {axis=f}\n  return %s\n}",
         """\
-        line 2, column 28: expected an attribute's value, found "<"
-         2 |   %s: f32[] = sum %x {axis=<function f>}
+        line 2, column 28: expected an attribute's value, found "f"
+         2 |   %s: f32[] = sum %x {axis=f}
            |                            ^
         Fix: write a number, "text", 0x00ff, true, false, none, a dtype, a type or (a, tuple).""",
+    ),
+    "a Python object": (
+        "graph @f(%x: f32[4]) {\n  py_call %x {function=<step.<locals>.note>}\n  return\n}",
+        """\
+        line 2, column 24: this attribute is a Python object, which has no text
+         2 |   py_call %x {function=<step.<locals>.note>}
+           |                        ^
+        Text holds numbers, strings, bytes, dtypes, types and tuples of them.
+        Fix: build the graph with a Builder, or leave this node out.""",
+    ),
+    "branches of two types": (
+        """\
+graph @f(%p: bool[], %x: f32[4]) {
+  %r: f32[4] = cond %p, %x {
+    then(%x: f32[4]) { return %x }
+    else(%x: f32[4]) { %s: f32[] = sum %x {axis=(0,)} return %s }
+  }
+  return %r
+}""",
+        """\
+        line 2, column 16: the regions of cond return f32[4] and f32[]
+         2 |   %r: f32[4] = cond %p, %x {
+           |                ^
+        Fix: let both return the same types.""",
+    ),
+    "a region for each count": (
+        "graph @f(%n: i64[]) {\n  for %n {carried=0} {\n    body() { return }\n  }\n  return\n}",
+        """\
+        line 2, column 3: a region of for takes nothing; it is given i64[]
+         2 |   for %n {carried=0} {
+           |   ^
+        Fix: give the region a parameter of the type of each operand.""",
     ),
     "half a byte": (
         "graph @f() {\n  %c: u8[1] = literal {shape=(1,), dtype=u8, data=0x0}\n  return %c\n}",

@@ -1,13 +1,16 @@
 """The text of graphs: readable names, every kind of attribute, one pass over the graph."""
 
 import time
+from functools import partial
+from pathlib import Path
 from textwrap import dedent
 
+import pytest
 from hypothesis import given
 
 import hybrid.ops  # noqa: F401
 from hybrid.errors import Location
-from hybrid.ir import Builder, Graph, Value, get_op, parse, print_graph
+from hybrid.ir import Builder, Graph, Value, get_op, parse, print_graph, verify
 from hybrid.ir.printer import names_of, print_attribute
 from hybrid.passes import fuse
 from hybrid.types import float32, int64, tensor_type
@@ -63,6 +66,72 @@ def test_locations_are_comments() -> None:
     assert parse(text) == graph
 
 
+def test_places_are_told_from_the_current_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    builder = Builder("f")
+    x = builder.param(F4, "x")
+    for path in (tmp_path / "models" / "a.py", Path("/elsewhere/b.py")):
+        builder.apply(get_op("exp"), [x], location=Location(str(path), 7))
+    monkeypatch.chdir(tmp_path)
+    lines = print_graph(builder.finish([]), locations=True).splitlines()
+    assert [line.split("  # ")[1] for line in lines[1:3]] == ["models/a.py:7", "/elsewhere/b.py:7"]
+
+
+CONTROL = """\
+graph @f(%p: bool[], %x: f32[3], %xs: f32[8,3], %n: i64[]) {
+  %y: f32[3] = cond %p, %x {
+    then(%x: f32[3]) {
+      %a: f32[3] = exp %x
+      return %a
+    }
+    else(%x: f32[3]) {
+      return %x
+    }
+  }
+  %trips: i64[], %y_1: f32[3], %rows: f32[8,3] = while %p, %y, %x {carried=1, length=8} {
+    body(%y: f32[3], %x: f32[3]) {
+      %y_1: f32[3] = subtract %y, %x
+      %s: f32[] = sum %y_1 {axis=(0,), keepdims=false}
+      %zero: f32[] = full {dtype=f32, shape=(), value=0}
+      %go: bool[] = less %zero, %s
+      return %go, %y_1, %y
+    }
+  }
+  %x_1: f32[3], %outs: i64[8] = for %n, %x, %xs {carried=1, length=8, reverse=true, sliced=1} {
+    body(%i: i64[], %x: f32[3], %row: f32[3]) {
+      %x_1: f32[3] = add %x, %row
+      return %x_1, %i
+    }
+  }
+  cond %p {
+    then() {
+      return
+    }
+    else() {
+      return
+    }
+  }
+  return %y_1, %x_1, %rows, %outs, %trips
+}"""
+
+
+def test_control_flow_prints_as_it_is_written() -> None:
+    assert str(parse(CONTROL)) == CONTROL
+    verify(parse(CONTROL))
+
+
+def test_a_call_into_python_prints_its_function() -> None:
+    def report() -> None: ...
+
+    builder = Builder("f")
+    x = builder.param(F4, "x")
+    builder.apply(get_op("py_call"), [x], {"function": report})
+    line = str(builder.finish([])).splitlines()[1]
+    where = "test_a_call_into_python_prints_its_function.<locals>"
+    assert line == f"  py_call %x {{function=<{where}.report>, types=()}}"
+
+
 def test_attributes_have_one_text_each() -> None:
     expected = {
         "none": None,
@@ -101,7 +170,13 @@ def test_every_graph_parses_back(graph: Graph) -> None:
 
 
 def test_an_object_without_text_prints_and_does_not_parse() -> None:
-    assert print_attribute(print) == "<<built-in function print>>"
+    def note() -> None: ...
+
+    assert print_attribute(print) == "<print>"
+    here = "test_an_object_without_text_prints_and_does_not_parse"
+    assert print_attribute(note) == f"<{here}.<locals>.note>"
+    assert print_attribute(partial(note)) == "<partial>"
+    assert print_attribute({"a"}) == "<{'a'}>"
 
 
 def test_printing_takes_time_in_proportion_to_the_size() -> None:

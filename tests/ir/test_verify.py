@@ -8,10 +8,10 @@ from hypothesis import given
 import hybrid.ops  # noqa: F401
 from hybrid.errors import GraphError, Location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op, verify
-from hybrid.types import TensorType, float32, float64, tensor_type
+from hybrid.types import TensorType, bool_, float32, float64, int64, tensor_type
 from tests.random_graphs import graphs
 
-F4, F3 = tensor_type(float32, (4,)), tensor_type(float32, (3,))
+F4, F3, F0 = (tensor_type(float32, shape) for shape in ((4,), (3,), ()))
 EXP, ADD, MAP = (get_op(name) for name in ("exp", "add", "map"))
 
 
@@ -96,7 +96,178 @@ def fault_far_down() -> Graph:
     return Graph("f", (x,), tuple(nodes), (values[-1],))
 
 
+def region_graph(name: str, params: tuple[Value, ...], *results: Value) -> Graph:
+    """A region that computes ``results`` from its first parameter, one after the other."""
+    nodes = [exp(p, q) for p, q in zip([params[0], *results], results, strict=False)]
+    return Graph(name, params, tuple(nodes), (results[-1] if results else params[0],))
+
+
+flag, count = Value(tensor_type(bool_, ()), "p"), Value(tensor_type(int64, ()), "n")
+
+
+def branches_of_two_types() -> Graph:
+    inner, other = Value(F4, "y"), Value(F4, "y")
+    chain = tuple(Value(F4, f"v{i}") for i in range(7))
+    node = Node(
+        get_op("sum"), (other,), get_op("sum").attributes({"axis": (0,)}), (Value(F0, "s"),)
+    )
+    regions = (
+        region_graph("then", (inner,), *chain),
+        Graph("else", (other,), (node,), node.results),
+    )
+    return Graph("f", (flag, x), (Node(get_op("cond"), (flag, x), (), (a,), regions),), (a,))
+
+
+def branch_of_other_operands() -> Graph:
+    regions = (
+        region_graph("then", (Value(F4, "y"),)),
+        region_graph("else", (Value(F4, "y"), Value(F4))),
+    )
+    return Graph("f", (flag, x), (Node(get_op("cond"), (flag, x), (), (a,), regions),), (a,))
+
+
+def one_branch() -> Graph:
+    regions = (region_graph("then", (Value(F4, "y"),)),)
+    return Graph("f", (flag, x), (Node(get_op("cond"), (flag, x), (), (a,), regions),), (a,))
+
+
+def tensor_for_a_predicate() -> Graph:
+    regions = tuple(region_graph(name, (Value(F4, "y"),)) for name in ("then", "else"))
+    return Graph("f", (x,), (Node(get_op("cond"), (x, x), (), (a,), regions),), (a,))
+
+
+def loop(op: str, head: Value, body: Graph, results: tuple[Value, ...], **attrs: object) -> Graph:
+    node = Node(get_op(op), (head, x), get_op(op).attributes(attrs), results, (body,))
+    return Graph("f", (head, x), (node,), results)
+
+
+def while_without_a_test() -> Graph:
+    body = region_graph("body", (Value(F4, "y"),), Value(F4, "a"))
+    return loop("while", flag, body, (Value(count.type, "n"), a), carried=1)
+
+
+def carried_of_another_type() -> Graph:
+    index, inner = Value(count.type, "i"), Value(F4, "y")
+    body = Graph("body", (index, inner), (), (index,))
+    return loop("for", count, body, (a,), carried=1)
+
+
+def more_carried_than_operands() -> Graph:
+    index, inner = Value(count.type, "i"), Value(F4, "y")
+    body = Graph("body", (index, inner), (), (inner, inner))
+    return loop("for", count, body, (a, b), carried=2)
+
+
+def slice_of_another_length() -> Graph:
+    index, inner = Value(count.type, "i"), Value(F0, "y")
+    body = Graph("body", (index, inner), (), ())
+    return loop("for", count, body, (), carried=0, length=8, sliced=1)
+
+
+def region_uses_the_outside() -> Graph:
+    index, inner = Value(count.type, "i"), Value(F4, "y")
+    body = Graph("body", (index, inner), (), (x,))
+    return loop("for", count, body, (a,), carried=1)
+
+
 ERRORS = {
+    branches_of_two_types: """\
+        @f is not valid: the regions of cond return f32[4] and f32[]
+          graph @f(%p: bool[], %x: f32[4]) {
+        >   %a: f32[4] = cond %p, %x {
+              then(%y: f32[4]) {
+                %v0: f32[4] = exp %y
+                %v1: f32[4] = exp %v0
+          ...
+                return %v6
+              }
+              else(%y: f32[4]) {
+          ...
+                return %s
+              }
+          ...
+        Fix: let both return the same types.""",
+    branch_of_other_operands: """\
+        @f is not valid: a region of cond takes f32[4], f32[4]; it is given f32[4]
+          graph @f(%p: bool[], %x: f32[4]) {
+        >   %a: f32[4] = cond %p, %x {
+              then(%y: f32[4]) {
+                return %y
+              }
+              else(%y: f32[4], %0: f32[4]) {
+                return %y
+              }
+          ...
+        Fix: give the region a parameter of the type of each operand.""",
+    one_branch: """\
+        @f is not valid: cond needs 2 regions, not 1
+          graph @f(%p: bool[], %x: f32[4]) {
+        >   %a: f32[4] = cond %p, %x {
+              then(%y: f32[4]) {
+                return %y
+              }
+          ...
+        Fix: change the operands.""",
+    tensor_for_a_predicate: """\
+        @f is not valid: the predicate of cond is f32[4], not bool[]
+          graph @f(%x: f32[4]) {
+        >   %a: f32[4] = cond %x, %x {
+              then(%y: f32[4]) {
+                return %y
+              }
+              else(%y: f32[4]) {
+                return %y
+              }
+          ...
+        Fix: change the operands.""",
+    while_without_a_test: """\
+        @f is not valid: the region of while returns no bool scalar first
+          graph @f(%p: bool[], %x: f32[4]) {
+        >   %n: i64[], %a: f32[4] = while %p, %x {carried=1, length=0} {
+              body(%y: f32[4]) {
+                %a: f32[4] = exp %y
+                return %a
+              }
+          ...
+        Fix: change the operands.""",
+    carried_of_another_type: """\
+        @f is not valid: the region of for returns i64[]; it carries f32[4]
+          graph @f(%n: i64[], %x: f32[4]) {
+        >   %a: f32[4] = for %n, %x {carried=1, length=0, reverse=false, sliced=0} {
+              body(%i: i64[], %y: f32[4]) {
+                return %i
+              }
+          ...
+        Fix: let each iteration return the types that it was given.""",
+    more_carried_than_operands: """\
+        @f is not valid: for carries 2 of its 1 operands
+          graph @f(%n: i64[], %x: f32[4]) {
+        >   %a: f32[4], %b: f32[4] = for %n, %x {carried=2, length=0, reverse=false, sliced=0} {
+              body(%i: i64[], %y: f32[4]) {
+                return %y, %y
+              }
+          ...
+        Fix: change the operands.""",
+    slice_of_another_length: """\
+        @f is not valid: for of length 8 slices a f32[4]
+          graph @f(%n: i64[], %x: f32[4]) {
+        >   for %n, %x {carried=0, length=8, reverse=false, sliced=1} {
+              body(%i: i64[], %y: f32[]) {
+                return
+              }
+          ...
+        Fix: change the operands.""",
+    region_uses_the_outside: """\
+        @f is not valid: the graph returns %x, which belongs to the graph around this region
+          graph @f(%n: i64[], %x: f32[4]) {
+            %a: f32[4] = for %n, %x {carried=1, length=0, reverse=false, sliced=0} {
+              body(%i: i64[], %y: f32[4]) {
+        >       return %?x
+              }
+            }
+            return %a
+          ...
+        Fix: make it an operand of the node and a parameter of its region.""",
     used_before_defined: """\
         @f is not valid: exp uses %b, which is defined later
           graph @f(%x: f32[4]) {
@@ -158,6 +329,7 @@ ERRORS = {
               (%y: f32[3]) {
                 %a: f32[3] = exp %y
                 return %a
+              }
           ...
         Fix: give the region a parameter of the type of each operand.""",
     region_of_an_op_without: """\

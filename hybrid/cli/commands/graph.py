@@ -8,6 +8,7 @@ import typer
 import hybrid as hy
 from hybrid.cli.common import fail, load_function, parse_types
 from hybrid.errors import HybridError
+from hybrid.ir import print_graph
 from hybrid.planned import optimized_plan
 
 app = typer.Typer()
@@ -28,9 +29,10 @@ def graph(
     try:
         # What the inputs hold is never looked at: a capture sees their types.
         captured = hy.hybridize(function).graph(*(hy.zeros(t.shape, dtype=t.dtype) for t in types))
-        text = str(optimized_plan(captured).graph if optimize else captured)
+        shown = optimized_plan(captured).graph if optimize else captured
     except (HybridError, TypeError) as error:  # TypeError: another number of arguments
         fail(f"{target}: {error}")
+    text = print_graph(shown, locations=True)
     if output is None:
         typer.echo(text)
         return
