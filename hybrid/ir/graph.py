@@ -48,6 +48,14 @@ class Node:
         )
 
     @property
+    def observable(self) -> bool:
+        """Whether it shows, in the world or by an error, that the node ran: how often, and when."""
+        op = self.op
+        return (not op.pure or op.raises) or (
+            bool(self.regions) and any(n.observable for r in self.regions for n in r.nodes)
+        )
+
+    @property
     def key(self) -> Hashable:
         """Equal for nodes that compute the same.
 

@@ -25,6 +25,9 @@ types and attributes that gives one (``cast`` has a kernel per dtype).
 
 ``promotes=True``: operands are cast to their common dtype before the rule sees them;
 ``promotes="floating"``: to the default float dtype when that one is not floating.
+
+``pure=False``: a call does something to the world.  ``raises=True``: whether a run succeeds depends
+on the elements of the operands, as it does for an index.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ class Op:
         elementwise: bool = False,
         commutative: bool = False,
         pure: bool = True,
+        raises: bool = False,
         promotes: bool | str = False,
         differentiable: bool = True,
         domain: tuple[float, float] | None = None,
@@ -61,6 +65,7 @@ class Op:
         self.name = name or rule.__name__.rstrip("_")
         self.rule, self.kernel = rule, kernel
         self.elementwise, self.commutative, self.pure = elementwise, commutative, pure
+        self.raises = raises
         self.promotes, self.differentiable, self.domain = promotes, differentiable, domain
         self.__doc__, self.__name__, self.__module__ = rule.__doc__, rule.__name__, rule.__module__
         parameters = inspect.signature(rule).parameters.values()

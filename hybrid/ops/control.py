@@ -105,7 +105,7 @@ def for_(
     return (*operands[:carried], *[_stack(length, row) for row in stacked])
 
 
-@op(pure=False, differentiable=False)
+@op(pure=False, raises=True, differentiable=False)
 def py_call(
     *operands: TensorType, function: Any, types: tuple[TensorType, ...] = ()
 ) -> tuple[TensorType, ...]:

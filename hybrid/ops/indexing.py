@@ -49,7 +49,7 @@ def _replaced(shape: Shape, axis: int, size: int) -> Shape:
 # Whole slices along an axis ----------------------------------------------------------------------
 
 
-@op(name="take")
+@op(name="take", raises=True)
 def take_slices(x: TensorType, indices: TensorType, *, axis: int = 0) -> TensorType:
     """The slices of ``x`` along ``axis`` that 1-d ``indices`` name; negative ones from the end."""
     require_axis("take", axis, x.rank)
@@ -110,7 +110,7 @@ def _lower_update(kernel: str) -> Any:
     return lowering
 
 
-@op(name="scatter_add")
+@op(name="scatter_add", raises=True)
 def add_slices(
     x: TensorType, indices: TensorType, updates: TensorType, *, axis: int = 0
 ) -> TensorType:
@@ -138,7 +138,7 @@ def scatter_add_jvp(tangents, _y, x, indices, updates, *, axis):
     return add_slices(_or_zeros(of_x, x), indices, _or_zeros(of_updates, updates), axis=axis)
 
 
-@op(name="scatter")
+@op(name="scatter", raises=True)
 def put_slices(
     x: TensorType, indices: TensorType, updates: TensorType, *, axis: int = 0
 ) -> TensorType:
@@ -217,7 +217,7 @@ def _rows(emit: Any, view: Any) -> Any:
     return emit.dense(view).reshape((math.prod(view.shape[:-1]), view.shape[-1]))
 
 
-@op
+@op(raises=True)
 def take_along(x: TensorType, indices: TensorType) -> TensorType:
     """Of each row (last axis) of ``x`` the elements that the same row of ``indices`` names."""
     _require_along("take_along", x, indices)
@@ -247,7 +247,7 @@ def take_along_samples(draw):
             yield (draw(dtype, *shape), indices), {}
 
 
-@op
+@op(raises=True)
 def scatter_along_add(x: TensorType, indices: TensorType, updates: TensorType) -> TensorType:
     """``x`` with ``updates[..., k]`` added, in order, to element ``indices[..., k]`` of its row."""
     require_numeric("scatter_along_add", x=x)

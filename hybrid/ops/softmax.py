@@ -115,7 +115,7 @@ def softmax_samples(draw):
         yield (draw(dtype, 0, 3),), {"axis": 1}
 
 
-@op(kernel="cross_entropy", name="cross_entropy")
+@op(kernel="cross_entropy", name="cross_entropy", raises=True)
 def class_entropy(logits: TensorType, targets: TensorType) -> TensorType:
     """``logsumexp(logits[i]) - logits[i, targets[i]]`` for logits [n, classes] and targets [n]."""
     require_floating("cross_entropy", logits=logits)

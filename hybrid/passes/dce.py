@@ -1,4 +1,4 @@
-"""Dead-code elimination: pure nodes whose results nobody uses go.
+"""Dead-code elimination: nodes whose results nobody uses go, if nothing else shows that they ran.
 
 Before::                          After::
 
@@ -17,7 +17,7 @@ def dce(graph: Graph) -> Graph:
     used = set(graph.results)
     kept = []
     for node in reversed(graph.nodes):
-        if node.pure and used.isdisjoint(node.results):
+        if used.isdisjoint(node.results) and not node.observable:
             continue
         used.update(node.operands)
         kept.append(with_regions(node, dce) if node.regions else node)

@@ -29,15 +29,15 @@ class Groups:
 
     def _connect(self, nodes: Sequence[Node]) -> None:
         origin: dict[Value, int] = {}
-        last_impure = -1
+        last_observable = -1
         for i, node in enumerate(nodes):
             for value in dict.fromkeys(node.operands):
                 self.readers.setdefault(value, []).append(i)
             before = [origin[v] for v in node.operands if v in origin]
-            if not node.pure:
-                if last_impure >= 0:
-                    before.append(last_impure)
-                last_impure = i
+            if node.observable:
+                if last_observable >= 0:
+                    before.append(last_observable)
+                last_observable = i
             self.producers[i] = list(dict.fromkeys(before))
             for producer in self.producers[i]:
                 self.users[producer].append(i)

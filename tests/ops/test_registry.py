@@ -157,6 +157,18 @@ def test_hybridized_gives_the_bits_of_eager(op):
             assert y.numpy().tobytes() == expected.numpy().tobytes(), described((operands, attrs))
 
 
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_an_op_says_whether_its_runs_may_raise(op):
+    raised = False
+    for operands, attrs in drawn(op):
+        far = [np.full_like(x, 2**40) if x.dtype == np.int64 else x for x in operands]
+        try:
+            op(*far, **attrs)
+        except hy.HybridError:
+            raised = True
+    assert raised == op.raises
+
+
 def smooth(op: Op) -> list[Sample]:
     """The samples in float64 at which derivatives can be checked with differences."""
     found = []

@@ -80,6 +80,16 @@ def test_impure_nodes_stay(impure_op: Op) -> None:
     assert_rewrites(dce, text, text)
 
 
+def test_nodes_that_may_raise_stay() -> None:
+    text = """
+        graph @f(%x: f32[4], %i: i64[2]) {
+          %a: f32[2] = take %x, %i {axis=0}
+          return
+        }
+        """
+    assert_rewrites(dce, text, text)
+
+
 def test_a_clean_graph_comes_back_itself() -> None:
     graph = graph_of("graph @f(%x: f32[4]) { %a: f32[4] = exp %x return %a }")
     assert dce(graph) is graph
