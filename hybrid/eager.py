@@ -18,6 +18,7 @@ from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
 from hybrid.ir import Builder, NotDense, Op, Value, View
 from hybrid.ir.interpreter import set_bottom
 from hybrid.ir.lowering import row_major
+from hybrid.number import Number
 from hybrid.plan import Plan, make_plan
 from hybrid.record import record_call, with_regions
 from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked
@@ -143,6 +144,12 @@ class Eager:
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         return as_tensor(obj, dtype)
 
+    def converted(self, function: Any) -> Any:
+        return function
+
+    def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
+        return None
+
     def read_slot(self, owner: Any, name: str) -> Any:
         return getattr(owner, name)
 
@@ -193,8 +200,8 @@ def _common_dtype(interpreter: Any, op: Op, operands: Sequence[Any]) -> DType:
             dtype = interpreter.lift(t).type.dtype
             found = dtype if found is None else promote(found, dtype)
     for t in operands:
-        if type(t) in (bool, int, float):
-            found = dtype_of(type(t)) if found is None else promote_scalar(found, t)
+        if t.__class__ in (bool, int, float):  # which a traced number says it is
+            found = dtype_of(t.__class__) if found is None else promote_scalar(found, t)
     if found is None:
         names = ", ".join(type(t).__name__ for t in operands)
         raise ArgumentTypeError(f"{op.name} does not take operands of type {names}")
@@ -259,10 +266,10 @@ def scalar(value: bool | int | float, dtype: DType) -> Tensor:
 
 
 def holds_tensor(obj: Any) -> bool:
-    """Whether nested lists and tuples hold a Tensor somewhere."""
+    """Whether nested lists and tuples hold a Tensor or a traced number somewhere."""
     if isinstance(obj, (list, tuple)):
         return any(holds_tensor(item) for item in obj)
-    return isinstance(obj, Tensor)
+    return isinstance(obj, Tensor) or type(obj) is Number
 
 
 def stacked(obj: list | tuple, dtype: DType | None) -> Tensor:

@@ -125,6 +125,40 @@ class TracedBoolError(TracedValueError):
         super().__init__("the truth", value_type, at=at)
 
 
+class NeedsValue(TracedValueError):
+    """Python asked a traced number for its value; ``number`` is that number."""
+
+    fix_text = (
+        "keep it in arithmetic, comparisons, indexing of tensors and range(), or compute what "
+        "needs its value outside the hybridized function"
+    )
+
+    def __init__(
+        self, asked: str, kind: str, number: object, *, at: Location | None = None
+    ) -> None:
+        HybridError.__init__(
+            self,
+            f"{asked} needs the value of a traced {kind}",
+            at=at,
+            why="A number that is only known at run time (a loop's index, item(), what two branches "
+            "set differently) has no value while the function is captured.",
+            fix=self.fix_text,
+        )
+        self.number = number
+
+
+class NumberRangeError(HybridError, OverflowError):
+    """An int that is computed at run time left the range of 64 bits."""
+
+    def __init__(self, value: int, *, at: Location | None = None) -> None:
+        super().__init__(
+            f"an int grew to {value.bit_length()} bits",
+            at=at,
+            why="Ints that are only known at run time have 64 bits in a hybridized function.",
+            fix="use a float, or compute it outside the hybridized function",
+        )
+
+
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 

@@ -164,12 +164,17 @@ class Tensor:
         return (1, 0)
 
     def item(self) -> bool | int | float:
-        """The value of a tensor of one element as a Python number."""
+        """The value of a tensor of one element as a Python number (while traced, a Number)."""
         if self.type.size != 1:
             raise ArgumentError(f"item() of {self.type}", why="It needs exactly one element.")
+        if ACTIVE and current().traces:
+            return _traced_number(self)
         return self._array("item()").item()
 
     def tolist(self) -> Any:
+        """The values as nested lists of Python numbers (while traced, of Numbers)."""
+        if ACTIVE and current().traces:
+            return _nested(self)
         return self._array("tolist()").tolist()
 
     def __bool__(self) -> bool:
@@ -330,6 +335,18 @@ def _current_data(tensor: Tensor) -> Any:
     if tensor.record is not None:
         tensor = ops.stop_gradient(tensor)  # a node, for those who differentiate the graph
     return interpreter.traced(tensor).data
+
+
+def _traced_number(tensor: Tensor) -> Any:
+    from hybrid.number import number_of
+
+    refuse_leaked(tensor)
+    return number_of(tensor)
+
+
+def _nested(tensor: Tensor) -> Any:
+    """``tensor`` as nested lists of numbers that are known when the plan runs."""
+    return [_nested(row) for row in tensor] if tensor.type.rank else _traced_number(tensor)
 
 
 def refuse_leaked(tensor: Tensor) -> None:

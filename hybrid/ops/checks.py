@@ -25,6 +25,11 @@ def is_number(obj: Any) -> bool:
     return isinstance(obj, (bool, int, float))
 
 
+def is_traced_number(obj: Any) -> bool:
+    """A Python number that is only known at run time: of another class than it says."""
+    return is_number(obj) and type(obj) is not obj.__class__
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 

@@ -7,8 +7,14 @@ from typing import Any
 import numpy as np
 
 from hybrid.errors import ArgumentError, ShapeError
-from hybrid.ir import op
-from hybrid.ops.checks import as_tensor, is_number, optional_dtype, require_cpu
+from hybrid.ir import interpreter, op
+from hybrid.ops.checks import (
+    as_tensor,
+    is_number,
+    is_traced_number,
+    optional_dtype,
+    require_cpu,
+)
 from hybrid.ops.comparison import where
 from hybrid.ops.dtypes import converted
 from hybrid.ops.shape import broadcast
@@ -81,7 +87,9 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
     shape = shape_of(shape)
     if is_number(fill_value):
         kinds = {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT}
-        dtype = optional_dtype(dtype, kinds[type(fill_value)])
+        dtype = optional_dtype(dtype, kinds[fill_value.__class__])
+        if is_traced_number(fill_value):
+            return broadcast(interpreter.current().lift(fill_value, dtype), shape=shape)
         return fill(shape=shape, value=fill_value, dtype=dtype)
     value = as_tensor(fill_value)
     return broadcast(converted(value, optional_dtype(dtype, value.dtype)), shape=shape)

@@ -100,7 +100,7 @@ def result_type(*operands: Any) -> DType:
         kinds = {bool: bool_, int: int64, float: float32}
         found = bool_
         for x in numbers:
-            found = promote(found, kinds[type(x)])
+            found = promote(found, kinds[x.__class__])
         return found
     for x in numbers:
         found = promote_scalar(found, x)

@@ -5,19 +5,27 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from hybrid.errors import ArgumentTypeError, CaptureError, OutOfRangeError, ShapeError
 from hybrid.ir import interpreter
-from hybrid.ops.checks import as_tensor, broadcast_shapes, plural, type_of
+from hybrid.ops.checks import (
+    as_tensor,
+    broadcast_shapes,
+    is_traced_number,
+    plural,
+    type_of,
+)
 from hybrid.ops.comparison import where
 from hybrid.ops.derivatives import reshaped, widened
 from hybrid.ops.dtypes import converted, identity
 from hybrid.ops.indexing import as_indices, put_slices, slice_assign, take, take_slices
 from hybrid.ops.joining import stack
 from hybrid.ops.logical import logical_and
+from hybrid.ops.pick import pick, place
 from hybrid.ops.shape import flatten, permute, region, reshape_to
 from hybrid.types import Shape, TensorType, bool_, int64, tensor_type
 
@@ -27,7 +35,8 @@ class Selection:
     """A key made plain: a region of the operand, then slices of that along one axis, then a shape.
 
     The axis is made of the region's ``axes`` (none: no slices are taken), moved side by side and
-    merged; ``indices`` are its 1-d indices, and ``first`` its place among the other axes.
+    merged; ``indices`` are its 1-d indices (or the one scalar index, of traced ints alone), and
+    ``first`` its place among the other axes.
     """
 
     start: Shape
@@ -65,7 +74,8 @@ def getitem(x: Any, key: Any) -> Any:
     selection = _selection(type_of(x), key)
     y = _gathered(x, selection)
     if selection.axes:
-        y = take_slices(y, selection.indices, axis=selection.first)
+        read = take_slices if selection.indices.shape else pick
+        y = read(y, selection.indices, axis=selection.first)
     y = reshaped(y, selection.shape)
     return identity(y) if y is x else y
 
@@ -86,8 +96,9 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
     if selection.axes:
         before = _gathered(x, selection)
         shape = list(before.shape)
-        shape[selection.first] = selection.indices.shape[0]
-        after = put_slices(
+        shape[selection.first : selection.first + 1] = selection.indices.shape
+        write = put_slices if selection.indices.shape else place
+        after = write(
             before, selection.indices, reshaped(value, tuple(shape)), axis=selection.first
         )
         order = selection.order
@@ -162,7 +173,7 @@ def _axes_taken(item: Any) -> int:
 
 
 def _plain(item: Any) -> Any:
-    """An item as an int, slice, None, Ellipsis, integer or bool array, or such a tensor."""
+    """An item as an int (or traced int), slice, None, Ellipsis, integer or bool array or tensor."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if isinstance(item, (bool, np.bool_)):
@@ -173,11 +184,13 @@ def _plain(item: Any) -> Any:
         return _array(item)
     if hasattr(item, "dtype") and not isinstance(item, np.generic):
         return item if _is_mask(item) else as_indices("indexing", item)
-    if not hasattr(item, "__index__"):
+    if not hasattr(item, "__index__") or isinstance(item, float):
         raise ArgumentTypeError(
-            f"{type(item).__name__} is not an index",
+            f"{item.__class__.__name__} is not an index",
             fix="use ints, slices, None, Ellipsis, integer tensors or masks",
         )
+    if is_traced_number(item):
+        return item
     return item.__index__()
 
 
@@ -296,7 +309,12 @@ def _select(type: TensorType, key: Any) -> Selection:
         if not special:
             ahead = len(shape)
         special.append(position)
-        if isinstance(item, int):
+        if is_traced_number(item):
+            item.position(n, partial(_require_inside_one, type, axis))
+            arrays.append((axis, item))
+            start.append(0)
+            size.append(n)
+        elif isinstance(item, int):
             _require_inside(type, axis, item, item)
             start.append(item % n)
             size.append(1)
@@ -312,8 +330,13 @@ def _select(type: TensorType, key: Any) -> Selection:
     whole = tuple(size) == type.shape and all(n == 1 for n in step)
     indices, first = None, 0
     if arrays:
-        picked = broadcast_shapes("indexing", *(tensor_type(int64, a.shape) for _, a in arrays))
-        indices = _combined([type.shape[axis] for axis in axes], [a for _, a in arrays], picked)
+        sizes = [type.shape[axis] for axis in axes]
+        if all(is_traced_number(a) for _, a in arrays):
+            picked, indices = (), _merged(sizes, [a for _, a in arrays])
+        else:
+            given = [as_tensor(a) if is_traced_number(a) else a for _, a in arrays]
+            picked = broadcast_shapes("indexing", *(tensor_type(int64, a.shape) for a in given))
+            indices = _combined(sizes, given, picked)
         first = sum(axis not in axes for axis in range(axes[0])) if adjacent else 0
         ahead = ahead if adjacent else 0
         shape[ahead:ahead] = picked
@@ -331,6 +354,20 @@ def _require_inside(type: TensorType, axis: int, low: int, high: int) -> None:
                 why=f"The axis has size {n}.",
                 fix=f"use an index from {-n} to {n - 1}" if n else "index an axis with elements",
             )
+
+
+def _require_inside_one(type: TensorType, axis: int, index: int) -> None:
+    _require_inside(type, axis, index, index)
+
+
+def _merged(sizes: list[int], numbers: list[Any]) -> Any:
+    """Traced ints, known to lie inside, as the one index into the axis that merges theirs."""
+    if len(numbers) == 1:
+        return as_tensor(numbers[0])
+    merged = numbers[0].from_front(sizes[0])
+    for number, n in zip(numbers[1:], sizes[1:], strict=True):
+        merged = merged * n + number.from_front(n)
+    return merged
 
 
 def _combined(sizes: list[int], arrays: list[Any], picked: Shape) -> Any:

@@ -6,10 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.ir import op
-from hybrid.ops.checks import broadcast_type, is_number, require_floating, require_numeric
+from hybrid.ir import Builder, interpreter, op
+from hybrid.ops.checks import (
+    as_tensor,
+    broadcast_type,
+    is_number,
+    is_traced_number,
+    require_floating,
+    require_numeric,
+    type_of,
+)
 from hybrid.ops.comparison import where
+from hybrid.ops.control import cond
 from hybrid.ops.derivatives import diagonal, unbroadcast
+from hybrid.ops.dtypes import common
 from hybrid.ops.exponential import log
 from hybrid.types import TensorType
 
@@ -141,6 +151,26 @@ def power_vjp(ct, y, a, b):
 
 def pow(a: Any, b: Any) -> Any:
     """``a`` to the power ``b``; the Python number 2 squares."""
-    if is_number(b) and b == 2 and not is_number(a):
+    if not is_number(b) or is_number(a):
+        return power(a, b)
+    if is_traced_number(b):
+        return _traced_power(a, b)
+    return square(a) if b == 2 else power(a, b)
+
+
+def _traced_power(a: Any, b: Any) -> Any:
+    """``a`` to the power of a Python number that is 2 or not when the plan runs."""
+    twice = b == 2
+    if twice is False:
+        return power(a, b)
+    base, exponent = common(a, b)
+    if base.dtype is not as_tensor(a).dtype and twice:  # needs the value: a square stays an integer
         return square(a)
-    return power(a, b)
+    regions = []
+    for name in ("then", "else"):
+        builder = Builder(name)
+        operands = [builder.param(type_of(x)) for x in (base, exponent)]
+        rule, count = (square, 1) if name == "then" else (power, 2)
+        regions.append(builder.finish(builder.apply(rule, operands[:count])))
+    current = interpreter.current()
+    return current.apply(cond, (as_tensor(twice), base, exponent), {}, tuple(regions))

@@ -1,0 +1,171 @@
+"""What traced numbers are computed with beyond ops: checks, guarded fast paths and host calls.
+
+::
+
+    cond %passes, %a, %b {          # check(passes, operator.truediv, (a, b))
+      then(%a: f64[], %b: f64[]) { return }
+      else(%a: f64[], %b: f64[]) { py_call %a, %b {function=<truediv>}  return }
+    }
+
+A host call gives a function of Python's the plain numbers; what it raises is what Python raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hybrid.errors import (
+    ArgumentTypeError,
+    HybridError,
+    Location,
+    NumberRangeError,
+    author_location,
+)
+from hybrid.ir import Builder, Graph, Value
+from hybrid.ir.interpreter import current
+from hybrid.ir.op import results_of
+from hybrid.ops.control import cond, py_call
+from hybrid.tensor import Tensor
+from hybrid.types import TensorType, bool_, float64, int64, tensor_type
+
+DTYPES = {"bool": bool_, "int": int64, "float": float64}
+TYPES = {kind: tensor_type(dtype, ()) for kind, dtype in DTYPES.items()}
+CLASSES = {"bool": bool, "int": int, "float": float}
+MIN, MAX = -(2**63), 2**63 - 1
+HERE: Any = object()  # in a host call's arguments: where an operand goes
+
+Body = Callable[[Builder, Sequence[Value]], Sequence[Value]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostCall:
+    """``function`` of plain numbers, as a py_call calls it: arrays in, arrays out."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]  # HERE for each operand
+    kinds: tuple[str, ...]  # of the results; one alone is not in a tuple
+    location: Location | None
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        numbers = iter([np.asarray(a).item() for a in arrays])
+        given = [next(numbers) if a is HERE else a for a in self.arguments]
+        try:
+            found = self.function(*given)
+            if not self.kinds:
+                return ()
+            values = found if len(self.kinds) > 1 else (found,)
+            return tuple([_array(v, k) for v, k in zip(values, self.kinds, strict=True)])
+        except Exception as error:
+            locate(error, self.location)
+            raise
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+
+def _array(value: Any, kind: str) -> np.ndarray:
+    """A result of a host call as the array of its kind."""
+    if kind == "int" and isinstance(value, int):
+        if not MIN <= value <= MAX:
+            raise NumberRangeError(value)
+        return np.asarray(int(value), np.int64)
+    if (kind == "float" and isinstance(value, float)) or (kind == "bool" and value in (0, 1)):
+        return np.asarray(value, DTYPES[kind].numpy)
+    raise ArgumentTypeError(
+        f"a traced number became {value!r}",
+        why=f"While the function was captured it was taken for {'an' if kind == 'int' else 'a'} "
+        f"{kind}: the kind of a number is the same in every run.",
+        fix="make it a float, with float(), before this operation",
+    )
+
+
+def locate(error: BaseException, location: Location | None) -> None:
+    """Tell ``error`` where the author wrote what raised it."""
+    if location is None:
+        return
+    if isinstance(error, HybridError):
+        error.at = error.at or location
+        return
+    note = f"{location}\n    {location.line} | {location.text}"
+    notes = getattr(error, "__notes__", [])
+    if note not in notes:
+        error.__notes__ = [*notes, note]  # what add_note() of Python 3.11 does
+
+
+def region(name: str, types: Sequence[TensorType], body: Body) -> Graph:
+    """The closed region whose nodes and results ``body(builder, params)`` gives."""
+    builder = Builder(name)
+    builder.location = author_location()
+    params = [builder.param(t) for t in types]
+    return builder.finish(tuple(body(builder, params)))
+
+
+def call_python(
+    builder: Builder, values: Sequence[Value], function: Any, types: tuple[TensorType, ...]
+) -> tuple[Value, ...]:
+    """Append a call of ``function``, of arrays, to a region."""
+    return builder.apply(py_call, values, {"function": function, "types": types})
+
+
+def branch(pred: Tensor, operands: Sequence[Tensor], then: Body, other: Body) -> tuple[Tensor, ...]:
+    """The results of one of two small regions."""
+    types = [t.type for t in operands]
+    regions = (region("then", types, then), region("else", types, other))
+    return tuple(results_of(current().apply(cond, (pred, *operands), {}, regions)))
+
+
+def check(
+    passes: Tensor,
+    function: Callable[..., Any],
+    operands: Sequence[Tensor] = (),
+    arguments: Sequence[Any] | None = None,
+) -> None:
+    """Stage: unless ``passes``, call ``function``, which raises, with the numbers in ``operands``.
+
+    ``arguments`` are those of ``function``, with HERE for each operand; by default the operands.
+    """
+    arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
+    call = HostCall(function, arguments, (), author_location())
+    branch(
+        passes,
+        operands,
+        lambda _builder, _values: (),
+        lambda builder, values: call_python(builder, values, call, ()),
+    )
+
+
+def guarded(
+    passes: Tensor,
+    operands: Sequence[Tensor],
+    fast: Body,
+    function: Callable[..., Any],
+    kind: str,
+    arguments: Sequence[Any] | None = None,
+) -> Tensor:
+    """Where ``passes`` what the nodes of ``fast`` give; else what Python's ``function`` gives."""
+    arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
+    call = HostCall(function, arguments, (kind,), author_location())
+    found = branch(
+        passes,
+        operands,
+        fast,
+        lambda builder, values: call_python(builder, values, call, (TYPES[kind],)),
+    )
+    return found[0]
+
+
+def host(
+    function: Callable[..., Any],
+    operands: Sequence[Tensor],
+    kinds: tuple[str, ...],
+    arguments: Sequence[Any] | None = None,
+) -> tuple[Tensor, ...]:
+    """Stage a call of ``function`` on the plain numbers; its results have ``kinds``."""
+    arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
+    call = HostCall(function, arguments, kinds, author_location())
+    attrs = {"function": call, "types": tuple([TYPES[kind] for kind in kinds])}
+    return tuple(results_of(current().apply(py_call, operands, attrs)))
