@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hybrid import ops
+from hybrid.autodiff.presence import Ct, Perhaps, added, marked, plain, presence_of
 from hybrid.errors import (
     ArgumentError,
     CaptureError,
@@ -88,7 +90,6 @@ def cotangents(
     """
     nodes = history(record for record, _ in seeds)
     wanted = set(targets)
-    needed = descendants(nodes, wanted)
     if differentiable is None:
         differentiable = is_recording() and (
             any(ct.record is not None for _, ct in seeds)
@@ -98,26 +99,38 @@ def cotangents(
             )
         )
     with recording(differentiable):
-        return _pull(seeds, targets, wanted, needed)
+        found = _pull(seeds, targets, wanted, descendants(nodes, wanted))
+        return [plain(ct) for ct in found]
+
+
+def pulled_back(seeds: Sequence[tuple[AnyRecord, Ct]], targets: Sequence[Node]) -> list[Ct | None]:
+    """``cotangents``, which at run time may turn out to be none, of seeds that may be none."""
+    nodes = history(record for record, _ in seeds)
+    wanted = set(targets)
+    return _pull(seeds, targets, wanted, descendants(nodes, wanted))
 
 
 def _pull(
-    seeds: Sequence[tuple[AnyRecord, Tensor]],
+    seeds: Sequence[tuple[AnyRecord, Ct]],
     targets: Sequence[Node],
     wanted: set[Node],
     needed: set[Node],
-) -> list[Tensor | None]:
-    arrived: dict[Node, list[Tensor | None]] = {}
+) -> list[Ct | None]:
+    arrived: dict[Node, list[Ct | None]] = {}
     queue: list[tuple[int, Node]] = []
 
-    def send(record: AnyRecord, ct: Tensor) -> None:
-        node, index = node_of(record)
+    def slots_of(node: Node) -> list[Ct | None]:
         slots = arrived.get(node)
         if slots is None:
             count = len(node.results) if type(node) is Record else 1
             slots = arrived[node] = [None] * count
             heapq.heappush(queue, (-node.sequence, node))
-        slots[index] = ct if slots[index] is None else slots[index] + ct
+        return slots
+
+    def send(record: AnyRecord, ct: Ct) -> None:
+        node, index = node_of(record)
+        slots = slots_of(node)
+        slots[index] = ct if slots[index] is None else added(slots[index], ct)
 
     for record, ct in seeds:
         send(record, ct)
@@ -128,6 +141,14 @@ def _pull(
         flow = [p is not None and node_of(p)[0] in needed for p in node.parents]
         if node in wanted and not any(flow):
             continue
+        if "regions" in node.attrs:
+            parents = [None if p is None else node_of(p) for p in node.parents]
+            so_far = [arrived[p[0]][p[1]] if p and p[0] in arrived else None for p in parents]
+            totals = _apply_control_vjp(node, arrived[node], flow, so_far)
+            for parent, total in zip(parents, totals, strict=True):
+                if total is not None:
+                    slots_of(parent[0])[parent[1]] = total
+            continue
         cts = apply_vjp(node, arrived[node], flow)
         for parent, ct, flows in zip(node.parents, cts, flow, strict=True):
             if flows and ct is not None:
@@ -135,26 +156,57 @@ def _pull(
     return [arrived[t][0] if t in arrived else None for t in targets]
 
 
-def apply_vjp(
-    node: Record, cts: Sequence[Tensor | None], flow: Sequence[bool]
-) -> Sequence[Tensor | None]:
-    """The vjp rule of ``node``; entries that are not in ``flow`` may be left uncomputed."""
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """What the vjp rule of a control-flow op gets in place of cotangents.
+
+    Its body may use an operand many times, and eager code would add each use to what has arrived
+    before; so the rule is given that, and answers with the new total of each operand.  Operands of
+    the same record share one total, given with the first of them.
+    """
+
+    cts: tuple[Ct | None, ...]  # of the results
+    flow: tuple[bool, ...]  # which operands want a cotangent
+    arrived: tuple[Ct | None, ...]  # what the operands have got so far
+    record: Record
+
+
+def _apply_control_vjp(
+    node: Record, cts: Sequence[Ct | None], flow: Sequence[bool], so_far: Sequence[Ct | None]
+) -> Sequence[Ct | None]:
+    rule = _vjp_rule(node)
+    count = len(node.results)
+    results = tuple([_restored(saved, node, i, count) for i, saved in enumerate(node.results)])
+    operands = [make_snapshot(saved) for saved in node.saved]
+    pull = Pull(tuple(cts), tuple(flow), tuple(so_far), node)
+    return rule(pull, results, *operands, **node.attrs)
+
+
+def _vjp_rule(node: Record) -> Any:
     rule = node.op.vjp_rule
     if rule is None:
         raise GradientError(
             f"{node.op.name} has no gradient",
             fix="pass its operand through stop_gradient if none is meant",
         )
+    return rule
+
+
+def apply_vjp(node: Record, cts: Sequence[Ct | None], flow: Sequence[bool]) -> Sequence[Ct | None]:
+    """The vjp rule of ``node``; entries that are not in ``flow`` may be left uncomputed."""
+    rule = _vjp_rule(node)
     results = [_restored(saved, node, i, len(cts)) for i, saved in enumerate(node.results)]
-    full = [ct if ct is not None else _zeros(_type(saved)) for ct, saved in
-            zip(cts, node.results, strict=True)]  # fmt: skip
     operands = [make_snapshot(saved) for saved in node.saved]
-    if len(full) == 1:
-        out = rule(full[0], results[0], *operands, **node.attrs)
+    present = presence_of(cts)
+    if len(cts) == 1:
+        ct = cts[0].ct if isinstance(cts[0], Perhaps) else cts[0]
+        out = rule(ct, results[0], *operands, **node.attrs)
     else:
+        full = [plain(ct) if ct is not None else _zeros(_type(saved)) for ct, saved in
+                zip(cts, node.results, strict=True)]  # fmt: skip
         out = rule(tuple(full), tuple(results), *operands, **node.attrs)
     return [
-        (entry() if callable(entry) else entry) if flows else None
+        marked(entry() if callable(entry) else entry, present) if flows else None
         for entry, flows in zip(out, flow, strict=True)
     ]
 

@@ -16,7 +16,7 @@ import numpy as np
 from hybrid import native
 from hybrid.eager import as_tensor, holds_tensor, prepare, stacked
 from hybrid.errors import CaptureError, author_location
-from hybrid.ir import Builder, Op, Value, get_op
+from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call, with_regions
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.places import Slot, write_place
@@ -50,6 +50,7 @@ class Tracer:
     recorded: set[Value] = field(default_factory=set)  # those that gradients flow through
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
+    parent: Tracer | None = None  # of a region: the tracer of its surroundings
     traces = True
 
     # The interpreter's half -------------------------------------------------------------------
@@ -124,6 +125,26 @@ class Tracer:
             key = id(owner), name
             if key not in self.slots:
                 self.slots[key] = Slot(owner, name, original, read=False, written=True)
+
+    def maker(self, value: Value) -> Node | None:
+        """The node that ``value`` is a result of; None for a parameter."""
+        return next((n for n in reversed(self.builder.nodes) if value in n.results), None)
+
+    def extend(
+        self, value: Value, regions: tuple[Graph, ...], attrs: dict[str, Any]
+    ) -> tuple[Value, ...]:
+        """Give the node that makes ``value`` other regions, for further results: these."""
+        nodes = self.builder.nodes
+        node = self.maker(value)
+        given = node.op.attributes(node.attributes | attrs)
+        types = node.op.infer(tuple([v.type for v in node.operands]), given, regions)
+        made = tuple([Value(t, "", node.location) for t in types[len(node.results) :]])
+        results = (*node.results, *made)
+        nodes[nodes.index(node)] = Node(
+            node.op, node.operands, given, results, regions, node.location
+        )
+        self.owned.update(made)
+        return made
 
     # What converted code announces; only a region undoes and merges it -------------------------
 

@@ -1,0 +1,119 @@
+"""Cotangents that may turn out, at run time, to be none: those of values that a branch not taken
+or an iteration not made would have used.
+
+Eagerly a value that nothing used gets no cotangent, and nothing flows back from it; a graph has to
+decide that while it runs.  A ``Perhaps`` is a cotangent with a flag that says whether it is there.
+Where it is not, it must not count: not as a NaN (0 times the infinite slope of a square root), and
+not as a zero (-0.0 + 0.0 is 0.0).  The one number that adds nothing to any float is -0.0.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hybrid import ops
+from hybrid.ir import Graph, Value
+from hybrid.ir.interpreter import current
+from hybrid.ops.control import cond
+from hybrid.tensor import Tensor
+from hybrid.types import TensorType, bool_
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Perhaps:
+    """A cotangent that counts where ``present`` (a bool scalar) holds."""
+
+    ct: Tensor
+    present: Tensor
+    neutral: bool  # whether ``ct`` is -0.0 throughout where it is not present
+
+    @property
+    def type(self) -> TensorType:
+        return self.ct.type
+
+
+Ct = Tensor | Perhaps
+
+
+def perhaps(ct: Tensor, present: Tensor | bool, neutral: bool) -> Ct | None:
+    """``ct`` where ``present`` holds; just that, or None, where this is known already."""
+    if not isinstance(present, bool) and not current().traces:
+        present = bool(present.item())
+    if isinstance(present, bool):
+        return ct if present else None
+    return Perhaps(ct, present, neutral)
+
+
+def nothing(type: TensorType) -> Tensor:
+    """What adds nothing: -0.0 throughout."""
+    return ops.full(type.shape, -0.0, dtype=type.dtype)
+
+
+def plain(ct: Ct | None) -> Tensor | None:
+    """The cotangent as a tensor: zeros where it is not present."""
+    if not isinstance(ct, Perhaps):
+        return ct
+    return chosen(ct.present, ct.ct, ops.zeros(ct.type.shape, dtype=ct.type.dtype))
+
+
+def neutral(ct: Ct) -> Tensor:
+    """The cotangent as a tensor: -0.0 where it is not present."""
+    if not isinstance(ct, Perhaps):
+        return ct
+    return ct.ct if ct.neutral else chosen(ct.present, ct.ct, nothing(ct.type))
+
+
+def chosen(present: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """``a`` if the scalar ``present`` holds, else ``b``.
+
+    A cond, not a where: whoever differentiates it gets no cotangent at all for the other one.
+    """
+    return current().apply(cond, (present, a, b), {}, _choice(a.type))
+
+
+@functools.cache
+def _choice(type: TensorType) -> tuple[Graph, Graph]:
+    a, b = Value(type, "a"), Value(type, "b")
+    return Graph("then", (a, b), (), (a,)), Graph("else", (a, b), (), (b,))
+
+
+def added(first: Ct, second: Ct) -> Ct:
+    """What has arrived so far, and what arrives next."""
+    total = neutral(first) + neutral(second)
+    if not (isinstance(first, Perhaps) and isinstance(second, Perhaps)):
+        return total
+    return Perhaps(total, either(first.present, second.present), True)
+
+
+def either(a: Tensor, b: Tensor) -> Tensor:
+    """Whether one of two bool scalars holds."""
+    return a if a is b or a.data is b.data else ops.logical_or(a, b)
+
+
+def presence_of(cts: Sequence[Ct | None]) -> Tensor | None:
+    """The flag that one of ``cts`` is present; None when one is for sure."""
+    found: Tensor | None = None
+    for ct in cts:
+        if isinstance(ct, Perhaps):
+            found = ct.present if found is None else either(found, ct.present)
+        elif ct is not None:
+            return None
+    return found
+
+
+def flag(value: bool) -> Tensor:
+    """A bool scalar."""
+    return ops.full((), value, dtype=bool_)
+
+
+def marked(ct: Any, present: Tensor | None) -> Any:
+    """``ct``, computed from cotangents that are there where ``present`` holds (None: surely)."""
+    if ct is None or present is None:
+        return ct
+    if isinstance(ct, Perhaps):
+        present = ops.logical_and(ct.present, present)
+        ct = ct.ct
+    return Perhaps(ct, present, neutral=False)

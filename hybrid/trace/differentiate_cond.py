@@ -1,0 +1,230 @@
+"""Reverse mode through ``cond``: a cond on the same predicate, of what leads back through each
+region.
+
+Before::                                   The gradient by %x::
+
+    %y = cond %p, %x {                         %y, %r = cond %p, %x {
+      then(%x) { %r = exp %x ... }               then(%x) { %r = exp %x ... return %y, %r }
+      else(%x) { ... }                           else(%x) { %r = full 0 ... return %y, %r }
+    }                                          }
+                                               %g = cond %p, %r, %ct {
+                                                 then(%r, %ct) { ... }
+                                                 else(%r, %ct) { ... }
+                                               }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hybrid.autodiff.presence import Ct, Perhaps, flag, neutral, nothing, perhaps
+from hybrid.autodiff.tape import Pull
+from hybrid.ir import Graph, Node, Value
+from hybrid.ir.interpreter import current
+from hybrid.ir.op import results_of
+from hybrid.ops.control import cond
+from hybrid.ops.creation import fill
+from hybrid.record import recording
+from hybrid.tensor import Tensor
+from hybrid.trace.differentiate import (
+    Cut,
+    Kind,
+    Tape,
+    cut,
+    firsts,
+    here,
+    kinds_of,
+    leaves_at,
+    opened,
+    places_of,
+    remembered,
+    tensors_of,
+    values_of,
+)
+from hybrid.types import TensorType
+
+NAMES = ("then", "else")
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What is known of the cotangent of one operand before the graph runs."""
+
+    place: int  # of the operand
+    type: TensorType
+    flagged: bool  # whether a further result says if it is present
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """The regions of the forward and of the backward node, and what the latter takes and gives."""
+
+    forward: tuple[Graph, Graph]
+    backward: tuple[Graph, Graph]
+    operands: tuple[int, ...]  # those that the backward regions read
+    slots: tuple[int, ...]  # results of the forward node that they read
+    totals: tuple[Total, ...]
+
+
+@cond.vjp
+def cond_vjp(
+    pull: Pull,
+    results: tuple[Tensor, ...],
+    pred: Tensor,
+    *operands: Tensor,
+    regions: tuple[Graph, Graph],
+) -> list[Ct | None]:
+    """The totals of the operands once the region taken has been led back through."""
+    node = here(cond, pull, results, (pred, *operands), {}, regions)
+    places = places_of(operands, pull.flow[1:])
+    further = (None,) * (len(node.results) - len(pull.cts))
+    arrived = firsts(places, pull.arrived[1:])
+    kinds = (places, kinds_of((*pull.cts, *further)), kinds_of(arrived))
+    derived = remembered(node.regions, kinds, lambda: _derive(node.regions, *kinds))
+    if not derived.totals:
+        return [None] * len(pull.flow)
+    fresh = len(derived.forward[0].results) - len(node.results)
+    outcome = node.extended(fresh, derived.forward)
+    cts = [t for ct in (*pull.cts, *arrived) for t in tensors_of(ct)]
+    kept = [*[operands[i] for i in derived.operands], *[outcome[i] for i in derived.slots]]
+    found = current().apply(cond, (pred, *kept, *cts), {}, derived.backward)
+    found = iter(results_of(found))
+    totals: list[Ct | None] = [None] * (1 + len(operands))
+    for total in derived.totals:
+        ct = next(found)
+        totals[1 + total.place] = perhaps(ct, next(found), True) if total.flagged else ct
+    return totals
+
+
+def _derive(
+    regions: tuple[Graph, Graph],
+    places: tuple[int, ...],
+    cts: tuple[Kind | None, ...],
+    arrived: tuple[Kind | None, ...],
+) -> Derived:
+    halves = [_Half(region, places, cts, arrived) for region in regions]
+    totals = _totals(halves, places, arrived, regions[0])
+    cuts = [half.cut(totals) for half in halves]
+    forward, slots = _with_slots(regions, halves, cuts)
+    used = {v for c in cuts for v in c.given}
+    operands = tuple([i for i in range(len(places)) if any(r.params[i] in used for r in regions)])
+    types = [forward[0].results[i].type for i in slots]
+    backward = tuple(
+        half.finish(name, c, operands, slots, types, graph)
+        for name, half, c, graph in zip(NAMES, halves, cuts, forward, strict=True)
+    )
+    return Derived(forward, backward, operands, tuple(slots), tuple(totals))
+
+
+class _Half:
+    """One region being led back through."""
+
+    def __init__(
+        self,
+        region: Graph,
+        places: tuple[int, ...],
+        cts: tuple[Kind | None, ...],
+        arrived: tuple[Kind | None, ...],
+    ) -> None:
+        leaves = leaves_at(region, places)
+        self.tape = Tape(region, leaves)
+        self.cts = [self.tape.params_like(ct, "ct") for ct in cts]
+        self.arrived = [self.tape.params_like(ct, "sum") for ct in arrived]
+        self.firsts = [i for i, at in enumerate(places) if at == i]
+        targets = [leaves[i] for i in self.firsts]
+        with opened(self.tape), recording(False):
+            seeds = [(leaves[i], self.arrived[i]) for i in self.firsts]
+            seeds += [(t.record, ct) for t, ct in zip(self.tape.results, self.cts, strict=True)]
+            found = self.tape.pull(seeds, targets)
+        self.found: dict[int, Ct | None] = dict(zip(self.firsts, found, strict=True))
+        self.results: list[Value] = []
+
+    def cut(self, totals: Sequence[Total]) -> Cut:
+        """Give the ``totals``, and separate the nodes that this takes."""
+        tape = self.tape
+        with opened(tape), recording(False):
+            for total in totals:
+                ct = self.found[total.place]
+                self.results.append((nothing(total.type) if ct is None else neutral(ct)).data)
+                if total.flagged:
+                    known = ct.present if isinstance(ct, Perhaps) else flag(ct is not None)
+                    self.results.append(known.data)
+        given = [
+            *tape.graph.params,
+            *[v for ct in (*self.cts, *self.arrived) for v in values_of(ct)],
+        ]
+        return cut(tape.builder.nodes, tape.forward, self.results, given)
+
+    def finish(
+        self,
+        name: str,
+        c: Cut,
+        operands: Sequence[int],
+        slots: Sequence[int],
+        types: Sequence[TensorType],
+        forward: Graph,
+    ) -> Graph:
+        """The backward region, of parameters that both regions have."""
+        own = {forward.results[i]: i for i in slots if forward.results[i] in c.residuals}
+        params = [self.tape.graph.params[i] for i in operands]
+        for i, type in zip(slots, types, strict=True):
+            value = forward.results[i]
+            params.append(value if own.get(value) == i else Value(type))
+        params += [v for ct in (*self.cts, *self.arrived) for v in values_of(ct)]
+        return Graph(name, tuple(params), c.nodes, tuple(self.results))
+
+
+def _totals(
+    halves: Sequence[_Half],
+    places: Sequence[int],
+    arrived: Sequence[Kind | None],
+    region: Graph,
+) -> list[Total]:
+    totals = []
+    for i, at in enumerate(places):
+        found = [half.found.get(i) for half in halves]
+        news = [ct is not half.arrived[i] for ct, half in zip(found, halves, strict=True)]
+        if at == i and any(news):
+            sure = all(ct is not None and not isinstance(ct, Perhaps) for ct in found)
+            totals.append(Total(i, region.params[i].type, not sure))
+    return totals
+
+
+def _with_slots(
+    regions: tuple[Graph, Graph], halves: Sequence[_Half], cuts: Sequence[Cut]
+) -> tuple[tuple[Graph, Graph], list[int]]:
+    """The forward regions that give their residuals too, and which results hold any.
+
+    A residual of one region shares its result with one of the other, or with zeros.
+    """
+    results = [list(region.results) for region in regions]
+    nodes = [list(half.tape.builder.nodes[: half.tape.forward]) for half in halves]
+    slots: list[int] = []
+    rest: list[list[Value]] = []
+    for side, c in enumerate(cuts):
+        missing = []
+        for value in c.residuals:
+            if value in results[side]:
+                slots.append(results[side].index(value))
+            else:
+                missing.append(value)
+        rest.append(missing)
+    while any(rest):
+        side = 0 if rest[0] else 1
+        value = rest[side].pop(0)
+        other = next((v for v in rest[1 - side] if v.type is value.type), None)
+        if other is None:
+            other = Value(value.type)
+            zeros = {"shape": value.type.shape, "dtype": value.type.dtype, "value": 0}
+            nodes[1 - side].append(Node(fill, (), fill.attributes(zeros), (other,)))
+        else:
+            rest[1 - side].remove(other)
+        slots.append(len(results[0]))
+        results[side].append(value)
+        results[1 - side].append(other)
+    made = tuple(
+        Graph(region.name, region.params, tuple(n), tuple(r))
+        for region, n, r in zip(regions, nodes, results, strict=True)
+    )
+    return made, sorted(set(slots))
