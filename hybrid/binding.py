@@ -135,7 +135,7 @@ class _Binding:
             what
             for made in [self.capture.result, *(w.made for w in self.capture.slot_writes)]
             for kind, what in made.leaves
-            if kind == "output"
+            if kind in ("output", "number")
         }
         if self.capture.gradient is not None:
             seen.update(self.capture.gradient.outputs)
@@ -284,6 +284,8 @@ class _Binding:
             kind, what = made.leaves[0]
             if kind == "output":
                 return f"r{what}"
+            if kind == "number":
+                return f"r{what}.item()"
             if kind == "argument":
                 return f"leaves[{what}]"
             if kind == "source":
@@ -302,6 +304,8 @@ def build(
     for kind, what in made.leaves:
         if kind == "output":
             values.append(results[what])
+        elif kind == "number":
+            values.append(results[what].item())
         elif kind == "argument":
             values.append(leaves[what])
         elif kind == "source":

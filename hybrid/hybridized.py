@@ -11,7 +11,11 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError
+try:
+    from hybrid.convert import convert
+except ImportError:
+    convert = None
+from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, NeedsValue
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.planned import Planned
@@ -84,7 +88,7 @@ class Hybridized:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if ACTIVE and current().traces:
-            return self.function(*args, **kwargs)
+            return current().converted(self.function)(*args, **kwargs)
         if not kwargs:
             try:
                 key = tuple([t.type for t in args])
@@ -146,14 +150,27 @@ class Hybridized:
             return planned
 
     def _trace(self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]) -> Capture:
-        if self.options["mode"] == "ast":
-            raise CaptureError(
-                'mode="ast" is not available yet', fix='use mode="trace" or mode="auto"'
-            )
+        try:
+            return self._traced(args, kwargs, leaves, unrolls=False)
+        except NeedsValue:  # perhaps of a number that is traced only because a loop is one node
+            return self._traced(args, kwargs, leaves, unrolls=True)
+
+    def _traced(
+        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], unrolls: bool
+    ) -> Capture:
         args, kwargs = _with_leaves(args, kwargs, leaves)
         reads = Reads(self.function, [leaf for leaf in leaves])
         guards = Guards(reads, is_configured)
-        return capture(self.function, args, kwargs, leaves, guards, self._name())
+        return capture(
+            self.function,
+            args,
+            kwargs,
+            leaves,
+            guards,
+            self._name(),
+            convert=None if self.options["mode"] == "trace" else convert,
+            unrolls=unrolls,
+        )
 
     def _name(self) -> str:
         name = self.options["name"] or getattr(

@@ -29,6 +29,12 @@ class Interpreter(Protocol):
     def lift(self, obj: Any, dtype: Any = None) -> Any:
         """``obj`` (a number, a list, an array) as a tensor."""
 
+    def stack_of(self, rows: Sequence[Any]) -> Any:
+        """The tensor whose rows, all of them and in order, are ``rows``, if that is known."""
+
+    def converted(self, function: Any) -> Any:
+        """What to call in place of a function of the author's."""
+
     def assign(self, cell: Any, value: Any) -> None:
         """Put ``value`` into ``cell``."""
 

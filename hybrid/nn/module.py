@@ -41,6 +41,8 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         hybridized = self._hybridized
         if hybridized is None:
+            if ACTIVE:
+                return current().converted(self.forward)(*args, **kwargs)
             return self.forward(*args, **kwargs)
         return hybridized(*args, **kwargs)
 
@@ -292,6 +294,8 @@ class Module:
 
     def _call_forward(self, *args: Any, **kwargs: Any) -> Any:
         """The ``forward`` of the moment, which may have been replaced on the instance."""
+        if ACTIVE:
+            return current().converted(self.forward)(*args, **kwargs)
         return self.forward(*args, **kwargs)
 
     def _plan_cache(self) -> Hybridized:

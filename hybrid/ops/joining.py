@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.errors import ArgumentError, ShapeError
-from hybrid.ir import op
+from hybrid.ir import interpreter, op
 from hybrid.ops.checks import (
     as_tensor,
     listed,
@@ -117,6 +117,9 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
 
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Any:
     """``arrays``, all of one shape, side by side along a new axis."""
+    whole = interpreter.current().stack_of(arrays) if axis == 0 else None
+    if whole is not None:
+        return whole
     tensors = common(*arrays)
     if not tensors:
         raise ArgumentError("stack got no tensors", fix="give at least one")

@@ -18,8 +18,10 @@ from hybrid.errors import CaptureError, LeakedValueError, Location
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.record import AnyRecord, Leaf, Record
+from hybrid.number import Number
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.guards import Guards
+from hybrid.trace.maybe import resolved
 from hybrid.trace.reads import (
     CONTAINERS,
     MISSING,
@@ -53,8 +55,8 @@ class Source:
 class Made:
     """A tree of which some leaves are made by the graph: each leaf is (kind, what).
 
-    Kinds: ``output`` (index of a graph result), ``argument`` and ``source`` (index: that very
-    tensor), ``constant`` (a Python object).
+    Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
+    ``argument`` and ``source`` (index: that very tensor), ``constant`` (a Python object).
     """
 
     structure: Structure
@@ -108,17 +110,22 @@ def capture(
     leaves: Sequence[Any],
     guards: Guards,
     name: str,
+    *,
+    convert: Callable[[Any], Any] | None = None,
+    unrolls: bool = False,
 ) -> Capture:
     """Trace ``function(*args, **kwargs)``, whose tensor leaves are ``leaves``.
 
-    Whatever happens, function, cells and attributes are left as they were.
+    ``convert`` makes functions of the author's stage their control flow; ``unrolls`` tells to trace
+    loops over Python ranges iteration by iteration.  Whatever happens, function, cells and
+    attributes are left as they were.
     """
-    tracer = Tracer(Builder(name), dict(guards.slot_sources))
+    tracer = Tracer(Builder(name), dict(guards.slot_sources), convert=convert, unrolls=unrolls)
     structure = flatten((args, kwargs))[1]
     with interpreting(tracer):
         try:
             try:
-                result = function(*args, **kwargs)
+                result = resolved(tracer.converted(function)(*args, **kwargs))
             finally:
                 tracer.adopt(guards.written_slots())
                 final = tracer.restore()
@@ -261,6 +268,8 @@ class _Finish:
         return Made(structure, tuple(self.leaf(leaf) for leaf in leaves))
 
     def leaf(self, leaf: Any) -> tuple[str, Any]:
+        if isinstance(leaf, Number):
+            return "number", self.leaf(leaf.tensor)[1]
         if not isinstance(leaf, Tensor):
             self.refuse_hidden(leaf)
             return "constant", leaf
@@ -278,6 +287,7 @@ class _Finish:
                 why="It stands for a value of that graph only.",
                 fix="return it from the function that made it, and pass it on as an argument",
             )
+        self.tracer.traced(leaf)  # a row of a stack becomes a node now
         index = self.output_of.get(id(leaf))
         if index is None:
             index = self.output_of[id(leaf)] = len(self.outputs)

@@ -31,6 +31,8 @@ class Region(Tracer):
         self.roots = roots  # what the code of the region can get at from outside
         self._outside: set[int] | None = None
 
+        self.notes, self.unrolls, self.convert = parent.notes, parent.unrolls, parent.convert
+
     # Tensors ----------------------------------------------------------------------------------
 
     def apply(
@@ -68,6 +70,10 @@ class Region(Tracer):
         self.owned.add(made.data)
         made.record = inside_leaf(type, record)
         return made
+
+    def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
+        found = super().stack_of(rows)
+        return self.parent.stack_of(rows) if found is None else found
 
     # Places -----------------------------------------------------------------------------------
 

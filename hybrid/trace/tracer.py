@@ -7,7 +7,7 @@ tensors (``.grad``, a module's state) are *slots*, and treated alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +15,14 @@ import numpy as np
 
 from hybrid import native
 from hybrid.eager import as_tensor, holds_tensor, prepare, stacked
-from hybrid.errors import CaptureError, author_location
+from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
+from hybrid.number import Number
 from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call, with_regions
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING
-from hybrid.types import DType, TensorType, dtype_of
+from hybrid.types import DType, TensorType, dtype_of, tensor_type
 
 
 @dataclass(eq=False, slots=True)
@@ -48,9 +49,13 @@ class Tracer:
     slot_sources: dict[int, tuple[Any, str]] = field(default_factory=dict)
     owned: set[Value] = field(default_factory=set)
     recorded: set[Value] = field(default_factory=set)  # those that gradients flow through
+    pending: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)
+    notes: list[tuple[Location | None, str]] = field(default_factory=list)  # for explain()
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
+    convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
+    unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
     traces = True
 
     # The interpreter's half -------------------------------------------------------------------
@@ -73,6 +78,8 @@ class Tracer:
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         if isinstance(obj, Tensor):
             return obj
+        if type(obj) is Number:
+            return obj.lifted(dtype)
         if type(obj) in (bool, int, float):
             dtype = dtype or dtype_of(type(obj))
             value = as_tensor(obj, dtype)  # raises what eager would raise
@@ -126,6 +133,13 @@ class Tracer:
             if key not in self.slots:
                 self.slots[key] = Slot(owner, name, original, read=False, written=True)
 
+    def converted(self, function: Any) -> Any:
+        return function if self.convert is None else self.convert(function)
+
+    def note(self, at: Location | None, text: str) -> None:
+        """Remember what became of the author's code at ``at``."""
+        self.notes.append((at, text))
+
     def maker(self, value: Value) -> Node | None:
         """The node that ``value`` is a result of; None for a parameter."""
         return next((n for n in reversed(self.builder.nodes) if value in n.results), None)
@@ -167,6 +181,35 @@ class Tracer:
     def will_write_global(self, namespace: dict, name: str) -> None:
         """A global name is about to be set."""
 
+    # Rows of what a loop has stacked ----------------------------------------------------------
+
+    def row_of(self, stack: Tensor, at: int) -> Tensor:
+        """Row ``at`` of ``stack``: a node only once somebody asks for it."""
+        kind = stack.type
+        value = Value(tensor_type(kind.dtype, kind.shape[1:]), stack.data.hint)
+        self.owned.add(value)
+        self.pending[value] = (stack, at)
+        row = make_tensor(value.type, value)
+        row.record = stack.record
+        return row
+
+    def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
+        """The stack whose rows, all of them and in order, are ``rows``."""
+        found = [self.pending.get(r.data) if isinstance(r, Tensor) else None for r in rows]
+        if not found or found[0] is None:
+            return None
+        stack = found[0][0]
+        whole = len(rows) == stack.type.shape[0] and all(
+            f is not None and f[0] is stack and f[1] == at for at, f in enumerate(found)
+        )
+        return stack if whole else None
+
+    def _take_row(self, tensor: Tensor) -> None:
+        stack, at = self.pending[tensor.data]
+        with interpreting(self):
+            row = stack[at]
+        tensor.data, tensor.record = row.data, row.record
+
     # Values -----------------------------------------------------------------------------------
 
     def owns(self, tensor: Tensor) -> bool:
@@ -180,6 +223,8 @@ class Tracer:
     def traced(self, tensor: Tensor) -> Tensor:
         """``tensor``, or what stands for it in the graph when it comes from outside."""
         if self.owns(tensor):
+            if tensor.data in self.pending:
+                self._take_row(tensor)
             return tensor
         entry = self.cell(tensor)
         made = make_tensor(tensor.type, entry.value)

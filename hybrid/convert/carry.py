@@ -1,0 +1,206 @@
+"""Carry: one variable or place of a loop, from what it holds before to what an iteration leaves.
+
+Its tensors and numbers are the loop's carried values; around them its structure stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hybrid import ops
+from hybrid.ir.interpreter import interpreting
+from hybrid.number import Number
+from hybrid.tensor import Tensor
+from hybrid.trace.maybe import UNBOUND, Maybe
+from hybrid.trace.merge import NUMBER_DTYPES, kind_of, number_tensor, rebuilt, same_constant
+from hybrid.trace.reads import MISSING
+from hybrid.trace.region import Region
+from hybrid.trace.tracer import Tracer
+from hybrid.types import TensorType, tensor_type
+
+
+class Mismatch(Exception):
+    """What an iteration leaves cannot stand where the iteration before has stood."""
+
+
+@dataclass(slots=True)
+class Leaf:
+    """One carried value."""
+
+    initial: Any  # a Tensor or number of the surroundings; None: zeros
+    param: Tensor
+    final: Tensor | None = None
+
+
+@dataclass(slots=True)
+class Carry:
+    """A variable or place that an iteration hands on to the next."""
+
+    label: str
+    initial: Any
+    inside: Any = None  # the same with placeholders
+    leaves: list[Leaf] = field(default_factory=list)
+    unchanged: bool = False
+
+    def enter(self, region: Region, parent: Tracer) -> Any:
+        """What the body finds."""
+        self.inside = self._placeholder(self.initial, region, parent)
+        return self.inside
+
+    def _placeholder(self, value: Any, region: Region, parent: Tracer) -> Any:
+        if isinstance(value, Tensor):
+            param = region.param(value.type, self.label, parent.record_of(value))
+            self.leaves.append(Leaf(value, param))
+            return param
+        if isinstance(value, Number) or type(value) in (bool, int, float):
+            kind = kind_of(value)
+            param = region.param(tensor_type(NUMBER_DTYPES[kind], ()), self.label)
+            self.leaves.append(Leaf(value, param))
+            return Number(kind, param)
+        if isinstance(value, Maybe):
+            inner = self._placeholder(value.value, region, parent)
+            flag = self._placeholder(value.flag, region, parent)
+            return Maybe(inner, getattr(flag, "tensor", flag), value.other)
+        if isinstance(value, Zeros):
+            return self._zeros(value.like, region)
+        if isinstance(value, (tuple, list)):
+            return rebuilt(value, [self._placeholder(item, region, parent) for item in value])
+        if type(value) is dict:
+            return {key: self._placeholder(item, region, parent) for key, item in value.items()}
+        return value
+
+    def _zeros(self, like: Any, region: Region) -> Any:
+        """A placeholder for a value that begins as zeros of the structure of ``like``."""
+        if isinstance(like, Tensor):
+            param = region.param(like.type, self.label)
+            self.leaves.append(Leaf(None, param))
+            return param
+        if isinstance(like, Number) or type(like) in (bool, int, float):
+            kind = kind_of(like)
+            return Number(kind, self._zeros(_scalar(region, kind), region))
+        if isinstance(like, Maybe):
+            return Maybe(
+                self._zeros(like.value, region), self._zeros(like.flag, region), like.other
+            )
+        if isinstance(like, (tuple, list)):
+            return rebuilt(like, [self._zeros(item, region) for item in like])
+        if type(like) is dict:
+            return {key: self._zeros(item, region) for key, item in like.items()}
+        return like
+
+    def leave(self, final: Any, region: Region) -> None:
+        """The body has left ``final``; raises Mismatch when that cannot be carried."""
+        self.unchanged = final is self.inside
+        with interpreting(region):
+            finals = list(_finals(self.inside, final, region))
+        for leaf, value in zip(self.leaves, finals, strict=True):
+            leaf.final = value
+
+    def after(self, results: Iterator[Tensor]) -> Any:
+        """What the variable or place holds after the loop; takes its results off ``results``."""
+        mine = iter([next(results) for _ in self.leaves])
+        return self.initial if self.unchanged else _rebuild(self.inside, mine)
+
+
+class Zeros:
+    """An initial value that no iteration reads: zeros of the structure of ``like``."""
+
+    __slots__ = ("like",)
+
+    def __init__(self, like: Any) -> None:
+        self.like = like
+
+
+def _scalar(region: Region, kind: str) -> Tensor:
+    with interpreting(region):
+        return ops.zeros((), dtype=NUMBER_DTYPES[kind])
+
+
+def _finals(inside: Any, final: Any, region: Region) -> Iterator[Tensor]:
+    """The tensors that ``final`` has where ``inside`` has placeholders."""
+    if isinstance(inside, Number):
+        if not (isinstance(final, Number) or type(final) in (bool, int, float)):
+            raise Mismatch
+        if kind_of(final) != inside.kind:
+            raise Mismatch
+        yield region.traced(number_tensor(final, inside.kind))
+    elif isinstance(inside, Tensor):
+        if not isinstance(final, Tensor) or final.type is not inside.type:
+            raise Mismatch
+        yield region.traced(final)
+    elif isinstance(inside, Maybe):
+        yield from _finals_of_maybe(inside, final, region)
+    elif isinstance(inside, (tuple, list)):
+        if type(final) is not type(inside) or len(final) != len(inside):
+            raise Mismatch
+        for x, y in zip(inside, final, strict=True):
+            yield from _finals(x, y, region)
+    elif type(inside) is dict:
+        if type(final) is not dict or final.keys() != inside.keys():
+            raise Mismatch
+        for key, x in inside.items():
+            yield from _finals(x, final[key], region)
+    elif not (final is inside or same_constant(final, inside)):
+        raise Mismatch
+
+
+def _finals_of_maybe(inside: Maybe, final: Any, region: Region) -> Iterator[Tensor]:
+    if final is inside.other:
+        yield from _finals(inside.value, inside.value, region)
+        yield region.traced(number_tensor(False, "bool"))
+    elif isinstance(final, Maybe):
+        if final.other is not inside.other:
+            raise Mismatch
+        yield from _finals(inside.value, final.value, region)
+        yield region.traced(final.flag)
+    else:
+        yield from _finals(inside.value, final, region)
+        yield region.traced(number_tensor(True, "bool"))
+
+
+def _rebuild(inside: Any, results: Iterator[Tensor]) -> Any:
+    """The structure of ``inside`` with results in place of its placeholders."""
+    if isinstance(inside, Number):
+        return Number(inside.kind, next(results))
+    if isinstance(inside, Tensor):
+        return next(results)
+    if isinstance(inside, Maybe):
+        value = _rebuild(inside.value, results)
+        return Maybe(value, next(results), inside.other)
+    if isinstance(inside, (tuple, list)):
+        return rebuilt(inside, [_rebuild(item, results) for item in inside])
+    if type(inside) is dict:
+        return {key: _rebuild(item, results) for key, item in inside.items()}
+    return inside
+
+
+def initial_tensor(leaf: Leaf, parent: Tracer) -> Tensor:
+    """The operand with which a carried value begins."""
+    type_: TensorType = leaf.param.type
+    with interpreting(parent):
+        if leaf.initial is None:
+            return ops.zeros(type_.shape, dtype=type_.dtype)
+        if isinstance(leaf.initial, Tensor):
+            return leaf.initial
+        kind = kind_of(leaf.initial)
+        return number_tensor(leaf.initial, kind)
+
+
+def is_absent(value: Any) -> bool:
+    """Whether a variable or place holds nothing that a loop could carry."""
+    return value is UNBOUND or value is MISSING or value is None
+
+
+def widened(initial: Any, final: Any) -> Any:
+    """``initial`` such that ``final`` may be absent, or begin absent; None if that is no help."""
+    if is_absent(initial):
+        if isinstance(final, Maybe):
+            return Maybe(Zeros(final.value), False, initial) if final.other is initial else None
+        return Maybe(Zeros(final), False, initial)
+    if isinstance(initial, Maybe):
+        return None
+    if isinstance(final, Maybe):
+        return Maybe(initial, True, final.other)
+    return Maybe(initial, True, final) if is_absent(final) else None

@@ -1,0 +1,97 @@
+"""Feed: what a ``for`` loop walks over, by index, so that one pass can stand for all iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hybrid.number import Number
+from hybrid.tensor import Tensor
+from hybrid.tree import unflatten
+
+
+class Slicer(Protocol):
+    """The session of the loop."""
+
+    def slice(self, tensor: Tensor) -> Tensor | None:
+        """The row of ``tensor`` at the index of the node, if the node can hand it out."""
+
+
+class Feed(Protocol):
+    """``length`` items; a Number when that is known only at run time."""
+
+    length: int | Number
+    python: bool  # whether the items are plain Python numbers
+
+    def row(self, index: int | Number, slicer: Slicer) -> Any:
+        """The item at ``index``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers of a Python range."""
+
+    numbers: range
+    python = True
+
+    @property
+    def length(self) -> int:
+        return len(self.numbers)
+
+    def row(self, index: int | Number, slicer: Slicer) -> Any:
+        if isinstance(index, Number):
+            scaled = index if self.numbers.step == 1 else index * self.numbers.step
+            return scaled if self.numbers.start == 0 else scaled + self.numbers.start
+        return self.numbers[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a tensor."""
+
+    tensor: Tensor
+    python = False
+
+    @property
+    def length(self) -> int:
+        return len(self.tensor)
+
+    def row(self, index: int | Number, slicer: Slicer) -> Any:
+        if isinstance(index, Number):
+            row = slicer.slice(self.tensor)
+            if row is not None:
+                return row
+        return self.tensor[index]
+
+
+def feed_of(iterable: Any) -> Feed | None:
+    """How to walk over ``iterable`` by index; None when only Python can."""
+    if type(iterable) is range:
+        return Range(iterable)
+    if isinstance(iterable, Tensor):
+        return Rows(iterable)
+    if isinstance(iterable, TreeRows):
+        return iterable
+    return None
+
+
+class TreeRows:
+    """The rows of a tree of tensors, each a tree."""
+
+    python = False
+
+    def __init__(self, structure: Any, leaves: tuple[Tensor, ...]) -> None:
+        self.structure, self.leaves = structure, leaves
+
+    @property
+    def length(self) -> int:
+        return len(self.leaves[0])
+
+    def row(self, index: int | Number, slicer: Slicer) -> Any:
+        rows = [Rows(leaf).row(index, slicer) for leaf in self.leaves]
+        return unflatten(self.structure, rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        for at in range(self.length):
+            yield unflatten(self.structure, [leaf[at] for leaf in self.leaves])

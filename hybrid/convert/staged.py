@@ -1,0 +1,105 @@
+"""Staged sessions: what drives the passes of a construct that becomes a node.
+
+Each pass runs the author's own statements once more, in the author's frame, with the names and
+places of the construct set to what they hold on that path; the ops of the pass go into a region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+from typing import Any
+
+from hybrid.convert.site import Site
+from hybrid.errors import CaptureError, GraphError, NativeError
+from hybrid.ir.interpreter import current, interpreting
+from hybrid.trace.branches import Path
+from hybrid.trace.checks import raises
+from hybrid.trace.maybe import UNBOUND
+from hybrid.trace.region import Region
+from hybrid.trace.tracer import Tracer
+
+_INTERNAL = (CaptureError, GraphError, NativeError)  # what is about the capture, not of the author
+
+
+class Staged:
+    """A session whose passes are traced into regions."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.tracer: Tracer = current()
+        self.loads = False
+        self.values: tuple[Any, ...] = ()
+        self.path: Path | None = None  # the branch that the next pass is traced into
+        self._context: AbstractContextManager[None] | None = None
+        if site.yields:
+            raise CaptureError(
+                f"a {site.kind} on the value of a tensor holds a yield or an await",
+                at=site.location,
+                why="The graph would have to hand out values in the middle of a branch or loop.",
+                fix="collect the values in a list and return it",
+            )
+
+    def snapshot(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """What the names of the construct hold, given all local variables."""
+        return {name: found.get(name, UNBOUND) for name in self.site.names}
+
+    def load(self, names: Mapping[str, Any]) -> None:
+        """Let the author's variables hold ``names`` from here on."""
+        self.loads = bool(self.site.names)
+        self.values = tuple([names[name] for name in self.site.names])
+
+    def new_path(self, parent: Tracer, name: str, label: str, found: Mapping[str, Any]) -> Path:
+        return Path(Region(parent, name, list(found.values())), label)
+
+    def inside(self, tracer: Tracer) -> AbstractContextManager[Any]:
+        """Give op calls the meaning of ``tracer``, which is this session's or a region below it."""
+        chain = []
+        while tracer is not self.tracer:
+            chain.append(tracer)
+            tracer = tracer.parent
+        stack = ExitStack()
+        for region in reversed(chain):
+            stack.enter_context(interpreting(region))
+        return stack
+
+    def __enter__(self) -> None:
+        if self.path is not None:
+            self._context = self.inside(self.path.region)
+            self._context.__enter__()
+
+    def __exit__(
+        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        path, context = self.path, self._context
+        self._context = None
+        if error is None or path is None or context is None:
+            if context is not None:
+                context.__exit__(None, None, None)
+            return False
+        if not isinstance(error, Exception) or isinstance(error, _INTERNAL):
+            context.__exit__(None, None, None)
+            path.region.restore()
+            return self.caught(error)
+        self.refuse_handlers(error)
+        raises(error)
+        path.diverged = True
+        context.__exit__(None, None, None)
+        return True
+
+    def caught(self, error: BaseException) -> bool:
+        """Whether the session knows what to do about an error that is the capture's own."""
+        return False
+
+    def refuse_handlers(self, error: Exception) -> None:
+        """An exception that the author means to catch cannot be left to the plan."""
+        if self.site.handled:
+            raise CaptureError(
+                f"{type(error).__name__} is raised under a condition on the value of a tensor, "
+                "inside a try with an except clause",
+                at=self.site.location,
+                why="Whether it is raised is known only when the plan runs, and a plan does not "
+                "catch exceptions.",
+                fix="test the condition and choose the value with if and else instead",
+            ) from error

@@ -1,0 +1,302 @@
+"""``for`` while a function is captured: one loop node where the body allows it, else unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hybrid import ops
+from hybrid.convert.feed import Feed, feed_of
+from hybrid.convert.site import Site
+from hybrid.convert.staged_loop import Loop, constant
+from hybrid.errors import CaptureError
+from hybrid.number import Number
+from hybrid.ops.control import COUNT, for_, while_
+from hybrid.tensor import Tensor
+from hybrid.trace.branches import Path, join
+from hybrid.trace.merge import number_tensor
+from hybrid.trace.region import Region, truth
+from hybrid.types import tensor_type
+
+
+def staged_for(site: Site, iterable: Any) -> Any:
+    """The session of a loop over ``iterable``; None when plain Python does."""
+    feed = feed_of(iterable)
+    if feed is None or site.yields:
+        return Unrolled(site, iter(iterable)) if site.stops and not site.yields else None
+    return StagedFor(site, feed)
+
+
+class Unrolled(Loop):
+    """Each iteration is traced by itself; once a flag that stops is traced, in a branch."""
+
+    def __init__(self, site: Site, items: Iterator[Any]) -> None:
+        super().__init__(site)
+        self.items = items
+        self.count = 0
+
+    def again(self, found: Mapping[str, Any]) -> bool:
+        """Whether there is another pass."""
+        names = found
+        if self.path is not None:
+            names = self.leave_guard(found)
+        over, flag = self.flags(names)
+        if over:
+            return self.stop(names)
+        try:
+            self.item = next(self.items)
+        except StopIteration:
+            return self.stop(names)
+        self.count += 1
+        if flag is not None:
+            self.enter_guard(names, flag)
+        return True
+
+    def enter_guard(self, found: Mapping[str, Any], flag: Tensor) -> None:
+        self.guarded = self.snapshot(found)
+        self.clear = ops.logical_not(flag)
+        self.path = Path(Region(self.tracer, "then", list(found.values())), "in this iteration")
+        self.load({**self.guarded, **dict.fromkeys(self.site.stops, False)})
+
+    def leave_guard(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        path, self.path = self.path, None
+        path.end(self.snapshot(found))
+        empty = Path(Region(self.tracer, "else"), "without it")
+        empty.end({})
+        before = {**self.guarded}
+        names = join(self.tracer, self.clear, path, empty, before, self.site.location)
+        self.load(names)
+        return names
+
+    def stop(self, found: Mapping[str, Any]) -> bool:
+        self.tracer.note(self.site.location, f"unrolled {self.count} times")
+        return False
+
+
+class StagedFor(Loop):
+    """One pass over the body with a traced index becomes a node."""
+
+    def __init__(self, site: Site, feed: Feed) -> None:
+        super().__init__(site)
+        self.feed = feed
+        self.start = 0  # the first index in the node
+        self.state = self.begin
+        self.unrolled: Unrolled | None = None
+        self.item: Any = None
+        self.why = ""
+        self.go: Tensor | None = None  # whether there is a first iteration in the node
+        self.flagged = bool(site.stops)
+
+    def again(self, found: Mapping[str, Any]) -> bool:
+        """Whether there is another pass."""
+        if self.unrolled is not None:
+            return self._unrolled_again(found)
+        try:
+            return self.state(found)
+        except CaptureError as error:
+            if not self._may_unroll():
+                raise
+            return self._unroll(str(error))
+
+    # States ---------------------------------------------------------------------------------------
+
+    def begin(self, found: Mapping[str, Any]) -> bool:
+        self.entry_found = dict(found)
+        self.roots = list(found.values())
+        self.before = self.snapshot(found)
+        if self.feed.length == 0:
+            return self._leave(found)
+        if self._may_unroll() and (self.feed.length == 1 or self.tracer.unrolls):
+            return self._unroll("there is one iteration" if self.feed.length == 1 else "a number "
+                                "that it computes is needed while the function is captured")  # fmt: skip
+        return self.attempt()
+
+    def attempt(self) -> bool:
+        with self.inside(self.parent):
+            self.open()
+        region = self.path.region
+        self.index = region.param(COUNT, "i")
+        self.slices = []
+        with self.inside(region):
+            high = self.feed.length - 1 - self.start if isinstance(self.feed.length, int) else None
+            index = Number("int", self.index, 0, high)
+            self.item = self.feed.row(index + self.start if self.start else index, self)
+        self.state = self.body_done
+        return True
+
+    def slice(self, tensor: Tensor) -> Tensor | None:
+        """The row of ``tensor`` at the index of the node, if the node can hand it out."""
+        if self.path is None or self.flagged or self.go is not None:
+            return None
+        row = self.path.region.param(tensor_type(tensor.dtype, tensor.shape[1:]), "row",
+                                     self.parent.record_of(tensor))  # fmt: skip
+        with self.inside(self.parent):
+            whole = tensor[self.start :] if self.start else tensor
+        self.slices.append((whole, row))
+        return row
+
+    def body_done(self, found: Mapping[str, Any]) -> bool:
+        region = self.path.region
+        names = self.before if self.path.diverged else self.snapshot(found)
+        with self.inside(region):
+            over, flag = (True, None) if self.path.diverged else self.flags(names)
+            if flag is not None:
+                flag = region.traced(flag)
+        self.finals = dict(names)
+        self.path.end(names)
+        with self.inside(self.parent):
+            if self.settle(may_peel=True):
+                if self._is_plain():
+                    return self._unroll("its body computes nothing with tensors")
+                self._stage(over, flag)
+                return self._leave(self.finals)
+        return self._peel() if self.peels == 1 else self.attempt()
+
+    def _leave(self, found: Mapping[str, Any]) -> bool:
+        self.state = None
+        self.finish(found)
+        return False
+
+    def _stage(self, over: bool, flag: Tensor | None) -> None:
+        static = isinstance(self.feed.length, int)
+        length = self.feed.length - self.start if static else 0
+        with self.inside(self.parent):
+            count = self._count()
+        if flag is None and not over and self.go is None:
+            attrs = {"length": length, "reverse": False, "sliced": len(self.slices)}
+            heads = ([self.index.data], [])
+            self._last_item(static)
+            self.close(for_, [count], heads, attrs, runs=static, slices=self.slices)
+            self.finals.update(self.last)
+            self.tracer.note(self.site.location, f"became a for node{self._times()}")
+            return
+        self._stage_as_while(over, flag, count)
+
+    def _last_item(self, static: bool) -> None:
+        """The variable of a loop over Python numbers ends as the last of them."""
+        self.last = {}
+        if static and self.feed.python:
+            for name, final in self.finals.items():
+                if final is self.item:
+                    self.last[name] = self.feed.row(self.feed.length - 1, self)
+                    self.finals[name] = self.before[name]
+
+    def _stage_as_while(self, over: bool, flag: Tensor | None, count: Tensor) -> None:
+        """A loop that may end early: the index is carried, and tested with the flags."""
+        region = self.path.region
+        with self.inside(region):
+            following = ops.add(self.index, 1)
+            go = ops.less(following, region.traced(count))
+            if over:
+                go = constant(region, False)
+            elif flag is not None:
+                go = ops.logical_and(go, ops.logical_not(flag))
+            go, following = region.traced(go), region.traced(following)
+        with self.inside(self.parent):
+            first = ops.less(constant_index(0), count)
+            if self.go is not None:
+                first = ops.logical_and(first, self.go)
+            begin = constant_index(0)
+        counter = (begin, self.index, following)
+        runs = isinstance(self.feed.length, int) and self.go is None
+        self.close(while_, [first], ([], [go]), {"length": 0}, runs=runs, counter=counter)
+        self.tracer.note(self.site.location, "became a while node")
+
+    def _count(self) -> Tensor:
+        length = self.feed.length
+        if isinstance(length, int):
+            return constant_index(length - self.start)
+        return number_tensor(length, "int") if not self.start else ops.subtract(
+            number_tensor(length, "int"), self.start
+        )  # fmt: skip
+
+    def _times(self) -> str:
+        length = self.feed.length
+        return f" of {length - self.start} iterations" if isinstance(length, int) else ""
+
+    # The first iteration, by itself -----------------------------------------------------------------
+
+    def _peel(self) -> bool:
+        self.peels = 2
+        if not isinstance(self.feed.length, int):
+            with self.inside(self.parent):
+                self.enter_branch(truth(self.feed.length > 0), self.before)
+        self.path = self.peeled
+        self.load(self.before)
+        with self.inside(self.parent):
+            self.item = self.feed.row(0, self)
+        self.state = self.peel_done
+        return True
+
+    def peel_done(self, found: Mapping[str, Any]) -> bool:
+        with self.inside(self.parent):
+            over, flag = (
+                (True, None)
+                if self.path is not None and self.path.diverged
+                else self.flags(found)
+            )
+            if flag is not None:
+                self.go = ops.logical_not(flag)
+        self.start = 1
+        if over or self.feed.length == 1:
+            return self._leave(found)
+        self.before = self.snapshot(found)
+        return self.attempt()
+
+    # Unrolling ------------------------------------------------------------------------------------
+
+    def _may_unroll(self) -> bool:
+        return isinstance(self.feed.length, int) and self.unrolled is None
+
+    def _is_plain(self) -> bool:
+        """Whether an iteration is nothing but arithmetic on Python numbers."""
+        region = self.path.region
+        return (
+            self._may_unroll()
+            and self.feed.python
+            and not region.cells
+            and all(node.pure for node in region.builder.nodes)
+            and all(v.type.rank == 0 for node in region.builder.nodes for v in node.results)
+        )
+
+    def caught(self, error: BaseException) -> bool:
+        if not isinstance(error, CaptureError) or not self._may_unroll():
+            return False
+        self.why = str(error)
+        self.state = lambda found: self._unroll(self.why)
+        return True
+
+    def _unroll(self, why: str) -> bool:
+        """Trace what is left iteration by iteration."""
+        self.why = why
+        self.path = None
+        rows = (self.feed.row(i, self) for i in range(self.start, self.feed.length))
+        self.unrolled = Unrolled(self.site, rows)
+        return self._unrolled_again(self.before if self.start or self.attempts else self.entry_found)
+
+    def _unrolled_again(self, found: Mapping[str, Any]) -> bool:
+        going = self.unrolled.again(found)
+        self.item = getattr(self.unrolled, "item", None)
+        if self.attempts and not self.loads_done:
+            self.loads_done = True
+            self.load(self.before)
+            if self.unrolled.loads:
+                self.values = self.unrolled.values
+        else:
+            self.loads, self.values = self.unrolled.loads, self.unrolled.values
+        return going
+
+    loads_done = False
+
+    def __enter__(self) -> None:
+        (super() if self.unrolled is None else self.unrolled).__enter__()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if self.unrolled is not None:
+            return self.unrolled.__exit__(kind, error, trace)
+        return super().__exit__(kind, error, trace)
+
+
+def constant_index(value: int) -> Tensor:
+    return number_tensor(value, "int")
+

@@ -1,0 +1,150 @@
+"""``while`` on a traced test: one pass over the body, then the test, become a ``while`` node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hybrid import ops
+from hybrid.convert.staged_loop import Loop, constant
+from hybrid.convert.traced import is_traced
+from hybrid.number import Number
+from hybrid.ops.control import while_
+from hybrid.tensor import Tensor
+from hybrid.trace.branches import Path, join
+from hybrid.trace.region import Region, truth
+
+TEST = "the test"
+
+
+class StagedWhile(Loop):
+    """Takes over from a plain session when a test is traced, or a flag that stops the loop.
+
+    The test that has been evaluated decides on the first iteration; each iteration runs the body
+    and evaluates the test anew.
+    """
+
+    body = False  # whether the next pass runs the body without asking for the test
+
+    def start(self, value: Any) -> bool:
+        """The test came out as ``value``: the pass at hand ends here."""
+        self.go = truth(value)
+        self.state = self.begin
+        return False
+
+    def start_stopped(self, found: Mapping[str, Any], flag: Tensor) -> bool:
+        """A flag that stops the loop is traced: the test is evaluated where it is not set."""
+        self.roots = list(found.values())
+        return self.guard(found, flag, self.begin)
+
+    def again(self, found: Mapping[str, Any]) -> bool:
+        """Whether there is another pass; ``found`` are the author's local variables."""
+        return self.state(found)
+
+    def test(self, value: Any) -> bool:
+        """The test of the next iteration."""
+        self.tested = truth(value) if is_traced(value) else bool(value)
+        return False
+
+    # States ---------------------------------------------------------------------------------------
+
+    def begin(self, found: Mapping[str, Any]) -> bool:
+        if not self.roots:
+            self.roots = list(found.values())
+        self.before = self.snapshot(found)
+        return self.attempt()
+
+    def attempt(self) -> bool:
+        with self.inside(self.parent):
+            self.open()
+        self.body, self.state = True, self.body_done
+        return True
+
+    def body_done(self, found: Mapping[str, Any]) -> bool:
+        self.body = False
+        with self.inside(self.path.region):
+            over, flag = (True, None) if self.path.diverged else self.flags(found)
+        if over:
+            self.tested = False
+            return self.test_done(self.snapshot(found))
+        if flag is None:
+            self.loads, self.state = False, self.test_done
+            return True
+        return self.guard(found, flag, self.test_done)
+
+    def test_done(self, found: Mapping[str, Any]) -> bool:
+        names = self.before if self.path.diverged else self.snapshot(found)
+        region = self.path.region
+        tested = constant(region, self.tested) if self.tested in (True, False) else self.tested
+        with self.inside(region):
+            self.next = region.traced(tested)
+        self.finals = dict(names)
+        self.path.end(names)
+        with self.inside(self.parent):
+            if self.settle(may_peel=True):
+                self.close(while_, [self.go], ([], [self.next]), {"length": 0}, runs=False)
+                self.tracer.note(self.site.location, "became a while node")
+                return self.leave_loop(self.finals)
+        return self.peel() if self.peels == 1 else self.attempt()
+
+    # The first iteration, by itself -----------------------------------------------------------------
+
+    def peel(self) -> bool:
+        self.peels = 2
+        self.enter_branch(self.go, self.before)
+        self.path = self.peeled
+        self.load(self.before)
+        self.body, self.state = True, self.peel_done
+        return True
+
+    def peel_done(self, found: Mapping[str, Any]) -> bool:
+        self.body = False
+        with self.inside(self.parent):
+            over, flag = (True, None) if self.path.diverged else self.flags(found)
+        if over:
+            return self.leave_loop(found)
+        if flag is None:
+            self.loads, self.state = False, self.peel_tested
+            return True
+        return self.guard(found, flag, self.peel_tested)
+
+    def peel_tested(self, found: Mapping[str, Any]) -> bool:
+        if self.tested is False:
+            return self.leave_loop(found)
+        self.go = constant(self.parent, True) if self.tested is True else self.tested
+        return self.begin(found)
+
+    def leave_loop(self, found: Mapping[str, Any]) -> bool:
+        self.state = None
+        self.finish(found)
+        return False
+
+    # A test that may not be evaluated ---------------------------------------------------------------
+
+    def guard(self, found: Mapping[str, Any], flag: Tensor, then: Any) -> bool:
+        """Evaluate the test in a branch that runs where ``flag`` is not set."""
+        self.outer = self.path
+        parent = self.parent if self.path is None else self.path.region
+        with self.inside(parent):
+            self.clear = ops.logical_not(flag)
+        self.guarded = self.snapshot(found)
+        self.path = Path(Region(parent, "then", list(found.values())), TEST)
+        self.loads, self.then, self.state = False, then, self.guard_done
+        self.body = False
+        return True
+
+    def guard_done(self, found: Mapping[str, Any]) -> bool:
+        test, self.path = self.path, self.outer
+        parent = test.region.parent
+        tested = self.tested if isinstance(self.tested, bool) else Number("bool", self.tested)
+        test.end({**self.snapshot(found), TEST: tested})
+        empty = Path(Region(parent, "else"), TEST)
+        before = {**self.guarded, TEST: False}
+        with self.inside(parent):
+            names = join(parent, self.clear, test, empty, before, self.site.location)
+            result = names.pop(TEST)
+            self.tested = truth(result) if is_traced(result) else result
+        self.go = self.tested
+        if isinstance(self.go, bool):
+            self.go = constant(parent, self.go)
+        return self.then(names)
