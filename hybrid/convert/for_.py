@@ -1,0 +1,119 @@
+"""``for``: Python's own iterations over plain iterables, passes over the body for the rest."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from hybrid.convert.converter import Converter, name
+from hybrid.convert.if_ import load
+from hybrid.convert.session import Session
+from hybrid.convert.site import Site
+from hybrid.convert.traced import tracing
+from hybrid.convert.trees import stops_of
+from hybrid.convert.while_ import native_loop
+
+
+class ForConverter(Converter):
+    """The target and the body stay in the author's frame.
+
+    ::
+
+        for x in xs:          hyb_1 = hyb__.for_(SITE, xs)
+            body      ==>     while hyb_1.again(...):
+                                  if hyb_1.loads:
+                                      a, = hyb_1.values
+                                  with hyb_1:
+                                      x = hyb_1.item
+                                      body
+                              if hyb_1.loads:
+                                  a, = hyb_1.values
+    """
+
+    nodes = (ast.For,)
+    template = """
+        SESSION = hyb__.for_(SITE, ITERABLE)
+        while SESSION.again(VIEW):
+            LOAD
+            with SESSION:
+                BODY
+        LOAD
+    """
+
+    def convert(self, node: ast.For) -> Any:
+        rewriter = self.rewriter
+        if rewriter.stays(node, 2):
+            node.iter = rewriter.visit(node.iter)
+            node.target = rewriter.visit(node.target)
+            return native_loop(rewriter, node)
+        site, names = rewriter.statement_site("for", node)
+        session = rewriter.fresh()
+        iterable = rewriter.visit(node.iter)
+        item = ast.copy_location(
+            ast.Attribute(name(node.target, session), "item", ast.Load()), node.target
+        )
+        target = ast.copy_location(ast.Assign([node.target], item), node.target)
+        with rewriter.blocks(2):
+            body = rewriter.block([target, *node.body])
+        return self.fill(
+            node,
+            SESSION=session,
+            SITE=site,
+            ITERABLE=iterable,
+            VIEW=rewriter.view(node, session, stops_of(node)),
+            LOAD=load(node, session, names),
+            BODY=body,
+        )
+
+
+class For(Session):
+    """A ``for`` that takes its items from a Python iterator."""
+
+    __slots__ = ("_item", "begun", "iterator")
+
+    def __init__(self, site: Site, iterable: Any) -> None:
+        super().__init__(site)
+        self.iterator: Any = None
+        self.begun = False
+        if tracing():
+            from hybrid.convert.staged_for import staged_for
+
+            self.staged = staged_for(site, iterable)
+        if self.staged is None:
+            self.iterator = iter(iterable)
+
+    @property
+    def item(self) -> Any:
+        """The item of this pass, to be asked for once: the session does not keep it alive."""
+        if self.staged is not None:
+            return self.staged.item
+        item, self._item = self._item, None
+        return item
+
+    def again(self, found: Mapping[str, Any]) -> bool:
+        if self.staged is not None:
+            return self.staged.again(found)
+        if self.begun:
+            for flag in self.site.stops:
+                if found[flag]:
+                    self.iterator = None
+                    return False
+        self.begun = True
+        try:
+            self._item = next(self.iterator)
+        except StopIteration:
+            self.iterator = None
+            return False
+        return True
+
+    def abandon(self) -> None:
+        self.iterator = None
+
+
+def for_(site: Site, iterable: Any) -> For:
+    """The session of a ``for`` over ``iterable``."""
+    return For(site, iterable)
+
+
+ForConverter.runtime = (for_,)

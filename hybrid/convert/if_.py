@@ -1,0 +1,115 @@
+"""``if``: one pass on a plain value, one per branch on a traced one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from hybrid.convert.converter import Converter, fill
+from hybrid.convert.session import Session
+from hybrid.convert.site import Site
+from hybrid.convert.traced import is_traced
+
+LOAD = """
+    if SESSION.loads:
+        NAMES = SESSION.values
+"""
+
+
+class IfConverter(Converter):
+    """The branches stay in the author's frame, each at most once per pass.
+
+    ::
+
+        if test:              hyb_1 = hyb__.if_(SITE, test)
+            a = 1             if hyb_1.again(...):
+        else:        ==>          if hyb_1.loads:
+            a = 2                     a, = hyb_1.values
+                                  with hyb_1:
+                                      a = 1
+                              if hyb_1.again(...):
+                                  if hyb_1.loads:
+                                      a, = hyb_1.values
+                                  with hyb_1:
+                                      a = 2
+                              hyb_1.again(...)
+                              if hyb_1.loads:
+                                  a, = hyb_1.values
+
+    The passes are written out, not looped over: the compiler lets blocks nest 20 deep only, and an
+    ``elif`` counts.
+    """
+
+    nodes = (ast.If,)
+    template = """
+        SESSION = hyb__.if_(SITE, TEST)
+        if SESSION.again(VIEW):
+            LOAD
+            with SESSION:
+                BODY
+        if SESSION.again(VIEW):
+            LOAD
+            with SESSION:
+                ORELSE
+        SESSION.again(VIEW)
+        LOAD
+    """
+
+    def convert(self, node: ast.If) -> Any:
+        rewriter = self.rewriter
+        if rewriter.stays(node, 1):
+            node.test = rewriter.native_test(node.test)
+            node.body = rewriter.block(node.body)
+            node.orelse = rewriter.block(node.orelse)
+            return node
+        site, names = rewriter.statement_site("if", node)
+        session = rewriter.fresh()
+        test = rewriter.test(node.test)
+        with rewriter.blocks(1):
+            body, orelse = rewriter.block(node.body), rewriter.block(node.orelse)
+        return self.fill(
+            node,
+            SESSION=session,
+            SITE=site,
+            TEST=test,
+            VIEW=rewriter.view(node, session),
+            LOAD=load(node, session, names),
+            BODY=body,
+            ORELSE=orelse or [ast.copy_location(ast.Pass(), node)],
+        )
+
+
+def load(at: ast.AST, session: str, names: tuple[str, ...]) -> list[ast.stmt]:
+    """Put what the session has for the author's variables into them."""
+    return fill(LOAD, at, SESSION=session, NAMES=names) if names else []
+
+
+class If(Session):
+    """An ``if`` on a plain value: the first pass takes the body, the second the else."""
+
+    __slots__ = ("passes", "test")
+
+    def __init__(self, site: Site, test: Any) -> None:
+        super().__init__(site)
+        self.passes = 0
+        if is_traced(test):
+            from hybrid.convert.staged_if import StagedIf
+
+            self.staged = StagedIf(site, test)
+        else:
+            self.test = bool(test)
+
+    def again(self, found: Mapping[str, Any]) -> bool:
+        if self.staged is not None:
+            return self.staged.again(found)
+        self.passes += 1
+        return self.passes == (1 if self.test else 2)
+
+
+def if_(site: Site, test: Any) -> If:
+    """The session of an ``if`` whose test has given ``test``."""
+    return If(site, test)
+
+
+IfConverter.runtime = (if_,)

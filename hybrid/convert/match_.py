@@ -1,0 +1,43 @@
+"""``match``: patterns are matched by Python, on values that Python knows."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from hybrid.convert.converter import Converter
+from hybrid.convert.site import Site
+from hybrid.convert.traced import is_traced
+from hybrid.errors import CaptureError
+
+
+class MatchConverter(Converter):
+    """The subject, the guards and the bodies are converted; the patterns stay."""
+
+    nodes = (ast.Match,)
+
+    def convert(self, node: ast.Match) -> Any:
+        rewriter = self.rewriter
+        node.subject = rewriter.visit(node.subject)
+        for case in node.cases:
+            if case.guard is not None:
+                case.guard = rewriter.native_test(case.guard)
+            case.body = rewriter.block(case.body)
+        return node
+
+
+def native_test(site: Site, value: Any) -> Any:
+    """The test of a construct that Python itself runs: it must be known now."""
+    if is_traced(value):
+        raise CaptureError(
+            "a test on the value of a tensor stands where Python itself has to take the branch",
+            at=site.location,
+            why="Jumps inside `finally`, class bodies, conditions of comprehensions, guards of "
+            "`match`, operands with `:=` or `yield`, and what is nested more than 20 blocks deep "
+            "are run as they are written.",
+            fix="move the test into an if statement of its own, or choose with hybrid.where",
+        )
+    return value
+
+
+MatchConverter.runtime = (native_test,)

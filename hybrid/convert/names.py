@@ -1,0 +1,35 @@
+"""Loads of variables that may be unbound."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from hybrid.convert.converter import Converter, call, constant
+from hybrid.trace.maybe import Unbound, unbound_error
+
+
+class NameConverter(Converter):
+    """A load that comes after no sure binding asks whether a staged branch has left it unbound.
+
+    ::
+
+        x    ==>    hyb__.load("x", x)
+    """
+
+    nodes = (ast.Name,)
+
+    def convert(self, node: ast.Name) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load) or self.rewriter.is_sure(node):
+            return node
+        return call(node, "load", constant(node, node.id), node)
+
+
+def load(name: str, value: Any) -> Any:
+    """The value of the variable ``name``."""
+    if isinstance(value, Unbound):
+        raise unbound_error(name)
+    return value
+
+
+NameConverter.runtime = (load,)

@@ -1,0 +1,154 @@
+"""Rebuild: a code object and a function from a syntax tree, in place of the author's.
+
+The tree is compiled inside a function that binds the free variables, so that they are free again,
+and inside a class of the author's name, so that private names are mangled as they were.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import copy
+import functools
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+FLAGS = functools.reduce(
+    int.__or__, [getattr(__future__, n).compiler_flag for n in __future__.all_feature_names]
+)
+FACTORY, CLASS = "hyb_factory", "hyb_class"
+NO_NAME = "\0"  # begins the constants that stand for objects: no author writes such a string
+
+
+def compiled(
+    node: ast.FunctionDef | ast.Lambda, like: types.CodeType, class_name: str | None
+) -> types.CodeType:
+    """The code of ``node`` where the code ``like`` stands: same file, same enclosing scopes."""
+    module = _wrapped(node, like, class_name)
+    flags = like.co_flags & FLAGS
+    code = compile(module, like.co_filename, "exec", flags=flags, dont_inherit=True)
+    for name in (FACTORY, class_name if _in_class(like, class_name) else None):
+        if name is not None:
+            code = _code_in(code, name)
+    return _code_in(code, like.co_name)
+
+
+def _wrapped(
+    node: ast.FunctionDef | ast.Lambda, like: types.CodeType, class_name: str | None
+) -> ast.Module:
+    bare = copy.copy(node)
+    arguments = bare.args = copy.copy(node.args)
+    arguments.defaults = []
+    arguments.kw_defaults = [None] * len(arguments.kwonlyargs)
+    if isinstance(bare, ast.FunctionDef):
+        for field in ("posonlyargs", "args", "kwonlyargs"):
+            setattr(arguments, field, [_unannotated(a) for a in getattr(arguments, field)])
+        for field in ("vararg", "kwarg"):
+            found = getattr(arguments, field)
+            setattr(arguments, field, None if found is None else _unannotated(found))
+        bare.returns = None
+        if bare.decorator_list:  # one is kept for its line, from which the code is counted
+            bare.decorator_list = [ast.copy_location(ast.Constant(None), node.decorator_list[0])]
+        if hasattr(bare, "type_params"):
+            bare.type_params = []
+        body: list[ast.stmt] = [bare]
+    else:
+        body = [ast.copy_location(ast.Expr(bare), bare)]
+    if _in_class(like, class_name):
+        made = ast.parse(f"class {class_name or CLASS}: pass").body[0]
+        made.body = body  # type: ignore[attr-defined]
+        body = [made]
+    factory = ast.parse(f"def {FACTORY}(): pass").body[0]
+    names = [n for n in like.co_freevars if n not in ("__class__", "__classdict__")]
+    bind = [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in names]
+    factory.body = [*bind, *body]  # type: ignore[attr-defined]
+    return ast.fix_missing_locations(ast.Module([factory], []))
+
+
+def _in_class(like: types.CodeType, class_name: str | None) -> bool:
+    return class_name is not None or "__class__" in like.co_freevars
+
+
+def _unannotated(argument: ast.arg) -> ast.arg:
+    bare = copy.copy(argument)
+    bare.annotation = None
+    return bare
+
+
+def _code_in(code: types.CodeType, name: str) -> types.CodeType:
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType) and constant.co_name == name:
+            return constant
+    raise ValueError(f"no {name} in {code.co_name}")
+
+
+def with_objects(
+    code: types.CodeType, objects: Mapping[str, Any], prefix: tuple[str, str]
+) -> types.CodeType:
+    """``code`` with ``objects`` in place of the constants that stand for them.
+
+    Qualified names that begin with the first of ``prefix`` begin with the second.
+    """
+
+    def replaced(constant: Any) -> Any:
+        if isinstance(constant, types.CodeType):
+            return with_objects(constant, objects, prefix)
+        if isinstance(constant, str):
+            if constant in objects:
+                return objects[constant]
+            return _moved(constant, prefix)
+        if isinstance(constant, tuple):
+            return tuple([replaced(item) for item in constant])
+        return constant
+
+    changes: dict[str, Any] = {"co_consts": tuple([replaced(c) for c in code.co_consts])}
+    if hasattr(code, "co_qualname"):  # Python 3.11
+        changes["co_qualname"] = _moved(code.co_qualname, prefix)
+    return code.replace(**changes)
+
+
+def _moved(name: str, prefix: tuple[str, str]) -> str:
+    return prefix[1] + name[len(prefix[0]) :] if name.startswith(prefix[0]) else name
+
+
+def qualname_prefix(class_name: str | None, code: types.CodeType) -> str:
+    """How the qualified name of rebuilt code begins."""
+    middle = f"{class_name or CLASS}." if _in_class(code, class_name) else ""
+    return f"{FACTORY}.<locals>.{middle}{code.co_name}"
+
+
+class _Objects(ast.NodeTransformer):
+    """Names that stand for objects become constants that do."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = frozenset(names)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.names:
+            return ast.copy_location(ast.Constant(NO_NAME + node.id), node)
+        return node
+
+
+def with_constants(node: Any, names: Sequence[str]) -> Any:
+    """``node`` with constants in place of ``names``."""
+    return _Objects(names).visit(node)
+
+
+def function_like(function: Callable[..., Any], code: types.CodeType) -> types.FunctionType:
+    """A function that runs ``code`` and is ``function`` in everything else."""
+    assert isinstance(function, types.FunctionType)
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    closure = tuple([cells[name] for name in code.co_freevars])
+    made = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, closure
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__ = function.__qualname__
+    made.__module__ = function.__module__
+    made.__doc__ = function.__doc__
+    made.__annotations__ = function.__annotations__
+    if hasattr(function, "__type_params__"):  # Python 3.12
+        made.__type_params__ = function.__type_params__
+    made.__dict__ = function.__dict__  # the same dictionary: attributes are the author's state
+    return made

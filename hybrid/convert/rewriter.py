@@ -1,0 +1,312 @@
+"""Rewriter: walks one function and lets the converter of each construct replace it."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import linecache
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from hybrid.convert.converter import PREFIX, RUNTIME, Converter, call, constant, name
+from hybrid.convert.definite import Definite
+from hybrid.convert.liveness import Liveness
+from hybrid.convert.scope import FRAME_READERS, Scope, mangled, names_in, scope_of, walk_scope
+from hybrid.convert.site import Branch, Site
+from hybrid.convert.trees import (
+    LOOPS,
+    TRIES,
+    assigned_lines,
+    height,
+    is_dead,
+    is_native,
+    only_augmented,
+    stops_of,
+    suspends,
+)
+from hybrid.errors import Location
+
+MOST_BLOCKS = 20  # that the compiler lets a function nest
+EXPRESSION_SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(slots=True)
+class Unit:
+    """What the functions of one conversion share."""
+
+    path: str
+    order: tuple[type[Converter], ...]
+    sites: list[Site] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Around:
+    """What surrounds the function that a rewriter walks."""
+
+    qualname: str
+    class_name: str | None = None  # of the class whose private names it mangles
+    unbound: frozenset[str] = frozenset()  # variables of enclosing functions, perhaps unbound
+
+
+class Rewriter:
+    """Converts one function in place; nested functions get a rewriter of their own."""
+
+    def __init__(self, unit: Unit, around: Around) -> None:
+        self.unit, self.around = unit, around
+        self.scope = Scope()
+        self.liveness: Liveness | None = None
+        self.definite: Definite | None = None
+        self.first_parameter: str | None = None
+        self.depth = 0  # blocks nested so far
+        self.handled = False
+        self.in_class = False  # directly in a class body, whose names no nested function sees
+        self.in_comprehension = False
+        self.numbers: dict[str, int] = {}
+        self.converters: dict[type[ast.AST], Converter] = {}
+        for kind in unit.order:
+            converter = kind(self)
+            for node_type in kind.nodes:
+                self.converters[node_type] = converter
+
+    # Functions --------------------------------------------------------------------------------
+
+    def function(self, node: ast.FunctionDef | ast.Lambda) -> None:
+        """Convert the body of ``node``."""
+        if isinstance(node, ast.FunctionDef):
+            for kind in self.unit.order:
+                kind(self).function(node)
+        self.scope = scope_of(node)
+        named = [*node.args.posonlyargs, *node.args.args]
+        self.first_parameter = named[0].arg if named else None
+        if isinstance(node, ast.Lambda):
+            body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)]
+        else:
+            body = node.body
+        self.liveness = Liveness(self.scope, body)
+        self.definite = Definite(self.scope, body)
+        if isinstance(node, ast.Lambda):
+            node.body = self.visit(node.body)
+        else:
+            start = 1 if ast.get_docstring(node, clean=False) is not None else 0
+            node.body = node.body[:start] + self.block(node.body[start:])
+
+    def nested(self, node: ast.AST, label: str) -> Rewriter:
+        """A rewriter for a function defined in this one."""
+        unbound = self.around.unbound - self.scope.locals
+        if self.definite is not None:
+            unbound |= self.definite.unbound_at.get(id(node), frozenset())
+        link = "." if self.in_class else ".<locals>."
+        qualname = f"{self.around.qualname}{link}{label}"
+        return Rewriter(self.unit, Around(qualname, self.around.class_name, unbound))
+
+    def in_class_body(self, node: ast.ClassDef) -> Rewriter:
+        """A rewriter for the statements of a class defined in this function."""
+        inner = self.nested(node, node.name)
+        inner.around.class_name = node.name
+        inner.in_class = True
+        return inner
+
+    # Walking ----------------------------------------------------------------------------------
+
+    def visit(self, node: Any) -> Any:
+        """What takes the place of ``node``."""
+        converter = self.converters.get(type(node))
+        return self.children(node) if converter is None else converter.convert(node)
+
+    def children(self, node: Any) -> Any:
+        """``node`` with everything below it converted."""
+        if isinstance(node, EXPRESSION_SCOPES):
+            return self._comprehension(node)
+        for field_name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                if value and isinstance(value[0], ast.stmt):
+                    with self._inside(node, field_name):
+                        setattr(node, field_name, self.block(value))
+                else:
+                    value[:] = [self.visit(v) if isinstance(v, ast.AST) else v for v in value]
+            elif isinstance(value, ast.AST) and field_name not in ("annotation", "returns"):
+                setattr(node, field_name, self.visit(value))
+        return node
+
+    def test(self, node: ast.expr) -> ast.expr:
+        """``node``, of which only the truth matters, converted."""
+        node.hyb_tested = True  # type: ignore[attr-defined]
+        return self.visit(node)
+
+    def is_tested(self, node: ast.expr) -> bool:
+        return getattr(node, "hyb_tested", False)
+
+    def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Statements converted, in order."""
+        found: list[ast.stmt] = []
+        for node in body:
+            result = [node] if is_dead(node) else self.visit(node)
+            found += result if isinstance(result, list) else [result]
+        return found
+
+    def _comprehension(self, node: Any) -> Any:
+        first = node.generators[0]
+        first.iter = self.visit(first.iter)
+        saved = self.in_class, self.in_comprehension
+        self.in_class, self.in_comprehension = False, True
+        try:
+            for index, part in enumerate(node.generators):
+                part.target = self.visit(part.target)
+                if index:
+                    part.iter = self.visit(part.iter)
+                part.ifs = [self.test(condition) for condition in part.ifs]
+            for field_name in ("elt", "key", "value"):
+                if hasattr(node, field_name):
+                    setattr(node, field_name, self.visit(getattr(node, field_name)))
+        finally:
+            self.in_class, self.in_comprehension = saved
+        return node
+
+    # Depth ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def blocks(self, count: int) -> Iterator[None]:
+        """Inside ``count`` more blocks."""
+        self.depth += count
+        try:
+            yield
+        finally:
+            self.depth -= count
+
+    @contextmanager
+    def _inside(self, node: ast.AST, field_name: str) -> Iterator[None]:
+        """Inside a statement that stays as it is."""
+        catches = isinstance(node, TRIES) and node.handlers and field_name == "body"
+        saved, self.handled = self.handled, bool(self.handled or catches)
+        cost = 3 if isinstance(node, TRIES) else int(isinstance(node, (*LOOPS, ast.With)))
+        with self.blocks(cost):
+            yield
+        self.handled = saved
+
+    def stays(self, node: ast.stmt, cost: int) -> bool:
+        """Whether a construct that takes ``cost`` blocks is to be left as it is."""
+        inside = max([height(child) for child in ast.iter_child_nodes(node)], default=0)
+        return self.in_class or is_native(node) or self.depth + cost + inside > MOST_BLOCKS
+
+    # Pieces for converters --------------------------------------------------------------------
+
+    def fresh(self, hint: str = "") -> str:
+        """A name that the function does not have."""
+        taken = self.scope.uses | self.scope.bound
+        while True:
+            self.numbers[hint] = self.numbers.get(hint, 0) + 1
+            found = f"{PREFIX}{hint}{self.numbers[hint]}"
+            if found not in taken:
+                return found
+
+    def location(self, node: ast.AST) -> Location:
+        line = node.lineno  # type: ignore[attr-defined]
+        return Location(self.unit.path, line, linecache.getline(self.unit.path, line).strip())
+
+    def site(self, kind: str, node: ast.AST, **facts: Any) -> ast.Name:
+        """A name that stands for a new site."""
+        site = Site(kind, self.location(node), self.around.qualname, handled=self.handled, **facts)
+        self.unit.sites.append(site)
+        return name(node, f"{RUNTIME}{len(self.unit.sites) - 1}")
+
+    def statement_site(self, kind: str, node: Any) -> tuple[ast.Name, tuple[str, ...]]:
+        """A site of a construct, and the author's names for the variables that it may load."""
+        assert self.liveness is not None
+        bound = names_in(node).bound & self.scope.locals
+        head: frozenset[str] = frozenset()
+        if isinstance(node, LOOPS):
+            head = self.liveness.live_at_head(node) & self.scope.locals
+        live = self.liveness.live_after(node) | head | set(stops_of(node))
+        names = tuple(sorted(bound & live))
+        rebound = bound - only_augmented(node)
+        branches = (node.body, node.orelse) if isinstance(node, ast.If) else (node.body,)
+        site = self.site(
+            kind,
+            node,
+            names=tuple([self.mangle(n) for n in names]),
+            head=frozenset(map(self.mangle, head)),
+            rebound=frozenset([self.mangle(n) for n in names if n in rebound]),
+            stops=stops_of(node),
+            yields=any(suspends(child) for child in ast.iter_child_nodes(node)),
+            branches=tuple([self._branch(body) for body in branches]),
+        )
+        return site, names
+
+    def _branch(self, body: Sequence[ast.stmt]) -> Branch:
+        if not body:
+            return Branch(0, 0)
+        lines = {self.mangle(n): line for n, line in assigned_lines(body).items()}
+        last = max([getattr(n, "end_lineno", 0) or 0 for s in body for n in ast.walk(s)])
+        return Branch(body[0].lineno, last, lines)
+
+    def mangle(self, identifier: str) -> str:
+        return mangled(identifier, self.around.class_name)
+
+    def native_test(self, node: ast.expr) -> ast.expr:
+        """The test of a construct that stays as it is: it must not be traced."""
+        return call(node, "native_test", self.site("test", node), self.test(node))
+
+    def view(self, at: ast.AST, session: str, stops: Sequence[str] = ()) -> ast.expr:
+        """The local variables if ``session`` wants them, else only the flags that stop it."""
+        wants = ast.copy_location(ast.Attribute(name(at, session), "wants", ast.Load()), at)
+        if not stops:
+            both = [wants, call(at, "locals")]
+            return ast.copy_location(ast.BoolOp(ast.And(), both), at)
+        keys = [constant(at, stop) for stop in stops]
+        flags = ast.copy_location(ast.Dict(keys, [name(at, s) for s in stops]), at)
+        return ast.copy_location(ast.IfExp(wants, call(at, "locals"), flags), at)
+
+    def may_defer(self, *nodes: ast.expr) -> bool:
+        """Whether ``nodes`` mean the same inside ``lambda:``."""
+        return not self.in_class and not any(
+            isinstance(inner, (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await))
+            or (
+                isinstance(inner, ast.Call)
+                and isinstance(inner.func, ast.Name)
+                and (
+                    inner.func.id in FRAME_READERS
+                    or (inner.func.id == "super" and not inner.args and not self._has_self)
+                )
+            )
+            for node in nodes
+            for inner in walk_scope(node)
+        )
+
+    @property
+    def _has_self(self) -> bool:
+        return self.first_parameter is not None and not self.in_comprehension
+
+    def may_be_unbound(self, *nodes: ast.expr) -> tuple[str, ...]:
+        """Local variables that ``nodes`` read and may find unbound."""
+        return tuple(
+            sorted(
+                {
+                    inner.id
+                    for node in nodes
+                    for inner in walk_scope(node)
+                    if isinstance(inner, ast.Name)
+                    and isinstance(inner.ctx, ast.Load)
+                    and inner.id in self.scope.locals
+                    and not self.is_sure(inner)
+                }
+            )
+        )
+
+    def is_sure(self, node: ast.Name) -> bool:
+        """Whether ``node`` surely finds its variable bound (or it is no variable of a function)."""
+        if self.definite is None or self.in_class:
+            return True
+        if node.id in self.scope.locals:
+            return self.definite.is_sure(node)
+        return node.id not in self.around.unbound
+
+
+def convert_copy(
+    node: ast.FunctionDef | ast.Lambda, unit: Unit, around: Around
+) -> ast.FunctionDef | ast.Lambda:
+    """A converted copy of ``node``."""
+    copied = copy.deepcopy(node)
+    Rewriter(unit, around).function(copied)
+    return copied

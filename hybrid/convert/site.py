@@ -1,0 +1,37 @@
+"""Site: what a converted place in the author's code tells its run-time half."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hybrid.errors import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One path through a construct, as it is written."""
+
+    first: int  # line; 0 when there is nothing
+    last: int
+    assigned: Mapping[str, int] = field(default_factory=dict)  # name -> the line that binds it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A construct in the source, with the facts that staging it needs; compared by identity."""
+
+    kind: str  # "if", "while", "for", "and", "call" ...
+    location: Location
+    function: str  # the qualified name of the function it is in
+    names: tuple[str, ...] = ()  # bound in the construct and live after it or at its head
+    head: frozenset[str] = frozenset()  # of a loop: those that an iteration may read first
+    rebound: frozenset[str] = frozenset()  # those bound plainly, not only by `+=` and its like
+    stops: tuple[str, ...] = ()  # flags that end a loop
+    yields: bool = False  # whether it contains yield or await
+    handled: bool = False  # whether an except clause around it may catch what it raises
+    branches: tuple[Branch, ...] = ()
+    unbound: tuple[str, ...] = ()  # local variables that its operands read and may find unbound
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} at {self.location}>"

@@ -1,0 +1,138 @@
+"""Source: the syntax tree of a function, found through its code object.
+
+The file is parsed once.  The function is the one that begins where the code says; lambdas on one
+line are told apart by the columns that the code's instructions come from, or by compiling them.
+That the text still says what was compiled is checked by compiling it again.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hybrid.convert.rebuild import compiled
+
+Function = ast.FunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A function as it is written, and the class whose private names it mangles."""
+
+    node: Function
+    class_name: str | None
+
+
+class NoSource(Exception):
+    """Why the source of a function is not to be had; the text is for the author."""
+
+
+@dataclass(slots=True)
+class _Parsed:
+    text: str
+    by_line: dict[int, list[Definition]] = field(default_factory=dict)
+
+
+_files: dict[str, _Parsed] = {}
+
+
+def definition_of(code: types.CodeType) -> Definition:
+    """Where ``code`` is defined; raises NoSource."""
+    path = code.co_filename
+    if code.co_flags & 0x380:  # coroutine, iterable coroutine, asynchronous generator
+        raise NoSource("asynchronous functions are not converted")
+    if code.co_name.startswith("<") and code.co_name != "<lambda>":
+        raise NoSource(f"{code.co_name} is not a function")
+    found = _look(code)
+    if isinstance(found, str):  # the file may have been read before it was written
+        linecache.checkcache(path)
+        found = _look(code)
+    if isinstance(found, str):
+        raise NoSource(found)
+    return found
+
+
+def _look(code: types.CodeType) -> Definition | str:
+    """The definition, or why there is none."""
+    path = code.co_filename
+    text = "".join(linecache.getlines(path))
+    if not text:
+        return f"the source of {path} is not to be had"
+    try:
+        parsed = _parse(path, text)
+    except (SyntaxError, ValueError, RecursionError):
+        return f"{path} does not parse: it has changed since it was imported"
+    candidates = parsed.by_line.get(code.co_firstlineno, [])
+    same = [d for d in candidates if _name(d.node) == code.co_name]
+    if len(same) > 1:
+        same = _by_columns(same, code)
+    same = [d for d in same if agrees(d, code)]
+    if not same:
+        return f"{path} has changed since it was imported, or was rewritten while it was"
+    return same[0]
+
+
+def _parse(path: str, text: str) -> _Parsed:
+    known = _files.get(path)
+    if known is None or known.text != text:
+        known = _files[path] = _Parsed(text)
+        for definition in _definitions(ast.parse(text, path), None):
+            line = first_line(definition.node)
+            known.by_line.setdefault(line, []).append(definition)
+    return known
+
+
+def _definitions(node: ast.AST, class_name: str | None) -> Iterator[Definition]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.Lambda)):
+            yield Definition(child, class_name)
+        inner = child.name if isinstance(child, ast.ClassDef) else class_name
+        yield from _definitions(child, inner)
+
+
+def first_line(node: Function) -> int:
+    """The line that the code of ``node`` says it begins at."""
+    decorators = getattr(node, "decorator_list", ())
+    return decorators[0].lineno if decorators else node.lineno
+
+
+def _name(node: Function) -> str:
+    return node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
+
+
+def _by_columns(definitions: list[Definition], code: types.CodeType) -> list[Definition]:
+    """Those whose text holds the places that the instructions of ``code`` come from."""
+    if not hasattr(code, "co_positions"):
+        return definitions
+    places = [
+        ((line, column), (end_line, end_column))
+        for line, end_line, column, end_column in code.co_positions()
+        if None not in (line, end_line, column, end_column)
+    ]
+
+    def holds(definition: Definition) -> bool:
+        node = definition.node
+        body = node.body if isinstance(node, ast.Lambda) else node
+        start = body.lineno, body.col_offset
+        end = body.end_lineno, body.end_col_offset
+        # The first instructions of a function (RESUME and the like) are placed at its beginning.
+        inside = [p for p in places if p[0] != p[1] and p[0][1] != p[1][1]]
+        return bool(inside) and all(start <= a and b <= end for a, b in inside)
+
+    return [d for d in definitions if holds(d)] or definitions
+
+
+def agrees(definition: Definition, code: types.CodeType) -> bool:
+    """Whether compiling ``definition`` gives ``code``, as far as that can be told."""
+    try:
+        again = compiled(definition.node, code, definition.class_name)
+    except (SyntaxError, ValueError):
+        return False
+    if again.co_code == code.co_code and again.co_names == code.co_names:
+        return again.co_varnames == code.co_varnames
+    # Test runners rewrite assert statements while they import: then only the names can be compared.
+    asserts = any(isinstance(node, ast.Assert) for node in ast.walk(definition.node))
+    return asserts and set(again.co_names) <= set(code.co_names) | set(code.co_varnames)

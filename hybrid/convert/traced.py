@@ -1,0 +1,22 @@
+"""Whether a value is only known when the plan runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.number import Number
+from hybrid.tensor import Tensor
+from hybrid.trace.maybe import Maybe
+
+
+def is_traced(value: Any) -> bool:
+    """Whether the truth of ``value`` is unknown while a function is captured."""
+    if not ACTIVE:
+        return False
+    return isinstance(value, (Tensor, Number, Maybe)) and current().traces
+
+
+def tracing() -> bool:
+    """Whether a function is being captured on this thread."""
+    return bool(ACTIVE) and current().traces

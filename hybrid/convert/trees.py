@@ -1,0 +1,119 @@
+"""Questions about syntax trees that the parts of the conversion share."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from hybrid.convert.scope import FUNCTIONS, names_in, walk_scope
+
+LOOPS = (ast.While, ast.For)
+TRIES = (ast.Try, ast.TryStar) if hasattr(ast, "TryStar") else (ast.Try,)
+_SUSPENDING = (ast.Yield, ast.YieldFrom, ast.Await)
+
+
+def mark_dead(body: list[ast.stmt]) -> ast.If:
+    """``if False: body``: statements that are never reached, and yet make names local."""
+    node = ast.copy_location(ast.If(ast.Constant(False), body, []), body[0])
+    ast.copy_location(node.test, body[0])
+    return node
+
+
+def is_dead(node: ast.AST) -> bool:
+    """Whether ``node`` is ``if False``."""
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Constant)
+        and node.test.value is False
+        and not node.orelse
+    )
+
+
+def set_stops(loop: ast.stmt, flags: Sequence[str]) -> None:
+    """Note which flags end ``loop``."""
+    loop.hyb_stops = tuple(flags)  # type: ignore[attr-defined]
+
+
+def stops_of(loop: ast.stmt) -> tuple[str, ...]:
+    return getattr(loop, "hyb_stops", ())
+
+
+def set_native(construct: ast.stmt) -> None:
+    """Note that ``construct`` stays as it is, for a jump in a `finally` leaves it."""
+    construct.hyb_native = True  # type: ignore[attr-defined]
+
+
+def is_native(construct: ast.stmt) -> bool:
+    return getattr(construct, "hyb_native", False)
+
+
+def suspends(node: ast.AST) -> bool:
+    """Whether ``node`` holds a yield or an await of its own function."""
+    return any(isinstance(inner, _SUSPENDING) for inner in walk_scope(node)) and not isinstance(
+        node, FUNCTIONS
+    )
+
+
+def blocks_of(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The lists of statements directly inside ``node`` that belong to its own function."""
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        return
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(node, field, None)
+        if block:
+            yield block
+    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        yield part.body
+
+
+def assigned_lines(body: Sequence[ast.stmt]) -> dict[str, int]:
+    """The first line of ``body`` that binds each name."""
+    found: dict[str, int] = {}
+    for node in body:
+        for inner in _simple(node):
+            for name in sorted(names_in(inner).bound):
+                found.setdefault(name, getattr(inner, "lineno", node.lineno))
+    return found
+
+
+def only_augmented(node: ast.AST) -> set[str]:
+    """Names that ``node`` binds by `+=` and its like alone."""
+    inside = list(walk_scope(node))
+    targets = [n.target for n in inside if isinstance(n, ast.AugAssign)]
+    augmented = {id(target) for target in targets}
+    plain = {
+        n.id
+        for n in inside
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in augmented
+    }
+    return {target.id for target in targets if isinstance(target, ast.Name)} - plain
+
+
+def _simple(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of ``node`` that hold no statements, in order."""
+    if isinstance(node, ast.stmt) and any(True for _ in blocks_of(node)):
+        for child in ast.iter_child_nodes(node):
+            yield from _simple(child)
+    elif isinstance(node, (ast.ExceptHandler, ast.match_case)):
+        if isinstance(node, ast.ExceptHandler) and node.name:
+            yield ast.copy_location(ast.Name(node.name, ast.Store()), node)
+        for child in ast.iter_child_nodes(node):
+            yield from _simple(child)
+    else:
+        yield node
+
+
+def height(node: ast.AST) -> int:
+    """How many blocks, as the compiler counts them, ``node`` nests as it is written."""
+    inside = max([height(child) for child in _children(node)], default=0)
+    if isinstance(node, TRIES):
+        return inside + 3  # a try with handlers in a try with a finally
+    return inside + isinstance(node, (ast.While, ast.For, ast.With, ast.AsyncWith, ast.AsyncFor))
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)) and not isinstance(
+            child, (*FUNCTIONS, ast.ClassDef)
+        ):
+            yield child

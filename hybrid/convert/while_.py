@@ -1,0 +1,128 @@
+"""``while``: Python's own iterations until a test is traced, then one pass over the body."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from hybrid.convert.converter import Converter
+from hybrid.convert.if_ import load
+from hybrid.convert.session import Session
+from hybrid.convert.site import Site
+from hybrid.convert.traced import is_traced
+from hybrid.convert.trees import stops_of
+
+
+class WhileConverter(Converter):
+    """The test and the body stay in the author's frame.
+
+    ::
+
+        while test:           hyb_1 = hyb__.while_(SITE)
+            body      ==>     while hyb_1.again(...):
+                                  if hyb_1.loads:
+                                      a, = hyb_1.values
+                                  with hyb_1:
+                                      if hyb_1.body or hyb_1.test(test):
+                                          body
+                              if hyb_1.loads:
+                                  a, = hyb_1.values
+    """
+
+    nodes = (ast.While,)
+    template = """
+        SESSION = hyb__.while_(SITE)
+        while SESSION.again(VIEW):
+            LOAD
+            with SESSION:
+                if SESSION.body or SESSION.test(TEST):
+                    BODY
+        LOAD
+    """
+
+    def convert(self, node: ast.While) -> Any:
+        rewriter = self.rewriter
+        if rewriter.stays(node, 2):
+            node.test = rewriter.native_test(node.test)
+            return native_loop(rewriter, node)
+        site, names = rewriter.statement_site("while", node)
+        session = rewriter.fresh()
+        test = rewriter.test(node.test)
+        with rewriter.blocks(2):
+            body = rewriter.block(node.body)
+        return self.fill(
+            node,
+            SESSION=session,
+            SITE=site,
+            TEST=test,
+            VIEW=rewriter.view(node, session, stops_of(node)),
+            LOAD=load(node, session, names),
+            BODY=body,
+        )
+
+
+def native_loop(rewriter: Any, node: ast.While | ast.For) -> ast.stmt:
+    """A loop that stays as it is, its body converted; it ends by `break` when a flag is set."""
+    stops = stops_of(node)
+    with rewriter.blocks(1):
+        node.body = rewriter.block(node.body)
+        if stops:
+            flags = [ast.copy_location(ast.Name(s, ast.Load()), node) for s in stops]
+            test = ast.copy_location(ast.BoolOp(ast.Or(), flags), node)
+            test = flags[0] if len(flags) == 1 else test
+            leave = ast.copy_location(ast.Break(), node)
+            check = ast.If(rewriter.native_test(test), [leave], [])
+            node.body.append(ast.copy_location(check, node))
+    node.orelse = rewriter.block(node.orelse)
+    return node
+
+
+class While(Session):
+    """A ``while`` whose tests have been plain so far."""
+
+    __slots__ = ("begun", "more")
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.more = True
+        self.begun = False
+
+    @property
+    def body(self) -> bool:
+        """Whether this pass runs the body without a test."""
+        return self.staged is not None and self.staged.body
+
+    def test(self, value: Any) -> bool:
+        """Whether the body runs, now that the test has given ``value``."""
+        if self.staged is not None:
+            return self.staged.test(value)
+        if is_traced(value):
+            return self._stage().test(value)
+        self.more = bool(value)
+        return self.more
+
+    def again(self, found: Mapping[str, Any]) -> bool:
+        if self.staged is not None:
+            return self.staged.again(found)
+        if self.begun:
+            for flag in self.site.stops:
+                if is_traced(found[flag]):
+                    return self._stage().stop_traced(found)
+                self.more = self.more and not found[flag]
+        self.begun = True
+        return self.more
+
+    def _stage(self) -> Any:
+        from hybrid.convert.staged_while import StagedWhile
+
+        self.staged = StagedWhile(self.site)
+        return self.staged
+
+
+def while_(site: Site) -> While:
+    """The session of a ``while`` that is about to begin."""
+    return While(site)
+
+
+WhileConverter.runtime = (while_,)
