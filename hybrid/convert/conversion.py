@@ -107,7 +107,7 @@ def _convert_code(function: types.FunctionType) -> types.CodeType:
     objects: dict[str, Any] = {RUNTIME: hyb__}
     objects |= {f"{RUNTIME}{index}": site for index, site in enumerate(unit.sites)}
     node = with_constants(node, tuple(objects))
-    made = compiled(node, code, definition.class_name)
+    made = compiled(node, code, definition.class_name, definition.imports)
     prefix = qualname_prefix(definition.class_name, code), function.__qualname__
     made = with_objects(made, {NO_NAME + key: found for key, found in objects.items()}, prefix)
     _remember(made)

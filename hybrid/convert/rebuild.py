@@ -22,10 +22,13 @@ NO_NAME = "\0"  # begins the constants that stand for objects: no author writes 
 
 
 def compiled(
-    node: ast.FunctionDef | ast.Lambda, like: types.CodeType, class_name: str | None
+    node: ast.FunctionDef | ast.Lambda,
+    like: types.CodeType,
+    class_name: str | None,
+    imports: Sequence[str],
 ) -> types.CodeType:
     """The code of ``node`` where the code ``like`` stands: same file, same enclosing scopes."""
-    module = _wrapped(node, like, class_name)
+    module = _wrapped(node, like, class_name, imports)
     flags = like.co_flags & FLAGS
     code = compile(module, like.co_filename, "exec", flags=flags, dont_inherit=True)
     for name in (FACTORY, class_name if _in_class(like, class_name) else None):
@@ -35,7 +38,10 @@ def compiled(
 
 
 def _wrapped(
-    node: ast.FunctionDef | ast.Lambda, like: types.CodeType, class_name: str | None
+    node: ast.FunctionDef | ast.Lambda,
+    like: types.CodeType,
+    class_name: str | None,
+    imports: Sequence[str],
 ) -> ast.Module:
     bare = copy.copy(node)
     arguments = bare.args = copy.copy(node.args)
@@ -63,7 +69,8 @@ def _wrapped(
     names = [n for n in like.co_freevars if n not in ("__class__", "__classdict__")]
     bind = [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in names]
     factory.body = [*bind, *body]  # type: ignore[attr-defined]
-    return ast.fix_missing_locations(ast.Module([factory], []))
+    imported = [ast.Import([ast.alias(name) for name in imports])] if imports else []
+    return ast.fix_missing_locations(ast.Module([*imported, factory], []))
 
 
 def _in_class(like: types.CodeType, class_name: str | None) -> bool:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import builtins
-from types import SimpleNamespace
+from collections.abc import Callable
+from typing import Any
 
 from hybrid.convert.order import ORDER
 
 
-def _collected() -> SimpleNamespace:
-    found = {function.__name__: function for kind in ORDER for function in kind.runtime}
-    return SimpleNamespace(**found, locals=builtins.locals, globals=builtins.globals)
+class Runtime:
+    """A constant of converted code, so compared and hashed by identity."""
+
+    locals = staticmethod(builtins.locals)
+    globals = staticmethod(builtins.globals)
+
+    def __init__(self, functions: dict[str, Callable[..., Any]]) -> None:
+        self.__dict__.update(functions)
+
+    def __repr__(self) -> str:
+        return "<hyb__>"
 
 
-hyb__ = _collected()
+hyb__ = Runtime({function.__name__: function for kind in ORDER for function in kind.runtime})

@@ -14,16 +14,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hybrid.convert.rebuild import compiled
+from hybrid.convert.scope import names_in, walk_scope
 
 Function = ast.FunctionDef | ast.Lambda
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function as it is written, and the class whose private names it mangles."""
+    """A function as it is written, and what its code depends on besides."""
 
     node: Function
-    class_name: str | None
+    class_name: str | None  # of the class whose private names it mangles
+    imports: tuple[str, ...]  # names that its module imports: calls through them compile otherwise
 
 
 class NoSource(Exception):
@@ -79,18 +81,27 @@ def _parse(path: str, text: str) -> _Parsed:
     known = _files.get(path)
     if known is None or known.text != text:
         known = _files[path] = _Parsed(text)
-        for definition in _definitions(ast.parse(text, path), None):
+        tree = ast.parse(text, path)
+        for definition in _definitions(tree, None, _imports(tree)):
             line = first_line(definition.node)
             known.by_line.setdefault(line, []).append(definition)
     return known
 
 
-def _definitions(node: ast.AST, class_name: str | None) -> Iterator[Definition]:
+def _definitions(
+    node: ast.AST, class_name: str | None, imports: tuple[str, ...]
+) -> Iterator[Definition]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.Lambda)):
-            yield Definition(child, class_name)
+            yield Definition(child, class_name, imports)
         inner = child.name if isinstance(child, ast.ClassDef) else class_name
-        yield from _definitions(child, inner)
+        yield from _definitions(child, inner, imports)
+
+
+def _imports(tree: ast.Module) -> tuple[str, ...]:
+    """The names that the module itself imports."""
+    found = [n for n in walk_scope(tree) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    return tuple(sorted(names_in(*found).bound))
 
 
 def first_line(node: Function) -> int:
@@ -128,7 +139,7 @@ def _by_columns(definitions: list[Definition], code: types.CodeType) -> list[Def
 def agrees(definition: Definition, code: types.CodeType) -> bool:
     """Whether compiling ``definition`` gives ``code``, as far as that can be told."""
     try:
-        again = compiled(definition.node, code, definition.class_name)
+        again = compiled(definition.node, code, definition.class_name, definition.imports)
     except (SyntaxError, ValueError):
         return False
     if again.co_code == code.co_code and again.co_names == code.co_names:
