@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from hybrid.errors import HybridError, Location
-from hybrid.ir import REGISTRY, Builder, Graph, Op
+from hybrid.ir import REGISTRY, Builder, Graph, Op, Value
 from hybrid.ops.control import py_call
-from hybrid.types import BY_SHORT, SUPPORTED, DType, TensorType, tensor_type
+from hybrid.types import (
+    BY_SHORT,
+    SUPPORTED,
+    DType,
+    TensorType,
+    bool_,
+    float32,
+    int64,
+    tensor_type,
+)
 
 SHAPES = [(), (4,), (1, 4), (2, 4), (4, 2), (8,), (4, 4), (0, 4)]
 HINTS = ["", "", "x", "x_1", "x_1_1", "a", "b", "0", "inf", "nan", "return", "graph", "not a name"]
@@ -102,6 +112,164 @@ def graphs(draw: Any, ops: Callable[[], list[Op]] = all_ops, nodes: int = 20) ->
             continue
         values.extend(results)
     return builder.finish(draw(st.lists(st.sampled_from(values), max_size=4)))
+
+
+# Control flow ------------------------------------------------------------------------------------
+
+NUMBER, ROW, FLAG, COUNT = (
+    tensor_type(dtype, shape)
+    for dtype, shape in [(float32, ()), (float32, (3,)), (bool_, ()), (int64, ())]
+)
+KINDS = [NUMBER, ROW, FLAG, COUNT]
+LOG: list[Any] = []  # what calls into Python have seen
+
+
+def log_and_return(*arrays: Any) -> tuple[Any, ...]:
+    """Remember the arrays; the first is the result."""
+    LOG.append(tuple((str(a.dtype), np.shape(a), np.asarray(a).tobytes()) for a in arrays))
+    return arrays[:1]
+
+
+class _Maker:
+    """Draws the nodes of one graph, or region, after the other."""
+
+    def __init__(self, draw: Any, observable: bool) -> None:
+        self.draw, self.observable = draw, observable
+
+    def graph(self, name: str, given: Sequence[TensorType], depth: int, size: int) -> _Body:
+        body = _Body(self, Builder(name))
+        body.values = [body.builder.param(t, self.draw(st.sampled_from(HINTS))) for t in given]
+        for _ in range(self.draw(st.integers(0, size))):
+            body.step(depth)
+        return body
+
+
+class _Body:
+    """A graph in the making."""
+
+    def __init__(self, maker: _Maker, builder: Builder) -> None:
+        self.maker, self.draw, self.builder = maker, maker.draw, builder
+        self.values: list[Value] = []
+
+    def apply(self, name: str, *operands: Value, regions: tuple = (), **attrs: Any) -> Value | None:
+        results = self.builder.apply(REGISTRY[name], operands, attrs, regions=regions)
+        self.values += results
+        return results[0] if results else None
+
+    def constant(self, type: TensorType, value: float) -> Value:
+        return self.apply("full", shape=type.shape, dtype=type.dtype, value=value)
+
+    def any_of(self, type: TensorType) -> Value:
+        """A value of ``type``, most often one that is there."""
+        there = [v for v in self.values if v.type is type]
+        if there and self.draw(st.integers(0, 5)):
+            return self.draw(st.sampled_from(there))
+        choices = (
+            [False, True] if type is FLAG else [0, 1, 2] if type is COUNT else [0.0, -0.0, 1.5]
+        )
+        return self.constant(type, self.draw(st.sampled_from(choices)))
+
+    def some(self, most: int) -> list[Value]:
+        kinds = self.draw(st.lists(st.sampled_from(KINDS), max_size=most))
+        return [self.any_of(kind) for kind in kinds]
+
+    def step(self, depth: int) -> None:
+        kinds = ["map", "map", "logic", "reduce", "same"]
+        kinds += ["cond", "cond", "for", "while"] * (depth > 0)
+        kinds += ["call", "take"] * self.maker.observable
+        getattr(self, "_" + self.draw(st.sampled_from(kinds)))(depth)
+
+    def finish(self, wanted: Sequence[TensorType], *first: Value) -> Graph:
+        return self.builder.finish([*first, *[self.any_of(t) for t in wanted]])
+
+    def _map(self, _: int) -> None:
+        kind = self.draw(st.sampled_from([NUMBER, ROW, COUNT]))
+        name = self.draw(st.sampled_from(["add", "multiply", "subtract", "maximum", "negative"]))
+        count = len(REGISTRY[name].operand_names)
+        self.apply(name, *[self.any_of(kind) for _ in range(count)])
+
+    def _logic(self, _: int) -> None:
+        name = self.draw(st.sampled_from(["logical_and", "logical_or", "logical_not", "less"]))
+        kind = COUNT if name == "less" else FLAG
+        self.apply(name, *[self.any_of(kind) for _ in REGISTRY[name].operand_names])
+
+    def _reduce(self, _: int) -> None:
+        self.apply("sum", self.any_of(ROW), axis=(0,))
+
+    def _same(self, _: int) -> None:
+        """Once more what has been computed."""
+        if self.builder.nodes:
+            node = self.draw(st.sampled_from(self.builder.nodes))
+            self.values += self.builder.apply(
+                node.op, node.operands, node.attrs, regions=node.regions
+            )
+
+    def _call(self, _: int) -> None:
+        operands = [self.any_of(NUMBER), *self.some(2)]
+        self.apply("py_call", *operands, function=log_and_return, types=(NUMBER,))
+
+    def _take(self, _: int) -> None:
+        index = self.apply("reshape", self.any_of(COUNT), shape=(1,))
+        taken = self.apply("take", self.any_of(ROW), index, axis=0)
+        self.apply("reshape", taken, shape=())
+
+    def _cond(self, depth: int) -> None:
+        pred, operands = self.any_of(FLAG), self.some(4)
+        wanted = self.draw(st.lists(st.sampled_from(KINDS), max_size=3))
+        types = [v.type for v in operands]
+        regions = [
+            self.maker.graph(name, types, depth - 1, 4).finish(wanted) for name in ("then", "else")
+        ]
+        self.apply("cond", pred, *operands, regions=tuple(regions))
+
+    def _for(self, depth: int) -> None:
+        count = self.apply("minimum", self.any_of(COUNT), self.constant(COUNT, 4))
+        length = self.draw(st.integers(0, 3))
+        carried, invariants = self.some(3), self.some(3)
+        slices = []
+        for _ in range(self.draw(st.integers(0, 2))):
+            attrs = {"shape": (length, 3)}
+            slices.append(self.apply("broadcast_to", self.any_of(ROW), **attrs))
+        types = [v.type for v in carried]
+        rows = self.draw(st.lists(st.sampled_from(KINDS), max_size=2))
+        given = [COUNT, *types, *[ROW] * len(slices), *[v.type for v in invariants]]
+        body = self.maker.graph("body", given, depth - 1, 4).finish([*types, *rows])
+        reverse = self.draw(st.booleans())
+        self.apply(
+            *("for", count, *carried, *slices, *invariants),
+            regions=(body,),
+            **{"carried": len(carried), "length": length, "reverse": reverse},
+            sliced=len(slices),
+        )
+
+    def _while(self, depth: int) -> None:
+        """At most three iterations: the first carried value counts them."""
+        go, counter = self.any_of(FLAG), self.constant(COUNT, 0)
+        carried, invariants = self.some(3), self.some(3)
+        types = [v.type for v in carried]
+        rows = self.draw(st.lists(st.sampled_from(KINDS), max_size=2))
+        inside = self.maker.graph("body", [COUNT, *types, *[v.type for v in invariants]], 0, 0)
+        counter_inside = inside.values[0]
+        for _ in range(self.draw(st.integers(0, 4))):
+            inside.step(depth - 1)
+        further = inside.apply("add", counter_inside, inside.constant(COUNT, 1))
+        limit = inside.constant(COUNT, self.draw(st.integers(0, 3)))
+        test = inside.apply("less", further, limit)
+        if self.draw(st.booleans()):
+            test = inside.apply("logical_and", test, inside.any_of(FLAG))
+        body = inside.finish([*types, *rows], test, further)
+        attrs = {"carried": 1 + len(carried), "length": self.draw(st.integers(0, 3))}
+        self.apply("while", go, counter, *carried, *invariants, regions=(body,), **attrs)
+
+
+@st.composite
+def control_graphs(draw: Any, depth: int = 3, nodes: int = 8, observable: bool = False) -> Graph:
+    """Nested conds and loops over few types; with ``observable``, calls into Python and indices
+    that may lie outside.
+    """
+    given = draw(st.lists(st.sampled_from(KINDS), max_size=6))
+    body = _Maker(draw, observable).graph("random", given, depth, nodes)
+    return body.finish(draw(st.lists(st.sampled_from(KINDS), max_size=5)))
 
 
 def attributes() -> st.SearchStrategy[Any]:

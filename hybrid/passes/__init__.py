@@ -1,48 +1,76 @@
 """Passes: functions from a graph to a graph that computes the same bits, sooner.
 
-A pass is a file in this folder and a place in ``PIPELINE``.
+A pass is a file in this folder and a line in ``PIPELINE``.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 
 from hybrid.ir import Graph, verify
 from hybrid.passes.broadcast import implicit_broadcast
 from hybrid.passes.canonical import canonical
+from hybrid.passes.conds import simplify_cond
 from hybrid.passes.cse import cse
 from hybrid.passes.dce import dce
 from hybrid.passes.fold import Evaluate, fold
 from hybrid.passes.fuse import fuse
+from hybrid.passes.hoist import hoist
+from hybrid.passes.join import join
+from hybrid.passes.known import known
+from hybrid.passes.loops import simplify_loop
+from hybrid.passes.parts import holds_control_flow
 from hybrid.passes.postops import fuse_matmul
+from hybrid.passes.share import share
 from hybrid.passes.simplify import simplify
+from hybrid.passes.sink import sink
+
+Pass = Callable[..., Graph]
 
 __all__ = [
     "PIPELINE",
     "Evaluate",
+    "Pass",
     "canonical",
     "cse",
     "dce",
     "fold",
     "fuse",
     "fuse_matmul",
+    "hoist",
     "implicit_broadcast",
+    "join",
+    "known",
     "run_pipeline",
+    "share",
     "simplify",
+    "simplify_cond",
+    "simplify_loop",
+    "sink",
 ]
 
-PIPELINE: tuple[Callable[..., Graph], ...] = (
+# Passes of an inner tuple run until they change nothing: once something is known, more may be.
+PIPELINE: tuple[Pass | tuple[Pass, ...], ...] = (
     canonical,  # first: the others know one form of each thing
-    fold,  # before simplify: what it computes lets simplify see ones and zeros
-    simplify,
-    implicit_broadcast,  # makes equal scalars of different constants, which cse merges
-    cse,
-    dce,  # before fuse: a value that nobody uses would become the result of a map
+    (
+        fold,  # before simplify: what it computes lets simplify see ones and zeros
+        simplify,
+        implicit_broadcast,  # makes equal scalars of different constants, which cse merges
+        cse,
+        sink,  # before known: it tells branches and bodies what they need to know
+        known,
+        simplify_cond,
+        join,
+        simplify_loop,
+        hoist,
+        share,
+        dce,  # before fuse: a value that nobody uses would become the result of a map
+    ),
     fuse,
     fuse_matmul,  # after fuse: it takes whole maps
 )
+MAX_ROUNDS = 10
 
 
 def run_pipeline(
@@ -55,13 +83,24 @@ def run_pipeline(
     """
     if check is None:
         check = os.environ.get("HYBRID_VERIFY", "0") not in ("", "0")
+
     if check:
         verify(graph)
-    for run in PIPELINE:
-        name = run.__name__
-        if run is fold:
-            run = partial(fold, evaluate=evaluate)
-        graph = run(graph)
+
+    def apply(run: Pass) -> None:
+        nonlocal graph
+        graph = fold(graph, evaluate) if run is fold else run(graph)
         if check:
-            verify(graph, after=name)
+            verify(graph, after=run.__name__)
+
+    for entry in PIPELINE:
+        if not isinstance(entry, tuple):
+            apply(entry)
+            continue
+        for _ in range(MAX_ROUNDS):
+            before = graph
+            for run in entry:
+                apply(run)
+            if graph is before or not holds_control_flow(before):
+                break  # straight code is done in one round
     return graph

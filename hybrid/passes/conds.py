@@ -1,0 +1,158 @@
+"""Simpler conds: what does not depend on the branch taken comes out, what is not needed goes.
+
+Before::                                            After::
+
+    %q: bool[] = logical_not %p                         %a: f32[] = cond %p, %x {
+    %a: f32[], %b: f32[], %r: bool[] = cond %q, ...       then(%x: f32[]) { ... }
+      then(%x: f32[], %y: f32[], %z: f32[]) {             else(%x: f32[]) { ... }
+        %a: f32[] = exp %x                              }
+        %t: bool[] = full {..., value=true}             %r: bool[] = logical_not %p
+        return %a, %y, %t                               return %a, %y, %r
+      }
+      else(%x: f32[], %y: f32[], %z: f32[]) {
+        %a: f32[] = sin %x
+        %f: bool[] = full {..., value=false}
+        return %a, %y, %f
+      }
+    }
+    return %a, %b, %r
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
+from hybrid.ops.control import FLAG, cond
+from hybrid.passes.facts import CONSTANTS, Facts
+from hybrid.passes.parts import Cond, Input, Output, Renaming, holds_control_flow, inlined
+
+
+def simplify_cond(graph: Graph) -> Graph:
+    """``graph`` with conds that take and give only what differs between their branches."""
+    if not holds_control_flow(graph):
+        return graph
+    facts = Facts()
+
+    def rule(node: Node, builder: Builder) -> tuple[Value, ...] | None:
+        begin, results = len(builder.nodes), None
+        if node.op is cond:
+            results = _without_branches(node, builder)
+            if results is None:
+                results = _simplified(node, facts, builder)
+        for new in (node,) if results is None else builder.nodes[begin:]:
+            facts.add(new)
+        return results
+
+    return rewrite(graph, rule, regions=simplify_cond)
+
+
+def _without_branches(node: Node, builder: Builder) -> tuple[Value, ...] | None:
+    """A cond whose branches do the same needs none."""
+    first, second = node.regions
+    if len(first.nodes) != len(second.nodes):
+        return None
+    if Graph("", first.params, first.nodes, first.results) == Graph(
+        "", second.params, second.nodes, second.results
+    ):
+        return inlined(builder, first, node.operands[1:])
+    return None
+
+
+def _simplified(node: Node, facts: Facts, builder: Builder) -> tuple[Value, ...] | None:
+    parts = Cond(node)
+    changed = _direct(parts, facts)
+    changed = _merge_inputs(parts) or changed
+    outputs, replaced = [], {}
+    seen: dict[tuple[Value, Value], Value] = {}
+    for output in parts.outputs:
+        same = seen.get(output.values) or _outside(output, parts, builder)
+        if same is None:
+            seen[output.values] = output.result
+            outputs.append(output)
+        else:
+            replaced[output.result] = same
+    parts.outputs = outputs
+    changed = parts.drop_unused() or changed
+    if not (changed or replaced):
+        return None
+    # What replaces results stands first, for it reads only operands.
+    if outputs or any(parts.nodes):
+        builder.append(parts.node())
+    return tuple([replaced.get(v, v) for v in node.results])
+
+
+def _direct(parts: Cond, facts: Facts) -> bool:
+    """Ask for what a negation negates."""
+    negation = facts.by("logical_not", parts.pred)
+    if negation is None or negation.operands[0].type is not FLAG:
+        return False
+    parts.exchange()
+    (parts.pred,) = negation.operands
+    return True
+
+
+def _merge_inputs(parts: Cond) -> bool:
+    """Give each operand once."""
+    first: dict[Value, Input] = {}
+    renamings: tuple[Renaming, Renaming] = ({}, {})
+    for given in parts.inputs:
+        kept = first.setdefault(given.operand, given)
+        if kept is not given:
+            for renaming, old, new in zip(renamings, given.params, kept.params, strict=True):
+                renaming[old] = new
+    if not renamings[0]:
+        return False
+    parts.inputs = list(first.values())
+    for branch, renaming in enumerate(renamings):
+        parts.rename(branch, renaming)
+    return True
+
+
+def _outside(output: Output, parts: Cond, builder: Builder) -> Value | None:
+    """What ``output`` is whichever branch is taken, in values of the graph around."""
+    found = [_meaning(value, branch, parts) for branch, value in enumerate(output.values)]
+    match found:
+        case [Value() as a, Value() as b] if a is b:
+            return a
+        case [Node(op=op) as a, Node() as b] if a.key == b.key:
+            return builder.apply(op, (), a.attrs, hints=(output.result.hint,))[0]
+    if output.result.type is not FLAG or None in found:
+        return None
+    match [_flag(x, parts.pred) for x in found]:
+        case [True, False]:
+            return parts.pred
+        case [False, True]:
+            return _logic(builder, output, "not", parts.pred)
+        case [Value() as a, False]:
+            return _logic(builder, output, "and", parts.pred, a)
+        case [True, Value() as b]:
+            return _logic(builder, output, "or", parts.pred, b)
+        case [False, Value() as b]:
+            return _logic(builder, output, "and", _logic(builder, output, "not", parts.pred), b)
+        case [Value() as a, True]:
+            return _logic(builder, output, "or", _logic(builder, output, "not", parts.pred), a)
+    return None
+
+
+def _meaning(value: Value, branch: int, parts: Cond) -> Value | Node | None:
+    """The operand that ``value`` is in ``branch``, or the node of a constant."""
+    for given in parts.inputs:
+        if given.params[branch] is value:
+            return given.operand
+    for node in parts.nodes[branch]:
+        if node.results == (value,) and node.op.name in CONSTANTS:
+            return node
+    return None
+
+
+def _flag(meaning: Value | Node, pred: Value) -> Any:
+    """``meaning`` as a bool where it is a constant."""
+    if isinstance(meaning, Value):
+        return meaning
+    return bool(meaning.attributes["value"]) if meaning.op.name == "full" else None
+
+
+def _logic(builder: Builder, output: Output, name: str, *operands: Value) -> Value:
+    op = get_op(f"logical_{name}")
+    return builder.apply(op, operands, hints=(output.result.hint,))[0]

@@ -1,0 +1,65 @@
+"""Pruning: control flow gives only what is used, and loops carry only what that depends on.
+
+Before::                                                  After::
+
+    %a: f32[], %b: f32[] = for %n, %x, %y {                   %a: f32[] = for %n, %x {
+      body(%i: i64[], %a: f32[], %b: f32[]) {                   body(%i: i64[], %a: f32[]) {
+        %a_1: f32[] = exp %a                                      %a_1: f32[] = exp %a
+        %b_1: f32[] = sin %b                                      return %a_1
+        return %a_1, %b_1                                       }
+      }                                                       }
+    }                                                         return %a
+    return %a
+"""
+
+from __future__ import annotations
+
+from hybrid.ir import Builder, Node, Value
+from hybrid.ops.control import cond, for_, while_
+from hybrid.passes.parts import Carried, Cond, Loop
+
+
+def prune(node: Node, used: set[Value]) -> list[Node]:
+    """``node`` with only those results that are ``used``, after the nodes that it then needs."""
+    if node.op is cond:
+        return [_pruned_cond(node, used)]
+    if node.op in (while_, for_):
+        return _pruned_loop(node, used)
+    return [node]
+
+
+def _pruned_cond(node: Node, used: set[Value]) -> Node:
+    parts = Cond(node)
+    parts.outputs = [output for output in parts.outputs if output.result in used]
+    if not parts.drop_unused() and len(parts.outputs) == len(node.results):
+        return node
+    return parts.node()
+
+
+def _pruned_loop(node: Node, used: set[Value]) -> list[Node]:
+    loop = Loop(node)
+    before = len(loop.stacks), len(loop.carried)
+    loop.stacks = [stack for stack in loop.stacks if stack.result in used]
+    loop.carried = _needed(loop, used)
+    if not loop.drop_unused() and before == (len(loop.stacks), len(loop.carried)):
+        return [node]
+    builder = Builder()
+    builder.location = node.location
+    new = loop.node(builder)
+    return [*builder.nodes, new]
+
+
+def _needed(loop: Loop, used: set[Value]) -> list[Carried]:
+    """The carried values that are used, or that these, the test, rows and observable nodes need."""
+    kept = [c for c in loop.carried if c.result in used]
+    while len(kept) < len(loop.carried):
+        test = [] if loop.test is None else [loop.test]
+        needed = {*test, *[c.next for c in kept], *[s.row for s in loop.stacks]}
+        for node in reversed(loop.nodes):
+            if node.observable or not needed.isdisjoint(node.results):
+                needed.update(node.operands)
+        more = [c for c in loop.carried if c in kept or c.param in needed]
+        if len(more) == len(kept):
+            break
+        kept = more
+    return kept
