@@ -95,6 +95,12 @@ if sanitizer := os.environ.get("HYBRID_SANITIZE"):
 
 ffi = FFI()
 ffi.cdef(declarations(HEADER.read_text(encoding="utf-8")))
+ffi.cdef(
+    """
+    extern "Python" int32_t hybrid_call_host(void *context, int32_t number, void *const *data);
+    extern "Python" int32_t hybrid_poll(void);
+    """
+)
 ffi.set_source(
     "hybrid._native",
     '#include "hybrid.h"',

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import os
 import struct
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ _ERRORS: dict[int, type[Exception]] = {
     lib.HYB_BAD_INDEX: OutOfRangeError,
     lib.HYB_INTERRUPTED: KeyboardInterrupt,
 }
+RAISED_BY_PYTHON = (lib.HYB_HOST_FAILED, lib.HYB_INTERRUPTED)
 
 
 def last_error() -> str:
@@ -46,6 +48,9 @@ def failed_step() -> int:
 def check(status: int) -> None:
     """Raise what ``status`` stands for; ``HYB_OK`` passes."""
     if status:
+        if status in RAISED_BY_PYTHON and (raised := getattr(_raised, "error", None)) is not None:
+            _raised.error = None
+            raise raised
         raise _ERRORS.get(status, NativeError)(last_error())
 
 
@@ -56,6 +61,37 @@ def require_environment() -> None:
     """
     if lib.hyb_init():
         raise ArgumentError(last_error(), fix="unset it, or choose what this machine has")
+
+
+# Calls from C into Python ---------------------------------------------------------------------
+
+_raised = threading.local()  # .error: what Python code raised while this thread's plan ran
+
+
+def _keep(_kind: Any, error: BaseException, traceback: Any) -> None:
+    """Called by cffi instead of printing what a callback raised."""
+    _raised.error = error.with_traceback(traceback)
+
+
+@ffi.def_extern(name="hybrid_call_host", error=lib.HYB_HOST_FAILED, onerror=_keep)
+def _call_host(context: Any, number: int, data: Any) -> int:
+    ffi.from_handle(context)[number](data)
+    return lib.HYB_OK
+
+
+@ffi.def_extern(name="hybrid_poll", error=lib.HYB_INTERRUPTED, onerror=_keep)
+def _poll() -> int:
+    for _ in range(2):  # Python runs the handlers of signals between its own instructions
+        pass
+    return lib.HYB_OK
+
+
+lib.hyb_set_poll(lib.hybrid_poll)
+
+
+def memory_at(address: Any, nbytes: int) -> Any:
+    """A Python buffer over ``nbytes`` at ``address``, which must outlive it."""
+    return ffi.buffer(address, nbytes)
 
 
 # Buffers --------------------------------------------------------------------------------------
@@ -127,13 +163,21 @@ def kernel_table() -> list[KernelRow]:
 # Plans ----------------------------------------------------------------------------------------
 
 _OPERAND = struct.Struct("=iiqii8q8q")
-_SLOT = struct.Struct("=iiqqii")
+_SLOT = struct.Struct("=iiqqiiiiqq")
 _STEP = struct.Struct("=iiiiiiiiii")
 _MAP_OP = struct.Struct("=iiiii12i")
+_BLOCK = _MOVE = struct.Struct("=ii")
+_CONTROL = struct.Struct("=iiiiqii")
 _ZEROS = (0,) * 8
 
 EXTERNAL, ARENA, CONSTANT = lib.HYB_SLOT_EXTERNAL, lib.HYB_SLOT_ARENA, lib.HYB_SLOT_CONSTANT
-KERNEL_STEP, MAP_STEP = lib.HYB_STEP_KERNEL, lib.HYB_STEP_MAP
+ROW, CARRIED = lib.HYB_SLOT_ROW, lib.HYB_SLOT_CARRIED
+KERNEL_STEP, MAP_STEP, HOST_STEP = lib.HYB_STEP_KERNEL, lib.HYB_STEP_MAP, lib.HYB_STEP_HOST
+CONTROL_STEPS = {
+    "cond": lib.HYB_STEP_COND,
+    "while": lib.HYB_STEP_WHILE,
+    "for": lib.HYB_STEP_FOR,
+}
 MAX_MAP_ARGS, TILE, MAX_TILES = lib.HYB_MAP_ARGS, lib.HYB_TILE, lib.HYB_MAX_TILES
 
 
@@ -143,10 +187,27 @@ class PlanWriter:
     def __init__(self) -> None:
         self.steps, self.operands, self.slots = bytearray(), bytearray(), bytearray()
         self.ops, self.attrs = bytearray(), bytearray()
+        self.blocks, self.controls, self.moves = bytearray(), bytearray(), bytearray()
         self.n_steps = self.n_operands = self.n_slots = self.n_ops = self.n_attrs = 0
+        self.n_blocks = self.n_controls = self.n_moves = 0
+        self.hosts: list[Callable[[Any], None]] = []
 
-    def slot(self, kind: int, index: int, offset: int, nbytes: int, last_step: int = -1) -> int:
-        self.slots += _SLOT.pack(kind, index, offset, nbytes, last_step, 0)
+    def slot(
+        self,
+        kind: int,
+        index: int,
+        offset: int,
+        nbytes: int,
+        last_step: int = -1,
+        loop: int = 0,
+        base: int = 0,
+        spare: int = -1,
+        stride: int = 0,
+        count: int = 0,
+    ) -> int:
+        self.slots += _SLOT.pack(
+            kind, index, offset, nbytes, last_step, loop, base, spare, stride, count
+        )
         self.n_slots += 1
         return self.n_slots - 1
 
@@ -190,6 +251,29 @@ class PlanWriter:
         )  # fmt: skip
         self.n_steps += 1
 
+    def block(self, n_steps: int) -> None:
+        """The next ``n_steps`` steps are a block."""
+        self.blocks += _BLOCK.pack(self.n_steps, n_steps)
+        self.n_blocks += 1
+
+    def control(
+        self, blocks: Sequence[int], moves: Sequence[tuple[int, int]], limit: int, reverse: bool
+    ) -> int:
+        first, second = (*blocks, -1)[:2]
+        self.controls += _CONTROL.pack(
+            first, second, self.n_moves, len(moves), limit, int(reverse), 0
+        )
+        for move in moves:
+            self.moves += _MOVE.pack(*move)
+        self.n_moves += len(moves)
+        self.n_controls += 1
+        return self.n_controls - 1
+
+    def host(self, function: Callable[[Any], None]) -> int:
+        """A number for ``function`` of the addresses of a step's operands."""
+        self.hosts.append(function)
+        return len(self.hosts) - 1
+
     def build(self, constants: bytes, arena_nbytes: int, n_externals: int) -> Any:
         """The C plan; raises what C found wrong."""
         spec = ffi.new("hyb_plan_spec *")
@@ -200,6 +284,9 @@ class PlanWriter:
             ("slots", "hyb_slot[]"),
             ("ops", "hyb_map_op[]"),
             ("attrs", "hyb_attr[]"),
+            ("blocks", "hyb_block[]"),
+            ("controls", "hyb_control[]"),
+            ("moves", "hyb_move[]"),
         ):
             array = ffi.from_buffer(ctype, getattr(self, name))
             alive.append(array)
@@ -212,7 +299,16 @@ class PlanWriter:
         plan = lib.hyb_plan_create(spec)
         if not plan:
             raise (OutOfMemoryError if "memory" in last_error() else NativeError)(last_error())
-        return ffi.gc(plan, lib.hyb_plan_free)
+        if not self.hosts:
+            return ffi.gc(plan, lib.hyb_plan_free)
+        handle = ffi.new_handle(tuple(self.hosts))
+        lib.hyb_plan_set_host(plan, lib.hybrid_call_host, handle)
+        return ffi.gc(plan, functools.partial(_free_with, handle))
+
+
+def _free_with(_handle: Any, plan: Any) -> None:
+    """Free ``plan``; its functions live as long as it does."""
+    lib.hyb_plan_free(plan)
 
 
 run_plan, run1, run2, run3 = lib.hyb_plan_run, lib.hyb_run1, lib.hyb_run2, lib.hyb_run3

@@ -4,7 +4,8 @@
  * function over a range of work.  A plan is a list of steps over slots: it is
  * described by flat arrays (hyb_plan_spec), validated once by hyb_plan_create,
  * and then run any number of times, by any number of threads, with no
- * allocation and no further checks.
+ * allocation and no further checks.  Steps may own blocks of steps: branches and
+ * the bodies of loops.
  *
  * Every function that can fail returns hyb_status (or NULL / a negative index)
  * and leaves its text in hyb_last_error() of the calling thread.  Nothing
@@ -23,11 +24,12 @@
 #endif
 
 /* cffi: begin */
-#define HYB_ABI 1
+#define HYB_ABI 2
 #define HYB_MAX_RANK 8
 #define HYB_MAP_ARGS 12 /* inputs and outputs of one map op, together */
 #define HYB_TILE 512    /* elements of one tile of a map */
 #define HYB_MAX_TILES 16 /* tile buffers of one map */
+#define HYB_MAX_DEPTH 200 /* blocks inside blocks */
 
 typedef enum {
     HYB_OK = 0,
@@ -35,7 +37,8 @@ typedef enum {
     HYB_NO_MEMORY,
     HYB_NO_KERNEL,
     HYB_BAD_INDEX,    /* an index tensor holds a value outside its axis */
-    HYB_INTERRUPTED
+    HYB_INTERRUPTED,
+    HYB_HOST_FAILED   /* a host function ended the run */
 } hyb_status;
 
 typedef enum {
@@ -52,16 +55,26 @@ typedef struct {
 
 typedef union { int64_t i; double f; } hyb_attr;
 
-/* Where the bytes of a value live. */
-typedef enum { HYB_SLOT_EXTERNAL, HYB_SLOT_ARENA, HYB_SLOT_CONSTANT } hyb_slot_kind;
+/* Where the bytes of a value live.
+ *
+ * The last two kinds belong to a loop, the step `loop`, and move from one of its iterations to the next.
+ * HYB_SLOT_ROW is row i of slot `base` in the iteration of index i: the bytes at offset + i * stride.  It can
+ * be used in the loop's body alone.  A WHILE may come past the last of the `count` rows: its index is then in
+ * slot `spare`.
+ * HYB_SLOT_CARRIED starts where slot `base` is, and goes where the loop's moves say; when the loop is over, it
+ * stays. */
+typedef enum {
+    HYB_SLOT_EXTERNAL, HYB_SLOT_ARENA, HYB_SLOT_CONSTANT, HYB_SLOT_ROW, HYB_SLOT_CARRIED
+} hyb_slot_kind;
 
 typedef struct {
     int32_t kind;
     int32_t external;  /* HYB_SLOT_EXTERNAL: index into the pointers given to a run */
-    int64_t offset;    /* bytes into the arena or into the constants */
+    int64_t offset;    /* bytes into the arena, into the constants, or of row 0 into its base */
     int64_t nbytes;
     int32_t last_step; /* arena: the step after which the value is dead (-1: never) */
-    int32_t reserved;
+    int32_t loop, base, spare; /* spare: -1 for a row of a FOR */
+    int64_t stride, count;
 } hyb_slot;
 
 /* One operand of a step: a slot, seen through a layout. */
@@ -72,20 +85,47 @@ typedef struct {
     hyb_layout layout;
 } hyb_operand;
 
-typedef enum { HYB_STEP_KERNEL, HYB_STEP_MAP } hyb_step_kind;
+typedef enum {
+    HYB_STEP_KERNEL, HYB_STEP_MAP, HYB_STEP_COND, HYB_STEP_WHILE, HYB_STEP_FOR, HYB_STEP_HOST
+} hyb_step_kind;
 
 /* A step's operands stand in a row: n_in inputs, n_out outputs, n_extra inputs of its post-ops.
  *
  * HYB_STEP_KERNEL runs `kernel`; map ops, if any, are its post-ops: they are applied to each finished
  * part of the kernel's first output, reading it and the extra operands, writing any of the outputs.
- * HYB_STEP_MAP runs its map ops tile by tile over the common shape of its operands. */
+ * HYB_STEP_MAP runs its map ops tile by tile over the common shape of its operands.
+ * HYB_STEP_COND runs one of the two blocks of controls[kernel]; its input is a bool, true for the first.
+ * HYB_STEP_WHILE runs a block while a bool holds: its first input at the start, its second after each
+ * iteration.  Its output, if it has one, is the number of iterations, an i64.
+ * HYB_STEP_FOR runs a block as often as its input says, an i64.  Its output, if it has one, is the index.
+ * HYB_STEP_HOST calls the plan's host function with the number `kernel` and its operands. */
 typedef struct {
     int32_t kind;
-    int32_t kernel; /* from hyb_find_kernel; -1 for a map */
+    int32_t kernel; /* from hyb_find_kernel; -1 for a map; else a row of the controls, or a number for the host */
     int32_t first_operand, n_in, n_out, n_extra;
     int32_t first_attr, n_attrs;
     int32_t first_op, n_ops;
 } hyb_step;
+
+/* Steps [first, first + count).  Block 0 is what a run runs; every other block belongs to one control step, in
+ * a block before it.  Blocks follow each other without gaps. */
+typedef struct {
+    int32_t first, count;
+} hyb_block;
+
+/* After each iteration slot `to` is where slot `from` was; all moves of a loop happen at once. */
+typedef struct {
+    int32_t to, from;
+} hyb_move;
+
+/* What a control step owns. */
+typedef struct {
+    int32_t block, otherwise; /* the body of a loop and -1, or the two blocks of a cond */
+    int32_t first_move, n_moves;
+    int64_t limit;   /* a for never runs more iterations than this; -1: any number */
+    int32_t reverse; /* 1: a for counts down to 0 */
+    int32_t reserved;
+} hyb_control;
 
 /* One elementwise kernel inside a map.  arg[] lists its inputs, then its outputs:
  * a >= 0 is operand a of the step, a < 0 is tile buffer -1 - a. */
@@ -106,7 +146,17 @@ typedef struct {
     int64_t arena_nbytes;
     int32_t n_externals;
     int32_t poison; /* 1: overwrite dead arena slots with 0xff bytes (a debugging aid) */
+    const hyb_block   *blocks;    int32_t n_blocks; /* none: all steps are one block */
+    const hyb_control *controls;  int32_t n_controls;
+    const hyb_move    *moves;     int32_t n_moves;
 } hyb_plan_spec;
+
+/* HYB_STEP_HOST: `data` has the addresses of the step's operands.  What is not HYB_OK ends the run, and is its
+ * status. */
+typedef int32_t (*hyb_host_fn)(void *context, int32_t number, void *const *data);
+
+/* Called now and then while a loop runs; what is not HYB_OK ends the run, and is its status. */
+typedef int32_t (*hyb_poll_fn)(void);
 
 typedef struct hyb_plan hyb_plan;
 
@@ -152,6 +202,8 @@ hyb_plan   *hyb_plan_create(const hyb_plan_spec *spec); /* copies what it needs;
 void        hyb_plan_free(hyb_plan *plan);
 hyb_status  hyb_plan_run(hyb_plan *plan, void *const *externals);
 int64_t     hyb_plan_arena_nbytes(const hyb_plan *plan);
+void        hyb_plan_set_host(hyb_plan *plan, hyb_host_fn host, void *context); /* before the first run */
+void        hyb_set_poll(hyb_poll_fn poll); /* for all plans; NULL: none */
 
 /* The same for plans of one output: external 0 is the output. */
 hyb_status  hyb_run1(hyb_plan *plan, void *out, const void *a);

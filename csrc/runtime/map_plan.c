@@ -156,16 +156,15 @@ static bool may_replace(const maker *m, int32_t o, int32_t k)
  * find the old bytes: they are gathered before. */
 static hyb_status check_overlaps(maker *m)
 {
-    const hyb_plan_spec *spec = m->builder->spec;
     for (int32_t o = m->step->n_in; o < first_extra(m); o++) {
-        const hyb_extent out = hyb_operand_extent(spec, &m->operands[o]);
         for (int32_t k = 0; k < m->map->n_operands; k++) {
-            const hyb_extent other = hyb_operand_extent(spec, &m->operands[k]);
             const bool kernels_own =
                 m->kernel && k < m->step->n_in && o < m->step->n_in + m->kernel->n_out;
-            if (k == o || kernels_own || !hyb_overlap(out, other))
+            if (k == o || kernels_own
+                || !hyb_operands_meet(m->builder, &m->operands[o], &m->operands[k]))
                 continue;
-            if (!may_replace(m, o, k) || out.low != other.low)
+            if (!may_replace(m, o, k)
+                || !hyb_coincide(m->builder, &m->operands[o], &m->operands[k]))
                 return hyb_refuse(m->builder, "output %d overlaps operand %d", o - m->step->n_in,
                                   k);
             if (m->uses[o].first_write < m->uses[k].last_read)

@@ -52,19 +52,16 @@ hyb_status hyb_check_kernel(const hyb_builder *builder, int32_t index, const hyb
 static hyb_status check_overlaps(const hyb_builder *builder, const hyb_step *step,
                                  const hyb_kernel *kernel)
 {
-    const hyb_plan_spec *spec = builder->spec;
-    const hyb_operand *operands = spec->operands + step->first_operand;
+    const hyb_operand *operands = builder->spec->operands + step->first_operand;
     const int32_t n = kernel->n_in + kernel->n_out;
     for (int32_t o = kernel->n_in; o < n; o++) {
-        const hyb_extent out = hyb_operand_extent(spec, &operands[o]);
+        const hyb_operand *out = &operands[o];
         for (int32_t i = 0; i < o; i++) {
-            const hyb_extent other = hyb_operand_extent(spec, &operands[i]);
-            const hyb_layout *layout = &operands[i].layout;
-            const bool replaced =
-                i < kernel->n_in && (kernel->flags & HYB_ELEMENTWISE) && out.low == other.low
-                && out.high == other.high && hyb_is_contiguous(layout)
-                && hyb_itemsize(layout->dtype) == hyb_itemsize(operands[o].layout.dtype);
-            if (hyb_overlap(out, other) && !replaced)
+            const hyb_operand *other = &operands[i];
+            const bool replaced = i < kernel->n_in && (kernel->flags & HYB_ELEMENTWISE)
+                && hyb_coincide(builder, out, other) && hyb_is_contiguous(&other->layout)
+                && hyb_itemsize(other->layout.dtype) == hyb_itemsize(out->layout.dtype);
+            if (!replaced && hyb_operands_meet(builder, out, other))
                 return hyb_refuse(builder, "output %d of %s overlaps its operand %d",
                                   o - kernel->n_in, kernel->name, i);
         }
@@ -182,11 +179,15 @@ static hyb_status make_steps(hyb_builder *builder)
     for (builder->step = 0; builder->step < spec->n_steps; builder->step++) {
         const hyb_step *step = &spec->steps[builder->step];
         TRY(hyb_check_step(builder, step));
-        TRY((step->kind == HYB_STEP_MAP ? make_map_step : make_kernel_step)(builder, step,
-                                                                            &steps[builder->step]));
+        hyb_plan_step *made = &steps[builder->step];
+        switch (step->kind) {
+        case HYB_STEP_KERNEL: TRY(make_kernel_step(builder, step, made)); break;
+        case HYB_STEP_MAP: TRY(make_map_step(builder, step, made)); break;
+        default: TRY(hyb_make_control(builder, step, made)); break;
+        }
+        made->kind = step->kind;
     }
     builder->plan->steps = steps;
-    builder->plan->n_steps = spec->n_steps;
     return HYB_OK;
 }
 
@@ -215,6 +216,8 @@ static hyb_status make_addresses(hyb_builder *builder)
             patches[plan->n_patches++] = (hyb_patch){i, slot->external, operand->offset};
         else if (slot->kind == HYB_SLOT_CONSTANT)
             data[i] = constants + slot->offset + operand->offset;
+        else if (!hyb_is_fixed(slot))
+            continue; /* its slot will say */
         else if (spec->arena_nbytes > 0)
             arena[plan->n_arena++] = (hyb_patch){i, 0, slot->offset + operand->offset};
         else
@@ -226,14 +229,16 @@ static hyb_status make_addresses(hyb_builder *builder)
     plan->n_operands = spec->n_operands;
     plan->n_externals = spec->n_externals;
     plan->arena_nbytes = spec->arena_nbytes;
-    plan->on_stack = spec->arena_nbytes == 0 && spec->n_operands <= HYB_STACK_OPERANDS;
+    plan->constants = constants;
+    plan->on_stack = spec->arena_nbytes == 0 && spec->n_operands <= HYB_STACK_OPERANDS
+        && plan->n_movers == 0;
     return HYB_OK;
 }
 
-static hyb_status make_poison(hyb_builder *builder)
+static hyb_status keep_slots(hyb_builder *builder)
 {
     const hyb_plan_spec *spec = builder->spec;
-    if (!spec->poison || spec->n_slots == 0)
+    if (spec->n_slots == 0)
         return HYB_OK;
     hyb_slot *slots = hyb_reserve(builder, (size_t)spec->n_slots * sizeof(hyb_slot));
     if (!slots)
@@ -241,7 +246,7 @@ static hyb_status make_poison(hyb_builder *builder)
     memcpy(slots, spec->slots, (size_t)spec->n_slots * sizeof(hyb_slot));
     builder->plan->slots = slots;
     builder->plan->n_slots = spec->n_slots;
-    builder->plan->poison = spec->arena_nbytes > 0;
+    builder->plan->poison = spec->poison && spec->arena_nbytes > 0;
     return HYB_OK;
 }
 
@@ -249,7 +254,7 @@ hyb_plan *hyb_plan_create(const hyb_plan_spec *spec)
 {
     if (!spec)
         hyb_fail(HYB_BAD_ARGUMENT, "a plan needs a spec");
-    if (!spec || hyb_init() != HYB_OK || hyb_check_spec(spec) != HYB_OK)
+    if (!spec || hyb_init() != HYB_OK)
         return NULL;
     hyb_region *region = hyb_alloc(REGION_BYTES);
     if (!region)
@@ -260,9 +265,10 @@ hyb_plan *hyb_plan_create(const hyb_plan_spec *spec)
     hyb_plan *plan = memset((char *)region + header, 0, sizeof(hyb_plan));
     plan->regions = region;
 
-    hyb_builder builder = {spec, plan, 0};
-    if (make_steps(&builder) == HYB_OK && make_addresses(&builder) == HYB_OK
-        && make_poison(&builder) == HYB_OK)
+    hyb_builder builder = {.spec = spec, .plan = plan};
+    if (hyb_check_spec(&builder) == HYB_OK && hyb_make_movers(&builder) == HYB_OK
+        && make_steps(&builder) == HYB_OK && make_addresses(&builder) == HYB_OK
+        && keep_slots(&builder) == HYB_OK)
         return plan;
     hyb_plan_free(plan);
     return NULL;

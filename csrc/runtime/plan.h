@@ -55,6 +55,8 @@ typedef struct {
     size_t buffer_bytes, values_bytes, scratch_bytes;
 } hyb_map;
 
+typedef struct hyb_loop hyb_loop;
+
 typedef struct {
     hyb_kernel_fn run; /* NULL: the step is its map */
     const hyb_layout *layout;
@@ -63,20 +65,54 @@ typedef struct {
     const hyb_map *map; /* the step itself, or the kernel's post-ops; NULL: none */
     const char *name;
     int32_t first_operand;
+    int32_t kind;
+    int32_t host;         /* the number of a host step */
+    bool counts;          /* a loop with an output */
+    const hyb_loop *loop; /* what a control step owns */
 } hyb_plan_step;
 
 /* Where an operand's address comes from. */
 typedef struct {
     int32_t operand;
-    int32_t external; /* unused for the arena */
+    int32_t external; /* unused elsewhere */
     int64_t offset;
 } hyb_patch;
 
-/* What a run needs: the addresses of all operands, and the arena behind them. */
+/* A slot that moves; it has a place among the addresses of a run. */
+typedef struct {
+    hyb_slot slot;
+    int32_t address, n_patches;
+    const hyb_patch *patches; /* the operands in it */
+} hyb_mover;
+
+/* A control step.  `moves` speak of places among the addresses. */
+struct hyb_loop {
+    hyb_block body, otherwise;
+    int32_t n_rows, n_carried, n_moves;
+    const hyb_mover **rows, **carried;
+    const hyb_mover **to; /* of each move */
+    const int32_t *from;
+    int64_t limit;
+    bool reverse;
+};
+
+/* What a run needs: the addresses of all operands; then those of slots that move, each with a second
+ * place for the address to come; then the arena. */
 typedef struct {
     char *arena;
+    char **addresses, **coming;
     void *data[];
 } hyb_state;
+
+/* A run under way. */
+typedef struct {
+    const struct hyb_plan *plan;
+    void *const *externals;
+    void **data;
+    char *arena, **addresses, **coming;
+    int64_t until_poll, between_polls; /* iterations */
+    int64_t last_look, last_poll;      /* ns */
+} hyb_run;
 
 /* A piece of the memory that a plan's parts are cut from. */
 typedef struct hyb_region {
@@ -90,14 +126,20 @@ enum {
 };
 
 struct hyb_plan {
-    int32_t n_steps, n_operands, n_externals, n_patches, n_arena, n_slots;
+    int32_t n_operands, n_externals, n_patches, n_arena, n_slots, n_movers;
     bool on_stack, poison;
+    hyb_block main;
     const hyb_plan_step *steps;
     const hyb_patch *patches; /* operands in external slots */
     const hyb_patch *arena;   /* operands in the arena */
     void *const *data;        /* addresses of the operands that are constants, NULL elsewhere */
-    const hyb_slot *slots;    /* for poison alone */
+    const hyb_slot *slots;    /* for poison, and for slots that move */
+    const hyb_mover *movers;
+    const int32_t *mover_of; /* of each slot: -1 for those that stay */
+    char *constants;
     int64_t arena_nbytes;
+    hyb_host_fn host;
+    void *host_context;
     hyb_region *regions;
     _Atomic(hyb_state *) spare[HYB_SPARE_STATES];
 };
@@ -106,15 +148,12 @@ struct hyb_plan {
 typedef struct {
     const hyb_plan_spec *spec;
     hyb_plan *plan;
-    int32_t step; /* the one being made */
+    int32_t step;         /* the one being made */
+    const int32_t *block; /* of each step */
+    const int32_t *owner; /* of each block: a step; -1 for the first */
+    const int64_t *grain; /* of each slot: a power of 2 that divides its addresses */
+    const int32_t *next;  /* of each carried slot: another one of its loop, in a ring */
 } hyb_builder;
-
-/* Bytes that an operand touches.  Two operands can meet only in the same space. */
-typedef struct {
-    int64_t space; /* an external's index, or one of these */
-    int64_t low, high;
-} hyb_extent;
-enum { HYB_SPACE_ARENA = -1, HYB_SPACE_CONSTANTS = -2 };
 
 /* plan.c */
 void *hyb_reserve(hyb_builder *builder, size_t nbytes); /* zeroed; lives as long as the plan */
@@ -126,11 +165,33 @@ hyb_status hyb_refuse_kernel(const hyb_builder *builder, const hyb_kernel *kerne
 hyb_status hyb_check_kernel(const hyb_builder *builder, int32_t index, const hyb_kernel **kernel);
 
 /* validate.c: what can be said of a spec without its kernels. */
-hyb_status hyb_check_spec(const hyb_plan_spec *spec);
+hyb_status hyb_check_spec(hyb_builder *builder);
 hyb_status hyb_check_step(const hyb_builder *builder, const hyb_step *step);
-bool hyb_overlap(hyb_extent a, hyb_extent b);
-hyb_extent hyb_operand_extent(const hyb_plan_spec *spec, const hyb_operand *operand);
 bool hyb_in_range(int64_t first, int64_t count, int64_t all);
+
+/* blocks.c: blocks, loops and the slots that move. */
+hyb_status hyb_check_blocks(hyb_builder *builder);
+hyb_status hyb_check_movers(hyb_builder *builder);
+hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step);
+/* Whether step `inner` runs inside a block of step `outer`. */
+bool hyb_runs_inside(const hyb_builder *builder, int32_t inner, int32_t outer);
+
+/* overlap.c: which bytes may be the same, wherever slots move. */
+bool hyb_operands_meet(const hyb_builder *builder, const hyb_operand *a, const hyb_operand *b);
+bool hyb_slots_meet(const hyb_builder *builder, int32_t a, int32_t b);
+/* Whether operands that meet begin and end together. */
+bool hyb_coincide(const hyb_builder *builder, const hyb_operand *a, const hyb_operand *b);
+bool hyb_is_fixed(const hyb_slot *slot);
+const hyb_slot *hyb_root(const hyb_plan_spec *spec, const hyb_slot *slot); /* whose bytes it has */
+
+/* control.c */
+hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made);
+hyb_status hyb_make_movers(hyb_builder *builder);
+void hyb_start_movers(hyb_run *run); /* to where they start */
+hyb_status hyb_run_control(hyb_run *run, const hyb_plan_step *step, int32_t index);
+
+/* step.c */
+hyb_status hyb_run_block(hyb_run *run, hyb_block block);
 
 /* map_plan.c: makes the map of a step; `kernel` is the kernel whose post-ops it is, or NULL. */
 hyb_status hyb_make_map(hyb_builder *builder, const hyb_step *step, const hyb_kernel *kernel,

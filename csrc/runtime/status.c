@@ -36,6 +36,7 @@ const char *hyb_status_name(int32_t status)
     case HYB_NO_KERNEL: return "no kernel";
     case HYB_BAD_INDEX: return "bad index";
     case HYB_INTERRUPTED: return "interrupted";
+    case HYB_HOST_FAILED: return "host failed";
     }
     return "unknown status";
 }

@@ -65,33 +65,47 @@ static void poison_slots(const hyb_plan *plan, int32_t step, char *arena)
             memset(arena + plan->slots[i].offset, 0xff, (size_t)plan->slots[i].nbytes);
 }
 
-static hyb_status run_steps(const hyb_plan *plan, void **data, void *const *externals, char *arena)
+hyb_status hyb_run_block(hyb_run *run, hyb_block block)
 {
-    for (int32_t i = 0; i < plan->n_patches; i++) {
-        const hyb_patch *patch = &plan->patches[i];
-        data[patch->operand] = (char *)externals[patch->external] + patch->offset;
-    }
-    for (int32_t i = 0; i < plan->n_steps; i++) {
+    const hyb_plan *plan = run->plan;
+    for (int32_t i = block.first; i < block.first + block.count; i++) {
         const hyb_plan_step *step = &plan->steps[i];
-        const hyb_status status = run_step(step, data + step->first_operand);
+        const bool plain = step->kind <= HYB_STEP_MAP;
+        const hyb_status status = plain ? run_step(step, run->data + step->first_operand)
+                                        : hyb_run_control(run, step, i);
         if (__builtin_expect(status != HYB_OK, 0)) {
-            hyb_set_last_step(i);
+            if (plain) /* others have said where they failed */
+                hyb_set_last_step(i);
             return status;
         }
         if (plan->poison)
-            poison_slots(plan, i, arena);
+            poison_slots(plan, i, run->arena);
     }
     return HYB_OK;
 }
 
+static hyb_status run_steps(hyb_run *run)
+{
+    const hyb_plan *plan = run->plan;
+    for (int32_t i = 0; i < plan->n_patches; i++) {
+        const hyb_patch *patch = &plan->patches[i];
+        run->data[patch->operand] = (char *)run->externals[patch->external] + patch->offset;
+    }
+    if (plan->n_movers > 0)
+        hyb_start_movers(run);
+    return hyb_run_block(run, plan->main);
+}
+
 static hyb_state *make_state(const hyb_plan *plan)
 {
-    const size_t addresses = sizeof(hyb_state) + (size_t)plan->n_operands * sizeof(void *);
-    const size_t before_arena = (addresses + 63) / 64 * 64;
+    const size_t words = (size_t)plan->n_operands + 2 * (size_t)plan->n_movers;
+    const size_t before_arena = (sizeof(hyb_state) + words * sizeof(void *) + 63) / 64 * 64;
     hyb_state *state = hyb_alloc(before_arena + (size_t)plan->arena_nbytes);
     if (!state)
         return NULL;
     state->arena = (char *)state + before_arena;
+    state->addresses = (char **)state->data + plan->n_operands;
+    state->coming = state->addresses + plan->n_movers;
     memcpy(state->data, plan->data, (size_t)plan->n_operands * sizeof(void *));
     for (int32_t i = 0; i < plan->n_arena; i++)
         state->data[plan->arena[i].operand] = state->arena + plan->arena[i].offset;
@@ -127,14 +141,22 @@ hyb_status hyb_plan_run(hyb_plan *plan, void *const *externals)
         void *data[HYB_STACK_OPERANDS];
         for (int32_t i = 0; i < plan->n_operands; i++)
             data[i] = plan->data[i];
-        return run_steps(plan, data, externals, NULL);
+        return run_steps(&(hyb_run){.plan = plan, .externals = externals, .data = data,
+                                    .until_poll = 1, .between_polls = 1});
     }
     hyb_state *state = take_state(plan);
     if (!state) {
         hyb_set_last_step(-1);
         return HYB_NO_MEMORY;
     }
-    const hyb_status status = run_steps(plan, state->data, externals, state->arena);
+    const hyb_status status = run_steps(&(hyb_run){.plan = plan,
+                                                   .externals = externals,
+                                                   .data = state->data,
+                                                   .arena = state->arena,
+                                                   .addresses = state->addresses,
+                                                   .coming = state->coming,
+                                                   .until_poll = 1,
+                                                   .between_polls = 1});
     give_back(plan, state);
     return status;
 }

@@ -23,6 +23,9 @@ static hyb_status check_tables(const hyb_plan_spec *spec)
     TRY(check_table("slots", spec->slots, spec->n_slots));
     TRY(check_table("ops", spec->ops, spec->n_ops));
     TRY(check_table("attrs", spec->attrs, spec->n_attrs));
+    TRY(check_table("blocks", spec->blocks, spec->n_blocks));
+    TRY(check_table("controls", spec->controls, spec->n_controls));
+    TRY(check_table("moves", spec->moves, spec->n_moves));
     if (spec->constants_nbytes < 0 || (spec->constants_nbytes > 0 && !spec->constants))
         return hyb_fail(HYB_BAD_ARGUMENT, "constants: %lld bytes at %s",
                         (long long)spec->constants_nbytes,
@@ -48,6 +51,8 @@ static hyb_status check_slot(const hyb_plan_spec *spec, int32_t index)
         return HYB_OK;
     case HYB_SLOT_ARENA: room = spec->arena_nbytes; break;
     case HYB_SLOT_CONSTANT: room = spec->constants_nbytes; break;
+    case HYB_SLOT_ROW:
+    case HYB_SLOT_CARRIED: return HYB_OK; /* blocks.c looks at them */
     default: return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: unknown kind %d", index, slot->kind);
     }
     if (!hyb_in_range(slot->offset, slot->nbytes, room))
@@ -61,14 +66,9 @@ static hyb_status check_slot(const hyb_plan_spec *spec, int32_t index)
     return HYB_OK;
 }
 
-/* Offset of a slot in the memory it shares with others; the address of an external is its own. */
-static int64_t slot_base(const hyb_slot *slot)
+static hyb_status check_operand(const hyb_builder *builder, int32_t index)
 {
-    return slot->kind == HYB_SLOT_EXTERNAL ? 0 : slot->offset;
-}
-
-static hyb_status check_operand(const hyb_plan_spec *spec, int32_t index)
-{
+    const hyb_plan_spec *spec = builder->spec;
     const hyb_operand *operand = &spec->operands[index];
     const hyb_layout *layout = &operand->layout;
     if (operand->slot < 0 || operand->slot >= spec->n_slots)
@@ -85,7 +85,11 @@ static hyb_status check_operand(const hyb_plan_spec *spec, int32_t index)
         return hyb_fail(HYB_BAD_ARGUMENT, "operand %d: reaches beyond the %lld bytes of slot %d",
                         index, (long long)slot->nbytes, operand->slot);
     const int64_t itemsize = hyb_itemsize(layout->dtype);
-    bool aligned = (slot_base(slot) + operand->offset) % itemsize == 0;
+    /* A fixed slot may start anywhere, if only the operand starts well. */
+    const bool within = slot->kind == HYB_SLOT_ARENA || slot->kind == HYB_SLOT_CONSTANT;
+    bool aligned = within ? (slot->offset + operand->offset) % itemsize == 0
+                          : operand->offset % itemsize == 0
+                                && builder->grain[operand->slot] % itemsize == 0;
     for (int32_t d = 0; d < layout->rank; d++)
         aligned &= layout->shape[d] < 2 || layout->strides[d] % itemsize == 0;
     if (!aligned)
@@ -94,40 +98,37 @@ static hyb_status check_operand(const hyb_plan_spec *spec, int32_t index)
     return HYB_OK;
 }
 
-hyb_status hyb_check_spec(const hyb_plan_spec *spec)
+hyb_status hyb_check_spec(hyb_builder *builder)
 {
+    const hyb_plan_spec *spec = builder->spec;
     TRY(check_tables(spec));
     for (int32_t i = 0; i < spec->n_slots; i++)
         TRY(check_slot(spec, i));
+    TRY(hyb_check_blocks(builder));
+    TRY(hyb_check_movers(builder));
     for (int32_t i = 0; i < spec->n_operands; i++)
-        TRY(check_operand(spec, i));
+        TRY(check_operand(builder, i));
     return HYB_OK;
 }
 
-hyb_extent hyb_operand_extent(const hyb_plan_spec *spec, const hyb_operand *operand)
+/* Rows of a loop exist in its body alone. */
+static hyb_status check_place(const hyb_builder *builder, int32_t operand, int32_t number)
 {
-    const hyb_slot *slot = &spec->slots[operand->slot];
-    const int64_t base = slot_base(slot) + operand->offset;
-    int64_t low = 0, high = 0;
-    hyb_layout_extent(&operand->layout, &low, &high);
-    hyb_extent extent = {slot->external, base + low, base + high};
-    if (slot->kind != HYB_SLOT_EXTERNAL)
-        extent.space = slot->kind == HYB_SLOT_ARENA ? HYB_SPACE_ARENA : HYB_SPACE_CONSTANTS;
-    return extent;
-}
-
-bool hyb_overlap(hyb_extent a, hyb_extent b)
-{
-    return a.space == b.space && a.low < b.high && b.low < a.high && a.low < a.high
-        && b.low < b.high;
+    const hyb_plan_spec *spec = builder->spec;
+    const hyb_slot *slot = &spec->slots[spec->operands[operand].slot];
+    if (slot->kind == HYB_SLOT_ROW && !hyb_runs_inside(builder, builder->step, slot->loop))
+        return hyb_refuse(builder, "operand %d is a row of step %d, which is not around it", number,
+                          slot->loop);
+    return HYB_OK;
 }
 
 hyb_status hyb_check_step(const hyb_builder *builder, const hyb_step *step)
 {
     const hyb_plan_spec *spec = builder->spec;
-    if (step->kind != HYB_STEP_KERNEL && step->kind != HYB_STEP_MAP)
+    if (step->kind < HYB_STEP_KERNEL || step->kind > HYB_STEP_HOST)
         return hyb_refuse(builder, "unknown kind %d", step->kind);
-    if (step->n_in < 0 || step->n_out < 1 || step->n_extra < 0)
+    const int32_t fewest = step->kind > HYB_STEP_MAP ? 0 : 1;
+    if (step->n_in < 0 || step->n_out < fewest || step->n_extra < 0)
         return hyb_refuse(builder, "%d inputs, %d outputs, %d extra operands", step->n_in,
                           step->n_out, step->n_extra);
     const int64_t operands = (int64_t)step->n_in + step->n_out + step->n_extra;
@@ -141,8 +142,11 @@ hyb_status hyb_check_step(const hyb_builder *builder, const hyb_step *step)
         return hyb_refuse(builder, "ops %d + %d of %d", step->first_op, step->n_ops, spec->n_ops);
     for (int32_t i = 0; i < step->n_out; i++) {
         const int32_t k = step->first_operand + step->n_in + i;
-        if (spec->slots[spec->operands[k].slot].kind == HYB_SLOT_CONSTANT)
+        const hyb_slot *slot = &spec->slots[spec->operands[k].slot];
+        if (hyb_root(spec, slot)->kind == HYB_SLOT_CONSTANT)
             return hyb_refuse(builder, "output %d is a constant", i);
     }
-    return HYB_OK;
+    for (int32_t i = 0; i < operands; i++)
+        TRY(check_place(builder, step->first_operand + i, i));
+    return step->kind > HYB_STEP_MAP ? hyb_check_control(builder, step) : HYB_OK;
 }

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from hybrid.ir import REGISTRY, Op, View
-from hybrid.plan.lower import Buffer, MapOp, Step
+from hybrid.plan.host import call_function
 from hybrid.plan.plan import Plan
+from hybrid.plan.steps import Buffer, MapOp, Step
 from hybrid.types import BY_SHORT, DType
 
 Array = np.ndarray
@@ -26,37 +27,104 @@ def interpret(plan: Plan, inputs: Sequence[Array], *, poison: bool = True) -> li
     With ``poison`` the scratch memory starts as 0xff bytes and dead values are overwritten with
     them, so that a value read before it is written, or after its end, shows.
     """
-    arena = bytearray(b"\xff" * plan.placement.arena_nbytes)
-    memory: dict[Buffer, Any] = {}
+    run = _Run(plan, poison)
     for buffer, array in zip(plan.lowered.inputs, inputs, strict=True):
-        memory[buffer] = np.ascontiguousarray(array).tobytes()
+        run.memory[buffer] = np.ascontiguousarray(array).tobytes()
     for buffer in plan.lowered.outputs:
-        memory[buffer] = bytearray(b"\xff" * buffer.nbytes)
-    for at, step in enumerate(plan.lowered.steps):
-        arrays = [_array(view, memory, arena) for view in step.operands]
-        _run_step(step, arrays)
-        if poison:
-            for buffer in {view.buffer for view in step.operands}:
-                if buffer.kind == "arena" and plan.placement.last_step[buffer] == at:
-                    arena[buffer.offset : buffer.offset + buffer.nbytes] = b"\xff" * buffer.nbytes
+        run.memory[buffer] = bytearray(b"\xff" * buffer.nbytes)
+    run.block(plan.lowered.steps)
     return [
-        np.frombuffer(memory[buffer], type.dtype.numpy).reshape(type.shape)
+        np.frombuffer(run.memory[buffer], type.dtype.numpy).reshape(type.shape)
         for buffer, type in zip(plan.lowered.outputs, plan.output_types, strict=True)
     ]
 
 
-def _array(view: View, memory: dict[Buffer, Any], arena: bytearray) -> Array:
-    """The elements that ``view`` names, writable where its buffer is."""
-    buffer, size = view.buffer, view.dtype.itemsize
-    if buffer.kind == "arena":
-        base = np.frombuffer(arena, np.uint8)[buffer.offset : buffer.offset + buffer.nbytes]
-    else:
-        data = buffer.data if buffer.kind == "constant" else memory[buffer]
-        base = np.frombuffer(data, np.uint8)
-    if not view.size:
-        return np.empty(view.shape, view.dtype.numpy)
-    strides = tuple(s * size for s in view.strides)
-    return np.ndarray(view.shape, view.dtype.numpy, base, view.offset * size, strides)
+Place = tuple[Any, int]  # memory, and bytes into it
+
+
+class _Run:
+    """One run: memory, and where the buffers are that move."""
+
+    def __init__(self, plan: Plan, poison: bool) -> None:
+        self.arena = bytearray(b"\xff" * plan.placement.arena_nbytes)
+        self.memory: dict[Buffer, Any] = {}
+        self.moved: dict[Buffer, Place] = {}
+        self.dying: dict[Step, list[Buffer]] = {}
+        for buffer, step in plan.placement.last_step.items() if poison else ():
+            if step is not None and buffer.kind == "arena":
+                self.dying.setdefault(step, []).append(buffer)
+
+    def place(self, buffer: Buffer) -> Place:
+        buffer = buffer.root
+        if buffer in self.moved:
+            return self.moved[buffer]
+        if buffer.kind == "arena":
+            return self.arena, buffer.offset
+        return (buffer.data if buffer.kind == "constant" else self.memory[buffer]), 0
+
+    def array(self, view: View) -> Array:
+        """The elements that ``view`` names, writable where its buffer is."""
+        size = view.dtype.itemsize
+        if not view.size:
+            return np.empty(view.shape, view.dtype.numpy)
+        memory, start = self.place(view.buffer)
+        strides = tuple(s * size for s in view.strides)
+        base = np.frombuffer(memory, np.uint8)
+        return np.ndarray(view.shape, view.dtype.numpy, base, start + view.offset * size, strides)
+
+    def block(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if step.control is not None:
+                self.control(step)
+            elif step.call is not None:
+                inputs = [self.array(view).copy() for view in step.inputs]
+                outputs = [self.array(view) for view in step.outputs]
+                _store(outputs, tuple(call_function(step.call, inputs)))
+            else:
+                _run_step(step, [self.array(view) for view in step.operands])
+            for buffer in self.dying.get(step, ()):
+                end = buffer.offset + buffer.nbytes
+                self.arena[buffer.offset : end] = b"\xff" * buffer.nbytes
+
+    def control(self, step: Step) -> None:
+        control = step.control
+        assert control is not None
+        first = self.array(step.inputs[0])
+        if control.kind == "cond":
+            self.block(control.blocks[0 if first else 1])
+            return
+        for buffer in control.carried:
+            self.moved[buffer] = self.place(buffer.base)
+        if control.kind == "while":
+            trips, go = 0, bool(first)
+            while go:
+                self.iteration(step, trips)
+                go = bool(self.array(step.inputs[1]))
+                self.move(step)
+                trips += 1
+            self.array(step.outputs[0])[...] = trips
+            return
+        count = int(first) if control.limit < 0 else min(int(first), control.limit)
+        for at in range(count - 1, -1, -1) if control.reverse else range(count):
+            for view in step.outputs:
+                self.array(view)[...] = at
+            self.iteration(step, at)
+            self.move(step)
+
+    def iteration(self, step: Step, at: int) -> None:
+        for row in step.control.rows:
+            if at < row.count:
+                memory, start = self.place(row.base)
+                self.moved[row] = memory, start + row.start + at * row.stride
+            else:
+                self.moved[row] = self.place(row.spare)
+        self.block(step.blocks[0])
+
+    def move(self, step: Step) -> None:
+        moves = step.control.moves
+        came = [self.moved[source.root] for _, source in moves]
+        for (to, _), place in zip(moves, came, strict=True):
+            self.moved[to] = place
 
 
 def _run_step(step: Step, arrays: list[Array]) -> None:

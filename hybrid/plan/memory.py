@@ -2,6 +2,7 @@
 
 One walk over the steps: a buffer is placed at its first step, in the smallest gap that fits, and
 its place is free again after its last.  A map may write a result over an operand that dies there.
+What a loop uses and does not make itself lives until the loop is over.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hybrid.ir import View
-from hybrid.plan.lower import Buffer, Lowered, Step
+from hybrid.plan.lower import without
+from hybrid.plan.steps import Buffer, Lowered, Step, overwrites, step_touches
 
 ALIGNMENT = 64
 
@@ -19,7 +21,7 @@ class Placement:
     """What the planner decided: sizes, lifetimes, and which outputs may overwrite which inputs."""
 
     arena_nbytes: int
-    last_step: dict[Buffer, int]
+    last_step: dict[Buffer, Step | None]  # the step after which a buffer is dead
     donations: dict[int, int] = field(default_factory=dict)  # output index -> input index
     scratch_nbytes: int = 0  # the sum of all scratch buffers, for comparison
 
@@ -62,80 +64,125 @@ class _Arena:
             self.free[at - 1] = (before, room + self.free.pop(at)[1])
 
 
+@dataclass(slots=True)
+class _Life:
+    """When a buffer is in use.
+
+    It counts in steps of the innermost block that knows it: what is used inside a step that owns
+    blocks is used as long as that step runs.
+    """
+
+    path: tuple[int, ...]  # the blocks around all uses, from the outermost in
+    uses: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)  # when, and its path
+    first: int = -1  # times
+    last: int = -1
+
+
+@dataclass(slots=True)
+class _Times:
+    """Every step has a time, one that owns blocks a second one, when they are over."""
+
+    ends: dict[Step, int] = field(default_factory=dict)
+    span: dict[int, tuple[int, int]] = field(default_factory=dict)  # of the owner of each block
+    step_at: list[Step] = field(default_factory=list)
+    lives: dict[Buffer, _Life] = field(default_factory=dict)
+
+    def block(self, steps: list[Step], path: tuple[int, ...]) -> None:
+        for step in steps:
+            start = len(self.step_at)
+            self.step_at.append(step)
+            for buffer in step_touches(step):
+                self._use(buffer, start, path)
+            if step.control is None:
+                continue
+            inside = []
+            for block in step.blocks:
+                inside.append(len(self.span))
+                self.span[inside[-1]] = (start, start)
+                self.block(block, (*path, inside[-1]))
+            end = len(self.step_at)
+            self.step_at.append(step)
+            self.ends[step] = end
+            for number in inside:
+                self.span[number] = (start, end)
+
+    def _use(self, buffer: Buffer, time: int, path: tuple[int, ...]) -> None:
+        life = self.lives.setdefault(buffer, _Life(path))
+        while life.path != path[: len(life.path)]:
+            life.path = life.path[:-1]
+        life.uses.append((time, path))
+
+    def settle(self) -> None:
+        """From uses to first and last times."""
+        for life in self.lives.values():
+            depth = len(life.path)
+            spans = [self._span(time, path, depth) for time, path in life.uses]
+            life.first, life.last = min(s for s, _ in spans), max(e for _, e in spans)
+
+    def _span(self, time: int, path: tuple[int, ...], depth: int) -> tuple[int, int]:
+        if len(path) > depth:
+            return self.span[path[depth]]
+        return time, self.ends.get(self.step_at[time], time)
+
+
 def place(lowered: Lowered) -> Placement:
-    """Set ``offset`` of every arena buffer."""
-    last: dict[Buffer, int] = {}
-    first: dict[Buffer, int] = {}
-    for at, step in enumerate(lowered.steps):
-        for view in step.operands:
-            last[view.buffer] = at
-            first.setdefault(view.buffer, at)
+    """Set ``offset`` of every arena buffer, and leave out copies from a place to itself."""
+    times = _Times()
+    times.block(lowered.steps, ())
+    times.settle()
+    lives = times.lives
+    starting: dict[int, list[Buffer]] = {}
     dying: dict[int, list[Buffer]] = {}
-    for buffer, at in last.items():
+    for buffer, life in lives.items():
         if buffer.kind == "arena":
-            dying.setdefault(at, []).append(buffer)
-    arena, placed = _Arena(), Placement(0, dict(last))
-    for at, step in enumerate(lowered.steps):
+            starting.setdefault(life.first, []).append(buffer)
+            dying.setdefault(life.last, []).append(buffer)
+    last = {buffer: times.step_at[life.last] for buffer, life in lives.items()}
+    arena, placed, idle = _Arena(), Placement(0, dict(last)), set()
+    for now, step in enumerate(times.step_at):
         taken: set[Buffer] = set()  # operands whose place a result of this step took over
-        for view in step.outputs:
+        for view in step.outputs if step.control is None else ():
             buffer = view.buffer
-            if buffer.kind == "arena" and buffer.offset < 0:
-                host = _reusable(step, view, at, last, taken, "arena")
-                if host is not None:
-                    buffer.offset = host.offset
-                    taken.add(host)
-                    placed.last_step[host] = -1  # its bytes live on in the result
-                else:
-                    buffer.offset = arena.take(_rounded(buffer.nbytes))
-                placed.scratch_nbytes += _rounded(buffer.nbytes)
-            elif buffer.kind == "output" and first[buffer] == at:
-                host = _reusable(step, view, at, last, taken, "input")
-                if host is not None:
-                    placed.donations[buffer.index] = host.index
-                    taken.add(host)
-        for buffer in dying.get(at, ()):
+            if buffer.kind not in ("arena", "output") or lives[buffer].first != now:
+                continue
+            kind = "arena" if buffer.kind == "arena" else "input"
+            host = _dying_operand(step, view, now, lives, taken, kind)
+            if host is None:
+                continue
+            taken.add(host)
+            if kind == "input":
+                placed.donations[buffer.index] = host.index
+                continue
+            buffer.offset = host.offset
+            placed.last_step[host] = None  # its bytes live on in the result
+            if step.moves:
+                idle.add(step)
+        for buffer in starting.get(now, ()):
+            if buffer.offset < 0:
+                buffer.offset = arena.take(_rounded(buffer.nbytes))
+            placed.scratch_nbytes += _rounded(buffer.nbytes)
+        for buffer in dying.get(now, ()):
             if buffer not in taken:
                 arena.give(buffer.offset, _rounded(buffer.nbytes))
-    for buffer in last:
-        if buffer.kind == "arena" and buffer.offset < 0:  # of no elements: no step writes it
-            buffer.offset = 0
+    lowered.steps = without(lowered.steps, idle)
     placed.arena_nbytes = arena.end
     return placed
 
 
-def _reusable(
-    step: Step, output: View, at: int, last: dict[Buffer, int], taken: set[Buffer], kind: str
+def _dying_operand(
+    step: Step, output: View, now: int, lives: dict[Buffer, _Life], taken: set[Buffer], kind: str
 ) -> Buffer | None:
-    """An input of a map that ``output`` may be written over: same bytes, walked alike, dead after
-    it.
-    """
-    if step.kernel is not None:
-        return None
-    position = len(step.inputs) + _index(step.outputs, output)
-    written = min(i for i, op in enumerate(step.ops) if position in op.args[-op.n_out :])
-    for operand, view in enumerate(step.inputs):
+    """An operand of ``step`` that ``output`` may be written over, because it is dead after it."""
+    for view in step.inputs:
         host = view.buffer
         if (
-            host.kind != kind
-            or host in taken
-            or last[host] != at
-            or host.nbytes != output.buffer.nbytes
-            or view.dtype.itemsize != output.dtype.itemsize
-            or not view.dense
-            or view.size != output.size
+            host.kind == kind
+            and host not in taken
+            and lives[host].last == now
+            and overwrites(step, output, host)
         ):
-            continue
-        others = [i for i, v in enumerate(step.inputs) if v.buffer is host and i != operand]
-        if any(not step.inputs[i].dense for i in others):
-            continue
-        readers = {operand, *others}
-        if all(i <= written for i, op in enumerate(step.ops) if readers & set(op.args)):
             return host
     return None
-
-
-def _index(views: list[View], wanted: View) -> int:
-    return next(i for i, view in enumerate(views) if view is wanted)
 
 
 def _rounded(nbytes: int) -> int:

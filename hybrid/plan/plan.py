@@ -8,8 +8,10 @@ from typing import Any
 from hybrid import native
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph
-from hybrid.plan.lower import Buffer, Lowered, Step, lower
+from hybrid.plan.host import host_function
+from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
+from hybrid.plan.steps import Buffer, Lowered, Step
 from hybrid.types import TensorType
 
 
@@ -45,11 +47,15 @@ class Plan:
             self.fail(status)
 
     def fail(self, status: int) -> None:
-        """Raise what ``status`` stands for, with the author's line."""
+        """Raise what ``status`` stands for, with the author's line.
+
+        What Python code raised while the plan ran is raised as it is.
+        """
         try:
             native.check(status)
         except Exception as error:
-            if getattr(error, "at", True) is None:
+            own = status not in native.RAISED_BY_PYTHON
+            if own and getattr(error, "at", True) is None:
                 error.at = self.location_of_failure()  # type: ignore[attr-defined]
             raise
 
@@ -58,69 +64,116 @@ def make_plan(graph: Graph) -> Plan:
     """Lower ``graph``, place its buffers, and build the C plan."""
     lowered = lower(graph)
     placement = place(lowered)
+    writer = _Writer(lowered, placement)
     return Plan(
         graph,
-        _build(lowered, placement),
+        writer.build(),
         tuple(v.type for v in graph.params),
         tuple(v.type for v in graph.results),
         placement.donations,
-        tuple(step.location for step in lowered.steps),
+        tuple(step.location for block in writer.blocks for step in block),
         lowered,
         placement,
     )
 
 
-def _build(lowered: Lowered, placement: Placement) -> Any:
-    writer = native.PlanWriter()
-    slots: dict[Buffer, int] = {}
-    constants = bytearray()
-    n_outputs = len(lowered.outputs)
-    for buffer in lowered.outputs:
-        slots[buffer] = writer.slot(native.EXTERNAL, buffer.index, 0, buffer.nbytes)
-    for buffer in lowered.inputs:
-        slots[buffer] = writer.slot(native.EXTERNAL, n_outputs + buffer.index, 0, buffer.nbytes)
+class _Writer:
+    """Numbers steps and blocks, and writes the arrays of a plan."""
 
-    def slot_of(buffer: Buffer) -> int:
-        found = slots.get(buffer)
+    def __init__(self, lowered: Lowered, placement: Placement) -> None:
+        self.lowered, self.placement = lowered, placement
+        self.native = native.PlanWriter()
+        self.slots: dict[Buffer, int] = {}
+        self.constants = bytearray()
+        self.blocks = [lowered.steps]  # block 0, then those that steps own, outer ones first
+        self.block_of: dict[Step, list[int]] = {}
+        self.number: dict[Step, int] = {}
+        for block in self.blocks:
+            for step in block:
+                self.number[step] = len(self.number)
+                first = len(self.blocks)
+                self.blocks.extend(step.blocks)
+                self.block_of[step] = list(range(first, len(self.blocks)))
+
+    def build(self) -> Any:
+        """The C plan."""
+        writer, lowered = self.native, self.lowered
+        n_outputs = len(lowered.outputs)
+        for buffer in lowered.outputs:
+            self.slots[buffer] = writer.slot(native.EXTERNAL, buffer.index, 0, buffer.nbytes)
+        for buffer in lowered.inputs:
+            index = n_outputs + buffer.index
+            self.slots[buffer] = writer.slot(native.EXTERNAL, index, 0, buffer.nbytes)
+        for block in self.blocks:
+            writer.block(len(block))
+            for step in block:
+                self._step(step)
+        externals = n_outputs + len(lowered.inputs)
+        return writer.build(bytes(self.constants), self.placement.arena_nbytes, externals)
+
+    def _slot(self, buffer: Buffer) -> int:
+        buffer = buffer.root
+        found = self.slots.get(buffer)
         if found is None:
-            if buffer.kind == "constant":
-                constants.extend(bytes(-len(constants) % ALIGNMENT))
-                found = writer.slot(native.CONSTANT, 0, len(constants), buffer.nbytes)
-                constants.extend(buffer.data)
-            else:
-                last = placement.last_step[buffer]
-                found = writer.slot(native.ARENA, 0, buffer.offset, buffer.nbytes, last)
-            slots[buffer] = found
+            found = self.slots[buffer] = self._new_slot(buffer)
         return found
 
-    for step in lowered.steps:
-        _write_step(writer, step, slot_of)
-    externals = n_outputs + len(lowered.inputs)
-    return writer.build(bytes(constants), placement.arena_nbytes, externals)
+    def _new_slot(self, buffer: Buffer) -> int:
+        write = self.native.slot
+        if buffer.kind == "constant":
+            self.constants.extend(bytes(-len(self.constants) % ALIGNMENT))
+            start = len(self.constants)
+            self.constants.extend(buffer.data)
+            return write(native.CONSTANT, 0, start, buffer.nbytes)
+        if buffer.kind == "arena":
+            step = self.placement.last_step[buffer]
+            last = -1 if step is None else self.number.get(step, -1)
+            return write(native.ARENA, 0, buffer.offset, buffer.nbytes, last)
+        assert buffer.base is not None and buffer.loop is not None
+        base, loop = self._slot(buffer.base), self.number[buffer.loop]
+        if buffer.kind == "carried":
+            return write(native.CARRIED, 0, 0, buffer.nbytes, -1, loop, base)
+        spare = -1 if buffer.spare is None else self._slot(buffer.spare)
+        return write(
+            native.ROW, 0, buffer.start, buffer.nbytes, -1, loop, base, spare, buffer.stride,
+            buffer.count,
+        )  # fmt: skip
 
+    def _step(self, step: Step) -> None:
+        writer = self.native
+        first = writer.n_operands
+        for view in step.operands:
+            size = view.dtype.itemsize
+            writer.operand(
+                self._slot(view.buffer),
+                view.offset * size if view.size else 0,  # nothing lies anywhere
+                view.dtype.code,
+                view.shape,
+                [stride * size for stride in view.strides],
+            )
+        first_op = writer.n_ops
+        for op in step.ops:
+            kernel = _kernel(op.kernel, op.dtype)
+            writer.map_op(kernel, len(op.args) - op.n_out, op.n_out, op.attrs, op.args)
+        counts = (len(step.inputs), len(step.outputs), len(step.extra))
+        if step.control is not None:
+            kind, number = native.CONTROL_STEPS[step.control.kind], self._control(step)
+        elif step.call is not None:
+            kind, number = native.HOST_STEP, writer.host(host_function(step.call))
+        elif step.kernel is None:
+            kind, number = native.MAP_STEP, -1
+        else:
+            dtype = (step.inputs or step.outputs)[0].dtype
+            kind, number = native.KERNEL_STEP, _kernel(step.kernel, dtype)
+        writer.step(kind, number, first, counts, step.attrs, first_op)
 
-def _write_step(writer: native.PlanWriter, step: Step, slot_of: Any) -> None:
-    first = writer.n_operands
-    for view in step.operands:
-        size = view.dtype.itemsize
-        writer.operand(
-            slot_of(view.buffer),
-            view.offset * size if view.size else 0,  # nothing lies anywhere
-            view.dtype.code,
-            view.shape,
-            [stride * size for stride in view.strides],
-        )
-    first_op = writer.n_ops
-    for op in step.ops:
-        kernel = _kernel(op.kernel, op.dtype)
-        writer.map_op(kernel, len(op.args) - op.n_out, op.n_out, op.attrs, op.args)
-    counts = (len(step.inputs), len(step.outputs), len(step.extra))
-    if step.kernel is None:
-        writer.step(native.MAP_STEP, -1, first, counts, (), first_op)
-    else:
-        dtype = (step.inputs or step.outputs)[0].dtype
-        kernel = _kernel(step.kernel, dtype)
-        writer.step(native.KERNEL_STEP, kernel, first, counts, step.attrs, first_op)
+    def _control(self, step: Step) -> int:
+        control = step.control
+        assert control is not None
+        for buffer in (*control.rows, *control.carried):
+            self._slot(buffer)
+        moves = [(self._slot(to), self._slot(source)) for to, source in control.moves]
+        return self.native.control(self.block_of[step], moves, control.limit, control.reverse)
 
 
 def _kernel(name: str, dtype: Any) -> int:

@@ -1,0 +1,323 @@
+/* blocks.c - what can be said of a plan's blocks, loops and moving slots without running them: that
+ * blocks nest, that every place a slot comes to lies within a slot that stays, and that what moves
+ * never comes to where something else is. */
+#include "plan.h"
+
+enum { GRAIN = 64 }; /* the alignment of the arena and of the constants */
+
+static bool is_loop(int32_t kind) { return kind == HYB_STEP_WHILE || kind == HYB_STEP_FOR; }
+
+static bool owns_blocks(int32_t kind) { return kind == HYB_STEP_COND || is_loop(kind); }
+
+static hyb_status check_owned(hyb_builder *builder, int32_t block, int32_t n_blocks, int32_t *owner)
+{
+    if (block <= builder->block[builder->step] || block >= n_blocks)
+        return hyb_refuse(builder, "block %d is not one of the later ones of %d", block, n_blocks);
+    if (owner[block] >= 0)
+        return hyb_refuse(builder, "block %d belongs to step %d", block, owner[block]);
+    owner[block] = builder->step;
+    return HYB_OK;
+}
+
+static hyb_status check_owner(hyb_builder *builder, const hyb_step *step, int32_t n_blocks,
+                              int32_t *owner)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    if (step->kernel < 0 || step->kernel >= spec->n_controls)
+        return hyb_refuse(builder, "control %d of %d", step->kernel, spec->n_controls);
+    const hyb_control *control = &spec->controls[step->kernel];
+    TRY(check_owned(builder, control->block, n_blocks, owner));
+    if (step->kind == HYB_STEP_COND)
+        TRY(check_owned(builder, control->otherwise, n_blocks, owner));
+    else if (control->otherwise != -1)
+        return hyb_refuse(builder, "a loop with a second block, %d", control->otherwise);
+    if (!hyb_in_range(control->first_move, control->n_moves, spec->n_moves))
+        return hyb_refuse(builder, "moves %d + %d of %d", control->first_move, control->n_moves,
+                          spec->n_moves);
+    if (step->kind == HYB_STEP_COND && control->n_moves > 0)
+        return hyb_refuse(builder, "a cond with moves");
+    return HYB_OK;
+}
+
+/* Blocks are given in order: the owner of one stands in an earlier one, so its depth is known. */
+static hyb_status check_depths(hyb_builder *builder, const int32_t *owner, int32_t n_blocks)
+{
+    int32_t *depth = hyb_reserve(builder, (size_t)n_blocks * sizeof *depth);
+    if (!depth)
+        return HYB_NO_MEMORY;
+    for (int32_t b = 1; b < n_blocks; b++) {
+        if (owner[b] < 0)
+            return hyb_fail(HYB_BAD_ARGUMENT, "block %d: belongs to no step", b);
+        depth[b] = depth[builder->block[owner[b]]] + 1;
+        if (depth[b] > HYB_MAX_DEPTH)
+            return hyb_fail(HYB_BAD_ARGUMENT, "block %d: more than %d blocks inside each other", b,
+                            HYB_MAX_DEPTH);
+    }
+    return HYB_OK;
+}
+
+hyb_status hyb_check_blocks(hyb_builder *builder)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    const hyb_block all = {0, spec->n_steps};
+    const hyb_block *blocks = spec->n_blocks > 0 ? spec->blocks : &all;
+    const int32_t n_blocks = spec->n_blocks > 0 ? spec->n_blocks : 1;
+    int32_t *block = hyb_reserve(builder, (size_t)spec->n_steps * sizeof *block);
+    int32_t *owner = hyb_reserve(builder, (size_t)n_blocks * sizeof *owner);
+    if (!block || !owner)
+        return HYB_NO_MEMORY;
+    int32_t end = 0;
+    for (int32_t b = 0; b < n_blocks; b++) {
+        if (blocks[b].first != end || !hyb_in_range(end, blocks[b].count, spec->n_steps))
+            return hyb_fail(HYB_BAD_ARGUMENT, "block %d: steps %d + %d do not follow the %d before",
+                            b, blocks[b].first, blocks[b].count, end);
+        for (int32_t i = 0; i < blocks[b].count; i++)
+            block[end++] = b;
+        owner[b] = -1;
+    }
+    if (end != spec->n_steps)
+        return hyb_fail(HYB_BAD_ARGUMENT, "blocks: they have %d of %d steps", end, spec->n_steps);
+    builder->block = block;
+    builder->owner = owner;
+    builder->plan->main = blocks[0];
+    for (builder->step = 0; builder->step < spec->n_steps; builder->step++)
+        if (owns_blocks(spec->steps[builder->step].kind))
+            TRY(check_owner(builder, &spec->steps[builder->step], n_blocks, owner));
+    return check_depths(builder, owner, n_blocks);
+}
+
+bool hyb_runs_inside(const hyb_builder *builder, int32_t inner, int32_t outer)
+{
+    for (int32_t b = builder->block[inner]; b > 0; b = builder->block[builder->owner[b]])
+        if (builder->owner[b] == outer)
+            return true;
+    return false;
+}
+
+/* Slots that move ------------------------------------------------------------------------------ */
+
+static hyb_status check_slot_of_loop(const hyb_plan_spec *spec, int32_t index)
+{
+    const hyb_slot *slot = &spec->slots[index];
+    if (slot->loop < 0 || slot->loop >= spec->n_steps || !is_loop(spec->steps[slot->loop].kind))
+        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: step %d is not a loop", index, slot->loop);
+    if (slot->base < 0 || slot->base >= index)
+        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: its base, %d, does not come before it", index,
+                        slot->base);
+    return HYB_OK;
+}
+
+static hyb_status check_rows_within(const hyb_plan_spec *spec, int32_t index)
+{
+    const hyb_slot *slot = &spec->slots[index], *base = &spec->slots[slot->base];
+    int64_t last;
+    if (slot->count < 0)
+        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: %lld rows", index, (long long)slot->count);
+    if (slot->count == 0)
+        return HYB_OK;
+    if (__builtin_mul_overflow(slot->count - 1, slot->stride, &last)
+        || __builtin_add_overflow(last, slot->offset, &last) || slot->stride == INT64_MIN
+        || !hyb_in_range(slot->offset, slot->nbytes, base->nbytes)
+        || !hyb_in_range(last, slot->nbytes, base->nbytes))
+        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: rows beyond the %lld bytes of slot %d", index,
+                        (long long)base->nbytes, slot->base);
+    return HYB_OK;
+}
+
+static hyb_status check_row(const hyb_builder *builder, int32_t index)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    const hyb_slot *slot = &spec->slots[index], *base = &spec->slots[slot->base];
+    TRY(check_rows_within(spec, index));
+    if ((!hyb_is_fixed(base) && base->loop == slot->loop)
+        || (base->kind == HYB_SLOT_ROW && !hyb_runs_inside(builder, slot->loop, base->loop)))
+        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: its base, slot %d, has no place when step %d starts",
+                        index, slot->base, slot->loop);
+    if (spec->steps[slot->loop].kind == HYB_STEP_FOR) {
+        const int64_t limit = spec->controls[spec->steps[slot->loop].kernel].limit;
+        if (limit < 0 || limit > slot->count)
+            return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: %lld rows for %lld iterations", index,
+                            (long long)slot->count, (long long)limit);
+        if (slot->spare != -1)
+            return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: a for needs no spare row", index);
+        return HYB_OK;
+    }
+    if (slot->spare < 0 || slot->spare >= index)
+        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: its spare row, %d, does not come before it",
+                        index, slot->spare);
+    const hyb_slot *spare = &spec->slots[slot->spare];
+    if (spare->kind != HYB_SLOT_ARENA || spare->nbytes < slot->nbytes)
+        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: slot %d is no spare row for it", index,
+                        slot->spare);
+    return HYB_OK;
+}
+
+static hyb_status check_carried(const hyb_builder *builder, int32_t index)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    const hyb_slot *slot = &spec->slots[index], *base = &spec->slots[slot->base];
+    if ((base->kind != HYB_SLOT_ARENA && base->kind != HYB_SLOT_EXTERNAL)
+        || slot->nbytes > base->nbytes || (base->kind == HYB_SLOT_ARENA && base->offset % GRAIN))
+        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: slot %d is no place for it", index, slot->base);
+    return HYB_OK;
+}
+
+static int64_t lowest_bit(int64_t number) { return number == 0 ? GRAIN : number & -number; }
+
+static int64_t grain_of(const hyb_plan_spec *spec, const hyb_slot *slot, const int64_t *grain)
+{
+    int64_t least = GRAIN;
+    const int64_t bounds[] = {
+        slot->kind == HYB_SLOT_ROW ? grain[slot->base] : GRAIN,
+        slot->kind == HYB_SLOT_ROW && slot->spare >= 0 ? grain[slot->spare] : GRAIN,
+        slot->kind == HYB_SLOT_ROW && slot->count > 1 ? lowest_bit(slot->stride) : GRAIN,
+        slot->kind == HYB_SLOT_EXTERNAL || slot->kind == HYB_SLOT_CARRIED
+            ? GRAIN
+            : lowest_bit(slot->offset),
+    };
+    (void)spec;
+    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++)
+        if (bounds[i] < least)
+            least = bounds[i];
+    return least;
+}
+
+/* A move takes a slot to where another one of the loop was; nobody else may be there then. */
+static hyb_status check_move(const hyb_builder *builder, const hyb_control *control, int32_t index)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    const hyb_move *moves = spec->moves + control->first_move, *move = &moves[index];
+    if (move->to < 0 || move->to >= spec->n_slots || move->from < 0 || move->from >= spec->n_slots)
+        return hyb_refuse(builder, "move %d: slots %d and %d of %d", index, move->to, move->from,
+                          spec->n_slots);
+    const hyb_slot *to = &spec->slots[move->to], *from = &spec->slots[move->from];
+    if (to->kind != HYB_SLOT_CARRIED || to->loop != builder->step || hyb_is_fixed(from)
+        || from->loop != builder->step || to->nbytes != from->nbytes)
+        return hyb_refuse(builder, "move %d: slot %d cannot go where slot %d is", index, move->to,
+                          move->from);
+    bool left = from->kind == HYB_SLOT_ROW;
+    for (int32_t i = 0; i < control->n_moves; i++) {
+        left |= moves[i].to == move->from;
+        if (i != index && (moves[i].to == move->to || moves[i].from == move->from))
+            return hyb_refuse(builder, "move %d: like move %d", index, i);
+    }
+    if (!left)
+        return hyb_refuse(builder, "move %d: slot %d does not leave its place", index, move->from);
+    if (from->kind != HYB_SLOT_ROW)
+        return HYB_OK;
+    const int64_t apart = from->stride < 0 ? -from->stride : from->stride;
+    if (from->spare >= 0 || hyb_root(spec, from)->kind == HYB_SLOT_CONSTANT
+        || builder->grain[move->from] < GRAIN || (apart < from->nbytes && from->count > 1))
+        return hyb_refuse(builder, "move %d: row %d cannot be carried", index, move->from);
+    for (int32_t i = 0; i < index; i++)
+        if (spec->slots[moves[i].from].kind == HYB_SLOT_ROW
+            && hyb_slots_meet(builder, moves[i].from, move->from))
+            return hyb_refuse(builder, "move %d: row %d overlaps row %d", index, move->from,
+                              moves[i].from);
+    return HYB_OK;
+}
+
+/* The places where carried slots start are apart from each other, and from rows that they come to. */
+static hyb_status check_places(const hyb_builder *builder, int32_t index)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    const hyb_slot *slot = &spec->slots[index];
+    for (int32_t i = builder->next[index]; i != index; i = builder->next[i])
+        if (hyb_slots_meet(builder, slot->base, spec->slots[i].base))
+            return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: starts where slot %d does", index, i);
+    const hyb_control *control = &spec->controls[spec->steps[slot->loop].kernel];
+    for (int32_t i = 0; i < control->n_moves; i++) {
+        const int32_t from = spec->moves[control->first_move + i].from;
+        if (spec->slots[from].kind == HYB_SLOT_ROW && hyb_slots_meet(builder, from, slot->base))
+            return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: starts where row %d comes", index, from);
+    }
+    return HYB_OK;
+}
+
+hyb_status hyb_check_movers(hyb_builder *builder)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    int64_t *grain = hyb_reserve(builder, (size_t)spec->n_slots * sizeof *grain);
+    int32_t *next = hyb_reserve(builder, (size_t)spec->n_slots * sizeof *next);
+    int32_t *first = hyb_reserve(builder, (size_t)spec->n_steps * sizeof *first);
+    if (!grain || !next || !first)
+        return HYB_NO_MEMORY;
+    builder->grain = grain;
+    builder->next = next;
+    for (int32_t i = 0; i < spec->n_steps; i++)
+        first[i] = -1;
+    for (int32_t i = 0; i < spec->n_slots; i++) {
+        const hyb_slot *slot = &spec->slots[i];
+        if (!hyb_is_fixed(slot))
+            TRY(check_slot_of_loop(spec, i));
+        if (slot->kind == HYB_SLOT_ROW)
+            TRY(check_row(builder, i));
+        grain[i] = grain_of(spec, slot, grain);
+        if (slot->kind != HYB_SLOT_CARRIED)
+            continue;
+        TRY(check_carried(builder, i));
+        const int32_t other = first[slot->loop];
+        next[i] = other < 0 ? i : next[other];
+        next[other < 0 ? i : other] = i;
+        first[slot->loop] = i;
+    }
+    for (builder->step = 0; builder->step < spec->n_steps; builder->step++) {
+        if (!is_loop(spec->steps[builder->step].kind))
+            continue;
+        const hyb_control *control = &spec->controls[spec->steps[builder->step].kernel];
+        for (int32_t i = 0; i < control->n_moves; i++)
+            TRY(check_move(builder, control, i));
+    }
+    for (int32_t i = 0; i < spec->n_slots; i++)
+        if (spec->slots[i].kind == HYB_SLOT_CARRIED)
+            TRY(check_places(builder, i));
+    return HYB_OK;
+}
+
+/* Control steps -------------------------------------------------------------------------------- */
+
+static hyb_status check_scalar(const hyb_builder *builder, const hyb_step *step, int32_t operand,
+                               int32_t dtype)
+{
+    const hyb_layout *layout = &builder->spec->operands[step->first_operand + operand].layout;
+    if (layout->dtype != dtype || hyb_elements(layout) != 1)
+        return hyb_refuse(builder, "operand %d is not one %s", operand, hyb_dtype_name(dtype));
+    return HYB_OK;
+}
+
+static hyb_status check_host(const hyb_builder *builder, const hyb_step *step)
+{
+    const hyb_operand *operands = builder->spec->operands + step->first_operand;
+    if (step->kernel < 0)
+        return hyb_refuse(builder, "host function %d", step->kernel);
+    for (int32_t o = step->n_in; o < step->n_in + step->n_out; o++) {
+        if (!hyb_is_contiguous(&operands[o].layout))
+            return hyb_refuse(builder, "output %d is not contiguous", o - step->n_in);
+        for (int32_t k = 0; k < o; k++)
+            if (hyb_operands_meet(builder, &operands[o], &operands[k]))
+                return hyb_refuse(builder, "output %d overlaps operand %d", o - step->n_in, k);
+    }
+    return HYB_OK;
+}
+
+hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step)
+{
+    static const struct {
+        int32_t n_in, most_out, in, out;
+    } shapes[] = {
+        [HYB_STEP_COND] = {1, 0, HYB_BOOL, HYB_BOOL},
+        [HYB_STEP_WHILE] = {2, 1, HYB_BOOL, HYB_I64},
+        [HYB_STEP_FOR] = {1, 1, HYB_I64, HYB_I64},
+    };
+    if (step->n_extra != 0 || step->n_attrs != 0 || step->n_ops != 0)
+        return hyb_refuse(builder, "extra operands, attributes or ops, which only kernels have");
+    if (step->kind == HYB_STEP_HOST)
+        return check_host(builder, step);
+    const int32_t n_in = shapes[step->kind].n_in, most = shapes[step->kind].most_out;
+    if (step->n_in != n_in || step->n_out > most)
+        return hyb_refuse(builder, "%d inputs and %d outputs, not %d and at most %d", step->n_in,
+                          step->n_out, n_in, most);
+    for (int32_t i = 0; i < n_in + step->n_out; i++)
+        TRY(check_scalar(builder, step, i, i < n_in ? shapes[step->kind].in : shapes[step->kind].out));
+    return HYB_OK;
+}

@@ -1,0 +1,297 @@
+/* control.c - runs branches, loops and calls of the host, inside a plan.
+ *
+ * Nothing is allocated and nothing is looked up: a slot that moves has the list of the operands that
+ * move with it, and an iteration writes their new addresses. */
+#include <stdatomic.h>
+#include <time.h>
+
+#include "plan.h"
+
+/* Making them ---------------------------------------------------------------------------------- */
+
+/* The operands in each slot that moves. */
+static hyb_status fill_patches(hyb_builder *builder, hyb_mover *movers, const int32_t *mover_of)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    for (int32_t i = 0; i < spec->n_operands; i++)
+        if (mover_of[spec->operands[i].slot] >= 0)
+            movers[mover_of[spec->operands[i].slot]].n_patches++;
+    for (int32_t k = 0; k < builder->plan->n_movers; k++) {
+        movers[k].patches =
+            hyb_reserve(builder, (size_t)movers[k].n_patches * sizeof(hyb_patch));
+        if (!movers[k].patches)
+            return HYB_NO_MEMORY;
+        movers[k].n_patches = 0;
+    }
+    for (int32_t i = 0; i < spec->n_operands; i++) {
+        const hyb_operand *operand = &spec->operands[i];
+        if (mover_of[operand->slot] < 0)
+            continue;
+        hyb_mover *mover = &movers[mover_of[operand->slot]];
+        ((hyb_patch *)mover->patches)[mover->n_patches++] = (hyb_patch){i, 0, operand->offset};
+    }
+    return HYB_OK;
+}
+
+hyb_status hyb_make_movers(hyb_builder *builder)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    hyb_plan *plan = builder->plan;
+    for (int32_t i = 0; i < spec->n_slots; i++)
+        plan->n_movers += !hyb_is_fixed(&spec->slots[i]);
+    if (plan->n_movers == 0)
+        return HYB_OK;
+    hyb_mover *movers = hyb_reserve(builder, (size_t)plan->n_movers * sizeof *movers);
+    int32_t *mover_of = hyb_reserve(builder, (size_t)spec->n_slots * sizeof *mover_of);
+    if (!movers || !mover_of)
+        return HYB_NO_MEMORY;
+    int32_t n = 0;
+    for (int32_t i = 0; i < spec->n_slots; i++) {
+        mover_of[i] = -1;
+        if (hyb_is_fixed(&spec->slots[i]))
+            continue;
+        movers[n] = (hyb_mover){.slot = spec->slots[i], .address = n};
+        mover_of[i] = n++;
+    }
+    plan->movers = movers;
+    plan->mover_of = mover_of;
+    return fill_patches(builder, movers, mover_of);
+}
+
+static hyb_status make_loop(hyb_builder *builder, const hyb_control *control, hyb_loop *loop)
+{
+    const hyb_plan *plan = builder->plan;
+    for (int32_t k = 0; k < plan->n_movers; k++)
+        if (plan->movers[k].slot.loop == builder->step)
+            *(plan->movers[k].slot.kind == HYB_SLOT_ROW ? &loop->n_rows : &loop->n_carried) += 1;
+    loop->n_moves = control->n_moves;
+    loop->rows = hyb_reserve(builder, (size_t)loop->n_rows * sizeof *loop->rows);
+    loop->carried = hyb_reserve(builder, (size_t)loop->n_carried * sizeof *loop->carried);
+    loop->to = hyb_reserve(builder, (size_t)loop->n_moves * sizeof *loop->to);
+    int32_t *from = hyb_reserve(builder, (size_t)loop->n_moves * sizeof *from);
+    if (!loop->rows || !loop->carried || !loop->to || !from)
+        return HYB_NO_MEMORY;
+    int32_t n_rows = 0, n_carried = 0;
+    for (int32_t k = 0; k < plan->n_movers; k++) {
+        const hyb_mover *mover = &plan->movers[k];
+        if (mover->slot.loop != builder->step)
+            continue;
+        if (mover->slot.kind == HYB_SLOT_ROW)
+            loop->rows[n_rows++] = mover;
+        else
+            loop->carried[n_carried++] = mover;
+    }
+    for (int32_t i = 0; i < control->n_moves; i++) {
+        const hyb_move *move = &builder->spec->moves[control->first_move + i];
+        loop->to[i] = &plan->movers[plan->mover_of[move->to]];
+        from[i] = plan->mover_of[move->from];
+    }
+    loop->from = from;
+    return HYB_OK;
+}
+
+hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
+{
+    static const char *const names[] = {[HYB_STEP_COND] = "cond",
+                                        [HYB_STEP_WHILE] = "while",
+                                        [HYB_STEP_FOR] = "for",
+                                        [HYB_STEP_HOST] = "host"};
+    *made = (hyb_plan_step){.name = names[step->kind],
+                            .first_operand = step->first_operand,
+                            .counts = step->n_out > 0};
+    if (step->kind == HYB_STEP_HOST) {
+        made->host = step->kernel;
+        return HYB_OK;
+    }
+    const hyb_plan_spec *spec = builder->spec;
+    const hyb_control *control = &spec->controls[step->kernel];
+    hyb_loop *loop = hyb_reserve(builder, sizeof *loop);
+    if (!loop)
+        return HYB_NO_MEMORY;
+    loop->body = spec->blocks[control->block];
+    loop->limit = control->limit;
+    loop->reverse = control->reverse != 0;
+    made->loop = loop;
+    if (step->kind != HYB_STEP_COND)
+        return make_loop(builder, control, loop);
+    loop->otherwise = spec->blocks[control->otherwise];
+    return HYB_OK;
+}
+
+/* Where slots are ------------------------------------------------------------------------------ */
+
+static char *address_of(const hyb_run *run, int32_t index)
+{
+    const hyb_plan *plan = run->plan;
+    const hyb_slot *slot = &plan->slots[index];
+    switch (slot->kind) {
+    case HYB_SLOT_EXTERNAL: return run->externals[slot->external];
+    case HYB_SLOT_ARENA: return run->arena + slot->offset;
+    case HYB_SLOT_CONSTANT: return plan->constants + slot->offset;
+    default: return run->addresses[plan->mover_of[index]];
+    }
+}
+
+static inline void move_to(hyb_run *run, const hyb_mover *mover, char *address)
+{
+    run->addresses[mover->address] = address;
+    for (int32_t i = 0; i < mover->n_patches; i++)
+        run->data[mover->patches[i].operand] = address + mover->patches[i].offset;
+}
+
+/* So that no operand ever has the address of a run before this one. */
+void hyb_start_movers(hyb_run *run)
+{
+    for (int32_t k = 0; k < run->plan->n_movers; k++) {
+        const hyb_mover *mover = &run->plan->movers[k];
+        if (mover->slot.kind == HYB_SLOT_CARRIED)
+            move_to(run, mover, address_of(run, mover->slot.base));
+    }
+}
+
+/* Carried values to where they start; rows will be counted from the first. */
+static void enter(hyb_run *run, const hyb_loop *loop)
+{
+    for (int32_t k = 0; k < loop->n_carried; k++)
+        move_to(run, loop->carried[k], address_of(run, loop->carried[k]->slot.base));
+    for (int32_t k = 0; k < loop->n_rows; k++) {
+        const hyb_mover *row = loop->rows[k];
+        run->coming[row->address] = address_of(run, row->slot.base) + row->slot.offset;
+    }
+}
+
+static inline void point_rows(hyb_run *run, const hyb_loop *loop, int64_t index)
+{
+    for (int32_t k = 0; k < loop->n_rows; k++) {
+        const hyb_mover *row = loop->rows[k];
+        const hyb_slot *slot = &row->slot;
+        move_to(run, row,
+                index < slot->count ? run->coming[row->address] + index * slot->stride
+                                    : address_of(run, slot->spare));
+    }
+}
+
+static inline void move_carried(hyb_run *run, const hyb_loop *loop)
+{
+    for (int32_t i = 0; i < loop->n_moves; i++)
+        run->coming[loop->to[i]->address] = run->addresses[loop->from[i]];
+    for (int32_t i = 0; i < loop->n_moves; i++)
+        move_to(run, loop->to[i], run->coming[loop->to[i]->address]);
+}
+
+/* Being interrupted ---------------------------------------------------------------------------- */
+
+enum { LOOK_NS = 1000000, POLL_NS = 20000000, MOST_BETWEEN = 1 << 20 };
+
+static _Atomic(hyb_poll_fn) poll;
+
+void hyb_set_poll(hyb_poll_fn function) { atomic_store(&poll, function); }
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* Looks at the clock, about once in a millisecond; asks the host when it was not asked for long. */
+static __attribute__((noinline)) hyb_status look(hyb_run *run)
+{
+    const int64_t now = now_ns();
+    if (run->last_look == 0)
+        run->last_poll = now;
+    else if (now - run->last_look < LOOK_NS && run->between_polls < MOST_BETWEEN)
+        run->between_polls *= 2;
+    else if (now - run->last_look > 4 * LOOK_NS && run->between_polls > 1)
+        run->between_polls /= 2;
+    run->last_look = now;
+    run->until_poll = run->between_polls;
+    if (now - run->last_poll < POLL_NS)
+        return HYB_OK;
+    run->last_poll = now;
+    const hyb_poll_fn ask = atomic_load_explicit(&poll, memory_order_relaxed);
+    const int32_t status = ask ? ask() : HYB_OK;
+    return status == HYB_OK ? HYB_OK : hyb_fail((hyb_status)status, "the run was interrupted");
+}
+
+/* Runs the body once. */
+static inline hyb_status iterate(hyb_run *run, const hyb_loop *loop, int32_t index)
+{
+    TRY(hyb_run_block(run, loop->body));
+    if (__builtin_expect(--run->until_poll > 0, 1))
+        return HYB_OK;
+    const hyb_status status = look(run);
+    if (status != HYB_OK)
+        hyb_set_last_step(index);
+    return status;
+}
+
+/* Running them --------------------------------------------------------------------------------- */
+
+static bool truth(const void *data) { return *(const uint8_t *)data != 0; }
+
+static hyb_status run_while(hyb_run *run, const hyb_plan_step *step, int32_t index)
+{
+    const hyb_loop *loop = step->loop;
+    void **data = run->data + step->first_operand;
+    int64_t trips = 0;
+    enter(run, loop);
+    for (bool go = truth(data[0]); go; trips++) {
+        point_rows(run, loop, trips);
+        TRY(iterate(run, loop, index));
+        go = truth(data[1]); /* before its slot moves */
+        move_carried(run, loop);
+    }
+    if (step->counts)
+        *(int64_t *)data[2] = trips;
+    return HYB_OK;
+}
+
+static hyb_status run_for(hyb_run *run, const hyb_plan_step *step, int32_t index)
+{
+    const hyb_loop *loop = step->loop;
+    void **data = run->data + step->first_operand;
+    int64_t count = *(const int64_t *)data[0];
+    if (loop->limit >= 0 && count > loop->limit)
+        count = loop->limit;
+    int64_t *shown = step->counts ? data[1] : NULL;
+    enter(run, loop);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = loop->reverse ? count - 1 - i : i;
+        if (shown)
+            *shown = at;
+        point_rows(run, loop, at);
+        TRY(iterate(run, loop, index));
+        move_carried(run, loop);
+    }
+    return HYB_OK;
+}
+
+static hyb_status run_host(hyb_run *run, const hyb_plan_step *step, int32_t index)
+{
+    const hyb_plan *plan = run->plan;
+    const hyb_status status = plan->host
+        ? (hyb_status)plan->host(plan->host_context, step->host, run->data + step->first_operand)
+        : hyb_fail(HYB_BAD_ARGUMENT, "the plan has no host function");
+    if (status != HYB_OK)
+        hyb_set_last_step(index);
+    return status;
+}
+
+hyb_status hyb_run_control(hyb_run *run, const hyb_plan_step *step, int32_t index)
+{
+    switch (step->kind) {
+    case HYB_STEP_COND:
+        return hyb_run_block(run, truth(run->data[step->first_operand]) ? step->loop->body
+                                                                         : step->loop->otherwise);
+    case HYB_STEP_WHILE: return run_while(run, step, index);
+    case HYB_STEP_FOR: return run_for(run, step, index);
+    default: return run_host(run, step, index);
+    }
+}
+
+void hyb_plan_set_host(hyb_plan *plan, hyb_host_fn host, void *context)
+{
+    plan->host = host;
+    plan->host_context = context;
+}

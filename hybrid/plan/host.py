@@ -1,0 +1,64 @@
+"""Calls from a running plan into Python: operands as arrays, results checked and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hybrid import native
+from hybrid.errors import ArgumentError
+from hybrid.plan.steps import HostCall
+from hybrid.types import TensorType
+
+
+def host_function(call: HostCall) -> Callable[[Any], None]:
+    """``call`` as a function of the addresses of a step's operands."""
+    n_in = len(call.inputs)
+
+    def run(data: Any) -> None:
+        arrays = [_array(data[i], type).copy() for i, type in enumerate(call.inputs)]
+        results = call_function(call, arrays)
+        for at, (type, result) in enumerate(zip(call.outputs, results, strict=True)):
+            _array(data[n_in + at], type)[...] = result
+
+    return run
+
+
+def _array(address: Any, type: TensorType) -> np.ndarray:
+    if not type.size:
+        return np.empty(type.shape, type.dtype.numpy)
+    memory = native.memory_at(address, type.nbytes)
+    return np.frombuffer(memory, type.dtype.numpy).reshape(type.shape)
+
+
+def call_function(call: HostCall, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """What the function returns, as arrays of the declared types."""
+    returned = call.function(*arrays)
+    if not call.outputs:
+        results: tuple[Any, ...] = ()
+        if returned is not None and returned != ():
+            raise _wrong(call, f"returned a {type(returned).__name__}", "nothing")
+    else:
+        results = returned if isinstance(returned, (tuple, list)) else (returned,)
+    if len(results) != len(call.outputs):
+        raise _wrong(call, f"returned {len(results)} values", str(len(call.outputs)))
+    found = []
+    for result, wanted in zip(results, call.outputs, strict=True):
+        array = np.asarray(result)
+        if array.shape != wanted.shape or array.dtype != wanted.dtype.numpy:
+            shape = ",".join(map(str, array.shape))
+            raise _wrong(call, f"returned a {array.dtype}[{shape}]", str(wanted))
+        found.append(array)
+    return found
+
+
+def _wrong(call: HostCall, what: str, wanted: str) -> ArgumentError:
+    name = getattr(call.function, "__qualname__", repr(call.function))
+    return ArgumentError(
+        f"{name}, called from a graph, {what}",
+        at=call.location,
+        why=f"The graph was built for {wanted}.",
+        fix="return arrays of the declared types, one for each",
+    )

@@ -1,0 +1,193 @@
+"""What a lowered graph is made of: buffers, and steps that may own blocks of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hybrid.errors import Location
+from hybrid.ir import View
+from hybrid.types import DType, TensorType
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """Bytes with one definition, somewhere.
+
+    A "row" is row i of ``base`` in the iteration of index i of a loop: ``stride`` bytes from one to
+    the next, the first at ``start``.  Past the last of the ``count`` rows it is ``spare``.
+    A "carried" buffer starts where ``base`` is and moves after every iteration.
+    """
+
+    kind: str  # "input", "output", "constant", "arena", "row", "carried"
+    nbytes: int
+    index: int = -1  # input or output: which one
+    data: bytes = b""  # constant
+    offset: int = -1  # arena or constants: set by memory.py
+    base: Buffer | None = None
+    start: int = 0
+    stride: int = 0
+    count: int = 0
+    spare: Buffer | None = None
+    loop: Step | None = None  # row or carried: the step that moves it
+    same: Buffer | None = None  # the buffer that this one became a part of
+
+    @property
+    def root(self) -> Buffer:
+        """The buffer that has the place of this one."""
+        found = self
+        while found.same is not None:
+            found = found.same
+        return found
+
+
+@dataclass(slots=True)
+class MapOp:
+    """An elementwise kernel; args >= 0 are operands of its step, args < 0 tile buffers -1 - arg."""
+
+    kernel: str
+    dtype: DType
+    attrs: tuple[int | float, ...]
+    args: tuple[int, ...]
+    n_out: int = 1
+
+
+@dataclass(eq=False, slots=True)
+class Control:
+    """What a control step owns.
+
+    A cond has two blocks and reads which one to run; a while reads whether to start and, after each
+    iteration, whether to go on, and may write how many there were; a for reads how many to run and
+    may write their index.
+    """
+
+    kind: str  # "cond", "while", "for"
+    blocks: list[list[Step]]
+    rows: list[Buffer] = field(default_factory=list)
+    carried: list[Buffer] = field(default_factory=list)
+    homes: list[Buffer] = field(default_factory=list)  # values that iterations update in place
+    moves: list[tuple[Buffer, Buffer]] = field(default_factory=list)  # (to, where this one was)
+    limit: int = -1  # a for never runs more iterations
+    reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A Python function to call with the values of a step's inputs."""
+
+    function: Callable[..., Any]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    location: Location | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One step of a plan.
+
+    A kernel, with post-ops in ``ops``; a map, with ops alone; or what ``control`` or ``call`` say.
+    """
+
+    kernel: str | None
+    inputs: list[View]
+    outputs: list[View]
+    extra: list[View] = field(default_factory=list)
+    attrs: tuple[int | float, ...] = ()
+    ops: list[MapOp] = field(default_factory=list)
+    location: Location | None = None
+    control: Control | None = None
+    call: HostCall | None = None
+    moves: bool = False  # a copy that is not needed when both sides come to lie at one place
+
+    @property
+    def operands(self) -> list[View]:
+        return [*self.inputs, *self.outputs, *self.extra]
+
+    @property
+    def is_map(self) -> bool:
+        return bool(self.ops) and self.kernel is None
+
+    @property
+    def blocks(self) -> list[list[Step]]:
+        return self.control.blocks if self.control is not None else []
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A graph as steps over buffers; inputs and outputs in the graph's order."""
+
+    steps: list[Step]
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+
+    def walk(self) -> Iterator[Step]:
+        """All steps, those of blocks included, owners first."""
+        return walk(self.steps)
+
+
+def walk(steps: list[Step]) -> Iterator[Step]:
+    """All steps, those of blocks included, owners first."""
+    for step in steps:
+        yield step
+        for block in step.blocks:
+            yield from walk(block)
+
+
+def touched(buffer: Buffer) -> Iterator[Buffer]:
+    """The buffers with a place of their own that an access to ``buffer`` may reach."""
+    buffer = buffer.root
+    if buffer.kind == "row":
+        assert buffer.base is not None
+        yield from touched(buffer.base)
+        if buffer.spare is not None:
+            yield from touched(buffer.spare)
+    elif buffer.kind == "carried":
+        assert buffer.loop is not None and buffer.loop.control is not None
+        for other in buffer.loop.control.carried:
+            assert other.base is not None
+            yield from touched(other.base)
+    else:
+        yield buffer
+
+
+def step_touches(step: Step) -> set[Buffer]:
+    """What ``step`` itself reaches; what its blocks reach is theirs."""
+    found: set[Buffer] = set()
+    for view in step.operands:
+        if view.buffer.root.kind in ("row", "carried"):
+            found.update(touched(view.buffer))
+        else:
+            found.add(view.buffer.root)
+    if step.control is not None:
+        for buffer in (*step.control.rows, *step.control.carried, *step.control.homes):
+            found.update(touched(buffer))
+    return found
+
+
+def overwrites(step: Step, output: View, host: Buffer) -> bool:
+    """Whether ``step`` may write ``output`` over its operand ``host``.
+
+    The bytes are as many, walked alike, and not read once they are written.
+    """
+    if step.moves:
+        source = step.inputs[0]
+        return source.buffer.root is host and source.dense and host.nbytes == output.buffer.nbytes
+    if not step.is_map:
+        return False
+    position = len(step.inputs) + next(i for i, v in enumerate(step.outputs) if v is output)
+    written = min(i for i, op in enumerate(step.ops) if position in op.args[-op.n_out :])
+    places = [i for i, view in enumerate(step.inputs) if view.buffer.root is host]
+    for place in places:
+        view = step.inputs[place]
+        alike = (
+            host.nbytes == output.buffer.nbytes
+            and view.dtype.itemsize == output.dtype.itemsize
+            and view.dense
+            and view.size == output.size
+        )
+        if not alike:
+            return False
+    readers = set(places)
+    last_read = max((i for i, op in enumerate(step.ops) if readers & set(op.args)), default=-1)
+    return bool(places) and last_read <= written
