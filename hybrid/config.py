@@ -9,6 +9,10 @@ from __future__ import annotations
 
 EPOCH = [0]
 
+# What a loop of unknown length may keep of its iterations for the backward pass; beyond that the
+# backward pass computes them again.  Only what is really kept takes memory.
+RESIDUAL_NBYTES = 256 << 20
+
 
 def advance_epoch() -> None:
     """Say that something captures depend on may have changed."""

@@ -16,6 +16,7 @@ from hybrid.autodiff.presence import Ct, Perhaps
 from hybrid.autodiff.tape import Node as TapeNode
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.ir import Builder, Graph, Node, Op, Value
+from hybrid.ir import with_regions as change_regions
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of
 from hybrid.record import Leaf, Output, Record, is_recording, record_call, recording, with_regions
@@ -203,6 +204,24 @@ def live(nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:
     return kept[::-1]
 
 
+def computing(graph: Graph, results: Sequence[Value]) -> Graph:
+    """``graph`` with other results, and only what they need: nothing is done to the world twice."""
+    wanted = set(results)
+    kept = []
+    for node in reversed(graph.nodes):
+        if not wanted.isdisjoint(node.results):
+            wanted.update(node.operands)
+            kept.append(change_regions(node, silent))
+    return Graph(graph.name, graph.params, tuple(kept[::-1]), tuple(results))
+
+
+def silent(graph: Graph) -> Graph:
+    """``graph`` without what it does to the world: for running it once more."""
+    if all(node.pure for node in graph.nodes):
+        return graph
+    return remembered((graph,), "silent", lambda: computing(graph, graph.results))
+
+
 def _repeatable(
     value: Value,
     order: dict[Value, tuple[int, Node | None]],
@@ -259,8 +278,8 @@ class Here:
         if not count:
             return list(self.results)
         if self.tracer is None:
-            merged = self.attrs | attrs
-            found = results_of(current().apply(self.op, self.operands, merged, regions))
+            quiet = tuple([silent(region) for region in regions])
+            found = applied(self.op, self.operands, quiet, **self.attrs | attrs)
             return [*self.results, *found[len(self.results) :]]
         self.tracer.extend(self.results[0].data, regions, attrs)
         return list(_refreshed(self.tracer, self.record, self.results))
@@ -319,6 +338,25 @@ def remembered(graphs: tuple[Graph, ...], key: Hashable, derive: Callable[[], T]
             _derived.pop(next(iter(_derived)), None)
         found = _derived[full] = (graphs, made)  # the graphs kept alive: their ids are in the key
     return found[1]
+
+
+def region_of(
+    name: str, types: Iterable[TensorType], function: Callable[..., Iterable[Tensor]]
+) -> Graph:
+    """The closed graph of ``function`` on tensors of ``types``."""
+    tracer = Tracer(Builder(name))
+    values = [tracer.builder.param(type) for type in types]
+    tracer.owned.update(values)
+    with interpreting(tracer), recording(False):
+        results = function(*[make_tensor(v.type, v) for v in values])
+        return tracer.builder.finish([tracer.traced(t).data for t in results])
+
+
+def applied(
+    op: Op, operands: Sequence[Tensor], regions: tuple[Graph, ...], **attrs: Any
+) -> list[Tensor]:
+    """The results of a control-flow op."""
+    return list(results_of(current().apply(op, operands, attrs, regions)))
 
 
 def opened(tape: Tape) -> Any:

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from hybrid.autodiff.presence import Ct, Perhaps, flag, neutral, nothing, perhaps
 from hybrid.autodiff.tape import Pull
 from hybrid.ir import Graph, Node, Value
-from hybrid.ir.interpreter import current
-from hybrid.ir.op import results_of
 from hybrid.ops.control import cond
 from hybrid.ops.creation import fill
 from hybrid.record import recording
@@ -31,6 +29,7 @@ from hybrid.trace.differentiate import (
     Cut,
     Kind,
     Tape,
+    applied,
     cut,
     firsts,
     here,
@@ -64,6 +63,7 @@ class Derived:
     backward: tuple[Graph, Graph]
     operands: tuple[int, ...]  # those that the backward regions read
     slots: tuple[int, ...]  # results of the forward node that they read
+    cts: tuple[int, ...]  # which of the tensors of the cotangents and sums given they read
     totals: tuple[Total, ...]
 
 
@@ -86,10 +86,10 @@ def cond_vjp(
         return [None] * len(pull.flow)
     fresh = len(derived.forward[0].results) - len(node.results)
     outcome = node.extended(fresh, derived.forward)
-    cts = [t for ct in (*pull.cts, *arrived) for t in tensors_of(ct)]
+    flat = [t for ct in (*pull.cts, *arrived) for t in tensors_of(ct)]
+    cts = [flat[i] for i in derived.cts]
     kept = [*[operands[i] for i in derived.operands], *[outcome[i] for i in derived.slots]]
-    found = current().apply(cond, (pred, *kept, *cts), {}, derived.backward)
-    found = iter(results_of(found))
+    found = iter(applied(cond, (pred, *kept, *cts), derived.backward))
     totals: list[Ct | None] = [None] * (1 + len(operands))
     for total in derived.totals:
         ct = next(found)
@@ -109,12 +109,14 @@ def _derive(
     forward, slots = _with_slots(regions, halves, cuts)
     used = {v for c in cuts for v in c.given}
     operands = tuple([i for i in range(len(places)) if any(r.params[i] in used for r in regions)])
+    flat = [half.flat for half in halves]
+    cts = tuple([i for i in range(len(flat[0])) if any(f[i] in used for f in flat)])
     types = [forward[0].results[i].type for i in slots]
     backward = tuple(
-        half.finish(name, c, operands, slots, types, graph)
+        half.finish(name, c, operands, slots, types, cts, graph)
         for name, half, c, graph in zip(NAMES, halves, cuts, forward, strict=True)
     )
-    return Derived(forward, backward, operands, tuple(slots), tuple(totals))
+    return Derived(forward, backward, operands, tuple(slots), cts, tuple(totals))
 
 
 class _Half:
@@ -131,6 +133,7 @@ class _Half:
         self.tape = Tape(region, leaves)
         self.cts = [self.tape.params_like(ct, "ct") for ct in cts]
         self.arrived = [self.tape.params_like(ct, "sum") for ct in arrived]
+        self.flat = [v for ct in (*self.cts, *self.arrived) for v in values_of(ct)]
         self.firsts = [i for i, at in enumerate(places) if at == i]
         targets = [leaves[i] for i in self.firsts]
         with opened(self.tape), recording(False):
@@ -163,6 +166,7 @@ class _Half:
         operands: Sequence[int],
         slots: Sequence[int],
         types: Sequence[TensorType],
+        cts: Sequence[int],
         forward: Graph,
     ) -> Graph:
         """The backward region, of parameters that both regions have."""
@@ -171,7 +175,7 @@ class _Half:
         for i, type in zip(slots, types, strict=True):
             value = forward.results[i]
             params.append(value if own.get(value) == i else Value(type))
-        params += [v for ct in (*self.cts, *self.arrived) for v in values_of(ct)]
+        params += [self.flat[i] for i in cts]
         return Graph(name, tuple(params), c.nodes, tuple(self.results))
 
 

@@ -1,0 +1,104 @@
+"""Reverse mode through ``for``: a loop that goes the other way, over what the first one stacked.
+
+Before::                                     The gradient by %x and %w::
+
+    %y = for %n, %x, %w {carried=1} {            %y, %hs = for %n, %x, %w {carried=1, length=8} {
+      body(%i, %h, %w) { ... return %h1 }          body(%i, %h, %w) { ... return %h1, %h }
+    }                                            }
+                                                 %gx, %gw = for %n, %ct, %0, %hs, %w
+                                                     {carried=2, length=8, reverse=true, sliced=1} {
+                                                   body(%i, %ct, %sum, %h, %w) { ... }
+                                                 }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hybrid import ops
+from hybrid.autodiff.presence import Ct
+from hybrid.autodiff.tape import Pull
+from hybrid.ir import Graph, Value
+from hybrid.ir.interpreter import current
+from hybrid.ops.control import for_
+from hybrid.tensor import Tensor
+from hybrid.trace.differentiate import firsts, here, kinds_of, places_of, remembered
+from hybrid.trace.differentiate_loop import Question, derive, totals_of, way_back
+from hybrid.trace.differentiate_unbounded import Unbounded, capacity
+from hybrid.trace.tracer import Tracer
+
+
+@for_.vjp
+def for_vjp(
+    pull: Pull,
+    results: tuple[Tensor, ...],
+    count: Tensor,
+    *operands: Tensor,
+    carried: int,
+    length: int,
+    reverse: bool,
+    sliced: int,
+    regions: tuple[Graph],
+) -> list[Ct | None]:
+    """The totals of the operands once the loop has been gone back."""
+    attrs = {"carried": carried, "length": length, "reverse": reverse, "sliced": sliced}
+    node = here(for_, pull, results, (count, *operands), attrs, regions)
+    cts = (*pull.cts, *[None] * (len(node.results) - len(pull.cts)))
+    question = ask(pull, operands, carried, sliced, cts)
+    answer = remembered(node.regions, question, lambda: derive(node.regions[0], question))
+    if answer is None:
+        return [None] * (1 + len(operands))
+    known = known_int(count)
+    bounded = sliced > 0 or len(node.results) > carried
+    ran = ops.greater(count, 0) if known is None else known > 0
+    if known is None and not bounded and answer.stacks:
+        way = way_back(answer, pull, cts, operands, None)
+        before, invariants = operands[:carried], operands[carried:]
+        types = [answer.forward.results[i].type for i in answer.stacks]
+        rows = capacity(types)
+        loop = Unbounded(answer, count, reverse, before, invariants, way, rows)
+        return totals_of(answer, pull, cts, operands, loop.go(None), ran)
+    length = node.attrs["length"] if bounded else max(known or 0, 0)
+    fresh = len(answer.forward.results) - len(node.results)
+    outcome = node.extended(fresh, (answer.forward,), length=length)
+    way = way_back(answer, pull, cts, operands, outcome)
+    if bounded and not (way.stacks or way.row_cts or way.slices):
+        count = ops.minimum(count, length)
+    found = way.go(count, length, not reverse)
+    n = len(way.start)
+    if known is None or known < length:
+        made = ops.less(ops.arange(length), count)
+        found[n:] = [_rows_made(made, stack) for stack in found[n:]]
+    return totals_of(answer, pull, cts, operands, found, ran)
+
+
+def _rows_made(made: Tensor, stack: Tensor) -> Tensor:
+    """``stack`` with zeros in the rows that no iteration has made."""
+    made = ops.reshape(made, (*made.shape, *[1] * (stack.type.rank - 1)))
+    return ops.where(made, stack, ops.zeros((), dtype=stack.dtype))
+
+
+def ask(
+    pull: Pull, operands: Sequence[Tensor], carried: int, sliced: int, cts: Sequence[Ct | None]
+) -> Question:
+    """What is known before the graph runs."""
+    flow = pull.flow[1:]
+    rest = carried + sliced
+    own = [i if flows else -1 for i, flows in enumerate(flow[:rest])]
+    shared = places_of(operands[rest:], flow[rest:])
+    places = (*own, *[at if at < 0 else at + rest for at in shared])
+    arrived = firsts(places, pull.arrived[1:])
+    return Question(carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived))
+
+
+def known_int(count: Tensor) -> int | None:
+    """The number in an integer scalar, if it is known before the graph runs."""
+    interpreter = current()
+    if type(count.data) is not Value:
+        return None if interpreter.traces else int(count.item())
+    while isinstance(interpreter, Tracer):
+        node = interpreter.maker(count.data) if count.data in interpreter.owned else None
+        if node is not None and node.op.name == "full":
+            return int(node.attributes["value"])
+        interpreter = interpreter.parent
+    return None
