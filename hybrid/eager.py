@@ -18,7 +18,7 @@ from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
 from hybrid.ir import Builder, NotDense, Op, Value, View
 from hybrid.ir.interpreter import set_bottom
 from hybrid.ir.lowering import row_major
-from hybrid.number import Number
+from hybrid.ops.checks import is_traced_number
 from hybrid.plan import Plan, make_plan
 from hybrid.record import record_call, with_regions
 from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked
@@ -269,7 +269,7 @@ def holds_tensor(obj: Any) -> bool:
     """Whether nested lists and tuples hold a Tensor or a traced number somewhere."""
     if isinstance(obj, (list, tuple)):
         return any(holds_tensor(item) for item in obj)
-    return isinstance(obj, Tensor) or type(obj) is Number
+    return isinstance(obj, Tensor) or is_traced_number(obj)
 
 
 def stacked(obj: list | tuple, dtype: DType | None) -> Tensor:

@@ -9,6 +9,7 @@ import linecache
 import os
 import sys
 from dataclasses import dataclass
+from types import FrameType
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +141,8 @@ class NeedsValue(TracedValueError):
             self,
             f"{asked} needs the value of a traced {kind}",
             at=at,
-            why="A number that is only known at run time (a loop's index, item(), what two branches "
-            "set differently) has no value while the function is captured.",
+            why="A number that is only known at run time (a loop's index, item(), what two "
+            "branches set differently) has no value while the function is captured.",
             fix=self.fix_text,
         )
         self.number = number
@@ -162,13 +163,20 @@ class NumberRangeError(HybridError, OverflowError):
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def author_location() -> Location | None:
-    """The innermost line on this thread's stack that is not this package's own."""
-    frame = sys._getframe(1)
+def author_frame(frame: FrameType | None) -> FrameType | None:
+    """``frame`` or the innermost one around it that does not run this package's own code."""
     while frame is not None:
         path = frame.f_code.co_filename
         if not path.startswith(_PACKAGE) and not path.startswith("<frozen"):
-            line = frame.f_lineno
-            return Location(path, line, linecache.getline(path, line).strip())
+            return frame
         frame = frame.f_back
     return None
+
+
+def author_location() -> Location | None:
+    """The innermost line on this thread's stack that is not this package's own."""
+    frame = author_frame(sys._getframe(1))
+    if frame is None:
+        return None
+    path, line = frame.f_code.co_filename, frame.f_lineno
+    return Location(path, line, linecache.getline(path, line).strip())

@@ -109,7 +109,9 @@ class Tensor:
         return (self[i] for i in range(self.type.shape[0]))
 
     def __repr__(self) -> str:
-        if type(self.data) is Value or current().traces:
+        if ACTIVE and current().traces and not leaked(self):
+            return current().text_of(self, "r")
+        if type(self.data) is Value:
             return f"<traced {self.type}>"
         text = np.array2string(self.numpy(), separator=", ", prefix="tensor(")
         mark = ", requires_grad=True" if self.record is not None else ""
@@ -168,13 +170,13 @@ class Tensor:
         if self.type.size != 1:
             raise ArgumentError(f"item() of {self.type}", why="It needs exactly one element.")
         if ACTIVE and current().traces:
-            return _traced_number(self)
+            return current().number_of(self)
         return self._array("item()").item()
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers (while traced, of Numbers)."""
         if ACTIVE and current().traces:
-            return _nested(self)
+            return [row.tolist() for row in self] if self.type.rank else self.item()
         return self._array("tolist()").tolist()
 
     def __bool__(self) -> bool:
@@ -208,6 +210,8 @@ class Tensor:
         return self.item()
 
     def __format__(self, spec: str) -> str:
+        if ACTIVE and current().traces and not leaked(self):
+            return current().text_of(self, "f", spec)
         return (
             format(self.item(), spec) if spec and self.type.size == 1 else format(str(self), spec)
         )
@@ -337,24 +341,18 @@ def _current_data(tensor: Tensor) -> Any:
     return interpreter.traced(tensor).data
 
 
-def _traced_number(tensor: Tensor) -> Any:
-    from hybrid.number import number_of
-
-    refuse_leaked(tensor)
-    return number_of(tensor)
-
-
-def _nested(tensor: Tensor) -> Any:
-    """``tensor`` as nested lists of numbers that are known when the plan runs."""
-    return [_nested(row) for row in tensor] if tensor.type.rank else _traced_number(tensor)
+def leaked(tensor: Tensor) -> bool:
+    """Whether ``tensor`` holds a Value that no capture under way has made."""
+    data = tensor.data
+    return isinstance(data, Value) and not any(
+        data in getattr(interpreter, "owned", ()) for interpreter in ACTIVE
+    )
 
 
 def refuse_leaked(tensor: Tensor) -> None:
     """Raise when ``tensor`` holds a Value of a capture that is over (or of another thread's)."""
     data = tensor.data
-    if isinstance(data, Value) and not any(
-        data in getattr(interpreter, "owned", ()) for interpreter in ACTIVE
-    ):
+    if leaked(tensor):
         raise LeakedValueError(
             f"a traced value ({tensor.type}) was used after its capture had ended",
             at=author_location(),

@@ -18,7 +18,7 @@ from hybrid.errors import ArgumentError, NeedsValue, author_location
 from hybrid.ir import Builder, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import CLASSES, DTYPES, MAX, MIN, TYPES, check, guarded
-from hybrid.tensor import Tensor, refuse_leaked
+from hybrid.tensor import Tensor, leaked, refuse_leaked
 from hybrid.types import DEFAULT_FLOAT, DType, bool_, float64, int64
 
 _new = object.__new__
@@ -83,6 +83,18 @@ class Number:
 
     def __reduce__(self) -> Any:
         self.need_value("a pickle")
+
+    # Its text ---------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        if current().traces and not leaked(self.tensor):
+            return current().text_of(self, "r")
+        return f"<traced {self.kind}>"
+
+    def __format__(self, spec: str) -> str:
+        return current().text_of(self, "f", spec) if current().traces else repr(self)
+
+    # Copies ----------------------------------------------------------------------------------
 
     def __copy__(self) -> Number:
         return self

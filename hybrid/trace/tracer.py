@@ -17,11 +17,12 @@ from hybrid import native
 from hybrid.eager import as_tensor, holds_tensor, prepare, stacked
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
-from hybrid.number import Number
+from hybrid.number import Number, number_of
 from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call, with_regions
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING
+from hybrid.trace.texts import Entry, mark
 from hybrid.types import DType, TensorType, dtype_of, tensor_type
 
 
@@ -51,6 +52,7 @@ class Tracer:
     recorded: set[Value] = field(default_factory=set)  # those that gradients flow through
     pending: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)
     notes: list[tuple[Location | None, str]] = field(default_factory=list)  # for explain()
+    texts: list[Entry] = field(default_factory=list)  # that were asked of traced values
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
@@ -135,6 +137,18 @@ class Tracer:
 
     def converted(self, function: Any) -> Any:
         return function if self.convert is None else self.convert(function)
+
+    def number_of(self, tensor: Tensor) -> Number:
+        """The Python number in a tensor of one element."""
+        return number_of(self.traced(tensor))
+
+    def text_of(self, value: Tensor | Number, conversion: str, spec: str = "") -> str:
+        """What stands for the text of ``value`` as it is now."""
+        if isinstance(value, Tensor):
+            inside = self.traced(value)
+            value = make_tensor(inside.type, inside.data)
+            value.record = inside.record
+        return mark(self.texts, value, conversion, spec)
 
     def note(self, at: Location | None, text: str) -> None:
         """Remember what became of the author's code at ``at``."""

@@ -1,0 +1,173 @@
+"""Late: Python values with traced parts, put together again when the plan runs.
+
+``print(f"{x} of {[n]}")`` is captured as an ordered call into Python whose operands are the values
+of ``x`` and ``n``; before it prints, its arguments are made what they would have been eagerly.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hybrid.eager import from_numpy
+from hybrid.errors import Location, author_location
+from hybrid.ir.interpreter import current
+from hybrid.ir.op import results_of
+from hybrid.number import Number
+from hybrid.number.staging import locate
+from hybrid.ops.control import py_call
+from hybrid.record import Leaf
+from hybrid.tensor import Tensor
+from hybrid.trace.texts import marks, written
+from hybrid.tree import flatten, unflatten
+
+Arrays = Sequence[Any]
+Build = Callable[[Arrays], Any]
+
+
+class Late:
+    """What ``tree`` will be: the operands to call Python with, and how to build it from those.
+
+    Lists, tuples, dicts, sets, texts and exceptions are looked into; of other objects that hold
+    traced tensors there is the text alone.
+    """
+
+    def __init__(self, tree: Any) -> None:
+        self.operands: list[Tensor] = []
+        self._places: dict[Any, int] = {}
+        self._texts: dict[int, Build] = {}
+        self.build = self._builder(tree)
+
+    def _builder(self, tree: Any) -> Build:
+        leaves, structure = flatten(tree)
+        builds = [self._leaf(leaf) for leaf in leaves]
+        if not builds or all(b is None for b in builds):
+            return lambda _arrays: unflatten(structure, leaves)
+        return lambda arrays: unflatten(
+            structure,
+            [
+                leaf if build is None else build(arrays)
+                for leaf, build in zip(leaves, builds, strict=True)
+            ],
+        )
+
+    def _leaf(self, leaf: Any) -> Build | None:
+        """How to make ``leaf``; None when it is what it is."""
+        if isinstance(leaf, Tensor):
+            return self._tensor(leaf)
+        if type(leaf) is Number:
+            at = self._place(leaf.tensor)
+            return lambda arrays: arrays[at].item()
+        if isinstance(leaf, str):
+            return self._text(leaf) if marks(leaf) else None
+        if isinstance(leaf, BaseException):
+            return self._exception(leaf)
+        if type(leaf) in (set, frozenset):
+            items = self._builder(list(leaf))
+            return lambda arrays: type(leaf)(items(arrays))
+        return None if isinstance(leaf, _ATOMS) else self._shown(leaf)
+
+    def _place(self, tensor: Tensor) -> int:
+        tensor = current().traced(tensor)
+        at = self._places.get(tensor.data)
+        if at is None:
+            at = self._places[tensor.data] = len(self.operands)
+            self.operands.append(tensor)
+        return at
+
+    def _tensor(self, tensor: Tensor) -> Build:
+        at, recorded = self._place(tensor), tensor.record is not None
+
+        def build(arrays: Arrays) -> Tensor:
+            made = from_numpy(arrays[at], copy=True)
+            if recorded:
+                made.leaf = made.record = Leaf(made.type)
+            return made
+
+        return build
+
+    def _text(self, text: str) -> Build:
+        """``text`` with the values in the place of their marks."""
+        for index in marks(text):
+            if index not in self._texts:
+                self._texts[index] = self._entry(index)
+        builds = self._texts
+        return lambda arrays: written(str.__str__(text), lambda index: builds[index](arrays))
+
+    def _entry(self, index: int) -> Build:
+        entry = current().texts[index]
+        value = self._leaf(entry.value)
+        write = {"s": str, "r": repr}.get(entry.conversion) or (lambda v: format(v, entry.spec))
+        return lambda arrays: write(value(arrays))
+
+    def _exception(self, error: BaseException) -> Build:
+        """A fresh one for each run: an exception collects tracebacks and notes."""
+        args = self._builder(list(error.args))
+        state = self._builder({**error.__dict__})
+
+        def build(arrays: Arrays) -> BaseException:
+            try:
+                made = copy.copy(error)
+            except Exception:  # its class cannot be called with its args
+                made = error
+            made.args = tuple(args(arrays))
+            made.__dict__.update(state(arrays))
+            made.__cause__, made.__context__ = error.__cause__, error.__context__
+            made.__suppress_context__ = error.__suppress_context__
+            return made.with_traceback(None)
+
+        return build
+
+    def _shown(self, leaf: Any) -> Build | None:
+        """An object that shows traced values: something that shows them as they will be."""
+        shown, told = str(leaf), repr(leaf)
+        if not (marks(shown) or marks(told)):
+            return None
+        as_str, as_repr = self._builder(shown), self._builder(told)
+        return lambda arrays: Shown(as_str(arrays), as_repr(arrays))
+
+
+_ATOMS = (bool, int, float, complex, bytes, type(None), type)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shown:
+    """Stands for an object of which nothing but the texts is left."""
+
+    shown: str
+    told: str
+
+    def __str__(self) -> str:
+        return self.shown
+
+    def __repr__(self) -> str:
+        return self.told
+
+
+class LateCall:
+    """``function`` as a py_call calls it: its arguments are built from the arrays first."""
+
+    def __init__(self, function: Callable[..., Any], late: Late, location: Location | None) -> None:
+        self.function, self.build, self.location = function, late.build, location
+
+    def __call__(self, *arrays: Any) -> tuple[()]:
+        try:
+            self.function(*self.build([np.asarray(a) for a in arrays]))
+        except Exception as error:
+            locate(error, self.location)
+            raise
+        return ()
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+
+def call_late(function: Callable[..., Any], *arguments: Any) -> None:
+    """Call ``function`` when the plan runs, after all calls into Python that came before."""
+    late = Late(arguments)
+    call = LateCall(function, late, author_location())
+    results_of(current().apply(py_call, late.operands, {"function": call, "types": ()}))
