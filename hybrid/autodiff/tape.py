@@ -241,10 +241,17 @@ def tangents(
     outputs: Sequence[Tensor], targets: Sequence[AnyRecord], given: Sequence[Tensor]
 ) -> list[Tensor | None]:
     """The tangents of ``outputs`` when those of ``targets`` are ``given``; None is zero."""
+    return [plain(t) for t in pushed_ahead(outputs, targets, given)]
+
+
+def pushed_ahead(
+    outputs: Sequence[Tensor], targets: Sequence[AnyRecord], given: Sequence[Ct]
+) -> list[Ct | None]:
+    """``tangents``, which at run time may turn out to be none, of tangents that may be none."""
     nodes = history(t.record for t in outputs)
     sources = [node_of(t)[0] for t in targets]
     needed = descendants(nodes, set(sources))
-    known: dict[Node, list[Tensor | None]] = {
+    known: dict[Node, list[Ct | None]] = {
         node: [tangent] for node, tangent in zip(sources, given, strict=True)
     }
     for node in nodes:
@@ -253,15 +260,33 @@ def tangents(
     return [_lookup(known, t.record) for t in outputs]
 
 
-def _lookup(known: dict[Node, list[Tensor | None]], record: AnyRecord | None) -> Tensor | None:
+def _lookup(known: dict[Node, list[Ct | None]], record: AnyRecord | None) -> Ct | None:
     if record is None:
         return None
     node, index = node_of(record)
     return known[node][index] if node in known else None
 
 
-def _push(node: Record, incoming: Sequence[Tensor | None]) -> list[Tensor | None]:
+def _push(node: Record, incoming: Sequence[Ct | None]) -> list[Ct | None]:
     """The tangents of the node's results."""
+    if "regions" in node.attrs:
+        return _apply_jvp(node, incoming)
+    total: list[Ct | None] = [None] * len(node.results)
+    sure = [t if isinstance(t, Tensor) else None for t in incoming]
+    if any(t is not None for t in sure):
+        total = _apply_jvp(node, sure)
+    for at, t in enumerate(incoming):  # what may be absent goes alone, so that it can stay out
+        if isinstance(t, Perhaps):
+            alone = [t.ct if i == at else None for i in range(len(incoming))]
+            terms = [marked(term, t.present) for term in _apply_jvp(node, alone)]
+            total = [
+                a if b is None else b if a is None else added(a, b)
+                for a, b in zip(total, terms, strict=True)
+            ]
+    return total
+
+
+def _apply_jvp(node: Record, incoming: Sequence[Ct | None]) -> list[Ct | None]:
     count = len(node.results)
     rule = node.op.jvp_rule
     if rule is None:
