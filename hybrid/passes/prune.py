@@ -53,13 +53,42 @@ def _needed(loop: Loop, used: set[Value]) -> list[Carried]:
     """The carried values that are used, or that these, the test, rows and observable nodes need."""
     kept = [c for c in loop.carried if c.result in used]
     while len(kept) < len(loop.carried):
-        test = [] if loop.test is None else [loop.test]
-        needed = {*test, *[c.next for c in kept], *[s.row for s in loop.stacks]}
-        for node in reversed(loop.nodes):
-            if node.observable or not needed.isdisjoint(node.results):
-                needed.update(node.operands)
-        more = [c for c in loop.carried if c in kept or c.param in needed]
+        read = _read_in_body(loop, kept)
+        more = [c for c in loop.carried if c in kept or c.param in read]
         if len(more) == len(kept):
             break
         kept = more
     return kept
+
+
+def _read_in_body(loop: Loop, carried: list[Carried]) -> set[Value]:
+    """What an iteration needs in order to return ``carried``, the test and the rows."""
+    test = [] if loop.test is None else [loop.test]
+    return _reached(loop.nodes, {*test, *[c.next for c in carried], *[s.row for s in loop.stacks]})
+
+
+def _reached(nodes: list[Node], values: set[Value]) -> set[Value]:
+    """``values`` and all that they, and the observable ones of ``nodes``, are computed from."""
+    for node in reversed(nodes):
+        if node.observable or not values.isdisjoint(node.results):
+            values.update(_operands_for(node, values))
+    return values
+
+
+def _operands_for(node: Node, used: set[Value]) -> list[Value]:
+    """The operands that ``node`` needs for those of its results that are ``used``."""
+    if node.op is cond:
+        parts = Cond(node)
+        read: set[Value] = set()
+        for branch, nodes in enumerate(parts.nodes):
+            wanted = {o.values[branch] for o in parts.outputs if o.result in used}
+            read |= _reached(nodes, wanted)
+        return [parts.pred, *[i.operand for i in parts.inputs if not read.isdisjoint(i.params)]]
+    if node.op in (while_, for_):
+        loop = Loop(node)
+        loop.stacks = [stack for stack in loop.stacks if stack.result in used]
+        kept = _needed(loop, used)
+        read = _read_in_body(loop, kept)
+        given = [g.operand for g in (*loop.slices, *loop.invariants) if g.param in read]
+        return [loop.head, *[c.initial for c in kept], *given]
+    return list(node.operands)

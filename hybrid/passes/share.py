@@ -115,13 +115,13 @@ def _matches(
             continue
         operands = tuple([names[v] for v in node.operands])
         key = replace(node, operands=operands).key
-        earlier = known.get(key) or (own or {}).get(key)
+        earlier = known.get(key)
         if earlier is not None:
             found[node] = earlier
-            names.update(zip(node.results, earlier.results, strict=True))
         elif own is not None and not node.observable:
-            own[key] = node
-            names.update(zip(node.results, node.results, strict=True))
+            earlier = own.setdefault(key, node)
+        if earlier is not None:
+            names.update(zip(node.results, earlier.results, strict=True))
     return found
 
 

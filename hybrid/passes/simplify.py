@@ -77,6 +77,8 @@ def _same_value(node: Node, facts: Facts) -> Value | None:
         # The larger, or smaller, of a number and itself.  NaN is either of the two.
         case "maximum" | "minimum" | "logical_and" | "logical_or", (x, y) if x is y:
             return x
+        case "logical_and" | "logical_or" | "logical_xor", (x, y):
+            return _with_known_flag(node.op.name, x, y, facts)
         # A sign, or all bits, flipped twice.
         case name, (x,) if name in INVERSES and (inner := by(name, x)):
             return inner.operands[0]
@@ -90,6 +92,22 @@ def _same_value(node: Node, facts: Facts) -> Value | None:
             return x
         case "permute_dims", (x,) if _in_order(node.attributes["axes"]):
             return x
+    return None
+
+
+def _with_known_flag(name: str, x: Value, y: Value, facts: Facts) -> Value | None:
+    """What is left of a logical op when one side is known.
+
+    A number that stands for a truth is of another dtype than the result, and so no answer.
+    """
+    for other, flag in ((x, y), (y, x)):
+        known = facts.number(flag)
+        if known is None:
+            continue
+        if bool(known) == (name == "logical_and"):
+            return other
+        if name != "logical_xor":
+            return flag
     return None
 
 
@@ -126,7 +144,7 @@ def _merged(node: Node, facts: Facts, builder: Builder) -> tuple[Value, ...] | N
 
 _RULED = {
     "multiply", "divide", "subtract", "add", "floor_divide", "pow", "where", "maximum", "minimum",
-    "logical_and", "logical_or", "floor", "ceil", "trunc", "round", "identity", "stop_gradient",
+    "logical_and", "logical_or", "logical_xor", "floor", "ceil", "trunc", "round", "identity", "stop_gradient",
     "reshape", "broadcast_to", "cast", "permute_dims", *INVERSES,
 }  # fmt: skip
 

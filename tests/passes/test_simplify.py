@@ -25,6 +25,12 @@ F32 = {
     "minimum of one value": ("%r: f32[4] = minimum %x, %x", "%x"),
     "logical_and of one value": ("%r: bool[4] = logical_and %p, %p", "%p"),
     "logical_or of one value": ("%r: bool[4] = logical_or %p, %p", "%p"),
+    "p and true": ("%r: bool[4] = logical_and %p, %true", "%p"),
+    "true and p": ("%r: bool[4] = logical_and %true, %p", "%p"),
+    "p and false": ("%r: bool[] = logical_and %flag, %false", "%false"),
+    "p or false": ("%r: bool[4] = logical_or %p, %false", "%p"),
+    "p or true": ("%r: bool[] = logical_or %flag, %true", "%true"),
+    "p xor false": ("%r: bool[4] = logical_xor %false, %p", "%p"),
     "identity": ("%r: f32[4] = identity %x", "%x"),
     "stop_gradient": ("%r: f32[4] = stop_gradient %x", "%x"),
     "reshape to the same shape": ("%r: f32[4] = reshape %x {shape=(4,)}", "%x"),
@@ -44,6 +50,9 @@ F32 = {
         "%x",
     ),
     # What must not be rewritten.
+    "p xor true": ("%r: bool[4] = logical_xor %p, %true", None),
+    "false in another shape": ("%r: bool[4] = logical_and %p, %false", None),
+    "an integer and true: the result is a bool": ("%r: bool[4] = logical_and %i, %i1", None),
     "x + 0: -0.0 + 0.0 is 0.0": ("%r: f32[4] = add %x, %zero", None),
     "0 + x": ("%r: f32[4] = add %zero, %x", None),
     "x - -0.0: -0.0 - -0.0 is 0.0": ("%r: f32[4] = subtract %x, %minus_zero", None),
@@ -71,7 +80,7 @@ F32 = {
     "x - y where nothing is known of y": ("%r: f32[4] = subtract %x, %y", None),
 }
 
-HEAD = """graph @f(%x: f32[4], %y: f32[4], %p: bool[4], %i: i32[4], %s: f32[]) {
+HEAD = """graph @f(%x: f32[4], %y: f32[4], %p: bool[4], %i: i32[4], %s: f32[], %flag: bool[]) {
   %one: f32[] = full {shape=(), value=1.0, dtype=f32}
   %two: f32[] = full {shape=(), value=2.0, dtype=f32}
   %ten: f32[] = full {shape=(), value=10.0, dtype=f32}
