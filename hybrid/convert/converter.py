@@ -40,6 +40,10 @@ class Converter:
         """What takes the place of ``node``: an expression, or a list of statements."""
         raise NotImplementedError
 
+    def before(self, node: ast.stmt) -> list[ast.stmt]:
+        """Statements to put before ``node``, whatever it is converted to."""
+        return []
+
     def function(self, node: ast.FunctionDef) -> None:
         """Rewrite a whole function in place before any of its parts is converted."""
 

@@ -64,7 +64,10 @@ class Definite:
 
     def _simple(self, node: ast.stmt, bound: Bound) -> Bound:
         if isinstance(node, ast.AugAssign):
-            return self.look(bound, node)
+            target = node.target
+            read = bound is not None and isinstance(target, ast.Name)
+            if read and target.id in self.locals - bound:
+                self.maybe.add(id(target))
         after = self.look(bound, node)
         if isinstance(node, ast.Delete) and after is not None:
             return after - names_in(node).bound
@@ -132,7 +135,7 @@ class Definite:
 
     def _loads(self, node: ast.AST, bound: frozenset[str]) -> None:
         if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Load) and node.id in self.locals - bound:
+            if not isinstance(node.ctx, ast.Store) and node.id in self.locals - bound:
                 self.maybe.add(id(node))
         elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             self.unbound_at[id(node)] = frozenset(self.locals - bound - {_name_of(node)})

@@ -10,7 +10,7 @@ from hybrid.convert.converter import Converter, name
 from hybrid.convert.if_ import load
 from hybrid.convert.session import Session
 from hybrid.convert.site import Site
-from hybrid.convert.traced import tracing
+from hybrid.convert.traced import look, tracing
 from hybrid.convert.trees import stops_of
 from hybrid.convert.while_ import native_loop
 
@@ -77,6 +77,7 @@ class For(Session):
         self.iterator: Any = None
         self.begun = False
         if tracing():
+            look(iterable)
             from hybrid.convert.staged_for import staged_for
 
             self.staged = staged_for(site, iterable)

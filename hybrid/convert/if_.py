@@ -9,7 +9,7 @@ from typing import Any
 from hybrid.convert.converter import Converter, fill
 from hybrid.convert.session import Session
 from hybrid.convert.site import Site
-from hybrid.convert.traced import is_traced
+from hybrid.convert.traced import is_traced, look
 
 LOAD = """
     if SESSION.loads:
@@ -98,7 +98,7 @@ class If(Session):
 
             self.staged = StagedIf(site, test)
         else:
-            self.test = bool(test)
+            self.test = bool(look(test))
 
     def again(self, found: Mapping[str, Any]) -> bool:
         if self.staged is not None:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from hybrid.convert.assert_ import AssertConverter
+from hybrid.convert.call import CallConverter
+from hybrid.convert.compare import CompareConverter
+from hybrid.convert.comprehension import ComprehensionConverter
 from hybrid.convert.converter import Converter
 from hybrid.convert.for_ import ForConverter
 from hybrid.convert.functions import AsyncFunctionConverter, ClassConverter, FunctionConverter
 from hybrid.convert.if_ import IfConverter
+from hybrid.convert.ifexp import IfExpConverter
 from hybrid.convert.jumps import Jumps
+from hybrid.convert.logic import LogicConverter, NotConverter
 from hybrid.convert.match_ import MatchConverter
 from hybrid.convert.names import NameConverter
+from hybrid.convert.stores import (
+    AttributeConverter,
+    AugmentedConverter,
+    BindingConverter,
+    DeleteConverter,
+    StarredConverter,
+    SubscriptConverter,
+    UnpackConverter,
+)
 from hybrid.convert.while_ import WhileConverter
 
 ORDER: tuple[type[Converter], ...] = (
@@ -17,8 +32,22 @@ ORDER: tuple[type[Converter], ...] = (
     WhileConverter,
     ForConverter,
     MatchConverter,
+    AssertConverter,
+    UnpackConverter,
+    AugmentedConverter,
+    BindingConverter,
+    DeleteConverter,
     FunctionConverter,
     AsyncFunctionConverter,
     ClassConverter,
+    LogicConverter,
+    NotConverter,
+    CompareConverter,
+    IfExpConverter,
+    CallConverter,
+    ComprehensionConverter,
+    AttributeConverter,
+    SubscriptConverter,
+    StarredConverter,
     NameConverter,
 )

@@ -29,7 +29,6 @@ from hybrid.convert.trees import (
 from hybrid.errors import Location
 
 MOST_BLOCKS = 20  # that the compiler lets a function nest
-EXPRESSION_SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @dataclass(slots=True)
@@ -65,8 +64,11 @@ class Rewriter:
         self.in_comprehension = False
         self.numbers: dict[str, int] = {}
         self.converters: dict[type[ast.AST], Converter] = {}
+        self.preceding: list[Converter] = []
         for kind in unit.order:
             converter = kind(self)
+            if kind.before is not Converter.before:
+                self.preceding.append(converter)
             for node_type in kind.nodes:
                 self.converters[node_type] = converter
 
@@ -117,8 +119,6 @@ class Rewriter:
 
     def children(self, node: Any) -> Any:
         """``node`` with everything below it converted."""
-        if isinstance(node, EXPRESSION_SCOPES):
-            return self._comprehension(node)
         for field_name, value in ast.iter_fields(node):
             if isinstance(value, list):
                 if value and isinstance(value[0], ast.stmt):
@@ -142,27 +142,22 @@ class Rewriter:
         """Statements converted, in order."""
         found: list[ast.stmt] = []
         for node in body:
-            result = [node] if is_dead(node) else self.visit(node)
+            if is_dead(node):
+                found.append(node)
+                continue
+            for converter in self.preceding:
+                found += converter.before(node)
+            result = self.visit(node)
             found += result if isinstance(result, list) else [result]
         return found
 
-    def _comprehension(self, node: Any) -> Any:
-        first = node.generators[0]
-        first.iter = self.visit(first.iter)
+    @contextmanager
+    def comprehension(self) -> Iterator[None]:
+        """Inside a comprehension, a scope of its own even in a class body."""
         saved = self.in_class, self.in_comprehension
         self.in_class, self.in_comprehension = False, True
-        try:
-            for index, part in enumerate(node.generators):
-                part.target = self.visit(part.target)
-                if index:
-                    part.iter = self.visit(part.iter)
-                part.ifs = [self.test(condition) for condition in part.ifs]
-            for field_name in ("elt", "key", "value"):
-                if hasattr(node, field_name):
-                    setattr(node, field_name, self.visit(getattr(node, field_name)))
-        finally:
-            self.in_class, self.in_comprehension = saved
-        return node
+        yield
+        self.in_class, self.in_comprehension = saved
 
     # Depth ------------------------------------------------------------------------------------
 
@@ -276,7 +271,11 @@ class Rewriter:
 
     @property
     def _has_self(self) -> bool:
-        return self.first_parameter is not None and not self.in_comprehension
+        return (
+            self.first_parameter is not None
+            and self.around.class_name is not None
+            and not self.in_comprehension
+        )
 
     def may_be_unbound(self, *nodes: ast.expr) -> tuple[str, ...]:
         """Local variables that ``nodes`` read and may find unbound."""

@@ -1,13 +1,16 @@
-"""Whether a value is only known when the plan runs."""
+"""Whether a value is only known when the plan runs, and whether one is being made."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.maybe import Maybe
+
+CONTAINERS = (list, dict, set, deque, bytearray)
 
 
 def is_traced(value: Any) -> bool:
@@ -20,3 +23,10 @@ def is_traced(value: Any) -> bool:
 def tracing() -> bool:
     """Whether a function is being captured on this thread."""
     return bool(ACTIVE) and current().traces
+
+
+def look(value: Any) -> Any:
+    """``value``, which is about to be looked into, should it be a container."""
+    if isinstance(value, CONTAINERS) and tracing():
+        current().will_read_container(value)
+    return value

@@ -10,7 +10,7 @@ from hybrid.convert.converter import Converter
 from hybrid.convert.if_ import load
 from hybrid.convert.session import Session
 from hybrid.convert.site import Site
-from hybrid.convert.traced import is_traced
+from hybrid.convert.traced import is_traced, look
 from hybrid.convert.trees import stops_of
 
 
@@ -99,7 +99,7 @@ class While(Session):
             return self.staged.test(value)
         if is_traced(value):
             return self._stage().test(value)
-        self.more = bool(value)
+        self.more = bool(look(value))
         return self.more
 
     def again(self, found: Mapping[str, Any]) -> bool:

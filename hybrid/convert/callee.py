@@ -1,0 +1,197 @@
+"""Callee: what is called in place of a function while a function is captured.
+
+The user's own functions, methods, lambdas, partials, callable objects and classes are converted;
+libraries are left alone, but for functions that are handed to them; some of Python's own functions
+have stand-ins that know traced values.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from hybrid.convert.changes import announcer
+from hybrid.convert.site import Site
+from hybrid.convert.traced import look
+from hybrid.trace.reads import is_library, of_package
+
+_PACKAGES = ("site-packages", "dist-packages")
+# Library functions that call what they are given.
+HIGHER_ORDER = frozenset(
+    {
+        map, filter, sorted, min, max, functools.reduce, itertools.accumulate,
+        itertools.dropwhile, itertools.filterfalse, itertools.groupby, itertools.starmap,
+        itertools.takewhile,
+    }
+)  # fmt: skip
+
+
+def resolve(site: Site, function: Any) -> Any:
+    """What to call for ``function`` at ``site``."""
+    from hybrid.convert.builtins import OVERRIDES
+
+    if isinstance(function, types.MethodType):
+        override = OVERRIDES.get(_key(function.__func__))
+        if override is not None:
+            return _overridden(function, override, site, function.__self__)
+        return converted(function)
+    override = OVERRIDES.get(_key(function))
+    if override is not None:
+        return _overridden(function, override, site)
+    if isinstance(function, (types.FunctionType, functools.partial, type)) or _is_python(function):
+        return converted(function)
+    return _announced(function)
+
+
+def _key(function: Any) -> Any:
+    """``function`` if it can be looked up, else None."""
+    try:
+        hash(function)
+    except TypeError:
+        return None
+    return function
+
+
+def _overridden(
+    function: Any, override: Callable[..., Any], site: Site, *bound: Any
+) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = override(site, *bound, *args, **kwargs)
+        return function(*args, **kwargs) if result is NotImplemented else result
+
+    return call
+
+
+def converted(function: Any) -> Any:
+    """``function`` with the user's code in it converted."""
+    from hybrid.convert.conversion import convert
+
+    if isinstance(function, types.FunctionType):
+        return convert(function) if is_users(function) else _with_functions(function)
+    if isinstance(function, types.MethodType):
+        inner = function.__func__
+        if isinstance(inner, types.FunctionType) and is_users(inner):
+            return convert(function)
+        return function
+    if isinstance(function, functools.partial):
+        inner = converted(function.func)
+        if inner is function.func:
+            return function
+        return functools.partial(inner, *function.args, **function.keywords)
+    if isinstance(function, staticmethod):
+        return converted(function.__func__)
+    if isinstance(function, type):
+        return _constructor(function)
+    if _is_python(function):
+        return types.MethodType(converted(type(function).__call__), function)
+    return function
+
+
+def _is_python(function: Any) -> bool:
+    """Whether ``function`` is an object of the user's that can be called."""
+    call = getattr(type(function), "__call__", None)  # noqa: B004  what it is matters
+    return isinstance(call, types.FunctionType) and is_users(call)
+
+
+def is_users(function: types.FunctionType) -> bool:
+    """Whether ``function`` is the user's own, and no library's."""
+    code = function.__code__
+    if is_library(code) or of_package(code):
+        return False
+    if any(part in code.co_filename for part in _PACKAGES):
+        return _mentions_us(function.__globals__)
+    return True
+
+
+def _mentions_us(namespace: dict[str, Any]) -> bool:
+    """Whether a module has imported this package, or something of it."""
+    package = __name__.partition(".")[0]
+    for value in list(namespace.values()):
+        owner = getattr(
+            value, "__name__" if isinstance(value, types.ModuleType) else "__module__", ""
+        )
+        if isinstance(owner, str) and owner.partition(".")[0] == package:
+            return True
+    return False
+
+
+def _constructor(kind: type) -> Any:
+    """What makes an object of the class ``kind``, with its ``__init__`` converted."""
+    if type(kind) is not type or issubclass(kind, BaseException):
+        return _with_functions(kind) if kind in HIGHER_ORDER else kind
+    new = kind.__new__
+    made = converted(new) if isinstance(new, types.FunctionType) else new
+    begin = converted(kind.__init__) if isinstance(kind.__init__, types.FunctionType) else None
+    if made is new and (begin is None or begin is kind.__init__):
+        return _announced(kind)
+
+    def construct(*args: Any, **kwargs: Any) -> Any:
+        plain = new is object.__new__
+        instance = object.__new__(kind) if plain else made(kind, *args, **kwargs)
+        if isinstance(instance, kind):
+            own = type(instance).__init__
+            own = converted(own) if isinstance(own, types.FunctionType) else own
+            own(instance, *args, **kwargs)
+        return instance
+
+    return construct
+
+
+def _with_functions(function: Any) -> Any:
+    """``function`` of a library, given conversions of the functions among its arguments."""
+    if _key(function) not in HIGHER_ORDER:
+        return _announced(function)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args = tuple([_given(argument) for argument in args])
+        return function(*args, **{name: _given(value) for name, value in kwargs.items()})
+
+    return call
+
+
+def _given(argument: Any) -> Any:
+    look(argument)
+    kinds = (types.FunctionType, types.MethodType, functools.partial)
+    return converted(argument) if isinstance(argument, kinds) else argument
+
+
+def _announced(function: Any) -> Any:
+    """``function`` of a library, which looks into the containers that it is given."""
+    if _key(function) in HIGHER_ORDER:
+        return _with_functions(function)
+    announce = announcer(function)
+    if announce is not None:
+        if isinstance(getattr(function, "__self__", None), list) and function.__name__ == "sort":
+            return _sort(function, announce)
+        return _after(function, announce)
+    if _is_framed(function):
+        return function
+    return _after(function, lambda *args, **kwargs: [look(a) for a in (*args, *kwargs.values())])
+
+
+def _after(function: Any, announce: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        announce(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _sort(function: Any, announce: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        announce(*args, **kwargs)
+        return function(*args, **{name: _given(value) for name, value in kwargs.items()})
+
+    return call
+
+
+def _is_framed(function: Any) -> bool:
+    """Whether what ``function`` does depends on the frame that calls it."""
+    return function is super or function in FRAMED
+
+
+FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__)

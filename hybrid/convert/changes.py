@@ -1,0 +1,71 @@
+"""Changes: what methods and functions of Python's own change, so that it can be announced."""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import random
+import types
+from collections.abc import Callable
+from typing import Any
+
+from hybrid.convert.traced import CONTAINERS, look
+from hybrid.ir.interpreter import current
+
+# Methods that change their object without a look at what it holds.
+ADDING = frozenset({"append", "extend", "appendleft", "extendleft", "add", "update", "__iadd__"})
+CHANGING = frozenset(
+    {
+        "insert", "pop", "remove", "clear", "sort", "reverse", "popleft", "rotate", "popitem",
+        "setdefault", "discard", "difference_update", "intersection_update",
+        "symmetric_difference_update", "move_to_end", "__setitem__", "__delitem__", "__imul__",
+        "__ior__", "__iand__", "__isub__", "__ixor__", "__init__",
+    }
+)  # fmt: skip
+# Functions that change their first argument.
+FIRST = (
+        heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop,
+        bisect.insort, bisect.insort_left, bisect.insort_right, random.shuffle,
+)  # fmt: skip
+ATTRIBUTES = (setattr, delattr, object.__setattr__, object.__delattr__)
+_BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
+_UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType)
+
+Announce = Callable[..., Any]
+
+
+def announcer(function: Any) -> Announce | None:
+    """What to call, with the same arguments, before ``function`` changes something."""
+    if isinstance(function, _BOUND):
+        owner = function.__self__
+        if isinstance(owner, CONTAINERS):
+            return lambda *args, **kwargs: _method(function.__name__, owner, *args)
+        if function.__name__ in ("__setattr__", "__delattr__"):
+            return lambda *args: _attribute(owner, *args)
+    if isinstance(function, _UNBOUND) and issubclass(function.__objclass__, CONTAINERS):
+        return lambda *args, **kwargs: _method(function.__name__, *args)
+    if function in ATTRIBUTES:
+        return _attribute
+    return _first if function in FIRST else None
+
+
+def _method(name: str, owner: Any = None, *args: Any) -> None:
+    for argument in args:
+        look(argument)
+    if not isinstance(owner, CONTAINERS):
+        return
+    if name not in ADDING:
+        current().will_read_container(owner)
+    if name in ADDING or name in CHANGING:
+        current().will_write_container(owner)
+
+
+def _attribute(owner: Any = None, name: Any = None, *_: Any) -> None:
+    if isinstance(name, str):
+        current().will_write_attribute(owner, name)
+
+
+def _first(container: Any = None, *_: Any, **__: Any) -> None:
+    if isinstance(container, CONTAINERS):
+        current().will_read_container(container)
+        current().will_write_container(container)

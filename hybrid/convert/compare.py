@@ -1,0 +1,106 @@
+"""Comparisons: chained ones are lazy; ``is`` and ``in`` have no method that a tensor could have."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from hybrid.convert.converter import Converter, call, constant
+from hybrid.convert.defer import deferred, evaluate
+from hybrid.convert.site import Site
+from hybrid.convert.traced import is_traced, tracing
+
+SYMBOLS = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
+}  # fmt: skip
+STAGED = ("is", "is not", "in", "not in")
+
+
+class CompareConverter(Converter):
+    """Operands after the second are deferred.
+
+    ::
+
+        a < b           stays
+        a < b < c  ==>  hyb__.compare(SITE, a, "<", b, "<", lambda: c)
+        a is b     ==>  hyb__.compare(SITE, a, "is", b)
+    """
+
+    nodes = (ast.Compare,)
+
+    def convert(self, node: ast.Compare) -> ast.expr:
+        rewriter = self.rewriter
+        symbols = [SYMBOLS[type(op)] for op in node.ops]
+        first, *rest = node.comparators
+        if not rest and symbols[0] not in STAGED:
+            return rewriter.children(node)
+        if not rewriter.may_defer(*rest):
+            # Only the walrus and its like lead here: each comparison decides on the spot.
+            return rewriter.children(node)
+        site = rewriter.site("comparison", node, unbound=rewriter.may_be_unbound(*rest))
+        args = [rewriter.visit(node.left), constant(node, symbols[0]), rewriter.visit(first)]
+        for symbol, operand in zip(symbols[1:], rest, strict=True):
+            args += [constant(node, symbol), deferred(rewriter, operand)]
+        name = "compare_test" if rewriter.is_tested(node) else "compare"
+        return call(node, name, site, *args)
+
+
+# The run-time half ------------------------------------------------------------------------------
+
+
+def compare(site: Site, left: Any, symbol: str, right: Any, *chain: Any) -> Any:
+    """``left symbol right``, and so on while that is true; the chain is of symbols and thunks."""
+    result = _apply(site, symbol, left, right)
+    if not chain:
+        return result
+    if is_traced(result):
+        from hybrid.convert import staged_logic
+
+        return staged_logic.and_(site, result, _rest(compare, site, right, chain))
+    return _rest(compare, site, right, chain)() if result else result
+
+
+def compare_test(site: Site, left: Any, symbol: str, right: Any, *chain: Any) -> Any:
+    """Something as true as ``compare`` with the same arguments."""
+    result = _apply(site, symbol, left, right)
+    if not chain:
+        return result
+    if is_traced(result):
+        from hybrid.convert import staged_logic
+
+        return staged_logic.and_(site, result, _rest(compare_test, site, right, chain))
+    return _rest(compare_test, site, right, chain)() if result else False
+
+
+def _rest(
+    function: Callable[..., Any], site: Site, left: Any, chain: tuple[Any, ...]
+) -> Callable[[], Any]:
+    symbol, thunk, *further = chain
+    return lambda: function(site, left, symbol, evaluate(site, thunk), *further)
+
+
+def _apply(site: Site, symbol: str, left: Any, right: Any) -> Any:
+    if symbol in STAGED and tracing():
+        from hybrid.convert import staged_logic
+
+        return staged_logic.compare(site, left, symbol, right)
+    return PLAIN[symbol](left, right)
+
+
+PLAIN: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "is": operator.is_,
+    "is not": operator.is_not,
+    "in": lambda item, container: item in container,
+    "not in": lambda item, container: item not in container,
+}
+
+CompareConverter.runtime = (compare, compare_test)

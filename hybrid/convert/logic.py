@@ -1,0 +1,153 @@
+"""``and``, ``or``, ``not``: lazy, returning operands, asking each operand for its truth once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from hybrid.convert.converter import Converter, call
+from hybrid.convert.defer import deferred, evaluate
+from hybrid.convert.site import Site
+from hybrid.convert.traced import is_traced, look
+
+Thunk = Callable[[], Any]
+
+
+class LogicConverter(Converter):
+    """Operands after the first are deferred.
+
+    ::
+
+        a and b     ==>     hyb__.and_(SITE, a, lambda: b)
+        if a or b:  ==>     ... hyb__.or_test(SITE, a, lambda: b) ...
+
+    Where only the truth counts, an operand that decides is not handed back: it would be asked for
+    its truth again.  Operands that cannot be deferred (they hold ``:=``, ``yield``, ``locals()``)
+    stay, and what stands left of them must not be traced.
+    """
+
+    nodes = (ast.BoolOp,)
+
+    def convert(self, node: ast.BoolOp) -> ast.expr:
+        rewriter = self.rewriter
+        kind = "and" if isinstance(node.op, ast.And) else "or"
+        tested = rewriter.is_tested(node)
+        operands = _flat(node)
+        site_facts = {"unbound": rewriter.may_be_unbound(*operands[1:])}
+        if not rewriter.may_defer(*operands[1:]):
+            node.values = [rewriter.native_test(v) for v in operands[:-1]]
+            last = operands[-1]
+            node.values.append(rewriter.test(last) if tested else rewriter.visit(last))
+            return node
+        for index, operand in enumerate(operands):
+            mixed = isinstance(operand, ast.BoolOp) and index < len(operands) - 1
+            if tested or mixed:
+                operand.hyb_tested = True  # type: ignore[attr-defined]
+        first, *rest = operands
+        site = rewriter.site(kind, node, **site_facts)
+        thunks = [deferred(rewriter, operand) for operand in rest]
+        name = f"{kind}_test" if tested else f"{kind}_"
+        return call(node, name, site, rewriter.visit(first), *thunks)
+
+
+class NotConverter(Converter):
+    """``not a`` asks a traced operand for a traced truth.
+
+    ::
+
+        not a    ==>    hyb__.not_(SITE, a)
+    """
+
+    nodes = (ast.UnaryOp,)
+
+    def convert(self, node: ast.UnaryOp) -> ast.expr:
+        if not isinstance(node.op, ast.Not):
+            return self.rewriter.children(node)
+        site = self.rewriter.site("not", node)
+        return call(node, "not_", site, self.rewriter.test(node.operand))
+
+
+def _flat(node: ast.BoolOp) -> list[ast.expr]:
+    """The operands, with those of a first operand of the same kind in its place."""
+    first, *rest = node.values
+    if isinstance(first, ast.BoolOp) and type(first.op) is type(node.op):
+        return [*_flat(first), *rest]
+    return [first, *rest]
+
+
+# The run-time half ------------------------------------------------------------------------------
+
+
+def and_(site: Site, first: Any, *rest: Thunk) -> Any:
+    """The first operand that is false, else the last."""
+    value = first
+    for index, thunk in enumerate(rest):
+        if is_traced(value):
+            from hybrid.convert import staged_logic
+
+            return staged_logic.and_(site, value, _remaining(and_, site, rest[index:]))
+        if not look(value):
+            return value
+        value = evaluate(site, thunk)
+    return value
+
+
+def or_(site: Site, first: Any, *rest: Thunk) -> Any:
+    """The first operand that is true, else the last."""
+    value = first
+    for index, thunk in enumerate(rest):
+        if is_traced(value):
+            from hybrid.convert import staged_logic
+
+            return staged_logic.or_(site, value, _remaining(or_, site, rest[index:]))
+        if look(value):
+            return value
+        value = evaluate(site, thunk)
+    return value
+
+
+def and_test(site: Site, first: Any, *rest: Thunk) -> Any:
+    """Something as true as ``first and ...``."""
+    value = first
+    for index, thunk in enumerate(rest):
+        if is_traced(value):
+            from hybrid.convert import staged_logic
+
+            return staged_logic.and_(site, value, _remaining(and_test, site, rest[index:]))
+        if not look(value):
+            return False
+        value = evaluate(site, thunk)
+    return value
+
+
+def or_test(site: Site, first: Any, *rest: Thunk) -> Any:
+    """Something as true as ``first or ...``."""
+    value = first
+    for index, thunk in enumerate(rest):
+        if is_traced(value):
+            from hybrid.convert import staged_logic
+
+            return staged_logic.or_(site, value, _remaining(or_test, site, rest[index:]))
+        if look(value):
+            return True
+        value = evaluate(site, thunk)
+    return value
+
+
+def _remaining(function: Callable[..., Any], site: Site, thunks: tuple[Thunk, ...]) -> Thunk:
+    """One operand in place of several."""
+    return lambda: function(site, evaluate(site, thunks[0]), *thunks[1:])
+
+
+def not_(site: Site, value: Any) -> Any:
+    """The opposite of the truth of ``value``."""
+    if is_traced(value):
+        from hybrid.convert import staged_logic
+
+        return staged_logic.not_(site, value)
+    return not look(value)
+
+
+LogicConverter.runtime = (and_, or_, and_test, or_test)
+NotConverter.runtime = (not_,)

@@ -1,0 +1,253 @@
+"""Stores: places that are about to change announce themselves while a function is captured.
+
+What a region of the graph writes must be undone before the other branch is traced, and merged
+after it.  The announcement is part of the target, so that it comes when Python evaluates that.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from hybrid.convert.converter import Converter, call, constant, thunk
+from hybrid.convert.scope import FUNCTIONS, walk_scope
+from hybrid.convert.traced import CONTAINERS, look, tracing
+from hybrid.ir.interpreter import current
+
+
+class AttributeConverter(Converter):
+    """
+    ::
+
+        a.b = v    ==>    hyb__.attribute(a, "b").b = v
+    """
+
+    nodes = (ast.Attribute,)
+
+    def convert(self, node: ast.Attribute) -> ast.expr:
+        node.value = self.rewriter.visit(node.value)
+        if not isinstance(node.ctx, ast.Load):
+            name = constant(node, self.rewriter.mangle(node.attr))
+            function = "attribute_content" if is_augmented(node) else "attribute"
+            node.value = call(node.value, function, node.value, name)
+        return node
+
+
+class SubscriptConverter(Converter):
+    """
+    ::
+
+        a[i] = v    ==>    hyb__.item(a)[i] = v
+        a[i]        ==>    hyb__.look(a)[i]
+    """
+
+    nodes = (ast.Subscript,)
+
+    def convert(self, node: ast.Subscript) -> ast.expr:
+        node.value = self.rewriter.visit(node.value)
+        node.slice = self.rewriter.visit(node.slice)
+        function = "look" if isinstance(node.ctx, ast.Load) else "item"
+        node.value = call(node.value, function, node.value)
+        if is_augmented(node) and isinstance(node.ctx, ast.Store):
+            node.value = call(node.value, "items", node.value)
+        return node
+
+
+class StarredConverter(Converter):
+    """
+    ::
+
+        f(*a)    ==>    f(*hyb__.look(a))
+    """
+
+    nodes = (ast.Starred,)
+
+    def convert(self, node: ast.Starred) -> ast.expr:
+        node.value = self.rewriter.visit(node.value)
+        if isinstance(node.ctx, ast.Load):
+            node.value = call(node.value, "look", node.value)
+        return node
+
+
+class UnpackConverter(Converter):
+    """
+    ::
+
+        a, b = c    ==>    a, b = hyb__.look(c)
+    """
+
+    nodes = (ast.Assign,)
+
+    def convert(self, node: ast.Assign) -> ast.stmt:
+        unpacks = any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets)
+        node.value = self.rewriter.visit(node.value)
+        if unpacks and not isinstance(node.value, (ast.Tuple, ast.List)):
+            node.value = call(node.value, "look", node.value)
+        node.targets = [self.rewriter.visit(target) for target in node.targets]
+        return node
+
+
+class DeleteConverter(Converter):
+    """A variable that a staged branch has left unbound cannot be deleted.
+
+    ::
+
+        del x    ==>    hyb__.load("x", x)
+                        del x
+    """
+
+    nodes = (ast.Delete,)
+
+    def convert(self, node: ast.Delete) -> list[ast.stmt]:
+        found: list[ast.stmt] = []
+        for target in _targets(node.targets):
+            if isinstance(target, ast.Name) and not self.rewriter.is_sure(target):
+                load = ast.copy_location(ast.Name(target.id, ast.Load()), target)
+                found.append(_statement(call(target, "load", constant(target, target.id), load)))
+            statement = ast.Delete([self.rewriter.visit(target)])
+            found.append(ast.copy_location(statement, node))
+        return found or [node]
+
+
+def _targets(targets: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    for target in targets:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            yield from _targets(target.elts)
+        else:
+            yield target
+
+
+class AugmentedConverter(Converter):
+    """``x += v`` changes what ``x`` holds, if that is a list or its like.
+
+    ::
+
+        x += v    ==>    hyb__.content(x)
+                         x += v
+    """
+
+    nodes = (ast.AugAssign,)
+
+    def convert(self, node: ast.AugAssign) -> Any:
+        rewriter = self.rewriter
+        node.target.hyb_augmented = True  # type: ignore[attr-defined]
+        before: list[ast.stmt] = []
+        if isinstance(node.target, ast.Name) and not rewriter.in_class:
+            load = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+            value = load
+            if not rewriter.is_sure(node.target):
+                value = call(load, "load", constant(load, load.id), load)
+            before.append(_statement(call(node.target, "content", value)))
+        node.target = rewriter.visit(node.target)
+        node.value = rewriter.visit(node.value)
+        return [*before, node]
+
+
+class BindingConverter(Converter):
+    """Variables of enclosing functions, and globals, announce that they are about to be bound.
+
+    ::
+
+        nonlocal x
+        x = v    ==>    hyb__.cell(lambda: x)
+                        x = v
+    """
+
+    def before(self, node: ast.stmt) -> list[ast.stmt]:
+        rewriter = self.rewriter
+        scope = rewriter.scope
+        if rewriter.in_class or not (scope.globals or scope.nonlocals):
+            return []
+        found: list[ast.stmt] = []
+        for name in sorted(set(bound_by(node))):
+            if name in scope.globals:
+                label = constant(node, rewriter.mangle(name))
+                found.append(_statement(call(node, "global_", call(node, "globals"), label)))
+            elif name in scope.nonlocals:
+                load = ast.copy_location(ast.Name(name, ast.Load()), node)
+                found.append(_statement(call(node, "cell", thunk(load))))
+        return found
+
+
+def is_augmented(node: ast.AST) -> bool:
+    return getattr(node, "hyb_augmented", False)
+
+
+def bound_by(node: ast.stmt) -> Iterator[str]:
+    """Names that ``node`` itself binds, not the statements in it."""
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        yield node.name  # type: ignore[union-attr]
+        return
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.alias):
+            yield child.asname or child.name.partition(".")[0]
+        elif not isinstance(child, (ast.stmt, ast.match_case, ast.ExceptHandler)):
+            for inner in walk_scope(child):
+                if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load):
+                    yield inner.id
+
+
+def _statement(value: ast.expr) -> ast.stmt:
+    return ast.copy_location(ast.Expr(value), value)
+
+
+# The run-time half ------------------------------------------------------------------------------
+
+
+def attribute(owner: Any, name: str) -> Any:
+    """``owner``, whose attribute ``name`` is about to be set or deleted."""
+    if tracing():
+        current().will_write_attribute(owner, name)
+    return owner
+
+
+def attribute_content(owner: Any, name: str) -> Any:
+    """``owner``, whose attribute ``name`` is about to be set after it was changed in place."""
+    if tracing():
+        content(getattr(owner, name, None))
+        current().will_write_attribute(owner, name)
+    return owner
+
+
+def item(container: Any) -> Any:
+    """``container``, an item of which is about to be set or deleted."""
+    if isinstance(container, CONTAINERS) and tracing():
+        current().will_read_container(container)
+        current().will_write_container(container)
+    return container
+
+
+def items(container: Any) -> Any:
+    """``container``, an item of which is about to be changed in place."""
+    if tracing() and isinstance(container, CONTAINERS):
+        for value in container.values() if isinstance(container, dict) else container:
+            content(value)
+    return container
+
+
+def content(value: Any) -> Any:
+    """``value``, which is about to be changed in place."""
+    if isinstance(value, CONTAINERS) and tracing():
+        current().will_write_container(value)
+    return value
+
+
+def cell(variable: Callable[[], Any]) -> None:
+    """The variable that ``variable`` gives, one of an enclosing function, is about to be set."""
+    if tracing():
+        assert isinstance(variable, types.FunctionType) and variable.__closure__ is not None
+        current().will_write_cell(variable.__closure__[0])
+
+
+def global_(namespace: dict[str, Any], name: str) -> None:
+    """The global ``name`` is about to be set."""
+    if tracing():
+        current().will_write_global(namespace, name)
+
+
+AttributeConverter.runtime = (attribute, attribute_content)
+SubscriptConverter.runtime = (item, items, look)
+AugmentedConverter.runtime = (content,)
+BindingConverter.runtime = (cell, global_)
