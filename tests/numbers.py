@@ -91,13 +91,13 @@ def _plain(leaf: Any, array: Any) -> Any:
 
 
 def run(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of ``function``, traced and then computed by its plan."""
+    graph, cells, rebuild = capture(function, *arguments)
+    return rebuild([t.numpy() for t in call_plan(optimized_plan(graph), cells)])
+
+
+def referenced(function: Callable[..., Any], *arguments: Any) -> Any:
     """The result of ``function``, traced and then computed from its graph by the references."""
     graph, cells, rebuild = capture(function, *arguments)
     with np.errstate(all="ignore"):
         return rebuild(run_region(graph, [c.numpy() for c in cells]))
-
-
-def planned(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of ``function``, traced and then computed by its plan."""
-    graph, cells, rebuild = capture(function, *arguments)
-    return rebuild([t.numpy() for t in call_plan(optimized_plan(graph), cells)])

@@ -1,7 +1,7 @@
 """print, logging and warnings while a function is captured: ordered calls, made at every run.
 
-Each override gets the site and the arguments of the call.  It works out what the call was about to
-write, as texts that mention traced values, and stages the writing.
+Each override gets the arguments of the call.  It works out what the call was about to write, as
+texts that mention traced values, and stages the writing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hybrid.errors import author_frame
 Override = Callable[..., Any]
 
 
-def print_(_site: Any, *values: Any, **options: Any) -> Any:
+def print_(*values: Any, **options: Any) -> Any:
     """``print``."""
     if not tracing():
         return NotImplemented
@@ -107,7 +107,7 @@ def _write_record(
 def _module_function(level: int, **defaults: Any) -> Override:
     """``logging.info`` and its like."""
 
-    def override(_site: Any, message: Any, *arguments: Any, **options: Any) -> Any:
+    def override(message: Any, *arguments: Any, **options: Any) -> Any:
         if not tracing():
             return NotImplemented
         return _log(logging.getLogger(), True, level, message, arguments, **{**defaults, **options})
@@ -118,9 +118,7 @@ def _module_function(level: int, **defaults: Any) -> Override:
 def _method(level: int, **defaults: Any) -> Override:
     """``Logger.info`` and its like."""
 
-    def override(
-        _site: Any, logger: logging.Logger, message: Any, *arguments: Any, **options: Any
-    ) -> Any:
+    def override(logger: logging.Logger, message: Any, *arguments: Any, **options: Any) -> Any:
         if not tracing():
             return NotImplemented
         return _log(logger, False, level, message, arguments, **{**defaults, **options})
@@ -128,7 +126,7 @@ def _method(level: int, **defaults: Any) -> Override:
     return override
 
 
-def _module_log(_site: Any, level: int, message: Any, *arguments: Any, **options: Any) -> Any:
+def _module_log(level: int, message: Any, *arguments: Any, **options: Any) -> Any:
     """``logging.log``."""
     if not tracing() or not isinstance(level, int):
         return NotImplemented
@@ -136,7 +134,7 @@ def _module_log(_site: Any, level: int, message: Any, *arguments: Any, **options
 
 
 def _method_log(
-    _site: Any, logger: logging.Logger, level: int, message: Any, *arguments: Any, **options: Any
+    logger: logging.Logger, level: int, message: Any, *arguments: Any, **options: Any
 ) -> Any:
     """``Logger.log``."""
     if not tracing() or not isinstance(level, int):
@@ -145,7 +143,6 @@ def _method_log(
 
 
 def _adapter_log(
-    site: Any,
     adapter: logging.LoggerAdapter,
     level: int,
     message: Any,
@@ -158,7 +155,7 @@ def _adapter_log(
     message, options = adapter.process(message, options)
     logger = adapter.logger
     if isinstance(logger, logging.LoggerAdapter):
-        return _adapter_log(site, logger, level, message, *arguments, **options)
+        return _adapter_log(logger, level, message, *arguments, **options)
     return _log(logger, False, level, message, arguments, **options)
 
 
@@ -166,9 +163,9 @@ def _adapter_method(level: int, **defaults: Any) -> Override:
     """``LoggerAdapter.info`` and its like."""
 
     def override(
-        site: Any, adapter: logging.LoggerAdapter, message: Any, *arguments: Any, **options: Any
+        adapter: logging.LoggerAdapter, message: Any, *arguments: Any, **options: Any
     ) -> Any:
-        return _adapter_log(site, adapter, level, message, *arguments, **{**defaults, **options})
+        return _adapter_log(adapter, level, message, *arguments, **{**defaults, **options})
 
     return override
 
@@ -188,7 +185,6 @@ _LEVELS = {
 
 
 def warn(
-    _site: Any,
     message: Any,
     category: Any = None,
     stacklevel: int = 1,
@@ -222,11 +218,11 @@ def _warn(category: type[Warning], path: str, line: int, message: Any, **options
 def _deprecated(word: str, override: Override) -> Override:
     """``logging.warn`` and ``Logger.warn``, which warn of themselves."""
 
-    def warning(site: Any, *arguments: Any, **options: Any) -> Any:
+    def warning(*arguments: Any, **options: Any) -> Any:
         text = f"The 'warn' {word} is deprecated, use 'warning' instead"
-        if warn(site, text, DeprecationWarning) is NotImplemented:
+        if warn(text, DeprecationWarning) is NotImplemented:
             return NotImplemented
-        return override(site, *arguments, **options)
+        return override(*arguments, **options)
 
     return warning
 

@@ -1,5 +1,6 @@
 """Traced Python numbers: bools, ints and floats that are only known when a plan runs."""
 
+from hybrid.number.arithmetic import choose, host_number, kind_of
 from hybrid.number.operators import is_plain, sample, to_bool, to_float, to_int
 from hybrid.number.staging import check, guarded, host
 from hybrid.number.traced import Number, as_number, number_of
@@ -8,9 +9,12 @@ __all__ = [
     "Number",
     "as_number",
     "check",
+    "choose",
     "guarded",
     "host",
+    "host_number",
     "is_plain",
+    "kind_of",
     "number_of",
     "sample",
     "to_bool",

@@ -367,3 +367,15 @@ def _decided(function: Callable[..., bool], a: tuple[int, int], b: tuple[int, in
         return None if a[0] != a[1] or b[0] != b[1] else function(a[0], b[0])
     results = {function(i, j) for i in a for j in b}
     return results.pop() if len(results) == 1 else None
+
+
+def choose(test: Any, a: Operand, b: Operand) -> Any:
+    """``a`` if ``test`` (a bool, or a Number that is one) else ``b``; of two kinds, the wider."""
+    if type(test) is not Number:
+        return a if test else b
+    if is_float(a, b):
+        return Number("float", ops.where(test.tensor, *_tensors(a, b, floating=True)))
+    if kind_of(a) == kind_of(b) == "bool":
+        return Number("bool", ops.where(test.tensor, as_number(a).tensor, as_number(b).tensor))
+    (a0, a1), (b0, b1) = limits(a), limits(b)
+    return Number("int", ops.where(test.tensor, *_tensors(a, b)), min(a0, b0), max(a1, b1))

@@ -1,0 +1,361 @@
+"""Builtin and library functions on values of a run to come.
+
+``OVERRIDES`` maps a callable to what captured code calls in its place: with the site of the call,
+and the same arguments.  An override answers NotImplemented for arguments that the callable itself
+serves: plain values, and what the methods of Tensor and Number make of theirs.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from hybrid import ops
+from hybrid.convert import maths, output
+from hybrid.convert.feed import Walk, feed_of
+from hybrid.convert.iterables import Enumerated, Once, Reversed, TracedRange, Zipped, shortest
+from hybrid.convert.site import Site
+from hybrid.convert.traced import is_traced
+from hybrid.errors import CaptureError, author_location
+from hybrid.ir.interpreter import current
+from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
+from hybrid.tensor import Tensor
+from hybrid.tree import flatten
+
+Override = Callable[..., Any]
+_MISSING: Any = object()
+
+
+def _runtime() -> Any:
+    from hybrid.convert.runtime import hyb__
+
+    return hyb__
+
+
+def _call(site: Site, function: Any, *args: Any) -> Any:
+    """Call a function that the author gave to a builtin, as the author's own code would."""
+    return _runtime().callee(site, function)(*args)
+
+
+# Conversions ------------------------------------------------------------------------------------
+
+
+def _number(x: Any) -> Number:
+    """A traced number, or what ``x.item()`` is."""
+    return x if type(x) is Number else current().number_of(x)
+
+
+def _bool(*args: Any) -> Any:
+    if len(args) != 1 or not is_traced(args[0]):
+        return NotImplemented
+    x = args[0]
+    if isinstance(x, Tensor):
+        return truth_of(x)
+    return to_bool(x) if type(x) is Number else NotImplemented
+
+
+def truth_of(x: Tensor) -> Number:
+    """``bool(x)``."""
+    if x.size != 1:
+        return bool(x)  # raises  # type: ignore[return-value]
+    return _number(ops.astype(x, "bool"))
+
+
+def _int(*args: Any, **kwargs: Any) -> Any:
+    if len(args) != 1 or kwargs or not _is_numeric(args[0]):
+        return NotImplemented
+    return to_int(_number(args[0]))
+
+
+def _float(*args: Any) -> Any:
+    if len(args) != 1 or not _is_numeric(args[0]):
+        return NotImplemented
+    return to_float(_number(args[0]))
+
+
+def _is_numeric(x: Any) -> bool:
+    return isinstance(x, Tensor) or type(x) is Number
+
+
+def _type(*args: Any) -> Any:
+    return args[0].__class__ if len(args) == 1 and type(args[0]) is Number else NotImplemented
+
+
+def _len(*args: Any) -> Any:
+    return args[0].length if len(args) == 1 and type(args[0]) is TracedRange else NotImplemented
+
+
+def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
+    if mod is None or not any(type(x) is Number for x in (base, exp, mod)):
+        return NotImplemented
+    if "float" in map(kind_of, (base, exp, mod)):
+        raise TypeError("pow() 3rd argument not allowed unless all arguments are integers")
+    return host_number(pow, "int", base, exp, mod)
+
+
+# Ranges and iterators ---------------------------------------------------------------------------
+
+
+def _range(*args: Any) -> Any:
+    if not 1 <= len(args) <= 3 or not any(map(_is_numeric, args)):
+        return NotImplemented
+    bounds = [_index(x) for x in args]
+    start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    return TracedRange(start, stop, step)
+
+
+def _index(x: Any) -> Any:
+    """``x`` as an int; raises what Python raises."""
+    if isinstance(x, Tensor):
+        if x.dtype.is_integer and not x.ndim:
+            return _number(x)
+        return operator.index(x)
+    if type(x) is not Number:
+        return operator.index(x)
+    if x.kind == "float":
+        raise TypeError("'float' object cannot be interpreted as an integer")
+    return +x
+
+
+def _feeds(iterables: Iterable[Any]) -> list[Any] | None:
+    """How to walk over all of ``iterables``; None when only Python can, or need not be asked."""
+    found = [x for x in iterables if isinstance(x, (Tensor, Walk)) or type(x) is range]
+    if len(found) != len(list(iterables)) or not found:
+        return None
+    feeds = [feed_of(x) for x in found]
+    return None if any(feed is None for feed in feeds) else feeds
+
+
+def _enumerate(iterable: Any, start: Any = 0) -> Any:
+    feeds = _feeds([iterable])
+    if feeds is None:
+        return NotImplemented
+    return Once(Enumerated(feeds[0], _index(start)))
+
+
+def _zip(*iterables: Any, strict: bool = False) -> Any:
+    if not any(isinstance(x, (Tensor, Walk)) for x in iterables):
+        return NotImplemented
+    if strict and len({len(x) for x in iterables}) > 1:
+        return NotImplemented  # raises, once it gets there
+    feeds = _feeds(iterables)
+    if feeds is None:
+        return NotImplemented
+    return Once(Zipped(feeds, shortest([feed.length for feed in feeds])))
+
+
+def _reversed(iterable: Any) -> Any:
+    if isinstance(iterable, Once):
+        return NotImplemented  # raises
+    feeds = _feeds([iterable])
+    return NotImplemented if feeds is None else Once(Reversed(feeds[0]))
+
+
+def _map(site: Site, function: Any, *iterables: Any, **kwargs: Any) -> Any:
+    if not iterables or kwargs:
+        return NotImplemented
+    return map(functools.partial(_call, site, function), *iterables)
+
+
+def _filter(site: Site, function: Any, iterable: Any) -> Any:
+    return _filtered(site, function, iter(iterable))
+
+
+def _filtered(site: Site, function: Any, items: Iterator[Any]) -> Iterator[Any]:
+    for item in items:
+        kept = item if function is None or function is bool else _call(site, function, item)
+        if is_traced(kept):
+            raise CaptureError(
+                "filter() got a traced truth",
+                at=author_location(),
+                why="How many items it keeps would only be known when the plan runs.",
+                fix="use hybrid.where, or a loop with an if",
+            )
+        if kept:
+            yield item
+
+
+def _reduce(site: Site, function: Any, iterable: Any, initial: Any = _MISSING) -> Any:
+    items = iter(iterable)
+    value = next(items, _MISSING) if initial is _MISSING else initial
+    if value is _MISSING:
+        raise TypeError("reduce() of empty iterable with no initial value")
+    for item in items:
+        value = _call(site, function, value, item)
+    return value
+
+
+# Choices ----------------------------------------------------------------------------------------
+
+
+def _extremum(function: Callable[..., Any], better: Callable[[Any, Any], Any]) -> Override:
+    def override(site: Site, *args: Any, key: Any = None, **kwargs: Any) -> Any:
+        if not args or (len(args) > 1 and kwargs) or kwargs.keys() - {"default"}:
+            return NotImplemented
+        items = list(args[0]) if len(args) == 1 else list(args)
+        rated = items if key is None else [_call(site, key, item) for item in items]
+        if not any(map(is_traced, rated)):
+            if key is None:
+                return function(items, **kwargs)
+            places = function(range(len(items)), key=rated.__getitem__, **_place(kwargs))
+            return items[places] if items else kwargs["default"]
+        best, best_rate = items[0], rated[0]
+        for item, rate in zip(items[1:], rated[1:], strict=True):
+            test = better(rate, best_rate)
+            best_rate, former = _either(site, test, rate, best_rate), best_rate
+            best = best_rate if best is former and key is None else _either(site, test, item, best)
+        return best
+
+    return override
+
+
+def _place(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {"default": None} if kwargs else {}
+
+
+def _either(site: Site, test: Any, a: Any, b: Any) -> Any:
+    """``a if test else b``."""
+    if type(test) is Number and all(type(x) in (Number, bool, int, float) for x in (a, b)):
+        return choose(test, a, b)
+    return _runtime().ifexp(site, test, lambda: a, lambda: b)
+
+
+def _all_or_any(logic: str, decides: bool) -> Override:
+    """``all`` and ``any``: an item that is ``decides`` ends them."""
+    join = operator.or_ if decides else operator.and_
+
+    def override(site: Site, iterable: Any) -> Any:
+        if isinstance(iterable, (*_SEQUENCES, Tensor)):
+            found: Any = not decides
+            for item in iterable:
+                truth = _truth(item)
+                if truth is decides:
+                    return decides
+                found = truth if type(found) is bool else join(found, truth)
+            return found
+        items = iter(iterable)
+        for item in items:
+            truth = _truth(item)
+            if is_traced(truth):
+                return one_by_one(site, truth, items)
+            if truth is decides:
+                return decides
+        return not decides
+
+    def one_by_one(site: Site, found: Any, items: Iterator[Any]) -> Any:
+        """Each further item is asked for only where those before have not decided."""
+        decide = getattr(_runtime(), logic)
+        ended = False
+
+        def following() -> Any:
+            nonlocal ended
+            item = next(items, _MISSING)
+            ended = item is _MISSING
+            return (not decides) if ended else _truth(item)
+
+        while is_traced(found) and not ended:
+            found = decide(site, found, following)
+        return found
+
+    return override
+
+
+_SEQUENCES = (list, tuple, dict, set, frozenset, range)
+
+
+def _truth(x: Any) -> Any:
+    found = _bool(x)
+    return bool(x) if found is NotImplemented else found
+
+
+def _sum(iterable: Any, /, start: Any = 0) -> Any:
+    if sys.version_info < (3, 12):
+        return NotImplemented
+    items = list(iterable)
+    leaves = [start, *items]
+    if not any(type(x) is Number for x in leaves):
+        return sum(items, start)
+    if all(type(x) in (Number, bool, int, float) for x in leaves) and "float" in map(
+        kind_of, leaves
+    ):
+        # Since 3.12 Python adds floats up with a running correction.
+        return host_number(_sum_plain, "float", *leaves)
+    return functools.reduce(operator.add, items, start)
+
+
+def _sum_plain(start: Any, *items: Any) -> Any:
+    return sum(items, start)
+
+
+def _sorted(site: Site, iterable: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
+    items = list(iterable)
+    rated = items if key is None else [_call(site, key, item) for item in items]
+    _refuse_order("sorted()", rated)
+    order = sorted(range(len(items)), key=rated.__getitem__, reverse=reverse)
+    return [items[at] for at in order]
+
+
+def _sort(site: Site, items: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
+    if type(items) is not list:
+        return NotImplemented
+    if key is None:
+        _refuse_order("list.sort()", items)
+        return NotImplemented
+    items[:] = _sorted(site, items, key=key, reverse=reverse)
+    return None
+
+
+def _refuse_order(name: str, rated: list[Any]) -> None:
+    traced = [leaf for leaf in flatten(rated)[0] if is_traced(leaf)]
+    if not traced or len(rated) < 2:
+        return
+    for leaf in traced:
+        if type(leaf) is Number:
+            leaf.need_value(name)
+    raise CaptureError(
+        f"{name} of traced values",
+        at=author_location(),
+        why="Their order would only be known when the plan runs.",
+        fix="stack them into one tensor, and choose with hybrid.max, hybrid.argmax or hybrid.where",
+    )
+
+
+def _siteless(override: Override) -> Override:
+    """An override that need not know where it is called."""
+
+    def call(_site: Site, *args: Any, **kwargs: Any) -> Any:
+        return override(*args, **kwargs)
+
+    return call
+
+
+_SITELESS: dict[Any, Override] = {
+    **output.OVERRIDES,
+    **maths.OVERRIDES,
+    bool: _bool,
+    enumerate: _enumerate,
+    float: _float,
+    int: _int,
+    len: _len,
+    pow: _pow,
+    range: _range,
+    reversed: _reversed,
+    sum: _sum,
+    type: _type,
+    zip: _zip,
+}
+OVERRIDES: dict[Any, Override] = {
+    **{function: _siteless(override) for function, override in _SITELESS.items()},
+    all: _all_or_any("and_", False),
+    any: _all_or_any("or_", True),
+    filter: _filter,
+    functools.reduce: _reduce,
+    list.sort: _sort,
+    map: _map,
+    max: _extremum(max, operator.gt),
+    min: _extremum(min, operator.lt),
+    sorted: _sorted,
+}
