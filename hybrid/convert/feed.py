@@ -73,7 +73,15 @@ def feed_of(iterable: Any) -> Feed | None:
         return Rows(iterable)
     if isinstance(iterable, TreeRows):
         return iterable
-    return None
+    return iterable.feed() if isinstance(iterable, Walk) else None
+
+
+class Walk:
+    """An iterable made while a function is captured, such as ``enumerate`` of a tensor."""
+
+    def feed(self) -> Feed | None:
+        """How to walk over it by index; None when it has been begun by other means."""
+        raise NotImplementedError
 
 
 class TreeRows:
