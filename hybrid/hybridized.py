@@ -11,10 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-try:
-    from hybrid.convert import convert
-except ImportError:
-    convert = None
+from hybrid.convert import convert
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, NeedsValue
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
@@ -23,7 +20,7 @@ from hybrid.record import is_recording
 from hybrid.tensor import Tensor
 from hybrid.trace.capture import Capture, capture
 from hybrid.trace.guards import Guards
-from hybrid.trace.reads import Reads
+from hybrid.trace.reads import Reads, of_package
 from hybrid.trace.signature import aliases, describe_leaf, key_of, lifted
 from hybrid.tree import flatten
 
@@ -168,7 +165,7 @@ class Hybridized:
             leaves,
             guards,
             self._name(),
-            convert=None if self.options["mode"] == "trace" else convert,
+            convert=None if self.options["mode"] == "trace" else _staged,
             unrolls=unrolls,
         )
 
@@ -253,6 +250,15 @@ class Hybridized:
     def __repr__(self) -> str:
         count = sum(map(len, self._plans.values()))
         return f"<hybridized {self._name()}: {count} plans>"
+
+
+def _staged(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What is called in place of ``function`` while tracing: its conversion, if it is the author's.
+
+    The layers of this package branch on nothing that is traced.
+    """
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return function if code is not None and of_package(code) else convert(function)
 
 
 def _plain(args: Sequence[Any]) -> bool:

@@ -8,11 +8,12 @@ from typing import Any
 from hybrid import ops
 from hybrid.convert.feed import Feed, feed_of
 from hybrid.convert.site import Site
-from hybrid.convert.staged_loop import Loop, constant
+from hybrid.convert.loop_state import Loop, constant
 from hybrid.errors import CaptureError
 from hybrid.number import Number
 from hybrid.ops.control import COUNT, for_, while_
-from hybrid.tensor import Tensor
+from hybrid.ops.pick import pick
+from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.branches import Path, join
 from hybrid.trace.merge import number_tensor
 from hybrid.trace.region import Region, truth
@@ -104,8 +105,8 @@ class StagedFor(Loop):
         self.entry_found = dict(found)
         self.roots = list(found.values())
         self.before = self.snapshot(found)
-        if self.feed.length == 0:
-            return self._leave(found)
+        if self._is_static() and self.feed.length == 0:
+            return self.leave_loop(found)
         if self._may_unroll() and (self.feed.length == 1 or self.tracer.unrolls):
             return self._unroll("there is one iteration" if self.feed.length == 1 else "a number "
                                 "that it computes is needed while the function is captured")  # fmt: skip
@@ -118,7 +119,7 @@ class StagedFor(Loop):
         self.index = region.param(COUNT, "i")
         self.slices = []
         with self.inside(region):
-            high = self.feed.length - 1 - self.start if isinstance(self.feed.length, int) else None
+            high = self.feed.length - 1 - self.start if self._is_static() else None
             index = Number("int", self.index, 0, high)
             self.item = self.feed.row(index + self.start if self.start else index, self)
         self.state = self.body_done
@@ -145,32 +146,57 @@ class StagedFor(Loop):
         self.finals = dict(names)
         self.path.end(names)
         with self.inside(self.parent):
-            if self.settle(may_peel=True):
+            if self.settle():
                 if self._is_plain():
                     return self._unroll("its body computes nothing with tensors")
                 self._stage(over, flag)
-                return self._leave(self.finals)
+                return self.leave_loop(self.finals)
         return self._peel() if self.peels == 1 else self.attempt()
 
-    def _leave(self, found: Mapping[str, Any]) -> bool:
+    def leave_loop(self, found: Mapping[str, Any]) -> bool:
         self.state = None
         self.finish(found)
         return False
 
     def _stage(self, over: bool, flag: Tensor | None) -> None:
-        static = isinstance(self.feed.length, int)
+        static = self._is_static()
         length = self.feed.length - self.start if static else 0
         with self.inside(self.parent):
             count = self._count()
         if flag is None and not over and self.go is None:
-            attrs = {"length": length, "reverse": False, "sliced": len(self.slices)}
             heads = ([self.index.data], [])
+            self._slice_rows(length)
+            attrs = {"length": length, "reverse": False, "sliced": len(self.slices)}
             self._last_item(static)
             self.close(for_, [count], heads, attrs, runs=static, slices=self.slices)
             self.finals.update(self.last)
             self.tracer.note(self.site.location, f"became a for node{self._times()}")
             return
         self._stage_as_while(over, flag, count)
+
+    def _slice_rows(self, length: int) -> None:
+        """Rows that the body picks by the index itself are handed out by the node."""
+        builder = self.path.region.builder
+        tensors = {
+            cell.initial: cell.tensor
+            for cell in self.path.region.cells.values()
+            if not cell.written and cell.tensor.shape[:1] == (length,)
+        }
+        if not length or self.start:
+            return
+        kept = []
+        for node in builder.nodes:
+            if (
+                node.op is pick
+                and node.attributes["axis"] == 0
+                and node.operands[1] is self.index.data
+                and node.operands[0] in tensors
+            ):
+                row = make_tensor(node.results[0].type, node.results[0])
+                self.slices.append((tensors[node.operands[0]], row))
+            else:
+                kept.append(node)
+        builder.nodes[:] = kept
 
     def _last_item(self, static: bool) -> None:
         """The variable of a loop over Python numbers ends as the last of them."""
@@ -198,13 +224,13 @@ class StagedFor(Loop):
                 first = ops.logical_and(first, self.go)
             begin = constant_index(0)
         counter = (begin, self.index, following)
-        runs = isinstance(self.feed.length, int) and self.go is None
+        runs = self._is_static() and self.go is None
         self.close(while_, [first], ([], [go]), {"length": 0}, runs=runs, counter=counter)
         self.tracer.note(self.site.location, "became a while node")
 
     def _count(self) -> Tensor:
         length = self.feed.length
-        if isinstance(length, int):
+        if type(length) is int:
             return constant_index(length - self.start)
         return number_tensor(length, "int") if not self.start else ops.subtract(
             number_tensor(length, "int"), self.start
@@ -212,13 +238,13 @@ class StagedFor(Loop):
 
     def _times(self) -> str:
         length = self.feed.length
-        return f" of {length - self.start} iterations" if isinstance(length, int) else ""
+        return f" of {length - self.start} iterations" if type(length) is int else ""
 
     # The first iteration, by itself -----------------------------------------------------------------
 
     def _peel(self) -> bool:
         self.peels = 2
-        if not isinstance(self.feed.length, int):
+        if not self._is_static():
             with self.inside(self.parent):
                 self.enter_branch(truth(self.feed.length > 0), self.before)
         self.path = self.peeled
@@ -238,15 +264,19 @@ class StagedFor(Loop):
             if flag is not None:
                 self.go = ops.logical_not(flag)
         self.start = 1
-        if over or self.feed.length == 1:
-            return self._leave(found)
+        if over or (self._is_static() and self.feed.length == 1):
+            return self.leave_loop(found)
         self.before = self.snapshot(found)
         return self.attempt()
 
     # Unrolling ------------------------------------------------------------------------------------
 
+    def _is_static(self) -> bool:
+        """Whether the number of items is known; a Number says that it is an int, too."""
+        return type(self.feed.length) is int
+
     def _may_unroll(self) -> bool:
-        return isinstance(self.feed.length, int) and self.unrolled is None
+        return self._is_static() and self.unrolled is None
 
     def _is_plain(self) -> bool:
         """Whether an iteration is nothing but arithmetic on Python numbers."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from hybrid import ops
-from hybrid.convert.staged_loop import Loop, constant
+from hybrid.convert.loop_state import Loop, constant
+from hybrid.convert.site import Site
 from hybrid.convert.traced import is_traced
 from hybrid.number import Number
 from hybrid.ops.control import while_
@@ -26,15 +28,16 @@ class StagedWhile(Loop):
 
     body = False  # whether the next pass runs the body without asking for the test
 
-    def start(self, value: Any) -> bool:
-        """The test came out as ``value``: the pass at hand ends here."""
-        self.go = truth(value)
-        self.state = self.begin
-        return False
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.go: Tensor | None = None  # the test of the first iteration in the node
+        self.tested: Any = None
+        self.state: Any = None
 
-    def start_stopped(self, found: Mapping[str, Any], flag: Tensor) -> bool:
+    def stop_traced(self, found: Mapping[str, Any]) -> bool:
         """A flag that stops the loop is traced: the test is evaluated where it is not set."""
-        self.roots = list(found.values())
+        found = {**sys._getframe(2).f_locals, **found}  # a plain session asks for flags only
+        _, flag = self.flags(found)
         return self.guard(found, flag, self.begin)
 
     def again(self, found: Mapping[str, Any]) -> bool:
@@ -42,15 +45,17 @@ class StagedWhile(Loop):
         return self.state(found)
 
     def test(self, value: Any) -> bool:
-        """The test of the next iteration."""
+        """A test: the one that makes the session take over, or that of the next iteration."""
+        if self.state is None:
+            self.go, self.state = truth(value), self.begin
+            return False
         self.tested = truth(value) if is_traced(value) else bool(value)
         return False
 
     # States ---------------------------------------------------------------------------------------
 
     def begin(self, found: Mapping[str, Any]) -> bool:
-        if not self.roots:
-            self.roots = list(found.values())
+        self.roots = list(found.values())
         self.before = self.snapshot(found)
         return self.attempt()
 
@@ -75,13 +80,15 @@ class StagedWhile(Loop):
     def test_done(self, found: Mapping[str, Any]) -> bool:
         names = self.before if self.path.diverged else self.snapshot(found)
         region = self.path.region
-        tested = constant(region, self.tested) if self.tested in (True, False) else self.tested
+        tested = self.tested
+        if isinstance(tested, bool):
+            tested = constant(region, tested)
         with self.inside(region):
             self.next = region.traced(tested)
         self.finals = dict(names)
         self.path.end(names)
         with self.inside(self.parent):
-            if self.settle(may_peel=True):
+            if self.settle():
                 self.close(while_, [self.go], ([], [self.next]), {"length": 0}, runs=False)
                 self.tracer.note(self.site.location, "became a while node")
                 return self.leave_loop(self.finals)
@@ -144,7 +151,8 @@ class StagedWhile(Loop):
             names = join(parent, self.clear, test, empty, before, self.site.location)
             result = names.pop(TEST)
             self.tested = truth(result) if is_traced(result) else result
-        self.go = self.tested
-        if isinstance(self.go, bool):
-            self.go = constant(parent, self.go)
+        if self.outer is None or self.path is self.peeled:
+            self.go = self.tested if isinstance(self.tested, Tensor) else None
+            if self.go is None:
+                self.go = constant(parent, self.tested)
         return self.then(names)

@@ -23,6 +23,7 @@ from hybrid.types import DType, TensorType, bool_, float64, int64, promote, prom
 Build = Callable[[Sequence[Tensor]], Any]  # from the node's results to the merged value
 NUMBER_DTYPES: dict[str, DType] = {"bool": bool_, "int": int64, "float": float64}
 _RANK = {"bool": 0, "int": 1, "float": 2}
+OWN = "hyb_"  # how variables of conversion itself begin: they are not read before they are bound
 DIVERGED: Any = object()  # in place of the values of a path that ends in an exception
 
 
@@ -55,6 +56,8 @@ class Merge:
             return lambda results: a
         if same_constant(a, b):
             return lambda results: a
+        if name.startswith(OWN) and (a is UNBOUND or b is UNBOUND):
+            return self._only(DIVERGED if a is UNBOUND else a, DIVERGED if b is UNBOUND else b)
         for absent in (UNBOUND, MISSING, None):
             if a is absent or b is absent or _absence(a, absent) or _absence(b, absent):
                 return self._maybe(a, b, absent, name)
@@ -210,7 +213,7 @@ def weak_tensor(value: Any, dtype: DType) -> Tensor:
     from hybrid.ir.interpreter import current
 
     if isinstance(value, Number):
-        return ops.astype(value.tensor, dtype)
+        return value.lifted(dtype)
     return current().lift(value, dtype)
 
 

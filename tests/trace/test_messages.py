@@ -119,14 +119,8 @@ CASES = [  # (name, call, error, text)
         "int is not callable\nFix: hybridize a function, a method or a Module.",
     ),
     (
-        "hybridize ast",
-        lambda: hy.hybridize(branching, mode="ast")(V),
-        CaptureError,
-        'mode="ast" is not available yet\nFix: use mode="trace" or mode="auto".',
-    ),
-    (
         "traced truth",
-        lambda: hy.hybridize(branching)(V),
+        lambda: hy.hybridize(branching, mode="trace")(V),
         TracedBoolError,
         "the truth of a traced value was asked for (FILE:LINE)\n"
         "    LINE | return x if hy.sum(x) > 0 else -x\n"

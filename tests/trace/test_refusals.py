@@ -20,7 +20,7 @@ def test_the_truth_of_a_traced_value() -> None:
         return -x
 
     with pytest.raises(TracedBoolError) as caught:
-        hy.hybridize(function)(hy.ones(2))
+        hy.hybridize(function, mode="trace")(hy.ones(2))
     text = str(caught.value)
     assert "the truth of a traced value was asked for" in text
     assert "if hy.sum(x) > 0:  # the line in the message" in text

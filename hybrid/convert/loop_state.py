@@ -1,0 +1,362 @@
+"""Staged loops: one pass over the body, traced with placeholders, becomes a loop node.
+
+What the body reads before it writes must come out of an iteration with the type and structure with
+which it went in.  Where it does not, the first iteration is taken out of the loop (``cache = None``
+before it, a tensor from then on), or the variable is carried together with whether it is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hybrid import ops
+from hybrid.convert.carry import Carry, Leaf, Mismatch, Zeros, initial_tensor, is_absent, widened
+from hybrid.convert.growth import Growth, grown
+from hybrid.convert.site import Site
+from hybrid.convert.staged import Staged
+from hybrid.errors import CaptureError
+from hybrid.ir import Op, Value
+from hybrid.ir.interpreter import interpreting
+from hybrid.number import Number
+from hybrid.tensor import Tensor
+from hybrid.trace.branches import Path, apply_control, join, outside_tensors, params_of
+from hybrid.trace.maybe import UNBOUND, Maybe
+from hybrid.trace.merge import OWN, describe, number_tensor
+from hybrid.trace.places import CONTENT, Slot
+from hybrid.trace.region import Region, truth
+from hybrid.trace.tracer import Tracer
+
+ONCE_MORE = "in an iteration"
+Key = tuple[int, str]
+
+
+class Loop(Staged):
+    """What ``while`` and ``for`` have in common: the search for a stable loop state."""
+
+    form = "while"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.parent: Tracer = self.tracer  # the region that gets the node
+        self.roots: list[Any] = []
+        self.before: dict[str, Any] = {}  # at the head of the first iteration that is in the node
+        self.widened: dict[str | Key, Any] = {}  # initial values in place of those of ``before``
+        self.carried_places: dict[Key, Slot] = {}
+        self.names: dict[str, Carry] = {}
+        self.places: dict[Key, Carry] = {}
+        self.finals: dict[str, Any] = {}
+        self.peeled: Path | None = None  # the branch in which the loop was entered
+        self.peels = 0
+        self.attempts = 0
+
+    # An attempt ---------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Let the next pass be traced as the body of the loop."""
+        self.attempts += 1
+        if self.attempts > 12:
+            raise CaptureError(
+                "the state of this loop does not settle",
+                at=self.site.location,
+                why="Each trace of the body left some variable with another structure.",
+                fix="give the loop's variables their final type and structure before the loop",
+            )
+        self.path = Path(Region(self.parent, "body", self.roots), ONCE_MORE)
+        region = self.path.region
+        inside = dict(self.before)
+        self.names, self.places = {}, {}
+        for name in self.site.names:
+            if name in self.site.stops:
+                inside[name] = False
+            elif name in self.site.head and self._is_rebound(name):
+                carry = self.names[name] = Carry(name, self.initial(name))
+                inside[name] = carry.enter(region, self.parent)
+        for key, slot in self.carried_places.items():
+            carry = self.places[key] = Carry(slot.label, self.widened.get(key, slot.original))
+            region.put(slot.owner, slot.name, carry.enter(region, self.parent))
+        self.load(inside)
+
+    def _is_rebound(self, name: str) -> bool:
+        """Whether an iteration may bind the variable to another object."""
+        if name in self.site.rebound or name in self.widened:
+            return True
+        before = self.before[name]
+        return isinstance(before, Number) or type(before) in (bool, int, float)
+
+    def initial(self, name: str) -> Any:
+        return self.widened.get(name, self.before[name])
+
+    # The end of an attempt ----------------------------------------------------------------------
+
+    def settle(self) -> bool:
+        """Whether the body leaves what it was given; if not, what to do about it is arranged."""
+        region = self.path.region
+        again = False
+        for name, carry in self.names.items():
+            again |= self._leave(name, carry, self.finals[name])
+        for name in self.site.names:
+            if name in self.names or name in self.site.stops or name not in self.site.head:
+                continue
+            if self.finals[name] is not self.before[name]:  # += has made a new object of it
+                again = True
+                if is_absent(self.before[name]):
+                    carry = Carry(name, self.before[name])
+                    self._mismatch(name, carry, self.finals[name])
+                else:
+                    self.widened[name] = self.before[name]
+        for key, slot in region.slots.items():
+            if not slot.written:
+                continue
+            final = self.path.places[key]
+            if key in self.places:
+                again |= self._leave(key, self.places[key], final)
+            elif self._must_carry(slot, final):
+                self.carried_places[key] = slot
+                again = True
+                if is_absent(slot.original):
+                    again |= self._mismatch(key, Carry(slot.label, slot.original), final)
+        return not again
+
+    def _must_carry(self, slot: Slot, final: Any) -> bool:
+        if final is slot.original:
+            return False
+        if slot.name == CONTENT and grown(slot, final) is not None:
+            return False
+        if slot.name == CONTENT and _same_items(slot.original, final):
+            return False
+        return slot.read or slot.name == CONTENT
+
+    def _leave(self, key: str | Key, carry: Carry, final: Any) -> bool:
+        try:
+            carry.leave(final, self.path.region)
+        except Mismatch:
+            return self._mismatch(key, carry, final)
+        return False
+
+    def _mismatch(self, key: str | Key, carry: Carry, final: Any) -> bool:
+        wider = widened(carry.initial, final)
+        if carry.initial is UNBOUND and carry.label.startswith(OWN):
+            wider = Zeros(final)
+        peel = not self.peels and carry.initial is not UNBOUND
+        if wider is not None and not peel:
+            self.widened[key] = wider
+        elif peel:
+            self.peels = 1
+        else:
+            raise CaptureError(
+                f"{carry.label} is {describe(carry.initial)} before an iteration of this loop, "
+                f"and {describe(final)} after it",
+                at=self.site.location,
+                why="The loop depends on the value of a tensor, so all its iterations are one "
+                "piece of graph, with one type and structure for each variable.",
+                fix=f"give {carry.label.split('[')[0]} its final type, shape and structure before "
+                "the loop",
+            )
+        return True
+
+    # The node -----------------------------------------------------------------------------------
+
+    def outgoing(self, runs: bool) -> dict[str, Carry]:
+        """Names that the body binds anew: each iteration forgets them, the last one counts."""
+        found = {}
+        for name in self.site.names:
+            if name in self.names:
+                continue
+            before, final = self.before[name], self.finals[name]
+            if name in self.site.stops:
+                before = False
+                if final is False:
+                    continue
+            elif name in self.site.head or final is before:
+                continue
+            carry = self._outgoing(name, before, final, runs)
+            if carry is not None:
+                found[name] = carry
+        return found
+
+    def outgoing_places(self, runs: bool) -> dict[Key, Carry]:
+        """The same for places that are written before they are read."""
+        found = {}
+        for key, slot in self.path.region.slots.items():
+            if not slot.written or key in self.places:
+                continue
+            final = self.path.places[key]
+            if slot.name == CONTENT or final is slot.original:
+                continue
+            carry = self._outgoing(slot.label, slot.original, final, runs)
+            if carry is not None:
+                found[key] = carry
+        return found
+
+    def _outgoing(self, label: str, before: Any, final: Any, runs: bool) -> Carry | None:
+        region = self.path.region
+        for initial in (before, Zeros(final) if runs else widened(before, final)):
+            if initial is None:
+                continue
+            carry = Carry(label, initial)
+            carry.enter(region, self.parent)
+            try:
+                carry.leave(final, region)
+            except Mismatch:
+                continue
+            carry.unchanged = False
+            return carry
+        raise CaptureError(
+            f"{label} is {describe(before)} before this loop, and {describe(final)} after an "
+            "iteration",
+            at=self.site.location,
+            why="Whether there is an iteration depends on the value of a tensor, and a graph needs "
+            "one type and structure.",
+            fix=f"give {label} the same type, shape and structure before the loop",
+        )
+
+    def close(
+        self,
+        op: Op,
+        first: Sequence[Tensor],
+        heads: tuple[Sequence[Value], Sequence[Tensor]],
+        attrs: dict[str, Any],
+        runs: bool,
+        counter: Sequence[Tensor] = (),
+        slices: Sequence[tuple[Tensor, Tensor]] = (),
+    ) -> None:
+        """Stage the node, and put its results in force.
+
+        ``first`` are the operands before the carried ones; ``heads`` the body's parameters and
+        results before them; ``counter`` a carried (initial, parameter, final) that is nobody
+        else's; ``slices`` pairs of a sliced operand and the parameter for its row.
+        """
+        region = self.path.region
+        outgoing, going_places = self.outgoing(runs), self.outgoing_places(runs)
+        carries = [
+            *self.names.values(), *self.places.values(), *outgoing.values(),
+            *going_places.values(),
+        ]  # fmt: skip
+        growths = [
+            growth
+            for key, slot in region.slots.items()
+            if slot.name == CONTENT and key not in self.places and slot.written
+            for growth in [grown(slot, self.path.places[key])]
+            if growth is not None
+        ]
+        if growths and not attrs["length"]:
+            self.refuse_growth(growths[0])
+        rows = [row for growth in growths for row in growth.rows(region)]
+        carries = [c for c in carries if not c.unchanged]
+        leaves: list[Leaf] = [leaf for carry in carries for leaf in carry.leaves]
+        fixed = [c for c in [*self.names.values(), *self.places.values()] if c.unchanged]
+        written = [cell for cell in region.cells.values() if cell.written]
+        tensors = outside_tensors(region)
+        used = {v for node in region.builder.nodes for v in node.operands}
+        used |= {leaf.final.data for leaf in leaves} | {t.data for t in (*heads[1], *rows)}
+        used |= {cell.value for cell in written}
+        invariant = {
+            key: t
+            for key, t in tensors.items()
+            if not region.cells[key].written and region.cells[key].initial in used
+        }
+        constants = [leaf for carry in fixed for leaf in carry.leaves]
+        params, results = heads
+        graph = region.close(
+            [
+                *params,
+                *[t.data for t in counter[1:2]],
+                *[leaf.param.data for leaf in leaves],
+                *[cell.initial for cell in written],
+                *[row.data for _, row in slices],
+                *params_of(region, invariant),
+                *[leaf.param.data for leaf in constants],
+            ],
+            [
+                *[v.data for v in (*results, *counter[2:])],
+                *[leaf.final.data for leaf in leaves],
+                *[cell.value for cell in written],
+                *[row.data for row in rows],
+            ],
+        )
+        operands = [
+            *first,
+            *counter[:1],
+            *[initial_tensor(leaf, self.parent) for leaf in leaves],
+            *[cell.tensor for cell in written],
+            *[whole for whole, _ in slices],
+            *invariant.values(),
+            *[initial_tensor(leaf, self.parent) for leaf in constants],
+        ]
+        attrs = {**attrs, "carried": len(leaves) + len(written) + bool(counter)}
+        made = apply_control(self.parent, op, operands, attrs, (graph,))
+        rest = iter(made[(op.name == "while") + bool(counter) :])
+        after = {id(carry): carry.after(rest) for carry in carries}
+        for cell in written:
+            self.parent.assign(cell.tensor, next(rest))
+        stacks = list(rest)
+        self._put(going_places, after)
+        self._put(self.places, after)
+        for growth in growths:
+            mine = [stacks.pop(0) for _ in growth.leaves]
+            growth.apply(self.parent, mine, attrs["length"])
+        names = dict(self.before)
+        for name, carry in {**self.names, **outgoing}.items():
+            names[name] = after.get(id(carry), self.before[name])
+        self.finals = names
+
+    def refuse_growth(self, growth: Growth) -> None:
+        raise CaptureError(
+            "a list grows in a loop whose number of iterations depends on the value of a tensor",
+            at=self.site.location,
+            why="The length of the list would be known only when the plan has run.",
+            fix="write rows of a tensor of fixed size (rows[i] = value) and count them",
+        )
+
+    def _put(self, carries: Mapping[Key, Carry], after: Mapping[int, Any]) -> None:
+        for key, carry in carries.items():
+            if id(carry) in after:
+                slot = self.path.region.slots[key]
+                self.parent.put(slot.owner, slot.name, after[id(carry)])
+
+    # Stop flags ---------------------------------------------------------------------------------
+
+    def flags(self, found: Mapping[str, Any]) -> tuple[bool, Tensor | None]:
+        """What the stop flags say: whether the loop ends here for sure, and else, when traced."""
+        traced: Tensor | None = None
+        for name in self.site.stops:
+            flag = found.get(name, False)
+            if isinstance(flag, Maybe):
+                flag = flag.value
+            if isinstance(flag, (Number, Tensor)):
+                here = truth(flag)
+                traced = here if traced is None else ops.logical_or(traced, here)
+            elif flag is True:
+                return True, None
+        return False, traced
+
+    def finish(self, found: Mapping[str, Any]) -> None:
+        """The loop is over; if it was entered under a condition, leave that too."""
+        peeled, self.path, self.peeled = self.peeled, None, None
+        if peeled is None:
+            self.load(self.snapshot(found))
+            return
+        peeled.end(self.snapshot(found))
+        empty = self.new_path(self.tracer, "else", "without one", self.entry)
+        self.load(join(self.tracer, self.entered, peeled, empty, self.entry, self.site.location))
+
+    def enter_branch(self, pred: Tensor, found: Mapping[str, Any]) -> None:
+        """Go on in a branch that runs where ``pred`` holds."""
+        self.entry = self.snapshot(found)
+        self.entered = pred
+        self.peeled = Path(Region(self.parent, "then", self.roots), "with an iteration")
+        self.parent = self.peeled.region
+
+
+def _same_items(a: Any, b: Any) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return list(a) == list(b) and all(a[key] is b[key] for key in a)
+    return isinstance(a, list) and len(a) == len(b) and all(
+        x is y for x, y in zip(a, b, strict=True)
+    )  # fmt: skip
+
+
+def constant(tracer: Tracer, value: bool) -> Tensor:
+    with interpreting(tracer):
+        return tracer.traced(number_tensor(value, "bool"))
