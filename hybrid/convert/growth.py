@@ -50,7 +50,9 @@ class Growth:
         """Let the list hold what all iterations have appended."""
         items = list(self.slot.original)
         for at in range(count):
-            row = [self._row(parent, leaf, s, at) for leaf, s in zip(self.leaves, stacks, strict=True)]
+            row = [
+                self._row(parent, leaf, s, at) for leaf, s in zip(self.leaves, stacks, strict=True)
+            ]
             items += unflatten(self.structure, row)
         parent.put(self.slot.owner, CONTENT, items)
 
@@ -68,5 +70,3 @@ def grown(slot: Slot, final: Any) -> Growth | None:
         return None
     leaves, structure = flatten(final[len(before) :])
     return Growth(slot, leaves, structure)
-
-
