@@ -20,8 +20,13 @@ from hybrid.autodiff import no_grad as no_grad
 from hybrid.autodiff import stop_gradient as stop_gradient
 from hybrid.autodiff import value_and_grad as value_and_grad
 from hybrid.autodiff import vjp as vjp
+from hybrid.control import cond as cond
+from hybrid.control import py_call as py_call
+from hybrid.control import scan as scan
+from hybrid.control import while_loop as while_loop
 from hybrid.conversion import asarray as asarray
 from hybrid.conversion import from_dlpack as from_dlpack
+from hybrid.convert import no_convert as no_convert
 from hybrid.errors import HybridError as HybridError
 from hybrid.hybridized import hybridize as hybridize
 from hybrid.native import num_threads as num_threads

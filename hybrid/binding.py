@@ -11,6 +11,7 @@ a buffer that another is writing.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -18,10 +19,12 @@ from typing import Any
 
 from hybrid import native
 from hybrid.config import advance_epoch
+from hybrid.eager import as_tensor
 from hybrid.plan import Plan
 from hybrid.tensor import Tensor
 from hybrid.trace.capture import Capture, Made, Source
 from hybrid.tree import LEAF, unflatten
+from hybrid.types import DType
 
 _WRITER = threading.RLock()
 
@@ -205,6 +208,9 @@ class _Binding:
     def _fetch(self, source: Source) -> str:
         if source.kind == "argument":
             return f"leaves[{source.index}]"
+        if source.kind == "number":
+            lift = self.writer.name("lift", functools.partial(_number, source.tensor.type.dtype))
+            return f"{lift}(leaves[{source.index}])"
         if source.kind == "cell":
             return self.writer.name("cell", source.tensor)
         return f"{self.writer.name('owner', source.owner)}.{source.name}"
@@ -294,6 +300,10 @@ class _Binding:
         sources = ", ".join(f"{what}: t{what}" for kind, what in made.leaves if kind == "source")
         made_name = self.writer.name("made", made)
         return f"{build_name}({made_name}, {results}, leaves, {{{sources}}})"
+
+
+def _number(dtype: DType, value: float) -> Tensor:
+    return as_tensor(value, dtype)
 
 
 def build(

@@ -7,7 +7,7 @@ import functools
 import threading
 import types
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,14 @@ from hybrid.tensor import Tensor
 from hybrid.trace.capture import Capture, capture
 from hybrid.trace.guards import Guards
 from hybrid.trace.reads import Reads, of_package
-from hybrid.trace.signature import aliases, describe_leaf, key_of, lifted
+from hybrid.trace.signature import (
+    aliases,
+    describe_leaf,
+    general_key,
+    is_number,
+    key_of,
+    lifted,
+)
 from hybrid.tree import flatten
 
 MODES = ("auto", "trace", "ast")
@@ -44,6 +51,36 @@ class PlanInfo:
             f"({', '.join(self.arguments)}): {self.nodes} nodes, {self.steps} steps, "
             f"{self.arena_nbytes} bytes of scratch, {len(self.guards)} guards, {self.calls} calls"
         )
+
+
+class Family:
+    """Calls that differ in Python numbers alone, and the plans whose inputs such numbers are."""
+
+    def __init__(self, leaves: list[Any]) -> None:
+        # Of the first call; what is no number is in the key.
+        self.first = [leaf if is_number(leaf) else None for leaf in leaves]
+        self.plans: list[Planned] = []
+        self.specific = False  # whether the numbers decide what is captured
+
+    def differing(self, leaves: Sequence[Any]) -> frozenset[int]:
+        """The positions whose numbers have not always been the same."""
+        now = {
+            i for i, leaf in enumerate(leaves)
+            if is_number(leaf) and key_of(leaf) != key_of(self.first[i])
+        }  # fmt: skip
+        return frozenset(now.union(*[planned.numbers for planned in self.plans]))
+
+    def covers(self, planned: Planned, leaves: Sequence[Any]) -> bool:
+        """Whether the numbers of a call are inputs of ``planned``, or those it was made with."""
+        return all(
+            i in planned.numbers or not is_number(leaf) or key_of(leaf) == key_of(self.first[i])
+            for i, leaf in enumerate(leaves)
+        )
+
+
+def _family_key(key: Any, leaves: Sequence[Any]) -> Hashable:
+    structure, _, *rest = key
+    return (structure, tuple([general_key(leaf) for leaf in leaves]), *rest)
 
 
 class Hybridized:
@@ -77,6 +114,7 @@ class Hybridized:
             "name": name,
         }  # fmt: skip
         self._plans: dict[Hashable, list[Planned]] = {}
+        self._families: dict[Hashable, Family] = {}
         # The plan last used for arguments that are all plain tensors, by their types, with
         # recording off and on: what most calls look up.
         self._quick: tuple[dict[Hashable, Planned], ...] = ({}, {})
@@ -106,11 +144,7 @@ class Hybridized:
             leaves, structure = flatten(args)
         leaves = lifted(leaves)
         key = self._key(leaves, structure)
-        for planned in self._plans.get(key, ()):
-            if planned.holds(leaves):
-                break
-        else:
-            planned = None
+        planned = self._find(key, leaves)
         try:
             planned = planned or self._capture(args, kwargs, leaves, key)
         except CaptureError as error:
@@ -132,28 +166,80 @@ class Hybridized:
             aliases(leaves),
         )
 
+    def _find(self, key: Hashable, leaves: Sequence[Any]) -> Planned | None:
+        """The plan of this very call, or one whose numbers are inputs."""
+        for planned in self._plans.get(key, ()):
+            if planned.holds(leaves):
+                return planned
+        if self._families and any(map(is_number, leaves)):
+            family = self._families.get(_family_key(key, leaves))
+            for planned in () if family is None else family.plans:
+                if planned.holds(leaves) and family.covers(planned, leaves):
+                    return planned
+        return None
+
     def _capture(
         self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
     ) -> Planned:
         with _capturing:
-            for planned in self._plans.get(key, ()):  # another thread may have been faster
-                if planned.holds(leaves):
-                    return planned
-            planned = Planned(self._trace(args, kwargs, leaves), leaves)
-            planned.description = tuple(describe_leaf(leaf) for leaf in leaves)
+            planned = self._find(key, leaves)  # another thread may have been faster
+            if planned is not None:
+                return planned
+            planned = self._generalized(args, kwargs, leaves, key)
+            if planned is None:
+                planned = Planned(self._trace(args, kwargs, leaves), leaves)
+                self._plans.setdefault(key, []).append(planned)
+            planned.description = tuple(
+                f"any {type(leaf).__name__}" if i in planned.numbers else describe_leaf(leaf)
+                for i, leaf in enumerate(leaves)
+            )
             self._clock = planned.last_used = self._clock + 1
-            self._plans.setdefault(key, []).append(planned)
             self._forget_oldest()
             return planned
 
-    def _trace(self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]) -> Capture:
+    def _generalized(
+        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
+    ) -> Planned | None:
+        """A plan whose inputs are the numbers in which this call differs from an earlier one."""
+        if not any(map(is_number, leaves)):
+            return None
+        family_key = _family_key(key, leaves)
+        family = self._families.get(family_key)
+        if family is None:
+            self._families[family_key] = Family(list(leaves))
+            return None
+        numbers = family.differing(leaves)
+        if family.specific or not numbers:
+            return None
         try:
-            return self._traced(args, kwargs, leaves, unrolls=False)
+            capture = self._trace(args, kwargs, leaves, numbers)
+        except CaptureError:  # a number decides what is captured
+            family.specific = True
+            return None
+        planned = Planned(capture, leaves)
+        planned.numbers = numbers
+        family.plans.append(planned)
+        return planned
+
+    def _trace(
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        leaves: Sequence[Any],
+        numbers: Collection[int] = (),
+    ) -> Capture:
+        try:
+            return self._traced(args, kwargs, leaves, numbers, unrolls=False)
         except NeedsValue:  # perhaps of a number that is traced only because a loop is one node
-            return self._traced(args, kwargs, leaves, unrolls=True)
+            return self._traced(args, kwargs, leaves, numbers, unrolls=True)
 
     def _traced(
-        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], unrolls: bool
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        leaves: Sequence[Any],
+        numbers: Collection[int],
+        unrolls: bool,
     ) -> Capture:
         args, kwargs = _with_leaves(args, kwargs, leaves)
         reads = Reads(self.function, [leaf for leaf in leaves])
@@ -167,6 +253,7 @@ class Hybridized:
             self._name(),
             convert=None if self.options["mode"] == "trace" else _staged,
             unrolls=unrolls,
+            numbers=numbers,
         )
 
     def _name(self) -> str:
@@ -175,19 +262,25 @@ class Hybridized:
         )
         return name if name.isidentifier() else "graph"
 
+    def _all_plans(self) -> list[tuple[list[Planned], Planned]]:
+        """Every plan, with the list that holds it."""
+        lists = [*self._plans.values(), *[family.plans for family in self._families.values()]]
+        return [(plans, planned) for plans in lists for planned in plans]
+
     def _forget_oldest(self) -> None:
-        plans = [(p.last_used, key, p) for key, ps in self._plans.items() for p in ps]
+        plans = self._all_plans()
         while len(plans) > self.options["max_plans"]:
-            oldest = min(plans, key=lambda row: row[0])
-            plans.remove(oldest)
-            _, key, planned = oldest
-            self._plans[key].remove(planned)
-            if not self._plans[key]:
-                del self._plans[key]
+            row = min(plans, key=lambda row: row[1].last_used)
+            plans.remove(row)
+            holder, planned = row
+            holder.remove(planned)
             for quick in self._quick:
                 for types_, found in list(quick.items()):
                     if found is planned:
                         del quick[types_]
+        if len(self._plans) + len(self._families) > 2 * self.options["max_plans"]:
+            self._plans = {key: found for key, found in self._plans.items() if found}
+            self._families = {key: f for key, f in self._families.items() if f.plans}
 
     def _warn(self, error: CaptureError) -> None:
         place = str(error.at)
@@ -214,13 +307,13 @@ class Hybridized:
                 tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
                 planned.calls,
             )
-            for plans in self._plans.values()
-            for planned in plans
+            for _, planned in self._all_plans()
         ]
 
     def clear(self) -> None:
         """Forget all plans."""
         self._plans.clear()
+        self._families.clear()
         for quick in self._quick:
             quick.clear()
 
@@ -248,7 +341,7 @@ class Hybridized:
         return Hybridized(copy.deepcopy(self.function, memo), **self.options)
 
     def __repr__(self) -> str:
-        count = sum(map(len, self._plans.values()))
+        count = len(self._all_plans())
         return f"<hybridized {self._name()}: {count} plans>"
 
 

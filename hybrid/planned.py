@@ -59,6 +59,7 @@ class Planned:
         self.backward_plan: Plan | None = None
         self.calls = self.last_used = 0
         self.description: tuple[str, ...] = ()
+        self.numbers: frozenset[int] = frozenset()  # argument leaves that are numbers and inputs
         self.keep = [leaf for leaf in keep if not isinstance(leaf, Tensor)]  # ids in the key
         if capture.gradient is not None:
             self.vjp_op = _CallOp(self)

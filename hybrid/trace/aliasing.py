@@ -36,7 +36,7 @@ def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:
     moving = {
         i: f"leaves[{s.index}]" if s.kind == "argument" else f"{name(s.owner)}.{s.name}"
         for i, s in enumerate(sources)
-        if s.kind != "cell" and not isinstance(s.owner, Leaf)  # a gradient is nobody else's
+        if s.kind not in ("cell", "number") and not isinstance(s.owner, Leaf)  # a gradient is nobody else's
     }
     for i, now in moving.items():
         others = frozenset(id(sources[j].tensor) for j in fixed if i in written or j in written)

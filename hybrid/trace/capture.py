@@ -9,16 +9,18 @@ from __future__ import annotations
 import functools
 import linecache
 import types
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid.autodiff.tape import cotangents, history
 from hybrid.errors import CaptureError, LeakedValueError, Location
+from hybrid.eager import as_tensor
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.record import AnyRecord, Leaf, Record
 from hybrid.number import Number
+from hybrid.number.staging import DTYPES
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.guards import Guards
 from hybrid.trace.maybe import resolved
@@ -32,23 +34,18 @@ from hybrid.trace.reads import (
     user_object,
 )
 from hybrid.trace.tracer import Cell, Slot, Tracer
-from hybrid.tree import Structure, flatten
+from hybrid.tree import Structure, flatten, unflatten
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where a captured tensor is found at a call: an argument, a slot, or always the same cell."""
 
-    kind: str  # "argument", "slot", "cell"
+    kind: str  # "argument", "number" (a Python number among the arguments), "slot", "cell"
     index: int = -1  # of the argument leaf
     tensor: Tensor | None = None  # the cell
     owner: Any = None  # the slot's
     name: str = ""
-
-    def fetch(self, leaves: Sequence[Any]) -> Tensor:
-        if self.kind == "cell":
-            return self.tensor
-        return leaves[self.index] if self.kind == "argument" else getattr(self.owner, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +110,20 @@ def capture(
     *,
     convert: Callable[[Any], Any] | None = None,
     unrolls: bool = False,
+    numbers: Collection[int] = (),
 ) -> Capture:
     """Trace ``function(*args, **kwargs)``, whose tensor leaves are ``leaves``.
 
-    ``convert`` makes functions of the author's stage their control flow; ``unrolls`` tells to trace
+    The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's stage their control flow; ``unrolls`` tells to trace
     loops over Python ranges iteration by iteration.  Whatever happens, function, cells and
     attributes are left as they were.
     """
     tracer = Tracer(Builder(name), dict(guards.slot_sources), convert=convert, unrolls=unrolls)
     structure = flatten((args, kwargs))[1]
     with interpreting(tracer):
+        places = {i: number_cell(leaves[i]) for i in numbers}
+        leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
+        args, kwargs = unflatten(structure, leaves)
         try:
             try:
                 result = resolved(tracer.converted(function)(*args, **kwargs))
@@ -147,12 +148,23 @@ def capture(
                     fix="keep the value in a tensor (x.assign, +=), return it, or change it "
                     "outside",
                 )
-            made = _Finish(tracer, leaves, guards, at).run(result, final)
+            made = _Finish(tracer, leaves, places, guards, at).run(result, final)
         except BaseException:
             guards.rewind()
             raise
         guards.settle()
         return made
+
+
+def number_cell(value: float) -> Tensor:
+    """What holds a number that is an input, as a capture sees it."""
+    made = as_tensor(value, DTYPES[type(value).__name__])
+    return make_tensor(made.type, made.data)
+
+
+def as_input(tracer: Tracer, leaf: Any, cell: Tensor | None) -> Any:
+    """``leaf``, or the traced number that stands for it."""
+    return leaf if cell is None else Number(type(leaf).__name__, tracer.traced(cell))
 
 
 def _definition(function: Callable[..., Any]) -> Location | None:
@@ -179,9 +191,15 @@ class _Finish:
     """Turns what a tracer has seen into a Capture."""
 
     def __init__(
-        self, tracer: Tracer, leaves: Sequence[Any], guards: Guards, at: Location | None
+        self,
+        tracer: Tracer,
+        leaves: Sequence[Any],
+        places: dict[int, Tensor],
+        guards: Guards,
+        at: Location | None,
     ) -> None:
         self.tracer, self.leaves, self.guards, self.at = tracer, leaves, guards, at
+        self.numbers = {id(cell): index for index, cell in places.items()}
         self.arguments = {
             id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
         }
@@ -252,6 +270,8 @@ class _Finish:
         index = self.arguments.get(id(cell.tensor))
         if index is not None:
             return Source("argument", index)
+        if id(cell.tensor) in self.numbers:
+            return Source("number", self.numbers[id(cell.tensor)], cell.tensor)
         if cell.slot is not None:
             return Source("slot", owner=cell.slot[0], name=cell.slot[1])
         return Source("cell", tensor=cell.tensor)

@@ -52,3 +52,13 @@ def describe_leaf(leaf: Any) -> str:
         return str(leaf.type)
     by_value = (*_BY_VALUE, float, complex, slice, range)
     return repr(leaf) if isinstance(leaf, by_value) else type(leaf).__name__
+
+
+def is_number(leaf: Any) -> bool:
+    """Whether ``leaf`` is a Python number that can be an input of a plan."""
+    return type(leaf) is float or (type(leaf) is int and -(2**63) <= leaf < 2**63)
+
+
+def general_key(leaf: Any) -> Hashable:
+    """``key_of(leaf)``, but for numbers their type alone."""
+    return (type(leaf), "any") if is_number(leaf) else key_of(leaf)
