@@ -88,6 +88,22 @@ def added(first: Ct, second: Ct) -> Ct:
     return Perhaps(total, either(first.present, second.present), True)
 
 
+def chosen_ct(holds: Tensor | bool, a: Ct | None, b: Ct | None) -> Ct | None:
+    """``a`` if the scalar ``holds``, else ``b``."""
+    if not isinstance(holds, bool) and not current().traces:
+        holds = bool(holds.item())
+    if isinstance(holds, bool):
+        return a if holds else b
+    if a is None and b is None:
+        return None
+    type = (b if a is None else a).type
+    ct = chosen(holds, *[nothing(type) if c is None else neutral(c) for c in (a, b)])
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return ct
+    flags = [c.present if isinstance(c, Perhaps) else flag(c is not None) for c in (a, b)]
+    return Perhaps(ct, chosen(holds, *flags), True)
+
+
 def either(a: Tensor, b: Tensor) -> Tensor:
     """Whether one of two bool scalars holds."""
     return a if a is b or a.data is b.data else ops.logical_or(a, b)

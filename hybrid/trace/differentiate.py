@@ -215,6 +215,19 @@ def computing(graph: Graph, results: Sequence[Value]) -> Graph:
     return Graph(graph.name, graph.params, tuple(kept[::-1]), tuple(results))
 
 
+def copied(graph: Graph, name: str) -> Graph:
+    """``graph`` with values of its own."""
+    new: dict[Value, Value] = {v: Value(v.type, v.hint, v.location) for v in graph.params}
+    nodes = []
+    for node in graph.nodes:
+        new.update({v: Value(v.type, v.hint, v.location) for v in node.results})
+        operands = tuple([new[v] for v in node.operands])
+        results = tuple([new[v] for v in node.results])
+        nodes.append(Node(node.op, operands, node.attrs, results, node.regions, node.location))
+    params = tuple([new[v] for v in graph.params])
+    return Graph(name, params, tuple(nodes), tuple([new[v] for v in graph.results]))
+
+
 def silent(graph: Graph) -> Graph:
     """``graph`` without what it does to the world: for running it once more."""
     if all(node.pure for node in graph.nodes):

@@ -23,9 +23,11 @@ from hybrid.ir.interpreter import current
 from hybrid.ops.control import for_
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import firsts, here, kinds_of, places_of, remembered
-from hybrid.trace.differentiate_loop import Question, derive, totals_of, way_back
+from hybrid.trace.differentiate_loop import Question, derive
 from hybrid.trace.differentiate_unbounded import Unbounded, capacity
+from hybrid.trace.differentiate_way import totals_of, way_back
 from hybrid.trace.tracer import Tracer
+from hybrid.types import int64
 
 
 @for_.vjp
@@ -44,15 +46,17 @@ def for_vjp(
     attrs = {"carried": carried, "length": length, "reverse": reverse, "sliced": sliced}
     node = here(for_, pull, results, (count, *operands), attrs, regions)
     cts = (*pull.cts, *[None] * (len(node.results) - len(pull.cts)))
-    question = ask(pull, operands, carried, sliced, cts)
+    known = known_int(count)
+    bounded = sliced > 0 or len(node.results) > carried
+    whole = bounded and known is not None and known >= node.attrs["length"] > 0
+    question = ask(pull, operands, carried, sliced, cts, whole)
     answer = remembered(node.regions, question, lambda: derive(node.regions[0], question))
     if answer is None:
         return [None] * (1 + len(operands))
-    known = known_int(count)
-    bounded = sliced > 0 or len(node.results) > carried
+    start = ops.maximum(count - 1, 0) if reverse else as_index(0)
     ran = ops.greater(count, 0) if known is None else known > 0
     if known is None and not bounded and answer.stacks:
-        way = way_back(answer, pull, cts, operands, None)
+        way = way_back(answer, pull, cts, operands, None, start)
         before, invariants = operands[:carried], operands[carried:]
         types = [answer.forward.results[i].type for i in answer.stacks]
         rows = capacity(types)
@@ -61,7 +65,9 @@ def for_vjp(
     length = node.attrs["length"] if bounded else max(known or 0, 0)
     fresh = len(answer.forward.results) - len(node.results)
     outcome = node.extended(fresh, (answer.forward,), length=length)
-    way = way_back(answer, pull, cts, operands, outcome)
+    if bounded and reverse:
+        start = ops.minimum(start, length - 1)
+    way = way_back(answer, pull, cts, operands, outcome, start, reverse)
     if bounded and not (way.stacks or way.row_cts or way.slices):
         count = ops.minimum(count, length)
     found = way.go(count, length, not reverse)
@@ -79,16 +85,24 @@ def _rows_made(made: Tensor, stack: Tensor) -> Tensor:
 
 
 def ask(
-    pull: Pull, operands: Sequence[Tensor], carried: int, sliced: int, cts: Sequence[Ct | None]
+    pull: Pull,
+    operands: Sequence[Tensor],
+    carried: int,
+    sliced: int,
+    cts: Sequence[Ct | None],
+    whole: bool,
 ) -> Question:
     """What is known before the graph runs."""
     flow = pull.flow[1:]
-    rest = carried + sliced
-    own = [i if flows else -1 for i, flows in enumerate(flow[:rest])]
-    shared = places_of(operands[rest:], flow[rest:])
-    places = (*own, *[at if at < 0 else at + rest for at in shared])
+    inside = range(carried, carried + sliced)  # slices are values of their own
+    places = places_of(operands, [f and i not in inside for i, f in enumerate(flow)])
+    places = tuple([i if flow[i] and i in inside else at for i, at in enumerate(places)])
     arrived = firsts(places, pull.arrived[1:])
-    return Question(carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived))
+    return Question(carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived), whole)
+
+
+def as_index(number: int) -> Tensor:
+    return ops.full((), number, dtype=int64)
 
 
 def known_int(count: Tensor) -> int | None:

@@ -4,34 +4,30 @@ Bodies have the form of those of ``for``: ``body(i, carried..., slices..., invar
 the carried values and rows.  The body that goes back carries the cotangents of the carried values
 and the sums of those of the invariants; it slices what the forward loop has stacked for it and the
 cotangents of rows, and stacks the cotangents of slices.
+
+Cotangents are added up in the order in which eager code would add them.  Where a carried value is
+at first the very value of an invariant, or of another carried value, their uses in the first
+iteration take turns; so that iteration has a variant of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from hybrid.autodiff.presence import (
-    Ct,
-    Perhaps,
-    added,
-    either,
-    flag,
-    neutral,
-    nothing,
-    perhaps,
-    plain,
-)
-from hybrid.autodiff.tape import Pull, history, node_of
-from hybrid.ir import Graph, Value
-from hybrid.ops.control import for_
+from hybrid import ops
+from hybrid.autodiff.presence import Ct, Perhaps, flag, neutral, nothing, plain
+from hybrid.autodiff.tape import history
+from hybrid.ir import Graph, Node, Value
+from hybrid.ops.comparison import equal
+from hybrid.ops.control import COUNT, FLAG, cond, for_
 from hybrid.record import Leaf, recording
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import (
+    Cut,
     Kind,
     Tape,
-    applied,
+    copied,
     cut,
     leaves_at,
     live,
@@ -41,17 +37,20 @@ from hybrid.trace.differentiate import (
 from hybrid.trace.region import control_histories
 from hybrid.types import TensorType
 
+Key = tuple[str, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a body: what of its cotangents is known before the graph runs."""
+    """What is asked of a body: what is known before the graph runs."""
 
     carried: int
     sliced: int
     flow: tuple[bool, ...]  # of the operands of the loop, in the order of the parameters
     places: tuple[int, ...]  # of each operand the first one of its record, or -1
     cts: tuple[Kind | None, ...]  # of what the body returns: of rows, the kinds of their stacks
-    arrived: tuple[Kind | None, ...]  # of each operand: only invariants need it
+    arrived: tuple[Kind | None, ...]  # of each operand
+    whole: bool  # whether there is an iteration, and one for each row
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,9 @@ class Item:
     perhaps: bool  # whether it may be absent
     made: bool  # whether it is present once there was an iteration
     flag: int  # which carried flag says so; -1: none, since nothing in the loop asks
+    into: int  # the item that starts with its cotangent too: the body returns the same for both
+    merged: bool  # whether, once there was an iteration, a sum holds its cotangent
+    based: bool  # whether, once there was an iteration, it counts what had arrived before
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Answer:
 
     Its operands: the carried values (``items``, then their flags), the slices (stacks of the
     forward loop, cotangents of stacks, operands), and the invariants (operands, flags of the
-    cotangents of stacks).
+    cotangents of stacks, what had arrived before, the index of the first iteration).
     """
 
     forward: Graph  # the body, with rows that hold residuals
@@ -81,9 +83,12 @@ class Answer:
     flags: tuple[int, ...]  # which items have a carried flag
     stacks: tuple[int, ...]  # results of the forward body that are sliced
     row_cts: tuple[int, ...]  # results of the body whose cotangents are sliced
+    shifted: tuple[tuple[int, int], ...]  # those that come an iteration late; the item for the last
     slices: tuple[int, ...]  # operands that are sliced
     invariants: tuple[int, ...]  # operands
     row_flags: tuple[int, ...]  # results of the body the flags of whose cotangents are read
+    bases: tuple[int, ...]  # operands: what had arrived there is read
+    asks_first: bool  # whether the index of the first iteration is read
     sliced: tuple[int, ...]  # operands whose cotangents are stacked
 
 
@@ -92,31 +97,44 @@ def derive(body: Graph, question: Question) -> Answer | None:
     asked = _Asked(body, question)
     if not (asked.carried or asked.sums or asked.slices):
         return None
-    flagged: set[tuple[str, int]] = set()
+    flagged: set[Key] = set()
     while True:
-        back = _Back(asked, flagged)
-        if back.absent <= flagged:
-            return back.answer()
-        flagged |= back.absent
+        variants = [_Variant(asked, flagged, body, first=False)]
+        if asked.differs:
+            variants.append(_Variant(asked, flagged, variants[0].extended(), first=True))
+        absent = variants[0].absent.union(*[v.absent for v in variants])
+        if absent <= flagged:
+            return _Assembly(asked, variants).answer()
+        flagged |= absent
 
 
 class _Asked:
-    """Which cotangents there are to carry, to sum and to stack."""
+    """Which cotangents there are to carry, to sum and to stack, and which of them are one.
+
+    ``own``, ``first`` and ``later`` name the value that an operand's parameter holds: of itself, in
+    the first iteration, and in the others.
+    """
 
     def __init__(self, body: Graph, question: Question) -> None:
         self.body, self.question = body, question
-        n, attrs = question.carried, {"carried": question.carried}
+        n, m = question.carried, question.carried + question.sliced
+        places, attrs = question.places, {"carried": n}
         active = control_histories(for_, [False, *question.flow], attrs, (body,))
-        places = list(question.places)
-        for at in range(len(places)):
-            if at < n:
-                places[at] = at if active[at] else -1
-            elif at < n + question.sliced and places[at] >= 0:
-                places[at] = at
-        self.places = places
-        tape, leaves = self.open()
+        first_of: dict[int, int] = {}
+        self.own = [
+            (at if active[at] else -1)
+            if at < n
+            else -1
+            if place < 0
+            else at
+            if at < m
+            else first_of.setdefault(place, at)
+            for at, place in enumerate(places)
+        ]
+        tape, leaves = self.open(body, self.own)
         reached = [_leaves_behind(t) for t in tape.results]
         alive = [ct is not None for ct in question.cts]
+        found: set[Leaf] = set()
         grown = True
         while grown:
             found = {leaf for r, lives in zip(reached, alive, strict=True) if lives for leaf in r}
@@ -124,263 +142,285 @@ class _Asked:
             for at in range(n):
                 if not alive[at] and leaves[at] in found:
                     alive[at] = grown = True
-        self.carried = [at for at in range(n) if places[at] >= 0 and alive[at]]
-        rest = [at for at in range(n, len(places)) if places[at] == at and leaves[at] in found]
-        self.slices = [at for at in rest if at < n + question.sliced]
-        self.sums = [at for at in rest if at >= n + question.sliced]
-        self.rows = [
-            at for at in range(n, len(alive)) if alive[at] and not reached[at].isdisjoint(leaves)
-        ]
+        self.carried = [at for at in range(n) if self.own[at] >= 0 and alive[at]]
+        rest = [at for at in range(n, len(places)) if self.own[at] == at and leaves[at] in found]
+        self.slices = [at for at in rest if at < m]
+        self.sums = [at for at in rest if at >= m]
+        self.rows = [at for at in range(n, len(alive)) if alive[at] and reached[at]]
+        self.keys: list[Key] = [("ct", at) for at in self.carried]
+        self.keys += [("sum", at) for at in self.sums]
+        self.name_values()
+        ends = [t for t, lives in zip(tape.results, alive, strict=True) if lives]
+        self.compare(ends, leaves)
 
-    def open(self) -> tuple[Tape, list[Leaf | None]]:
+    def open(self, graph: Graph, names: Sequence[int]) -> tuple[Tape, list[Leaf | None]]:
         """The body, and the leaves of the loop's operands."""
-        leaves = leaves_at(self.body, (-1, *[at if at < 0 else at + 1 for at in self.places]))
-        return Tape(self.body, leaves), leaves[1:]
+        leaves = leaves_at(graph, (-1, *[at if at < 0 else at + 1 for at in names]))
+        return Tape(graph, leaves), leaves[1:]
+
+    def name_values(self) -> None:
+        """Find out which parameters hold the same value."""
+        places, results = self.question.places, self.body.results
+        self.first, self.later = list(self.own), list(self.own)
+        by_record: dict[int, int] = {}
+        by_result: dict[Value, int] = {}
+        for at in (*self.sums, *self.carried):
+            if places[at] >= 0:
+                self.first[at] = by_record.setdefault(places[at], at)
+        for at, own in enumerate(self.own):
+            if own >= 0 and own != at:
+                self.first[at] = self.first[own]
+        for at in self.carried:
+            self.later[at] = by_result.setdefault(results[at], at)
+
+    def compare(self, ends: Sequence[Tensor], leaves: Sequence[Leaf | None]) -> None:
+        """Find out where the order of additions asks for more than one term at a time."""
+        question, results = self.question, self.body.results
+        uses = _uses(ends)
+        self.bases = []
+        for at in self.carried:
+            place = question.places[at]
+            before = question.arrived[place] if place >= 0 else None
+            shared = [leaves[i] for i in self.carried if self.first[i] == at]
+            many = sum(uses.get(leaf, 0) for leaf in shared) > 1
+            if self.first[at] == at and before is not None and before.sure and many:
+                self.bases.append(at)
+        self.shifted: dict[int, int] = {}
+        for row in self.rows:
+            same = [at for at in self.carried if results[at] is results[row]]
+            many = bool(same) and uses.get(leaves[same[0]], 0) > 1
+            if many and question.whole and question.cts[row].sure:
+                self.shifted[row] = same[0]
+        self.differs = self.first != self.later or bool(self.bases)
 
 
 def _leaves_behind(tensor: Tensor) -> set[Leaf]:
     return {node for node in history([tensor.record]) if isinstance(node, Leaf)}
 
 
-class _Back:
+def _uses(ends: Sequence[Tensor]) -> dict[Leaf, int]:
+    """How many terms the cotangent of each leaf has, if not fewer."""
+    uses: dict[Leaf, int] = {}
+    for node in history(t.record for t in ends):
+        for parent in node.parents:
+            if isinstance(parent, Leaf):
+                terms = 2 if "regions" in node.attrs else 1
+                uses[parent] = uses.get(parent, 0) + terms
+    return uses
+
+
+class _Variant:
     """The body led back through once, when the items in ``flagged`` may be absent."""
 
-    def __init__(self, asked: _Asked, flagged: set[tuple[str, int]]) -> None:
+    def __init__(
+        self, asked: _Asked, flagged: Collection[Key], graph: Graph, *, first: bool
+    ) -> None:
         self.asked, question = asked, asked.question
-        self.tape, leaves = asked.open()
-        tape = self.tape
-        keys = [*(("ct", at) for at in asked.carried), *(("sum", at) for at in asked.sums)]
-        given = {
-            "ct": question.cts,
-            "sum": dict(enumerate(question.arrived)),
-        }
-        self.keys = keys
-        self.types = [asked.body.params[1 + at].type for _, at in keys]
-        self.start = [given[of][at] for of, at in keys]
+        names = asked.first if first else asked.later
+        tape, leaves = asked.open(graph, names)
+        self.tape = tape
+        kinds = {
+            ("ct", at): question.cts[at] if asked.later[at] == at else None for at in asked.carried
+        } | {("sum", at): question.arrived[question.places[at]] for at in asked.sums}
         self.params: list[Ct] = []
-        for (of, at), type, kind in zip(keys, self.types, self.start, strict=True):
-            sure = kind is not None and kind.sure and (of, at) not in flagged
-            self.params.append(tape.params_like(Kind(type, sure), of))
+        for key in asked.keys:
+            kind = kinds[key]
+            dead = key[0] == "ct" and asked.later[key[1]] != key[1]
+            sure = (dead or (kind is not None and kind.sure)) and key not in flagged
+            type = graph.params[1 + key[1]].type
+            self.params.append(tape.params_like(Kind(type, sure), key[0]))
         self.rows: dict[int, Ct] = {}
         for at in asked.rows:
-            kind = Kind(asked.body.results[at].type, question.cts[at].sure)
+            kind = Kind(graph.results[at].type, question.cts[at].sure)
             self.rows[at] = tape.params_like(kind, "ct")
-        carried = dict(zip(keys, self.params, strict=True))
+        self.bases = [tape.param(graph.params[1 + at].type, "before") for at in asked.bases]
+        self.given_first = tape.param(COUNT, "first") if asked.differs else None
+        carried = dict(zip(asked.keys, self.params, strict=True))
         with opened(tape), recording(False):
             seeds = [(leaves[at], carried["sum", at]) for at in asked.sums]
-            seeds += [(tape.results[at].record, ct) for at, ct in self.rows.items()]
-            seeds += [(tape.results[at].record, carried["ct", at]) for at in asked.carried]
-            targets = [leaves[at] for _, at in keys] + [leaves[at] for at in asked.slices]
-            found = tape.pull(seeds, targets)
-        self.found = found[: len(keys)]
-        self.stacked = {
-            at: ct
-            for at, ct in zip(asked.slices, found[len(keys) :], strict=True)
-            if ct is not None
+            if first:
+                seeds += [(leaves[at], t) for at, t in zip(asked.bases, self.bases, strict=True)]
+            else:
+                seeds += [(leaves[at], self.rows[row]) for row, at in asked.shifted.items()]
+            results = tape.results
+            rows = [at for at in self.rows if at not in asked.shifted]
+            seeds += [(results[at].record, self.rows[at]) for at in rows]
+            own = [at for at in asked.carried if asked.later[at] == at]
+            seeds += [(results[at].record, carried["ct", at]) for at in own]
+            targets = list(dict.fromkeys([leaves[at] for at in (*asked.sums, *asked.carried)]))
+            targets += [leaves[at] for at in asked.slices]
+            cts = dict(zip(targets, tape.pull(seeds, targets), strict=True))
+        # Of one value for several items, the first has it all; to the others nothing is added.
+        self.idle = {i for i, (_, at) in enumerate(asked.keys) if names[at] != at}
+        self.found = [
+            None if i in self.idle else cts[leaves[at]] for i, (_, at) in enumerate(asked.keys)
+        ]
+        self.slices = {at: cts[leaves[at]] for at in asked.slices}
+        self.unsure = {
+            i
+            for i, ct in enumerate(self.found)
+            if i not in self.idle and not isinstance(ct, Tensor)
         }
-        self.absent = {
-            key
-            for key, ct, param in zip(keys, self.found, self.params, strict=True)
-            if not isinstance(ct, Tensor) and isinstance(param, Tensor)
+        self.absent = {asked.keys[i] for i in self.unsure if isinstance(self.params[i], Tensor)}
+
+    def extended(self) -> Graph:
+        """The body with its nodes as they are now: nested ones may give more results."""
+        body, tape = self.asked.body, self.tape
+        nodes = tuple(tape.builder.nodes[: tape.forward])
+        return Graph(body.name, body.params, nodes, body.results)
+
+    def give(self, stacked: Sequence[int]) -> None:
+        """Make what the body returns: ``totals`` and cotangents of slices, ``outs``."""
+        types = [self.asked.body.params[1 + at].type for _, at in self.asked.keys]
+        with opened(self.tape), recording(False):
+            self.totals = [
+                (nothing(type) if ct is None else neutral(ct)).data
+                for ct, type in zip(self.found, types, strict=True)
+            ]
+            self.outs = []
+            for at in stacked:
+                ct, type = self.slices[at], self.asked.body.params[1 + at].type
+                zeros = ops.zeros(type.shape, dtype=type.dtype)
+                self.outs.append((zeros if ct is None else plain(ct)).data)
+
+    def asks(self, kept: Collection[int]) -> set[int]:
+        """The items whose flags are read, when those in ``kept`` are given on."""
+        tape = self.tape
+        nodes = tape.builder.nodes[tape.forward :]
+        flags = [self.found[i].present.data for i in kept if isinstance(self.found[i], Perhaps)]
+        needed = [*self.totals, *self.outs, *flags]
+        read = {v for node in live(nodes, needed) for v in node.operands} | set(needed)
+        return {
+            i
+            for i, param in enumerate(self.params)
+            if isinstance(param, Perhaps) and param.present.data in read
         }
 
-    def answer(self) -> Answer:
-        tape, asked, question = self.tape, self.asked, self.asked.question
-        with opened(tape), recording(False):
-            totals = [
-                (nothing(type) if ct is None else neutral(ct)).data
-                for ct, type in zip(self.found, self.types, strict=True)
-            ]
-            outs = [plain(ct).data for ct in self.stacked.values()]
-            flags = self.flags([*totals, *outs])
-            flag_values = [self.flag_of(i).data for i in flags]
-        n = question.carried
-        body = asked.body
+    def cut(self, flags: Sequence[int]) -> Cut:
+        """Separate what leads back, when the items ``flags`` carry theirs."""
+        with opened(self.tape), recording(False):
+            self.flags = [self.flag_of(i).data for i in flags]
+        question, tape = self.asked.question, self.tape
+        index, *operands = self.asked.body.params
         row_values = [v for ct in self.rows.values() for v in values_of(ct)]
         own = [*(v for ct in self.params for v in values_of(ct)), *row_values]
-        index, operands = body.params[0], body.params[1:]
-        invariants = operands[n + question.sliced :]
-        results = [*totals, *flag_values, *outs]
-        c = cut(
+        own += [t.data for t in self.bases]
+        n = question.carried
+        return cut(
             tape.builder.nodes,
             tape.forward,
-            results,
+            self.results(),
             [index, *operands[n:], *own],
-            fixed=invariants,
+            fixed=operands[n + question.sliced :],
             lost=operands[:n],
         )
-        forward = list(body.results)
-        for value in c.residuals:
-            if value not in forward[n:]:
-                forward.append(value)
-        used = set(c.given)
-        stacks = [forward.index(v, n) for v in c.residuals]
-        slices = [at for at in range(n, n + question.sliced) if operands[at] in used]
-        fixed = [at for at in range(n + question.sliced, len(operands)) if operands[at] in used]
-        row_flags = [at for at, ct in self.rows.items() if isinstance(ct, Perhaps)]
-        row_flags = [at for at in row_flags if self.rows[at].present.data in used]
-        params = [
-            index,
-            *(values_of(ct)[0] for ct in self.params),
-            *(self.params[i].present.data for i in flags),
-            *c.residuals,
-            *(values_of(ct)[0] for ct in self.rows.values()),
-            *(operands[at] for at in slices),
-            *(operands[at] for at in fixed),
-            *(self.rows[at].present.data for at in row_flags),
-        ]
-        items = tuple(
-            Item(
-                of,
-                at,
-                type,
-                isinstance(param, Perhaps),
-                isinstance(ct, Tensor),
-                flags.index(i) if i in flags else -1,
-            )
-            for i, ((of, at), type, param, ct) in enumerate(
-                zip(self.keys, self.types, self.params, self.found, strict=True)
-            )
-        )
-        nodes = tuple(tape.builder.nodes[: tape.forward])
-        return Answer(
-            Graph(body.name, body.params, nodes, tuple(forward)),
-            Graph("body", tuple(params), c.nodes, tuple(results)),
-            items,
-            tuple(flags),
-            tuple(stacks),
-            tuple(self.rows),
-            tuple(slices),
-            tuple(fixed),
-            tuple(row_flags),
-            tuple(self.stacked),
-        )
 
-    def flags(self, results: Sequence[Value]) -> list[int]:
-        """The items whose flags must be carried: those that are read, or not yet known."""
-        kept = {i for i, ct in enumerate(self.found) if not isinstance(ct, Tensor)}
-        tape = self.tape
-        while True:
-            nodes = tape.builder.nodes[tape.forward :]
-            outs = [self.found[i].present.data for i in kept if isinstance(self.found[i], Perhaps)]
-            needed = [*results, *outs]
-            read = {v for node in live(nodes, needed) for v in node.operands} | set(needed)
-            more = {
-                i
-                for i, param in enumerate(self.params)
-                if isinstance(param, Perhaps) and param.present.data in read
-            }
-            if more <= kept:
-                return sorted(kept)
-            kept |= more
+    def results(self) -> list[Value]:
+        return [*self.totals, *self.flags, *self.outs]
 
     def flag_of(self, item: int) -> Tensor:
         """Whether the item is present after the iteration."""
         ct = self.found[item]
-        return ct.present if isinstance(ct, Perhaps) else flag(ct is not None)
+        return ct.present if isinstance(ct, Perhaps) else flag(item not in self.unsure)
 
 
-# Going back ------------------------------------------------------------------------------------
+class _Assembly:
+    """The bodies made of the variants."""
 
+    def __init__(self, asked: _Asked, variants: Sequence[_Variant]) -> None:
+        self.asked, self.variants = asked, variants
+        self.stacked = [
+            at for at in asked.slices if any(v.slices[at] is not None for v in variants)
+        ]
+        for variant in variants:
+            variant.give(self.stacked)
+        self.flags = self.carried_flags()
+        self.cuts = [variant.cut(self.flags) for variant in variants]
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """What the loop back reads, as tensors."""
+    def carried_flags(self) -> list[int]:
+        """The items whose flags must be carried: those that are read, or not yet known."""
+        kept = set().union(*[variant.unsure for variant in self.variants])
+        while True:
+            more = set().union(*[variant.asks(kept) for variant in self.variants])
+            if more <= kept:
+                return sorted(kept)
+            kept |= more
 
-    answer: Answer
-    start: tuple[Tensor, ...]  # what it carries at first
-    stacks: tuple[Tensor, ...]
-    row_cts: tuple[Tensor, ...]
-    slices: tuple[Tensor, ...]
-    invariants: tuple[Tensor, ...]  # operands and flags
+    def answer(self) -> Answer:
+        asked, question = self.asked, self.asked.question
+        body = self.variants[-1].extended()
+        n, m = question.carried, question.carried + question.sliced
+        forward = list(body.results)
+        residuals = list(dict.fromkeys([v for c in self.cuts for v in c.residuals]))
+        forward += [v for v in residuals if v not in forward[n:]]
+        used = {v for c in self.cuts for v in c.given}
+        operands = body.params[1:]
+        slices = [at for at in range(n, m) if operands[at] in used]
+        fixed = [at for at in range(m, len(operands)) if operands[at] in used]
+        uncertain = [at for at in asked.rows if not question.cts[at].sure]
+        row_flags = [
+            at
+            for at in uncertain
+            if any(variant.rows[at].present.data in used for variant in self.variants)
+        ]
+        graphs = []
+        for variant, c in zip(self.variants, self.cuts, strict=True):
+            params = [
+                body.params[0],
+                *(values_of(ct)[0] for ct in variant.params),
+                *(self.flag_param(variant, i) for i in self.flags),
+                *residuals,
+                *(values_of(ct)[0] for ct in variant.rows.values()),
+                *(operands[at] for at in (*slices, *fixed)),
+                *(variant.rows[at].present.data for at in row_flags),
+                *(t.data for t in variant.bases),
+            ]
+            graphs.append(Graph("body", tuple(params), c.nodes, tuple(variant.results())))
+        positions = {at: i for i, (of, at) in enumerate(asked.keys) if of == "ct"}
+        return Answer(
+            Graph(body.name, body.params, body.nodes, tuple(forward)),
+            graphs[0] if len(graphs) == 1 else _by_index(*graphs),
+            tuple([self.item(i, positions) for i in range(len(asked.keys))]),
+            tuple(self.flags),
+            tuple([forward.index(v, n) for v in residuals]),
+            tuple(asked.rows),
+            tuple([(row, positions[at]) for row, at in asked.shifted.items()]),
+            tuple(slices),
+            tuple(fixed),
+            tuple(row_flags),
+            tuple(asked.bases),
+            asked.differs,
+            tuple(self.stacked),
+        )
 
-    def go(self, count: Tensor, length: int, reverse: bool) -> list[Tensor]:
-        """What it carries at last, and the cotangents of slices."""
-        rows = (*self.stacks, *self.row_cts, *self.slices)
-        return applied(
-            for_,
-            (count, *self.start, *rows, *self.invariants),
-            (self.answer.backward,),
-            carried=len(self.start),
-            length=length,
-            reverse=reverse,
-            sliced=len(rows),
+    def flag_param(self, variant: _Variant, item: int) -> Value:
+        param = variant.params[item]
+        return param.present.data if isinstance(param, Perhaps) else Value(FLAG)
+
+    def item(self, i: int, positions: dict[int, int]) -> Item:
+        asked, last = self.asked, self.variants[-1]
+        of, at = asked.keys[i]
+        is_ct = of == "ct"
+        return Item(
+            of,
+            at,
+            asked.body.params[1 + at].type,
+            isinstance(last.params[i], Perhaps),
+            i not in last.unsure,
+            self.flags.index(i) if i in self.flags else -1,
+            positions[asked.later[at]] if is_ct else i,
+            is_ct and asked.first[at] != at,
+            is_ct and asked.first[at] in asked.bases,
         )
 
 
-def way_back(
-    answer: Answer,
-    pull: Pull,
-    cts: Sequence[Ct | None],
-    operands: Sequence[Tensor],
-    outcome: Sequence[Tensor] | None,
-) -> Way:
-    """``outcome`` holds the results of the forward loop, residuals included, if it gave them."""
-    first = [given(item, pull, cts) for item in answer.items]
-    start = [
-        nothing(item.type) if ct is None else neutral(ct)
-        for item, ct in zip(answer.items, first, strict=True)
-    ]
-    start += [
-        first[i].present if isinstance(first[i], Perhaps) else flag(first[i] is not None)
-        for i in answer.flags
-    ]
-    return Way(
-        answer,
-        tuple(start),
-        () if outcome is None else tuple([outcome[i] for i in answer.stacks]),
-        tuple([neutral(cts[i]) for i in answer.row_cts]),
-        tuple([operands[i] for i in answer.slices]),
-        (*[operands[i] for i in answer.invariants], *[cts[i].present for i in answer.row_flags]),
-    )
-
-
-def given(item: Item, pull: Pull, cts: Sequence[Ct | None]) -> Ct | None:
-    """What an item is before the loop."""
-    return cts[item.at] if item.of == "ct" else pull.arrived[1 + item.at]
-
-
-def totals_of(
-    answer: Answer,
-    pull: Pull,
-    cts: Sequence[Ct | None],
-    operands: Sequence[Tensor],
-    found: Sequence[Tensor],
-    ran: Tensor | bool,
-) -> list[Ct | None]:
-    """The totals of the operands, from what the loop back gave; ``ran``: whether it ran at all."""
-    first: dict[Any, int] = {}
-    for at, (t, flows) in enumerate(zip(operands, pull.flow[1:], strict=True)):
-        if flows:
-            first.setdefault(node_of(t.record), at)
-    totals: dict[int, Ct] = {}
-
-    def put(at: int, ct: Ct | None, *, total: bool) -> None:
-        if ct is None or not pull.flow[1 + at]:
-            return
-        place = first[node_of(operands[at].record)]
-        before = totals.get(place, pull.arrived[1 + place])
-        totals[place] = ct if total or before is None else added(before, ct)
-
-    ends = list(zip(answer.items, found, strict=False))
-    flags = found[len(ends) :]
-
-    def settled(item: Item, ct: Tensor) -> Ct | None:
-        if not item.perhaps or (item.made and ran is True):
-            return ct
-        if item.flag >= 0:
-            return perhaps(ct, flags[item.flag], True)
-        before = given(item, pull, cts)
-        if before is None:
-            return perhaps(ct, ran, True)
-        return before if ran is False else perhaps(ct, either(before.present, ran), True)
-
-    for item, ct in ends:
-        if item.of == "sum":
-            put(item.at, settled(item, ct), total=True)
-    for at, stack in zip(answer.sliced, flags[len(answer.flags) :], strict=True):
-        put(at, stack, total=False)
-    for item, ct in ends:
-        if item.of == "ct":
-            put(item.at, settled(item, ct), total=False)
-    return [None, *[totals.get(at) for at in range(len(operands))]]
+def _by_index(later: Graph, first: Graph) -> Graph:
+    """A body that is ``first`` in the first iteration, which is the last of the way back."""
+    params = [Value(v.type, v.hint) for v in later.params]
+    at = Value(COUNT, "first")
+    is_first = Value(FLAG)
+    results = tuple([Value(v.type, v.hint) for v in later.results])
+    test = Node(equal, (params[0], at), equal.attributes({}), (is_first,))
+    regions = (copied(first, "first"), copied(later, "later"))
+    choice = Node(cond, (is_first, *params), (), results, regions)
+    return Graph("body", (*params, at), (test, choice), results)

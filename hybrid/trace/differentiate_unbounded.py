@@ -18,7 +18,8 @@ from hybrid.ops.arithmetic import add, subtract
 from hybrid.ops.control import COUNT, cond, for_
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import applied, computing, region_of, remembered, silent
-from hybrid.trace.differentiate_loop import Answer, Way
+from hybrid.trace.differentiate_loop import Answer
+from hybrid.trace.differentiate_way import Way
 from hybrid.types import TensorType
 
 LEAST_ROWS = 16

@@ -22,9 +22,10 @@ from hybrid.ir.interpreter import current
 from hybrid.ops.control import COUNT, while_
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import Tape, here, remembered
-from hybrid.trace.differentiate_for import ask, known_int
-from hybrid.trace.differentiate_loop import derive, totals_of, way_back
+from hybrid.trace.differentiate_for import as_index, ask, known_int
+from hybrid.trace.differentiate_loop import derive
 from hybrid.trace.differentiate_unbounded import Unbounded, capacity
+from hybrid.trace.differentiate_way import totals_of, way_back
 
 
 @while_.vjp
@@ -44,7 +45,7 @@ def while_vjp(
     node = here(while_, pull, results, (go, *operands), attrs, regions, extend=extend)
     cts = (*pull.cts[1:], *[None] * (len(node.results) - len(pull.cts)))
     body = remembered(node.regions, "as of for", lambda: _as_of_for(node.regions[0]))
-    question = ask(pull, operands, carried, 0, cts)
+    question = ask(pull, operands, carried, 0, cts, whole=False)
     answer = remembered((body,), question, lambda: derive(body, question))
     if answer is None:
         return [None] * (1 + len(operands))
@@ -64,7 +65,7 @@ def while_vjp(
         outcome = node.extended(fresh, (region,), length=rows)[1:]
     elif answer.row_cts:
         rows = min(rows, node.attrs["length"])
-    way = way_back(answer, pull, cts, operands, outcome)
+    way = way_back(answer, pull, cts, operands, outcome, as_index(0))
     before, invariants = operands[:carried], operands[carried:]
     if not (answer.stacks or answer.row_cts):
         found = way.go(trips, 0, reverse=True)
