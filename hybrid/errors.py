@@ -126,24 +126,22 @@ class TracedBoolError(TracedValueError):
         super().__init__("the truth", value_type, at=at)
 
 
-class NeedsValue(TracedValueError):
-    """Python asked a traced number for its value; ``number`` is that number."""
+class NeedsValue(CaptureError):
+    """Python asked a traced number for its value; ``number`` is that number.
 
-    fix_text = (
-        "keep it in arithmetic, comparisons, indexing of tensors and range(), or compute what "
-        "needs its value outside the hybridized function"
-    )
+    No TypeError: Python and its libraries take one from ``__int__`` for "this is no number".
+    """
 
     def __init__(
         self, asked: str, kind: str, number: object, *, at: Location | None = None
     ) -> None:
-        HybridError.__init__(
-            self,
+        super().__init__(
             f"{asked} needs the value of a traced {kind}",
             at=at,
             why="A number that is only known at run time (a loop's index, item(), what two "
             "branches set differently) has no value while the function is captured.",
-            fix=self.fix_text,
+            fix="keep it in arithmetic, comparisons, indexing of tensors and range(), or compute "
+            "what needs its value outside the hybridized function",
         )
         self.number = number
 

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from hybrid.errors import ArgumentTypeError, CaptureError, DTypeError, ShapeError
+from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
 
 MAX_RANK = 8
 MAX_BYTES = 2**62
@@ -175,8 +175,6 @@ def shape_of(obj: object, what: str = "shape") -> Shape:
         if any(isinstance(n, bool) for n in items):
             raise TypeError
         return tuple(n.__index__() for n in items)
-    except CaptureError:  # a traced number has no value yet
-        raise
     except (TypeError, AttributeError):
         raise ArgumentTypeError(
             f"{what} {obj!r} is not a shape", fix="give an int or a tuple of ints"

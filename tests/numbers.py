@@ -1,4 +1,4 @@
-"""What tests of traced numbers share: run a function of numbers, traced, and run its graph."""
+"""What tests of traced numbers share: a function of numbers, captured, and run by its plan."""
 
 from __future__ import annotations
 
@@ -13,45 +13,10 @@ from hybrid.ir import Builder, Graph, verify
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES
-from hybrid.ops.control import run_region
 from hybrid.planned import optimized_plan
 from hybrid.tensor import Tensor
 from hybrid.trace.tracer import Tracer
 from hybrid.tree import flatten, unflatten
-
-
-def traced_numbers(values: Sequence[Any]) -> list[Number]:
-    """A Number for each Python number, its value an input of the graph."""
-    kinds = [type(v).__name__ for v in values]
-    cells = [as_tensor(np.asarray(v, DTYPES[k].numpy)) for v, k in zip(values, kinds, strict=True)]
-    return [Number(k, c) for k, c in zip(kinds, cells, strict=True)]
-
-
-def capture(function: Callable[..., Any], *arguments: Any) -> tuple[Graph, list[Any], Any]:
-    """The graph of ``function``, the inputs it read, and what it gave.
-
-    Python numbers become Numbers, tensors are cells; ``Fixed`` values stay as they are.
-    """
-    tracer = Tracer(Builder("numbers"))
-    with interpreting(tracer):
-        result = function(*map(_given, arguments))
-        leaves, structure = flatten(result)
-        tensors = [_tensor(tracer, leaf) for leaf in leaves]
-    cells = list(tracer.cells.values())
-    params = [cell.initial for cell in cells]
-    results = [t.data for t in tensors if t is not None]
-    graph = Graph("numbers", tuple(params), tuple(tracer.builder.nodes), tuple(results))
-    verify(graph)
-
-    def rebuild(arrays: Sequence[Any]) -> Any:
-        rest = iter(arrays)
-        values = [
-            leaf if tensor is None else _plain(leaf, next(rest))
-            for leaf, tensor in zip(leaves, tensors, strict=True)
-        ]
-        return unflatten(structure, values)
-
-    return graph, [cell.tensor for cell in cells], rebuild
 
 
 @dataclass(frozen=True)
@@ -70,34 +35,83 @@ class Within:
     high: int
 
 
-def _given(argument: Any) -> Any:
+@dataclass(frozen=True)
+class Captured:
+    """A graph, and where its inputs come from and its results go."""
+
+    graph: Graph
+    inputs: tuple[tuple[Tensor, int | None], ...]  # each a cell, or the number of an argument
+    leaves: tuple[Any, ...]  # of the result: a Number or Tensor for each result of the graph
+    structure: Any
+
+    def build(self, arrays: Sequence[Any]) -> Any:
+        rest = iter(arrays)
+        return unflatten(
+            self.structure,
+            [
+                np.asarray(next(rest)).item()
+                if type(leaf) is Number
+                else next(rest)
+                if isinstance(leaf, Tensor)
+                else leaf
+                for leaf in self.leaves
+            ],
+        )
+
+
+def capture(function: Callable[..., Any], *arguments: Any) -> Captured:
+    """``function``, traced: Python numbers become Numbers, and tensors are cells."""
+    tracer = Tracer(Builder("numbers"))
+    cells = [_cell(argument) for argument in arguments]
+    with interpreting(tracer):
+        result = function(*map(_given, arguments, cells))
+        leaves, structure = flatten(result)
+        tensors = [
+            tracer.traced(leaf.tensor if type(leaf) is Number else leaf)
+            for leaf in leaves
+            if type(leaf) is Number or isinstance(leaf, Tensor)
+        ]
+    entries = list(tracer.cells.values())
+    place = {id(cell): at for at, cell in enumerate(cells) if cell is not None}
+    graph = Graph(
+        "numbers",
+        tuple([entry.initial for entry in entries]),
+        tuple(tracer.builder.nodes),
+        tuple([t.data for t in tensors]),
+    )
+    verify(graph)
+    inputs = tuple([(entry.tensor, place.get(id(entry.tensor))) for entry in entries])
+    return Captured(graph, inputs, tuple(leaves), structure)
+
+
+def _cell(argument: Any) -> Tensor | None:
+    """The input for an argument that becomes a Number."""
+    value = argument.value if isinstance(argument, Within) else argument
+    if type(value) not in (bool, int, float):
+        return None
+    return as_tensor(np.asarray(value, DTYPES[type(value).__name__].numpy))
+
+
+def _given(argument: Any, cell: Tensor | None) -> Any:
     if isinstance(argument, Fixed):
         return argument.value
     if isinstance(argument, Within):
-        return Number(
-            "int", traced_numbers([argument.value])[0].tensor, argument.low, argument.high
-        )
-    return traced_numbers([argument])[0] if type(argument) in (bool, int, float) else argument
+        return Number("int", cell, argument.low, argument.high)
+    return argument if cell is None else Number(type(argument).__name__, cell)
 
 
-def _tensor(tracer: Tracer, leaf: Any) -> Tensor | None:
-    if type(leaf) is Number:
-        return tracer.traced(leaf.tensor)
-    return tracer.traced(leaf) if isinstance(leaf, Tensor) else None
+def compiled(function: Callable[..., Any], *examples: Any) -> Callable[..., Any]:
+    """``function``, captured for arguments like ``examples``, as a function that runs the plan."""
+    captured = capture(function, *examples)
+    plan = optimized_plan(captured.graph)
 
+    def call(*arguments: Any) -> Any:
+        inputs = [cell if at is None else _cell(arguments[at]) for cell, at in captured.inputs]
+        return captured.build([t.numpy() for t in call_plan(plan, inputs)])
 
-def _plain(leaf: Any, array: Any) -> Any:
-    return np.asarray(array).item() if type(leaf) is Number else np.asarray(array)
+    return call
 
 
 def run(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of ``function``, traced and then computed by its plan."""
-    graph, cells, rebuild = capture(function, *arguments)
-    return rebuild([t.numpy() for t in call_plan(optimized_plan(graph), cells)])
-
-
-def referenced(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of ``function``, traced and then computed from its graph by the references."""
-    graph, cells, rebuild = capture(function, *arguments)
-    with np.errstate(all="ignore"):
-        return rebuild(run_region(graph, [c.numpy() for c in cells]))
+    """The result of ``function``, captured and then computed by its plan."""
+    return compiled(function, *arguments)(*arguments)

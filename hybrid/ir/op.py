@@ -37,7 +37,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hybrid.errors import ArgumentTypeError, CaptureError
+from hybrid.errors import ArgumentTypeError
 from hybrid.ir import interpreter
 from hybrid.types import TensorType
 
@@ -181,8 +181,6 @@ class Op:
         try:
             key = (tuple(attrs.items()), tuple(map(type, attrs.values())))
             found = self._given.get(key)
-        except CaptureError:  # a traced number has no value yet
-            raise
         except TypeError:  # a list among them
             return self._completed(attrs)
         if found is None or (0.0 in attrs.values() and any(map(_is_negative_zero, attrs.values()))):

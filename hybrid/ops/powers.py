@@ -21,7 +21,7 @@ from hybrid.ops.control import cond
 from hybrid.ops.derivatives import diagonal, unbroadcast
 from hybrid.ops.dtypes import common
 from hybrid.ops.exponential import log
-from hybrid.types import TensorType
+from hybrid.types import TensorType, promote_scalar
 
 
 @op(kernel="square", elementwise=True)
@@ -150,22 +150,21 @@ def power_vjp(ct, y, a, b):
 
 
 def pow(a: Any, b: Any) -> Any:
-    """``a`` to the power ``b``; the Python number 2 squares."""
+    """``a`` to the power ``b``; the Python number 2 squares, unless it changes the dtype."""
     if not is_number(b) or is_number(a):
         return power(a, b)
     if is_traced_number(b):
         return _traced_power(a, b)
-    return square(a) if b == 2 else power(a, b)
+    a = as_tensor(a)
+    return square(a) if b == 2 and promote_scalar(a.dtype, b) is a.dtype else power(a, b)
 
 
 def _traced_power(a: Any, b: Any) -> Any:
     """``a`` to the power of a Python number that is 2 or not when the plan runs."""
-    twice = b == 2
-    if twice is False:
+    a, twice = as_tensor(a), b == 2
+    if twice is False or promote_scalar(a.dtype, b) is not a.dtype:
         return power(a, b)
     base, exponent = common(a, b)
-    if base.dtype is not as_tensor(a).dtype and twice:  # needs the value: a square stays an integer
-        return square(a)
     regions = []
     for name in ("then", "else"):
         builder = Builder(name)

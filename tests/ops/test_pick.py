@@ -116,7 +116,7 @@ def test_each_index_is_checked_on_its_own_axis() -> None:
 
 
 def test_a_known_range_needs_no_check() -> None:
-    graph, _, _ = capture(lambda x, i: x[i], X, Within(2, 0, 3))
+    graph = capture(lambda x, i: x[i], X, Within(2, 0, 3)).graph
     assert normal_text(graph) == normal_text(
         graph_of(
             """

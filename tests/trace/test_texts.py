@@ -14,7 +14,7 @@ from tests.numbers import capture
 
 
 def texts_of(function: Callable[..., Any], *arguments: Any) -> Any:
-    return capture(function, *arguments)[2]([])
+    return capture(function, *arguments).build([])
 
 
 def test_marks_say_what_they_stand_for() -> None:
