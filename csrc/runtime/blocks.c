@@ -205,32 +205,76 @@ static hyb_status check_move(const hyb_builder *builder, const hyb_control *cont
         return hyb_refuse(builder, "move %d: slot %d does not leave its place", index, move->from);
     if (from->kind != HYB_SLOT_ROW)
         return HYB_OK;
+    /* Rows that are left behind are read: they stay apart from each other and from other stacks. */
     const int64_t apart = from->stride < 0 ? -from->stride : from->stride;
     if (from->spare >= 0 || hyb_root(spec, from)->kind == HYB_SLOT_CONSTANT
         || builder->grain[move->from] < GRAIN || (apart < from->nbytes && from->count > 1))
         return hyb_refuse(builder, "move %d: row %d cannot be carried", index, move->from);
-    for (int32_t i = 0; i < index; i++)
-        if (spec->slots[moves[i].from].kind == HYB_SLOT_ROW
-            && hyb_slots_meet(builder, moves[i].from, move->from))
-            return hyb_refuse(builder, "move %d: row %d overlaps row %d", index, move->from,
-                              moves[i].from);
     return HYB_OK;
 }
 
-/* The places where carried slots start are apart from each other, and from rows that they come to. */
-static hyb_status check_places(const hyb_builder *builder, int32_t index)
+/* The places where a loop's carried slots start are apart from each other, and from rows that they
+ * come to.  `before` leads from each to the one before it. */
+static hyb_status check_places(const hyb_builder *builder, int32_t index, const int32_t *before)
 {
     const hyb_plan_spec *spec = builder->spec;
     const hyb_slot *slot = &spec->slots[index];
-    for (int32_t i = builder->next[index]; i != index; i = builder->next[i])
+    for (int32_t i = before[index]; i >= 0; i = before[i])
         if (hyb_slots_meet(builder, slot->base, spec->slots[i].base))
             return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: starts where slot %d does", index, i);
     const hyb_control *control = &spec->controls[spec->steps[slot->loop].kernel];
     for (int32_t i = 0; i < control->n_moves; i++) {
         const int32_t from = spec->moves[control->first_move + i].from;
-        if (spec->slots[from].kind == HYB_SLOT_ROW && hyb_slots_meet(builder, from, slot->base))
+        if (spec->slots[from].kind != HYB_SLOT_ROW)
+            continue;
+        if (hyb_slots_meet(builder, from, slot->base))
             return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: starts where row %d comes", index, from);
+        if (builder->row[index] >= 0 && builder->row[index] != from
+            && hyb_slots_meet(builder, from, builder->row[index]))
+            return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: row %d overlaps row %d", index,
+                            builder->row[index], from);
     }
+    return HYB_OK;
+}
+
+/* Slots that a move connects go round the same places.  What is wrong with a move is found later. */
+static hyb_status make_rings(hyb_builder *builder)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    const size_t nbytes = (size_t)spec->n_slots * sizeof(int32_t);
+    int32_t *next = hyb_reserve(builder, nbytes), *row = hyb_reserve(builder, nbytes);
+    int32_t *reader = hyb_reserve(builder, nbytes);
+    if (!next || !row || !reader)
+        return HYB_NO_MEMORY;
+    for (int32_t i = 0; i < spec->n_slots; i++) {
+        next[i] = i;
+        row[i] = reader[i] = -1;
+    }
+    for (builder->step = 0; builder->step < spec->n_steps; builder->step++) {
+        if (!is_loop(spec->steps[builder->step].kind))
+            continue;
+        const hyb_control *control = &spec->controls[spec->steps[builder->step].kernel];
+        for (int32_t i = 0; i < control->n_moves; i++)
+            TRY(check_move(builder, control, i));
+        for (int32_t i = 0; i < control->n_moves; i++) {
+            const hyb_move *move = &spec->moves[control->first_move + i];
+            reader[move->from] = move->to;
+            if (spec->slots[move->from].kind == HYB_SLOT_ROW)
+                row[move->to] = move->from;
+            else
+                next[move->to] = move->from;
+        }
+        for (int32_t i = 0; i < control->n_moves; i++) { /* a chain from a row is closed */
+            const int32_t start = spec->moves[control->first_move + i].to;
+            int32_t end = start;
+            while (row[start] >= 0 && reader[end] >= 0)
+                end = reader[end];
+            if (row[start] >= 0)
+                next[start] = end;
+        }
+    }
+    builder->next = next;
+    builder->row = row;
     return HYB_OK;
 }
 
@@ -238,14 +282,13 @@ hyb_status hyb_check_movers(hyb_builder *builder)
 {
     const hyb_plan_spec *spec = builder->spec;
     int64_t *grain = hyb_reserve(builder, (size_t)spec->n_slots * sizeof *grain);
-    int32_t *next = hyb_reserve(builder, (size_t)spec->n_slots * sizeof *next);
-    int32_t *first = hyb_reserve(builder, (size_t)spec->n_steps * sizeof *first);
-    if (!grain || !next || !first)
+    int32_t *before = hyb_reserve(builder, (size_t)spec->n_slots * sizeof *before);
+    int32_t *latest = hyb_reserve(builder, (size_t)spec->n_steps * sizeof *latest);
+    if (!grain || !before || !latest)
         return HYB_NO_MEMORY;
     builder->grain = grain;
-    builder->next = next;
     for (int32_t i = 0; i < spec->n_steps; i++)
-        first[i] = -1;
+        latest[i] = -1;
     for (int32_t i = 0; i < spec->n_slots; i++) {
         const hyb_slot *slot = &spec->slots[i];
         if (!hyb_is_fixed(slot))
@@ -256,21 +299,13 @@ hyb_status hyb_check_movers(hyb_builder *builder)
         if (slot->kind != HYB_SLOT_CARRIED)
             continue;
         TRY(check_carried(builder, i));
-        const int32_t other = first[slot->loop];
-        next[i] = other < 0 ? i : next[other];
-        next[other < 0 ? i : other] = i;
-        first[slot->loop] = i;
+        before[i] = latest[slot->loop];
+        latest[slot->loop] = i;
     }
-    for (builder->step = 0; builder->step < spec->n_steps; builder->step++) {
-        if (!is_loop(spec->steps[builder->step].kind))
-            continue;
-        const hyb_control *control = &spec->controls[spec->steps[builder->step].kernel];
-        for (int32_t i = 0; i < control->n_moves; i++)
-            TRY(check_move(builder, control, i));
-    }
+    TRY(make_rings(builder));
     for (int32_t i = 0; i < spec->n_slots; i++)
         if (spec->slots[i].kind == HYB_SLOT_CARRIED)
-            TRY(check_places(builder, i));
+            TRY(check_places(builder, i, before));
     return HYB_OK;
 }
 

@@ -99,8 +99,29 @@ static hyb_status run_tiles(void *context, int64_t begin, int64_t end)
     return hyb_map_stretch(run->map, run->data, first, first_element(run->map, end) - first);
 }
 
+/* One tile of operands that are used where they lie: no row of values to fill in first. */
+static hyb_status run_single_tile(const hyb_map *map, void *const *data)
+{
+    char *buffers = NULL;
+    if (map->n_tile_buffers > 0 && !(buffers = hyb_tile_scratch(map->scratch_bytes)))
+        return HYB_NO_MEMORY;
+    for (int32_t i = 0; i < map->n_calls; i++) {
+        const hyb_map_call *op = &map->calls[i];
+        void *row[HYB_MAP_ARGS];
+        for (int32_t j = 0; j < op->n_args; j++) {
+            const int32_t value = op->value[j], tile = value - map->n_operands;
+            row[j] = tile < 0 ? data[value] : buffers + (size_t)tile * map->buffer_bytes;
+        }
+        const hyb_call call = {op->layout, row, op->attrs, NULL};
+        TRY(op->run(&call, 0, map->elements));
+    }
+    return HYB_OK;
+}
+
 hyb_status hyb_map_run(const hyb_map *map, void *const *data)
 {
+    if (map->single_tile)
+        return run_single_tile(map, data);
     if (map->n_tiles <= map->grain)
         return hyb_map_stretch(map, data, 0, map->elements);
     tiles_run run = {map, data};

@@ -343,6 +343,7 @@ static void choose_sizes(maker *m)
     m->work += map->n_gathered * GATHER_WORK;
     const int64_t grain = (int64_t)(1.0 / (m->work * (double)map->tile));
     map->grain = grain > 1 ? grain : 1;
+    map->single_tile = map->n_tiles == 1 && map->n_gathered == 0;
 }
 
 hyb_status hyb_make_map(hyb_builder *builder, const hyb_step *step, const hyb_kernel *kernel,

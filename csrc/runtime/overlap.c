@@ -43,10 +43,10 @@ static const hyb_control *control_of(const hyb_plan_spec *spec, const hyb_slot *
 }
 
 /* Whether a carried slot is never where another slot of its loop is. */
-static bool kept_apart(const hyb_plan_spec *spec, const hyb_slot *carried, int32_t other)
+static bool kept_apart(const hyb_plan_spec *spec, int32_t index, int32_t other)
 {
-    const hyb_slot *slot = &spec->slots[other];
-    if (hyb_is_fixed(slot) || slot->loop != carried->loop)
+    const hyb_slot *carried = &spec->slots[index], *slot = &spec->slots[other];
+    if (carried->kind != HYB_SLOT_CARRIED || hyb_is_fixed(slot) || slot->loop != carried->loop)
         return false;
     if (slot->kind == HYB_SLOT_CARRIED)
         return true;
@@ -67,25 +67,18 @@ static bool meet(const hyb_builder *builder, int32_t a, range x, int32_t b, rang
         return fixed_meet(first, x, second, y);
     if (hyb_is_fixed(first))
         return meet(builder, b, y, a, x);
+    if (kept_apart(spec, a, b) || kept_apart(spec, b, a))
+        return false;
     if (first->kind == HYB_SLOT_ROW)
         return (first->count > 0 && meet(builder, first->base, all_rows(first, x), b, y))
             || (first->spare >= 0 && meet(builder, first->spare, x, b, y));
-    if (kept_apart(spec, first, b))
-        return false;
-    if (second->kind == HYB_SLOT_ROW && second->loop == first->loop)
-        return meet(builder, b, y, a, x);
-    int32_t place = a;
-    do { /* where any of the loop's carried slots started */
-        if (meet(builder, spec->slots[place].base, x, b, y))
+    int32_t slot = a;
+    do { /* where one of the ring started, or the row that it comes to */
+        if (meet(builder, spec->slots[slot].base, x, b, y)
+            || (builder->row[slot] >= 0 && meet(builder, builder->row[slot], x, b, y)))
             return true;
-        place = builder->next[place];
-    } while (place != a);
-    const hyb_control *control = control_of(spec, first);
-    for (int32_t i = 0; i < control->n_moves; i++) {
-        const int32_t from = spec->moves[control->first_move + i].from;
-        if (spec->slots[from].kind == HYB_SLOT_ROW && meet(builder, from, x, b, y))
-            return true;
-    }
+        slot = builder->next[slot];
+    } while (slot != a);
     return false;
 }
 

@@ -47,6 +47,7 @@ typedef struct {
     int64_t tile; /* elements of a tile */
     int64_t tiles_per_row, n_tiles;
     int64_t grain;      /* tiles */
+    bool single_tile;   /* and nothing to gather */
     int32_t outer_rank; /* axes of the space that number the rows */
     int32_t n_operands, n_tile_buffers, n_gathered, n_direct, n_calls;
     const hyb_view *views;
@@ -152,7 +153,9 @@ typedef struct {
     const int32_t *block; /* of each step */
     const int32_t *owner; /* of each block: a step; -1 for the first */
     const int64_t *grain; /* of each slot: a power of 2 that divides its addresses */
-    const int32_t *next;  /* of each carried slot: another one of its loop, in a ring */
+    /* Of each carried slot: the next in the ring of those that go round the same places; and the
+     * row that it comes to, or -1. */
+    const int32_t *next, *row;
 } hyb_builder;
 
 /* plan.c */

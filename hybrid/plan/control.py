@@ -19,12 +19,23 @@ if TYPE_CHECKING:
     from hybrid.plan.lower import Lowering
 
 COUNT = tensor_type(int64, ())
+ALIGNMENT = 64  # of places that values take turns in
 
 
 def lower_cond(low: Lowering, node: Node) -> None:
     """One of two blocks; both write the results to one place."""
     pred, *operands = low.operands(node)
-    targets = [low.result(v).buffer for v in node.results]
+    targets: list[Buffer | None] = []
+    for value, *returned in zip(node.results, *[r.results for r in node.regions], strict=True):
+        same = {
+            region.params.index(v) if v in region.params else -1
+            for region, v in zip(node.regions, returned, strict=True)
+        }
+        if len(same) == 1 and same != {-1} and value not in low.destination:
+            low.views[value] = operands[same.pop()]  # what neither branch changes
+            targets.append(None)
+        else:
+            targets.append(low.result(value).buffer)
     blocks = []
     for region in node.regions:
         inner = _inside(low, region, repeats=False)
@@ -163,11 +174,16 @@ class _Loop:
         reached: dict[Step, set[Buffer]] = {}
         _reach(steps, reached)
         returned = [view.buffer.root for view in (*results, *others)]
+        places = {place for _, _, place in self.carried}
         turns = []
         for at, home, place in self.carried:
             view, target = results[at], results[at].buffer.root
-            if (
+            if target is place and view.dense and view.type.nbytes == place.nbytes:
+                place.same = home  # never changed
+                self.control.homes.append(home)
+            elif (
                 self._is_own(view)
+                and target not in places
                 and returned[: len(results)].count(target) == 1
                 and place not in returned
                 and _in_place(steps, place, target, reached)
@@ -185,6 +201,18 @@ class _Loop:
         own = buffer in self.inner.own and buffer is not self.index
         return whole and own and buffer.kind == "arena"
 
+    def _may_follow(self, view: View) -> bool:
+        """Whether ``view`` is a row of a stack, where the next iteration may read it."""
+        row = view.buffer.root
+        if row.kind != "row" or row.loop is not self.step or row.spare or not row.nbytes:
+            return False
+        written = row.start == 0 and row.stride == row.nbytes == view.type.nbytes
+        stack = row.base.root
+        return (
+            written and view.dense and row.nbytes % ALIGNMENT == 0
+            and stack.kind in ("arena", "output")
+        )  # fmt: skip
+
     def _take_turns(self, turns: list[tuple[int, Buffer, Buffer]], results: Sequence[View]) -> None:
         source: dict[Buffer, Buffer] = {}  # of each parameter: where its next value is written
         places = {place for _, _, place in turns}
@@ -192,12 +220,13 @@ class _Loop:
         for at, _, place in turns:
             view = results[at]
             buffer = view.buffer.root
-            if not self._is_own(view) or buffer in source.values() or buffer is place:
+            usable = self._is_own(view) or self._may_follow(view)
+            if not usable or buffer in source.values():
                 target = self.inner.temporary(view.dtype, view.shape)
                 self.inner.copy(view, target)
                 buffer = target.buffer
             source[place] = buffer
-            if buffer not in places:
+            if buffer not in places and buffer.kind != "row":
                 fresh.append(buffer)
         reader = {buffer: place for place, buffer in source.items()}
         for _, home, place in turns:
@@ -209,9 +238,14 @@ class _Loop:
             self._carry(buffer, self.low.scratch(buffer.nbytes))
             source[buffer] = left
         self.control.moves = list(source.items())
+        for to, came in self.control.moves:
+            joined = [*to.ring, *(b for b in came.ring or [came] if b not in to.ring)]
+            for buffer in joined:
+                buffer.ring = joined
 
     def _carry(self, buffer: Buffer, home: Buffer) -> None:
         buffer.kind, buffer.base, buffer.loop = "carried", home, self.step
+        buffer.ring = [buffer]
         self.control.carried.append(buffer)
 
 

@@ -17,7 +17,8 @@ class Buffer:
 
     A "row" is row i of ``base`` in the iteration of index i of a loop: ``stride`` bytes from one to
     the next, the first at ``start``.  Past the last of the ``count`` rows it is ``spare``.
-    A "carried" buffer starts where ``base`` is and moves after every iteration.
+    A "carried" buffer starts where ``base`` is and moves after every iteration, to a place of
+    another one in its ``ring``.
     """
 
     kind: str  # "input", "output", "constant", "arena", "row", "carried"
@@ -31,6 +32,7 @@ class Buffer:
     count: int = 0
     spare: Buffer | None = None
     loop: Step | None = None  # row or carried: the step that moves it
+    ring: list[Buffer] = field(default_factory=list)
     same: Buffer | None = None  # the buffer that this one became a part of
 
     @property
@@ -143,8 +145,7 @@ def touched(buffer: Buffer) -> Iterator[Buffer]:
         if buffer.spare is not None:
             yield from touched(buffer.spare)
     elif buffer.kind == "carried":
-        assert buffer.loop is not None and buffer.loop.control is not None
-        for other in buffer.loop.control.carried:
+        for other in buffer.ring:
             assert other.base is not None
             yield from touched(other.base)
     else:
