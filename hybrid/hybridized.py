@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hybrid.convert import convert
+from hybrid.convert.callee import converted
+from hybrid.convert.unbound import resolved
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, NeedsValue
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
@@ -20,7 +21,7 @@ from hybrid.record import is_recording
 from hybrid.tensor import Tensor
 from hybrid.trace.capture import Capture, capture
 from hybrid.trace.guards import Guards
-from hybrid.trace.reads import Reads, of_package
+from hybrid.trace.reads import Reads
 from hybrid.trace.signature import (
     aliases,
     describe_leaf,
@@ -251,7 +252,8 @@ class Hybridized:
             leaves,
             guards,
             self._name(),
-            convert=None if self.options["mode"] == "trace" else _staged,
+            convert=None if self.options["mode"] == "trace" else converted,
+            resolve=resolved,
             unrolls=unrolls,
             numbers=numbers,
         )
@@ -343,15 +345,6 @@ class Hybridized:
     def __repr__(self) -> str:
         count = len(self._all_plans())
         return f"<hybridized {self._name()}: {count} plans>"
-
-
-def _staged(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What is called in place of ``function`` while tracing: its conversion, if it is the author's.
-
-    The layers of this package branch on nothing that is traced.
-    """
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return function if code is not None and of_package(code) else convert(function)
 
 
 def _plain(args: Sequence[Any]) -> bool:

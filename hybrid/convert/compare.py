@@ -71,7 +71,7 @@ def compare_test(site: Site, left: Any, symbol: str, right: Any, *chain: Any) ->
     if is_traced(result):
         from hybrid.convert import staged_logic
 
-        return staged_logic.and_(site, result, _rest(compare_test, site, right, chain))
+        return staged_logic.and_test(site, result, _rest(compare_test, site, right, chain))
     return _rest(compare_test, site, right, chain)() if result else False
 
 

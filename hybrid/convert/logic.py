@@ -114,7 +114,7 @@ def and_test(site: Site, first: Any, *rest: Thunk) -> Any:
         if is_traced(value):
             from hybrid.convert import staged_logic
 
-            return staged_logic.and_(site, value, _remaining(and_test, site, rest[index:]))
+            return staged_logic.and_test(site, value, _remaining(and_test, site, rest[index:]))
         if not look(value):
             return False
         value = evaluate(site, thunk)
@@ -128,7 +128,7 @@ def or_test(site: Site, first: Any, *rest: Thunk) -> Any:
         if is_traced(value):
             from hybrid.convert import staged_logic
 
-            return staged_logic.or_(site, value, _remaining(or_test, site, rest[index:]))
+            return staged_logic.or_test(site, value, _remaining(or_test, site, rest[index:]))
         if look(value):
             return True
         value = evaluate(site, thunk)

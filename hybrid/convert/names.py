@@ -6,7 +6,8 @@ import ast
 from typing import Any
 
 from hybrid.convert.converter import Converter, call, constant
-from hybrid.trace.maybe import Unbound, unbound_error
+from hybrid.convert.unbound import read
+from hybrid.trace.maybe import Maybe, Unbound
 
 
 class NameConverter(Converter):
@@ -27,8 +28,8 @@ class NameConverter(Converter):
 
 def load(name: str, value: Any) -> Any:
     """The value of the variable ``name``."""
-    if isinstance(value, Unbound):
-        raise unbound_error(name)
+    if isinstance(value, (Unbound, Maybe)):
+        return read(value, name)
     return value
 
 

@@ -11,11 +11,11 @@ from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Any
 
+from hybrid.convert.checks import fail
 from hybrid.convert.site import Site
 from hybrid.errors import CaptureError, GraphError, NativeError
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.branches import Path
-from hybrid.trace.checks import raises
 from hybrid.trace.maybe import UNBOUND
 from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
@@ -83,7 +83,7 @@ class Staged:
             path.region.restore()
             return self.caught(error)
         self.refuse_handlers(error)
-        raises(error)
+        fail(error)
         path.diverged = True
         context.__exit__(None, None, None)
         return True

@@ -23,7 +23,6 @@ from hybrid.number import Number
 from hybrid.number.staging import DTYPES
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.guards import Guards
-from hybrid.trace.maybe import resolved
 from hybrid.trace.reads import (
     CONTAINERS,
     MISSING,
@@ -109,12 +108,14 @@ def capture(
     name: str,
     *,
     convert: Callable[[Any], Any] | None = None,
+    resolve: Callable[[Any], Any] = lambda result: result,
     unrolls: bool = False,
     numbers: Collection[int] = (),
 ) -> Capture:
     """Trace ``function(*args, **kwargs)``, whose tensor leaves are ``leaves``.
 
-    The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's stage their control flow; ``unrolls`` tells to trace
+    The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's stage their control flow; ``resolve`` makes a
+    result of what they return; ``unrolls`` tells to trace
     loops over Python ranges iteration by iteration.  Whatever happens, function, cells and
     attributes are left as they were.
     """
@@ -126,7 +127,7 @@ def capture(
         args, kwargs = unflatten(structure, leaves)
         try:
             try:
-                result = resolved(tracer.converted(function)(*args, **kwargs))
+                result = resolve(tracer.converted(function)(*args, **kwargs))
             finally:
                 tracer.adopt(guards.written_slots())
                 final = tracer.restore()

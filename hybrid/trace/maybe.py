@@ -10,9 +10,6 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from hybrid.errors import CaptureError
-from hybrid.trace.checks import check
-
 
 class Unbound:
     """The type of UNBOUND."""
@@ -45,40 +42,3 @@ def unbound_error(name: str) -> UnboundLocalError:
         return UnboundLocalError(text)
     return UnboundLocalError(f"local variable '{name}' referenced before assignment")
 
-
-def read(value: Any, error: Exception) -> Any:
-    """``value``; of a Maybe its value, once the plan has made sure that it is bound."""
-    if value is UNBOUND:
-        raise error
-    if not isinstance(value, Maybe):
-        return value
-    check(value.flag, error)
-    return value.value
-
-
-def resolved(tree: Any) -> Any:
-    """A result without Maybes: what may be unbound is checked when the plan runs."""
-    if isinstance(tree, Maybe):
-        return read(tree, _unresolved(tree))
-    if isinstance(tree, (tuple, list)) and any(map(_has_maybe, tree)):
-        items = [resolved(item) for item in tree]
-        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
-    if isinstance(tree, dict) and any(map(_has_maybe, tree.values())):
-        return {key: resolved(item) for key, item in tree.items()}
-    return tree
-
-
-def _has_maybe(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
-        return any(map(_has_maybe, value))
-    if isinstance(value, dict):
-        return any(map(_has_maybe, value.values()))
-    return isinstance(value, Maybe)
-
-
-def _unresolved(value: Maybe) -> Exception:
-    return CaptureError(
-        f"the result is {value.other!r} on the path that this call takes, and a tensor on another",
-        why="The structure of a result cannot depend on the value of a tensor.",
-        fix="return the same structure on every path",
-    )

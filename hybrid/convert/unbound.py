@@ -1,0 +1,49 @@
+"""Reading what only some paths have bound: the plan checks that this call took one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybrid.convert.checks import check
+from hybrid.errors import CaptureError
+from hybrid.number import Number
+from hybrid.trace.maybe import UNBOUND, Maybe, unbound_error
+from hybrid.trace.reads import MISSING
+
+
+def read(value: Any, name: str) -> Any:
+    """The value of the variable ``name``, which holds UNBOUND or a Maybe."""
+    if value is UNBOUND:
+        raise unbound_error(name)
+    error = unbound_error(name) if value.other is UNBOUND else _absent(value, name)
+    check(Number("bool", value.flag), error)
+    return value.value
+
+
+def resolved(tree: Any, name: str = "the result") -> Any:
+    """A result without Maybes: what may be unbound is checked when the plan runs."""
+    if isinstance(tree, Maybe):
+        return read(tree, name)
+    if isinstance(tree, (tuple, list)) and any(map(_has_maybe, tree)):
+        items = [resolved(item, f"{name}[{i}]") for i, item in enumerate(tree)]
+        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+    if isinstance(tree, dict) and any(map(_has_maybe, tree.values())):
+        return {key: resolved(item, f"{name}[{key!r}]") for key, item in tree.items()}
+    return tree
+
+
+def _has_maybe(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(_has_maybe, value))
+    if isinstance(value, dict):
+        return any(map(_has_maybe, value.values()))
+    return isinstance(value, Maybe)
+
+
+def _absent(value: Maybe, name: str) -> Exception:
+    other = "absent" if value.other is MISSING else repr(value.other)
+    return CaptureError(
+        f"{name} is {other} on the path that this call takes, and a tensor on another",
+        why="The structure of what a plan computes cannot depend on the value of a tensor.",
+        fix=f"let {name} be a tensor on every path, or test it with `is None` before it is used",
+    )
