@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from hybrid.errors import Location
@@ -94,6 +96,12 @@ class Graph:
 
         return print_graph(self)
 
+    def show(self, path: str | PathLike[str] | None = None) -> Path:
+        """Draw the graph, regions nested, into an SVG or HTML file; see ``hybrid/ir/show.py``."""
+        from hybrid.ir.show import show
+
+        return show(self, path)
+
     def __repr__(self) -> str:
         sizes = f"{len(self.params)} in, {len(self.nodes)} nodes, {len(self.results)} out"
         return f"<graph @{self.name}: {sizes}>"
@@ -105,7 +113,9 @@ class Graph:
         return self is other or structure(self) == structure(other)
 
     def __hash__(self) -> int:
-        return hash(structure(self))
+        # Coarse, for it is asked often: equal hashes are followed by a comparison.
+        types = tuple([v.type for v in (*self.params, *self.results)])
+        return hash((self.name, types, tuple([node.op.name for node in self.nodes])))
 
     def walk(self) -> Iterator[Node]:
         """All nodes, those of regions included, owners first."""

@@ -15,6 +15,7 @@ reordering of sums.
 from __future__ import annotations
 
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
+from hybrid.ops.creation import fill
 from hybrid.passes.facts import Facts
 from hybrid.types import DType
 
@@ -33,7 +34,7 @@ def simplify(graph: Graph) -> Graph:
             # An operand that broadcasts, or of another dtype, is not yet the result.
             if same is not None and same.type is node.results[0].type:
                 return (same,)
-            merged = _merged(node, facts, builder)
+            merged = _decided(node, facts, builder) or _merged(node, facts, builder)
             if merged is not None:
                 facts.add(builder.nodes[-1])
                 return merged
@@ -96,10 +97,7 @@ def _same_value(node: Node, facts: Facts) -> Value | None:
 
 
 def _with_known_flag(name: str, x: Value, y: Value, facts: Facts) -> Value | None:
-    """What is left of a logical op when one side is known.
-
-    A number that stands for a truth is of another dtype than the result, and so no answer.
-    """
+    """What is left of a logical op when one side is known."""
     for other, flag in ((x, y), (y, x)):
         known = facts.number(flag)
         if known is None:
@@ -108,6 +106,19 @@ def _with_known_flag(name: str, x: Value, y: Value, facts: Facts) -> Value | Non
             return other
         if name != "logical_xor":
             return flag
+    return None
+
+
+def _decided(node: Node, facts: Facts, builder: Builder) -> tuple[Value, ...] | None:
+    """``p and not p``, and ``p or not p``."""
+    if node.op.name not in ("logical_and", "logical_or"):
+        return None
+    x, y = node.operands
+    for flag, other in ((x, y), (y, x)):
+        negation = facts.by("logical_not", other)
+        if negation is not None and negation.operands[0] is flag:
+            attrs = {"shape": flag.type.shape, "dtype": flag.type.dtype}
+            return builder.apply(fill, (), attrs | {"value": node.op.name == "logical_or"})
     return None
 
 
@@ -144,8 +155,8 @@ def _merged(node: Node, facts: Facts, builder: Builder) -> tuple[Value, ...] | N
 
 _RULED = {
     "multiply", "divide", "subtract", "add", "floor_divide", "pow", "where", "maximum", "minimum",
-    "logical_and", "logical_or", "logical_xor", "floor", "ceil", "trunc", "round", "identity", "stop_gradient",
-    "reshape", "broadcast_to", "cast", "permute_dims", *INVERSES,
+    "logical_and", "logical_or", "logical_xor", "floor", "ceil", "trunc", "round", "identity",
+    "stop_gradient", "reshape", "broadcast_to", "cast", "permute_dims", *INVERSES,
 }  # fmt: skip
 
 

@@ -13,8 +13,8 @@ import hybrid as hy
 def double(x):
     return hy.tanh(x) * 2.0 * 1.0
 
-def branch(x):
-    return x if x.sum() > 0 else -x
+def leave(x):
+    return x.numpy()
 
 network = hy.nn.Sequential(hy.nn.Linear(4, 3), hy.nn.ReLU())
 """
@@ -76,10 +76,26 @@ def test_into_a_file(model: Path, tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8").splitlines() == expected
 
 
+def test_a_drawing(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "double.html"
+    assert lines_of(f"{model}:double", "-i", "f32[2]", "--show", str(path)) == [
+        f"{path} shows @double."
+    ]
+    assert f'title="{model}:5\n' in path.read_text(encoding="utf-8")
+
+
+def test_a_drawing_of_an_unknown_kind(model: Path) -> None:
+    line = failure(f"{model}:double", "-i", "f32[2]", "--show", "double.png")
+    assert line == (
+        "hybrid: --show: a graph cannot be drawn into double.png. The end of the name says what is "
+        "drawn: .svg or .html. Fix: let the name end in .svg or .html."
+    )
+
+
 def test_what_cannot_be_captured(model: Path) -> None:
-    line = failure(f"{model}:branch", "-i", "f32[8]")
-    assert line.startswith(f"hybrid: {model}:branch: ")
-    assert "x if x.sum() > 0 else -x" in line and "Fix: " in line
+    line = failure(f"{model}:leave", "-i", "f32[8]")
+    assert line.startswith(f"hybrid: {model}:leave: ")
+    assert "return x.numpy()" in line and "Fix: " in line
 
 
 def test_another_number_of_inputs(model: Path) -> None:

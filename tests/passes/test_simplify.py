@@ -52,7 +52,6 @@ F32 = {
     # What must not be rewritten.
     "p xor true": ("%r: bool[4] = logical_xor %p, %true", None),
     "false in another shape": ("%r: bool[4] = logical_and %p, %false", None),
-    "an integer and true: the result is a bool": ("%r: bool[4] = logical_and %i, %i1", None),
     "x + 0: -0.0 + 0.0 is 0.0": ("%r: f32[4] = add %x, %zero", None),
     "0 + x": ("%r: f32[4] = add %zero, %x", None),
     "x - -0.0: -0.0 - -0.0 is 0.0": ("%r: f32[4] = subtract %x, %minus_zero", None),
@@ -103,6 +102,19 @@ def test_one_value(line: str, result: str | None) -> None:
     before = f"{HEAD}{line}\nreturn %r }}"
     after = before if result is None else f"{HEAD}return {result} }}"
     assert_rewrites(cleaned, before, str(dce(parse(after))))
+
+
+DECIDED = {
+    "p and not p": ("%n: bool[4] = logical_not %p  %r: bool[4] = logical_and %p, %n", "false"),
+    "not p or p": ("%n: bool[4] = logical_not %p  %r: bool[4] = logical_or %n, %p", "true"),
+}
+
+
+@pytest.mark.parametrize(("line", "value"), DECIDED.values(), ids=DECIDED)
+def test_a_flag_against_its_opposite(line: str, value: str) -> None:
+    head = "graph @f(%p: bool[4]) {"
+    constant = f"%r: bool[4] = full {{shape=(4,), dtype=bool, value={value}}}"
+    assert_rewrites(cleaned, f"{head} {line} return %r }}", f"{head} {constant} return %r }}")
 
 
 CHAINS = {

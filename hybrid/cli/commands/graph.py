@@ -22,6 +22,9 @@ def graph(
     ] = None,
     optimize: Annotated[bool, typer.Option(help="show it after the passes")] = True,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="write it here")] = None,
+    show: Annotated[
+        Path | None, typer.Option(help="draw it here instead: an .svg (by Graphviz) or an .html")
+    ] = None,
 ) -> None:
     """Capture TARGET on inputs of the given types and print its graph; runs nothing else."""
     types = parse_types(inputs or [])
@@ -32,6 +35,12 @@ def graph(
         shown = optimized_plan(captured).graph if optimize else captured
     except (HybridError, TypeError) as error:  # TypeError: another number of arguments
         fail(f"{target}: {error}")
+    if show is not None:
+        try:
+            typer.echo(f"{shown.show(show)} shows @{shown.name}.")
+        except HybridError as error:
+            fail(f"--show: {error}")
+        return
     text = print_graph(shown, locations=True)
     if output is None:
         typer.echo(text)
