@@ -106,7 +106,7 @@ def value_and_grad(
             roots += records
             given[n] = unflatten(structure, fresh)
         with recording(True):
-            value = function(*given, **kwargs)
+            value = current().converted(function)(*given, **kwargs)
             if has_aux and not (isinstance(value, tuple) and len(value) == 2):
                 raise ArgumentTypeError(
                     f"the function returned {describe(flatten(value)[1])}, not a pair",
@@ -154,7 +154,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     leaves, structure = flatten(primals)
     variables, roots = _variables(leaves, "a primal")
     with recording(True):
-        out = function(*unflatten(structure, variables))
+        out = current().converted(function)(*unflatten(structure, variables))
     outputs, out_structure = flatten(out)
     _require_tensors(outputs)
     records = [t.record for t in outputs]
@@ -185,7 +185,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[An
     variables, roots = _variables(leaves, "a primal")
     directions = [seed_for(v, d) for v, d in zip(variables, directions, strict=True)]
     with recording(True), keeping_operands():
-        out = function(*unflatten(structure, variables))
+        out = current().converted(function)(*unflatten(structure, variables))
         outputs, out_structure = flatten(out)
         _require_tensors(outputs)
         found = tangents(outputs, roots, directions)
