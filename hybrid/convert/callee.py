@@ -59,9 +59,11 @@ def _key(function: Any) -> Any:
 def _overridden(
     function: Any, override: Callable[..., Any], site: Site, *bound: Any
 ) -> Callable[..., Any]:
+    plain = function if isinstance(function, types.MethodType) else _announced(function)
+
     def call(*args: Any, **kwargs: Any) -> Any:
         result = override(site, *bound, *args, **kwargs)
-        return function(*args, **kwargs) if result is NotImplemented else result
+        return plain(*args, **kwargs) if result is NotImplemented else result
 
     return call
 

@@ -31,9 +31,8 @@ def compiled(
     module = _wrapped(node, like, class_name, imports)
     flags = like.co_flags & FLAGS
     code = compile(module, like.co_filename, "exec", flags=flags, dont_inherit=True)
-    for name in (FACTORY, class_name if _in_class(like, class_name) else None):
-        if name is not None:
-            code = _code_in(code, name)
+    for name in (FACTORY, *_classes(like, class_name)):
+        code = _code_in(code, name)
     return _code_in(code, like.co_name)
 
 
@@ -61,8 +60,8 @@ def _wrapped(
         body: list[ast.stmt] = [bare]
     else:
         body = [ast.copy_location(ast.Expr(bare), bare)]
-    if _in_class(like, class_name):
-        made = ast.parse(f"class {class_name or CLASS}: pass").body[0]
+    for name in reversed(_classes(like, class_name)):
+        made = ast.parse(f"class {name}: pass").body[0]
         made.body = body  # type: ignore[attr-defined]
         body = [made]
     factory = ast.parse(f"def {FACTORY}(): pass").body[0]
@@ -73,8 +72,11 @@ def _wrapped(
     return ast.fix_missing_locations(ast.Module([*imported, factory], []))
 
 
-def _in_class(like: types.CodeType, class_name: str | None) -> bool:
-    return class_name is not None or "__class__" in like.co_freevars
+def _classes(like: types.CodeType, class_name: str | None) -> list[str]:
+    """Classes to compile ``like`` in; the outer one hides the name of the inner from it."""
+    if class_name is None and "__class__" not in like.co_freevars:
+        return []
+    return [CLASS, class_name or CLASS]
 
 
 def _unannotated(argument: ast.arg) -> ast.arg:
@@ -121,8 +123,7 @@ def _moved(name: str, prefix: tuple[str, str]) -> str:
 
 def qualname_prefix(class_name: str | None, code: types.CodeType) -> str:
     """How the qualified name of rebuilt code begins."""
-    middle = f"{class_name or CLASS}." if _in_class(code, class_name) else ""
-    return f"{FACTORY}.<locals>.{middle}{code.co_name}"
+    return ".".join([FACTORY, "<locals>", *_classes(code, class_name), code.co_name])
 
 
 class _Objects(ast.NodeTransformer):
