@@ -17,6 +17,7 @@ from __future__ import annotations
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ir.rewrite import with_replaced
 from hybrid.ops.control import for_, while_
+from hybrid.ops.creation import fill
 from hybrid.passes.cse import cse
 from hybrid.passes.facts import Facts
 from hybrid.passes.parts import Carried, Given, Loop, Renaming, Stack, holds_control_flow
@@ -34,7 +35,7 @@ def simplify_loop(graph: Graph) -> Graph:
             return None
         loop = Loop(node)
         replaced = _fix(loop, facts) | _merge_carried(loop)
-        replaced |= _merge_stacks(loop)
+        replaced |= _merge_stacks(loop) | _drop_empty_stacks(loop, builder)
         changed = _merge_given(loop)
         changed = loop.drop_unused() or changed
         if not (changed or replaced):
@@ -112,6 +113,18 @@ def _merge_stacks(loop: Loop) -> Renaming:
         if kept is not stack:
             replaced[stack.result] = kept.result
     loop.stacks = list(first.values())
+    return replaced
+
+
+def _drop_empty_stacks(loop: Loop, builder: Builder) -> Renaming:
+    """A stack of no rows needs no loop.  (A ``for`` of length 0 makes no iteration.)"""
+    if loop.is_for or loop.length:
+        return {}
+    empty, loop.stacks = loop.stacks, []
+    replaced: Renaming = {}
+    for stack in empty:
+        attrs = {"shape": stack.result.type.shape, "dtype": stack.result.type.dtype, "value": 0}
+        (replaced[stack.result],) = builder.apply(fill, (), attrs, hints=(stack.result.hint,))
     return replaced
 
 

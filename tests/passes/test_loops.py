@@ -202,6 +202,35 @@ CASES = {
         }
         """,
     ),
+    "a stack of no rows": (
+        """
+        graph @f(%go: bool[], %x: f32[3]) {
+          %n: i64[], %a: f32[3], %rows: f32[0,3] = while %go, %x {carried=1, length=0} {
+            body(%a: f32[3]) {
+              %b: f32[3] = exp %a
+              %m: f32[] = max %b {axis=(0,)}
+              %more: bool[] = isfinite %m
+              return %more, %b, %a
+            }
+          }
+          return %n, %a, %rows
+        }
+        """,
+        """
+        graph @f(%go: bool[], %x: f32[3]) {
+          %rows: f32[0,3] = full {shape=(0, 3), value=0, dtype=f32}
+          %n: i64[], %a: f32[3] = while %go, %x {carried=1} {
+            body(%a: f32[3]) {
+              %b: f32[3] = exp %a
+              %m: f32[] = max %b {axis=(0,)}
+              %more: bool[] = isfinite %m
+              return %more, %b
+            }
+          }
+          return %n, %a, %rows
+        }
+        """,
+    ),
     "within a branch": (
         """
         graph @f(%p: bool[], %n: i64[], %x: f32[]) {
