@@ -39,7 +39,7 @@ class Loop(Staged):
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self.parent: Tracer = self.tracer  # the region that gets the node
-        self.roots: list[Any] = []
+        self.roots: Any = ()
         self.before: dict[str, Any] = {}  # at the head of the first iteration that is in the node
         self.widened: dict[str | Key, Any] = {}  # initial values in place of those of ``before``
         self.carried_places: dict[Key, Slot] = {}
@@ -165,10 +165,10 @@ class Loop(Staged):
                 continue
             before, final = self.before[name], self.finals[name]
             if name in self.site.stops:
-                before = False
+                before = False if before is UNBOUND else before
                 if final is False:
                     continue
-            elif name in self.site.head or final is before:
+            elif name in self.site.head or name not in self.site.after or final is before:
                 continue
             carry = self._outgoing(name, before, final, runs)
             if carry is not None:

@@ -209,18 +209,21 @@ class Rewriter:
     def statement_site(self, kind: str, node: Any) -> tuple[ast.Name, tuple[str, ...]]:
         """A site of a construct, and the author's names for the variables that it may load."""
         assert self.liveness is not None
-        bound = names_in(node).bound & self.scope.locals
+        found = names_in(node)
+        bound = found.bound & self.scope.locals
         head: frozenset[str] = frozenset()
         if isinstance(node, LOOPS):
             head = self.liveness.live_at_head(node) & self.scope.locals
-        live = self.liveness.live_after(node) | head | set(stops_of(node))
-        names = tuple(sorted(bound & live))
+        after = self.liveness.live_after(node) | set(stops_of(node))
+        read = found.uses if isinstance(node, ast.If) else head  # by the other branch, perhaps
+        names = tuple(sorted(bound & (after | read)))
         rebound = bound - only_augmented(node)
         branches = (node.body, node.orelse) if isinstance(node, ast.If) else (node.body,)
         site = self.site(
             kind,
             node,
             names=tuple([self.mangle(n) for n in names]),
+            after=frozenset([self.mangle(n) for n in names if n in after]),
             head=frozenset(map(self.mangle, head)),
             rebound=frozenset([self.mangle(n) for n in names if n in rebound]),
             stops=stops_of(node),

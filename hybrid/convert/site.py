@@ -24,7 +24,8 @@ class Site:
     kind: str  # "if", "while", "for", "and", "call" ...
     location: Location
     function: str  # the qualified name of the function it is in
-    names: tuple[str, ...] = ()  # bound in the construct and live after it or at its head
+    names: tuple[str, ...] = ()  # bound in the construct, and read after it or in another pass
+    after: frozenset[str] = frozenset()  # those that are live after the construct
     head: frozenset[str] = frozenset()  # of a loop: those that an iteration may read first
     rebound: frozenset[str] = frozenset()  # those bound plainly, not only by `+=` and its like
     stops: tuple[str, ...] = ()  # flags that end a loop

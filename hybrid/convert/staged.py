@@ -6,9 +6,10 @@ places of the construct set to what they hold on that path; the ops of the pass 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from hybrid.convert.checks import fail
@@ -16,11 +17,36 @@ from hybrid.convert.site import Site
 from hybrid.errors import CaptureError, GraphError, NativeError
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.branches import Path
+from hybrid.trace.capture import capture
 from hybrid.trace.maybe import UNBOUND
-from hybrid.trace.region import Region
+from hybrid.trace.reads import of_package
 from hybrid.trace.tracer import Tracer
 
 _INTERNAL = (CaptureError, GraphError, NativeError)  # what is about the capture, not of the author
+
+
+class Roots:
+    """What code that is about to be traced can get at: variables of its frame and its callers'."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and of_package(frame.f_code):
+            frame = frame.f_back
+        self.frame = None if frame is None else frame.f_back
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.values
+        frame = self.frame
+        while frame is not None and frame.f_code is not capture.__code__:
+            if not of_package(frame.f_code):
+                yield from list(frame.f_locals.values())
+            frame = frame.f_back
+
+
+def roots_of(found: Mapping[str, Any]) -> Roots:
+    """What code can get at, given the variables of its frame."""
+    return Roots(list(found.values()))
 
 
 class Staged:
@@ -49,9 +75,6 @@ class Staged:
         """Let the author's variables hold ``names`` from here on."""
         self.loads = bool(self.site.names)
         self.values = tuple([names[name] for name in self.site.names])
-
-    def new_path(self, parent: Tracer, name: str, label: str, found: Mapping[str, Any]) -> Path:
-        return Path(Region(parent, name, list(found.values())), label)
 
     def inside(self, tracer: Tracer) -> AbstractContextManager[Any]:
         """Give op calls the meaning of ``tracer``, which is this session's or a region below it."""

@@ -7,8 +7,9 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.convert.feed import Feed, feed_of
-from hybrid.convert.site import Site
 from hybrid.convert.loop_state import Loop, constant
+from hybrid.convert.site import Site
+from hybrid.convert.staged import roots_of
 from hybrid.errors import CaptureError
 from hybrid.number import Number
 from hybrid.ops.control import COUNT, for_, while_
@@ -56,7 +57,7 @@ class Unrolled(Loop):
     def enter_guard(self, found: Mapping[str, Any], flag: Tensor) -> None:
         self.guarded = self.snapshot(found)
         self.clear = ops.logical_not(flag)
-        self.path = Path(Region(self.tracer, "then", list(found.values())), "in this iteration")
+        self.path = Path(Region(self.tracer, "then", roots_of(found)), "in this iteration")
         self.load({**self.guarded, **dict.fromkeys(self.site.stops, False)})
 
     def leave_guard(self, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +104,7 @@ class StagedFor(Loop):
 
     def begin(self, found: Mapping[str, Any]) -> bool:
         self.entry_found = dict(found)
-        self.roots = list(found.values())
+        self.roots = roots_of(found)
         self.before = self.snapshot(found)
         if self._is_static() and self.feed.length == 0:
             return self.leave_loop(found)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hybrid.convert.site import Site
-from hybrid.convert.staged import Staged
+from hybrid.convert.staged import Staged, roots_of
 from hybrid.trace.branches import Path, join
-from hybrid.trace.region import truth
+from hybrid.trace.region import Region, truth
 
 THEN, ELSE = "where the condition holds", "where it does not"
 
@@ -27,17 +27,20 @@ class StagedIf(Staged):
         """Whether there is another pass; ``found`` are the author's local variables."""
         if self.path is None:
             self.before = self.snapshot(found)
-            self.path = self.new_path(self.tracer, "then", THEN, found)
+            self.roots = roots_of(found)
+            self.path = Path(Region(self.tracer, "then", self.roots), THEN)
             return True
         self.path.end(self.snapshot(found))
         self.taken.append(self.path)
         if len(self.taken) == 1:
             self.test = False
-            self.path = self.new_path(self.tracer, "else", ELSE, self.before)
+            self.path = Path(Region(self.tracer, "else", self.roots), ELSE)
             self.load(self.before)
             return True
         self.path = None
         first, second = self.taken
-        self.load(join(self.tracer, self.pred, first, second, self.before, self.site.location))
+        live = {name: self.before[name] for name in self.site.after}
+        at = self.site.location
+        self.load({**self.before, **join(self.tracer, self.pred, first, second, live, at)})
         self.tracer.note(self.site.location, "became a cond node")
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +11,13 @@ from hybrid.convert.compare import PLAIN
 from hybrid.convert.defer import evaluate
 from hybrid.convert.iterables import TracedRange
 from hybrid.convert.site import Site
-from hybrid.convert.staged import Staged
+from hybrid.convert.staged import Staged, roots_of
 from hybrid.convert.traced import is_traced, look
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import Path, join
 from hybrid.trace.maybe import UNBOUND, Maybe
+from hybrid.trace.reads import of_package
 from hybrid.trace.region import Region, truth
 
 Thunk = Callable[[], Any]
@@ -28,9 +30,13 @@ class Choice(Staged):
     def __init__(self, site: Site, name: str) -> None:
         super().__init__(site)
         self.name = name  # what messages call the value of the expression
+        frame = sys._getframe(1)
+        while of_package(frame.f_code):
+            frame = frame.f_back  # type: ignore[assignment]
+        self.roots = roots_of(frame.f_locals)
 
     def branch(self, region: str, label: str, thunk: Thunk) -> Path:
-        self.path = Path(Region(self.tracer, region, [thunk]), label)
+        self.path = Path(Region(self.tracer, region, self.roots), label)
         found: dict[str, Any] = {}
         with self:
             found[self.name] = evaluate(self.site, thunk)

@@ -9,6 +9,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.convert.loop_state import Loop, constant
 from hybrid.convert.site import Site
+from hybrid.convert.staged import roots_of
 from hybrid.convert.traced import is_traced
 from hybrid.number import Number
 from hybrid.ops.control import while_
@@ -55,7 +56,7 @@ class StagedWhile(Loop):
     # States ---------------------------------------------------------------------------------------
 
     def begin(self, found: Mapping[str, Any]) -> bool:
-        self.roots = list(found.values())
+        self.roots = roots_of(found)
         self.before = self.snapshot(found)
         return self.attempt()
 
@@ -135,7 +136,7 @@ class StagedWhile(Loop):
         with self.inside(parent):
             self.clear = ops.logical_not(flag)
         self.guarded = self.snapshot(found)
-        self.path = Path(Region(parent, "then", list(found.values())), TEST)
+        self.path = Path(Region(parent, "then", roots_of(found)), TEST)
         self.loads, self.then, self.state = False, then, self.guard_done
         self.body = False
         return True

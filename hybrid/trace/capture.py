@@ -119,7 +119,13 @@ def capture(
     loops over Python ranges iteration by iteration.  Whatever happens, function, cells and
     attributes are left as they were.
     """
-    tracer = Tracer(Builder(name), dict(guards.slot_sources), convert=convert, unrolls=unrolls)
+    tracer = Tracer(
+        Builder(name),
+        dict(guards.slot_sources),
+        known=guards.known,
+        convert=convert,
+        unrolls=unrolls,
+    )
     structure = flatten((args, kwargs))[1]
     with interpreting(tracer):
         places = {i: number_cell(leaves[i]) for i in numbers}

@@ -131,6 +131,7 @@ class Guards:
         self.by_epoch: list[Guard] = []
         self.slot_sources: dict[int, tuple[Any, str]] = {}
         self.outside = frozenset(reads.tensors)
+        self.known = reads.seen
         self.epoch = EPOCH[0]
         # What only the capture itself needs:
         self._places: list[tuple[Any, str, Callable[[], Any], Any]] = []  # owner, name, read, value

@@ -117,7 +117,7 @@ class Reads:
         self.attributes: set[str] = set()
         self.tensors: set[int] = set()  # ids of those met, not counting arguments
         self.arguments = [a for a in arguments if isinstance(a, MUTABLE)]
-        self._seen: set[int] = set()
+        self.seen: set[int] = set()  # ids of all that was met
         self._keep: list[Any] = []  # ids stay unique while their objects live
         self.visit(function)
         for argument in arguments:
@@ -147,10 +147,10 @@ class Reads:
             self.tensors.add(id(value))
         if (
             isinstance(value, (*ATOMS, Tensor, Op, np.ndarray, np.generic))
-            or id(value) in self._seen
+            or id(value) in self.seen
         ):
             return
-        self._seen.add(id(value))
+        self.seen.add(id(value))
         self._keep.append(value)
         if isinstance(value, types.FunctionType):
             self._function(value)

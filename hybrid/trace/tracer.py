@@ -7,7 +7,7 @@ tensors (``.grad``, a module's state) are *slots*, and treated alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,7 @@ class Tracer:
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
+    known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
     traces = True
@@ -178,7 +179,7 @@ class Tracer:
 
     def is_outside(self, owner: Any) -> bool:
         """Whether ``owner`` was there before the capture (or the region)."""
-        return False
+        return id(owner) in self.known
 
     def will_write_attribute(self, owner: Any, name: str) -> None:
         """``owner.name`` is about to be set or deleted."""
