@@ -180,12 +180,12 @@ class Tensor:
         return self._array("tolist()").tolist()
 
     def __bool__(self) -> bool:
-        if ACTIVE or type(self.data) is Value:
-            self._require_value("bool()")
         if self.type.size != 1:
             raise ArgumentError(
                 f"the truth of {self.type} is ambiguous", fix="use hybrid.any or hybrid.all"
             )
+        if ACTIVE or type(self.data) is Value:
+            self._require_value("bool()")
         return bool(self.item())
 
     def __float__(self) -> float:

@@ -16,7 +16,15 @@ from typing import Any
 from hybrid import ops
 from hybrid.convert import maths, output
 from hybrid.convert.feed import Walk, feed_of
-from hybrid.convert.iterables import Enumerated, Once, Reversed, TracedRange, Zipped, shortest
+from hybrid.convert.iterables import (
+    Enumerated,
+    Once,
+    Reversed,
+    TracedRange,
+    Zipped,
+    index_of,
+    shortest,
+)
 from hybrid.convert.site import Site
 from hybrid.convert.traced import is_traced
 from hybrid.errors import CaptureError, author_location
@@ -60,7 +68,7 @@ def _bool(*args: Any) -> Any:
 def truth_of(x: Tensor) -> Number:
     """``bool(x)``."""
     if x.size != 1:
-        return bool(x)  # raises  # type: ignore[return-value]
+        bool(x)  # raises
     return _number(ops.astype(x, "bool"))
 
 
@@ -102,22 +110,9 @@ def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
 def _range(*args: Any) -> Any:
     if not 1 <= len(args) <= 3 or not any(map(_is_numeric, args)):
         return NotImplemented
-    bounds = [_index(x) for x in args]
+    bounds = [index_of(x) for x in args]
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     return TracedRange(start, stop, step)
-
-
-def _index(x: Any) -> Any:
-    """``x`` as an int; raises what Python raises."""
-    if isinstance(x, Tensor):
-        if x.dtype.is_integer and not x.ndim:
-            return _number(x)
-        return operator.index(x)
-    if type(x) is not Number:
-        return operator.index(x)
-    if x.kind == "float":
-        raise TypeError("'float' object cannot be interpreted as an integer")
-    return +x
 
 
 def _feeds(iterables: Iterable[Any]) -> list[Any] | None:
@@ -133,7 +128,7 @@ def _enumerate(iterable: Any, start: Any = 0) -> Any:
     feeds = _feeds([iterable])
     if feeds is None:
         return NotImplemented
-    return Once(Enumerated(feeds[0], _index(start)))
+    return Once(Enumerated(feeds[0], index_of(start)))
 
 
 def _zip(*iterables: Any, strict: bool = False) -> Any:
@@ -293,30 +288,20 @@ def _sum_plain(start: Any, *items: Any) -> Any:
 def _sorted(site: Site, iterable: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
     items = list(iterable)
     rated = items if key is None else [_call(site, key, item) for item in items]
-    _refuse_order("sorted()", rated)
+    _refuse_order(rated)
     order = sorted(range(len(items)), key=rated.__getitem__, reverse=reverse)
     return [items[at] for at in order]
 
 
-def _sort(site: Site, items: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
-    if type(items) is not list:
-        return NotImplemented
-    if key is None:
-        _refuse_order("list.sort()", items)
-        return NotImplemented
-    items[:] = _sorted(site, items, key=key, reverse=reverse)
-    return None
-
-
-def _refuse_order(name: str, rated: list[Any]) -> None:
+def _refuse_order(rated: list[Any]) -> None:
     traced = [leaf for leaf in flatten(rated)[0] if is_traced(leaf)]
     if not traced or len(rated) < 2:
         return
     for leaf in traced:
         if type(leaf) is Number:
-            leaf.need_value(name)
+            leaf.need_value("sorted()")
     raise CaptureError(
-        f"{name} of traced values",
+        "sorted() of traced values",
         at=author_location(),
         why="Their order would only be known when the plan runs.",
         fix="stack them into one tensor, and choose with hybrid.max, hybrid.argmax or hybrid.where",
@@ -353,7 +338,6 @@ OVERRIDES: dict[Any, Override] = {
     any: _all_or_any("or_", True),
     filter: _filter,
     functools.reduce: _reduce,
-    list.sort: _sort,
     map: _map,
     max: _extremum(max, operator.gt),
     min: _extremum(min, operator.lt),

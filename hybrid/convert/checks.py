@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.convert.late import Late, LateCall, call_late
-from hybrid.errors import Location, author_location
+from hybrid.errors import Location, author_frame
 from hybrid.number import Number
-from hybrid.number.staging import branch, call_python
+from hybrid.number.staging import Place, branch, call_python, raise_at
 from hybrid.ops.control import FLAG
 from hybrid.tensor import Tensor
 from hybrid.types import bool_
@@ -29,8 +30,8 @@ def check(
     passes = condition.tensor if type(condition) is Number else condition
     if passes.type is not FLAG:
         passes = ops.astype(ops.reshape(passes, ()), bool_)
-    late = Late((error, *values))
-    call = LateCall(_raise, late, at or author_location())
+    late = Late((_place(error, at), error, *values))
+    call = LateCall(_raise, late, None)
     branch(
         passes,
         late.operands,
@@ -41,10 +42,26 @@ def check(
 
 def fail(error: Raised, *values: Any) -> None:
     """Stage: raise ``error``, as ``check`` does, whenever the plan gets here."""
-    call_late(_raise, error, *values)
+    call_late(_raise, _place(error, None), error, *values)
 
 
-def _raise(error: Any, *values: Any) -> NoReturn:
+def _place(error: Raised, at: Location | None) -> Place:
+    """Where the author raises ``error``: where it was raised, if it has been, or here."""
+    here = Place.here()
+    if at is not None:
+        return Place(at, here.function)
+    trace = error.__traceback__ if isinstance(error, BaseException) else None
+    while trace is not None:
+        frame = trace.tb_frame
+        if author_frame(frame) is frame:
+            path, line = frame.f_code.co_filename, trace.tb_lineno
+            text = linecache.getline(path, line).strip()
+            here = Place(Location(path, line, text), frame.f_code.co_name)
+        trace = trace.tb_next
+    return here
+
+
+def _raise(place: Place, error: Any, *values: Any) -> NoReturn:
     if not isinstance(error, BaseException):
         error = error(*values)
-    raise error
+    raise_at(error, place)

@@ -15,6 +15,7 @@ from hybrid import ops
 from hybrid.convert.checks import check
 from hybrid.convert.feed import Feed, Slicer, Walk
 from hybrid.errors import CaptureError, author_location
+from hybrid.ir.interpreter import current
 from hybrid.number import Number, as_number, choose, host_number, is_plain
 from hybrid.tensor import Tensor
 
@@ -27,6 +28,17 @@ class _NoSlicer:
 
 
 NO_SLICER = _NoSlicer()
+
+
+def index_of(x: Any) -> Any:
+    """``operator.index(x)``, traced; raises what Python raises."""
+    if isinstance(x, Tensor) and x.dtype.is_integer and not x.ndim:
+        return current().number_of(x)
+    if type(x) is not Number:
+        return operator.index(x)
+    if x.kind == "float":
+        raise TypeError("'float' object cannot be interpreted as an integer")
+    return +x
 
 
 def _tensor(x: Any) -> Tensor:
@@ -63,7 +75,8 @@ class TracedRange(Walk):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            self._need_value("a slice of it")
+            self._need_value("a slice of a range")
+        index = index_of(index)
         at = choose(index < 0, index + self.length, index)
         inside = (at >= 0) & (at < self.length)
         if type(inside) is Number:

@@ -92,8 +92,12 @@ def _classified(op: Any) -> Callable[[Number], Number]:
 
 
 def _rounded(function: Callable[[Any], Any]) -> Callable[[Number], Any]:
-    """``floor``, ``ceil`` and ``trunc``, which a Number has methods for."""
+    """``floor`` and ``ceil``, which a Number has methods for."""
     return lambda number: function(number)
+
+
+def _trunc(*args: Any) -> Any:
+    return math.trunc(*args) if len(args) == 1 and type(args[0]) is Number else NotImplemented
 
 
 def _overrides() -> dict[Any, Override]:
@@ -110,7 +114,7 @@ def _overrides() -> dict[Any, Override]:
         math.isfinite: _one(_classified(ops.isfinite)),
         math.floor: _one(_rounded(math.floor)),
         math.ceil: _one(_rounded(math.ceil)),
-        math.trunc: _one(_rounded(math.trunc)),
+        math.trunc: _trunc,
     }
 
 

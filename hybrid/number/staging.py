@@ -12,9 +12,11 @@ A host call gives a function of Python's the plain numbers; what it raises is wh
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from hybrid.errors import (
     HybridError,
     Location,
     NumberRangeError,
+    author_frame,
     author_location,
 )
 from hybrid.ir import Builder, Graph, Value
@@ -48,7 +51,7 @@ class HostCall:
     function: Callable[..., Any]
     arguments: tuple[Any, ...]  # HERE for each operand
     kinds: tuple[str, ...]  # of the results; one alone is not in a tuple
-    location: Location | None
+    place: Place
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         numbers = iter([np.asarray(a).item() for a in arrays])
@@ -60,8 +63,7 @@ class HostCall:
             values = found if len(self.kinds) > 1 else (found,)
             return tuple([_array(v, k) for v, k in zip(values, self.kinds, strict=True)])
         except Exception as error:
-            locate(error, self.location)
-            raise
+            raise_at(error, self.place)
 
     def __repr__(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
@@ -81,6 +83,37 @@ def _array(value: Any, kind: str) -> np.ndarray:
         f"{kind}: the kind of a number is the same in every run.",
         fix="make it a float, with float(), before this operation",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the author's code something is staged."""
+
+    location: Location | None
+    function: str  # its name
+
+    @staticmethod
+    def here() -> Place:
+        """The innermost line of the author's."""
+        frame = author_frame(sys._getframe(1))
+        name = "<module>" if frame is None else frame.f_code.co_name
+        return Place(author_location(), name)
+
+
+def raise_at(error: BaseException, place: Place) -> NoReturn:
+    """Raise ``error`` as if the author's line did: its traceback ends there."""
+    location = place.location
+    locate(error, location)
+    if location is None:
+        raise error
+    statement = ast.Raise(exc=ast.Name("error", ast.Load()))
+    module = ast.fix_missing_locations(ast.Module([statement], []))
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.stmt, ast.expr)):
+            node.lineno = node.end_lineno = location.line
+    code = compile(module, location.path, "exec").replace(co_name=place.function)
+    exec(code, {"error": error.with_traceback(None)})
+    raise AssertionError("the code raises")  # pragma: no cover
 
 
 def locate(error: BaseException, location: Location | None) -> None:
@@ -129,7 +162,7 @@ def check(
     ``arguments`` are those of ``function``, with HERE for each operand; by default the operands.
     """
     arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
-    call = HostCall(function, arguments, (), author_location())
+    call = HostCall(function, arguments, (), Place.here())
     branch(
         passes,
         operands,
@@ -148,7 +181,7 @@ def guarded(
 ) -> Tensor:
     """Where ``passes`` what the nodes of ``fast`` give; else what Python's ``function`` gives."""
     arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
-    call = HostCall(function, arguments, (kind,), author_location())
+    call = HostCall(function, arguments, (kind,), Place.here())
     found = branch(
         passes,
         operands,
@@ -166,6 +199,6 @@ def host(
 ) -> tuple[Tensor, ...]:
     """Stage a call of ``function`` on the plain numbers; its results have ``kinds``."""
     arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
-    call = HostCall(function, arguments, kinds, author_location())
+    call = HostCall(function, arguments, kinds, Place.here())
     attrs = {"function": call, "types": tuple([TYPES[kind] for kind in kinds])}
     return tuple(results_of(current().apply(py_call, operands, attrs)))

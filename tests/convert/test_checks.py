@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import hybrid as hy
 from hybrid.convert.checks import check, fail
 from hybrid.errors import ArgumentError
 from tests.helpers import tensor
@@ -70,3 +71,20 @@ def test_an_error_of_this_package_gets_its_place() -> None:
 def test_failing_whenever_the_plan_gets_there() -> None:
     with pytest.raises(RuntimeError, match="always 5"):
         run(lambda n: fail(RuntimeError(f"always {n}")), 5)
+
+
+def test_the_traceback_ends_at_the_line_that_raised() -> None:
+    def divide(x: Any) -> Any:
+        return 1 / x.item()  # the author's line
+
+    def refuse(x: Any) -> Any:
+        if x > 0:
+            raise ValueError("positive")  # the author's line
+        return x
+
+    for function, value in ((divide, 0.0), (refuse, 1.0)):
+        with pytest.raises((ArithmeticError, ValueError)) as caught:
+            hy.hybridize(function)(hy.asarray(value))
+        last = caught.traceback[-1]
+        assert "# the author's line" in str(last.statement)
+        assert last.name == function.__name__
