@@ -27,6 +27,8 @@ from hybrid.ops.control import FLAG, cond
 from hybrid.passes.facts import CONSTANTS, Facts
 from hybrid.passes.parts import Cond, Input, Output, Renaming, holds_control_flow, inlined
 
+MAX_CHOICES, MAX_CHOSEN_SIZE = 4, 64
+
 
 def simplify_cond(graph: Graph) -> Graph:
     """``graph`` with conds that take and give only what differs between their branches."""
@@ -74,10 +76,12 @@ def _simplified(node: Node, facts: Facts, builder: Builder) -> tuple[Value, ...]
             replaced[output.result] = same
     parts.outputs = outputs
     changed = parts.drop_unused() or changed
-    if not (changed or replaced):
+    if not (changed or replaced or _only_chooses(parts)):
         return None
-    # What replaces results stands first, for it reads only operands.
-    if outputs or any(parts.nodes):
+    if _only_chooses(parts):
+        replaced |= {o.result: _chosen(o, parts, builder) for o in outputs}
+    elif outputs or any(parts.nodes):
+        # What replaces results stands first, for it reads only operands.
         builder.append(parts.node())
     return tuple([replaced.get(v, v) for v in node.results])
 
@@ -133,6 +137,28 @@ def _outside(output: Output, parts: Cond, builder: Builder) -> Value | None:
         case [Value() as a, True]:
             return _logic(builder, output, "or", _logic(builder, output, "not", parts.pred), a)
     return None
+
+
+def _only_chooses(parts: Cond) -> bool:
+    """Whether both branches return small values that are there, and do nothing else.
+
+    Choosing by ``where`` then takes 7 ns less than a cond, and joins maps.  With a single add in
+    each branch, or with 1024 elements, the cond is faster.
+    """
+    if any(node.op.name not in CONSTANTS for nodes in parts.nodes for node in nodes):
+        return False
+    sizes = [output.result.type.size for output in parts.outputs]
+    return 0 < len(sizes) <= MAX_CHOICES and max(sizes) <= MAX_CHOSEN_SIZE
+
+
+def _chosen(output: Output, parts: Cond, builder: Builder) -> Value:
+    sides = []
+    for branch, value in enumerate(output.values):
+        side = _meaning(value, branch, parts)
+        if isinstance(side, Node):
+            (side,) = builder.apply(side.op, (), side.attrs, hints=(value.hint,))
+        sides.append(side)
+    return builder.apply(get_op("where"), (parts.pred, *sides), hints=(output.result.hint,))[0]
 
 
 def _meaning(value: Value, branch: int, parts: Cond) -> Value | Node | None:

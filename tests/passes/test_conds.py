@@ -45,13 +45,12 @@ CASES = {
           %a: f32[], %b: f32[] = cond %p, %x {
             then(%x: f32[]) {
               %c: f32[] = full {shape=(), value=2, dtype=f32}
-              %d: f32[] = full {shape=(), value=0.0, dtype=f32}
-              return %c, %d
+              %e: f32[] = exp %x
+              return %c, %e
             }
             else(%x: f32[]) {
               %c: f32[] = full {shape=(), value=2, dtype=f32}
-              %d: f32[] = full {shape=(), value=-0.0, dtype=f32}
-              return %c, %d
+              return %c, %x
             }
           }
           return %a, %b
@@ -60,21 +59,58 @@ CASES = {
         """
         graph @f(%p: bool[], %x: f32[]) {
           %k: f32[] = full {shape=(), value=2, dtype=f32}
-          %b: f32[] = cond %p {
-            then() {
+          %b: f32[] = cond %p, %x {
+            then(%x: f32[]) {
               %c: f32[] = full {shape=(), value=2, dtype=f32}
-              %d: f32[] = full {shape=(), value=0.0, dtype=f32}
-              return %d
+              %e: f32[] = exp %x
+              return %e
             }
-            else() {
+            else(%x: f32[]) {
               %c: f32[] = full {shape=(), value=2, dtype=f32}
-              %d: f32[] = full {shape=(), value=-0.0, dtype=f32}
-              return %d
+              return %x
             }
           }
           return %k, %b
         }
         """,
+    ),
+    "a choice of what is there": (
+        """
+        graph @f(%p: bool[], %x: f32[4], %y: f32[4]) {
+          %a: f32[4], %b: f32[] = cond %p, %x, %y {
+            then(%x: f32[4], %y: f32[4]) {
+              %c: f32[] = full {shape=(), value=0.0, dtype=f32}
+              return %x, %c
+            }
+            else(%x: f32[4], %y: f32[4]) {
+              %c: f32[] = full {shape=(), value=-0.0, dtype=f32}
+              return %y, %c
+            }
+          }
+          return %a, %b
+        }
+        """,
+        """
+        graph @f(%p: bool[], %x: f32[4], %y: f32[4]) {
+          %a: f32[4] = where %p, %x, %y
+          %c: f32[] = full {shape=(), value=0.0, dtype=f32}
+          %d: f32[] = full {shape=(), value=-0.0, dtype=f32}
+          %b: f32[] = where %p, %c, %d
+          return %a, %b
+        }
+        """,
+    ),
+    "a choice of large values": (
+        """
+        graph @f(%p: bool[], %x: f32[65], %y: f32[65]) {
+          %a: f32[65] = cond %p, %x, %y {
+            then(%x: f32[65], %y: f32[65]) { return %x }
+            else(%x: f32[65], %y: f32[65]) { return %y }
+          }
+          return %a
+        }
+        """,
+        None,
     ),
     "a result that is given twice": (
         """
@@ -205,18 +241,6 @@ CASES = {
           return %y
         }
         """,
-    ),
-    "different operands are chosen by the cond": (
-        """
-        graph @f(%p: bool[], %x: f32[], %y: f32[]) {
-          %a: f32[] = cond %p, %x, %y {
-            then(%x: f32[], %y: f32[]) { return %x }
-            else(%x: f32[], %y: f32[]) { return %y }
-          }
-          return %a
-        }
-        """,
-        None,
     ),
 }
 
