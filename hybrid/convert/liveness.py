@@ -1,4 +1,4 @@
-"""Liveness: which variables may still be read after a statement, and first in an iteration."""
+"""Liveness: which variables may still be read after a statement, and which an iteration needs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Liveness:
         return self.after.get(id(statement), NONE) | self.always
 
     def live_at_head(self, loop: ast.stmt) -> Names:
-        """Names that an iteration of ``loop`` may read before it binds them."""
+        """Names that an iteration of ``loop`` may read, or hand on, before it binds them."""
         return self.heads.get(id(loop), NONE) | self.always
 
     def block(self, body: Sequence[ast.stmt], live: Names, exits: Exits) -> Names:
@@ -96,18 +96,19 @@ class Liveness:
         else:
             before, target, reads = NONE, _bound(node.target), _reads(node.target)
 
-        def iteration(at_end: Names, after: Names) -> Names:
-            inner = replace(exits, breaks=after, continues=at_end)
+        def iteration(at_end: Names, after: Names, outside: Exits) -> Names:
+            inner = replace(outside, breaks=after, continues=at_end)
             return before | reads | (self.block(node.body, at_end, inner) - target)
 
-        # Those that an iteration itself reads, not counting what comes after the loop.
-        self.heads[id(node)] = iteration(NONE, NONE) - (exits.raises | exits.returns)
         head = before | done
         while True:
-            grown = head | iteration(head, live)
+            grown = head | iteration(head, live, exits)
             if grown == head:
                 break
             head = grown
+        # Those that an iteration reads first, or may hand on as they are.
+        self.heads[id(node)] = iteration(head, live, Exits())
+        iteration(head, live, exits)
         return head | (NONE if isinstance(node, ast.While) else _reads(node.iter))
 
     def _try(self, node: ast.Try, live: Names, exits: Exits) -> Names:

@@ -338,8 +338,10 @@ class Loop(Staged):
             self.load(self.snapshot(found))
             return
         peeled.end(self.snapshot(found))
-        empty = self.new_path(self.tracer, "else", "without one", self.entry)
-        self.load(join(self.tracer, self.entered, peeled, empty, self.entry, self.site.location))
+        empty = Path(Region(self.tracer, "else"), "without one")
+        live = {name: self.entry[name] for name in self.site.after}
+        at = self.site.location
+        self.load({**self.entry, **join(self.tracer, self.entered, peeled, empty, live, at)})
 
     def enter_branch(self, pred: Tensor, found: Mapping[str, Any]) -> None:
         """Go on in a branch that runs where ``pred`` holds."""

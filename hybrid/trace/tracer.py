@@ -17,6 +17,7 @@ from hybrid import native
 from hybrid.eager import as_tensor, holds_tensor, prepare, stacked
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
+from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number, number_of
 from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call, with_regions
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
