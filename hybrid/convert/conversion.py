@@ -67,8 +67,13 @@ def why_not(function: Callable[..., Any]) -> str:
 
 def is_converted(function: types.FunctionType) -> bool:
     """Whether ``function`` runs code that conversion has made."""
-    known = _converted.get(id(function.__code__))
-    return known is not None and known() is function.__code__
+    return is_converted_code(function.__code__)
+
+
+def is_converted_code(code: types.CodeType) -> bool:
+    """Whether conversion has made ``code``."""
+    known = _converted.get(id(code))
+    return known is not None and known() is code
 
 
 def no_convert(function: F) -> F:

@@ -97,6 +97,8 @@ class Capture:
     slot_reads: list[tuple[Any, str, Any]] = field(default_factory=list)
     # Argument leaves that are also reached from outside: (index, that tensor or its slot).
     same: list[tuple[int, Any]] = field(default_factory=list)
+    # What became of places in the author's code, for explain().
+    notes: list[tuple[Location | None, str]] = field(default_factory=list)
 
 
 def capture(
@@ -160,6 +162,7 @@ def capture(
             guards.rewind()
             raise
         guards.settle()
+        made.notes = tracer.notes
         return made
 
 

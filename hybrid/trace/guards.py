@@ -140,7 +140,7 @@ class Guards:
         for key, (namespace, name) in reads.globals.items():
             self._global(namespace, name, key in reads.assigned)
         for key, cell in reads.cells.items():
-            self._cell(cell, key in reads.assigned)
+            self._cell(cell, f"closure variable {reads.variables[key]}", key in reads.assigned)
         for function in reads.functions.values():
             self._defaults(function)
         for argument in reads.arguments:
@@ -176,7 +176,7 @@ class Guards:
 
         self._add(f"global {name}", read, read(), put)
 
-    def _cell(self, cell: types.CellType, assigned: bool) -> None:
+    def _cell(self, cell: types.CellType, label: str, assigned: bool) -> None:
         def read() -> Any:
             try:
                 return cell.cell_contents
@@ -184,9 +184,9 @@ class Guards:
                 return MISSING
 
         if assigned:
-            self._place(cell, "cell_contents", read, "closure variable")
+            self._place(cell, "cell_contents", read, label)
         else:
-            self._add("closure variable", read, read())
+            self._add(label, read, read())
 
     def _defaults(self, function: types.FunctionType) -> None:
         if function.__defaults__ or function.__kwdefaults__:

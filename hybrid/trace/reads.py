@@ -111,6 +111,7 @@ class Reads:
     def __init__(self, function: Callable[..., Any], arguments: list[Any]) -> None:
         self.globals: dict[tuple[int, str], tuple[dict, str]] = {}
         self.cells: dict[int, types.CellType] = {}
+        self.variables: dict[int, str] = {}  # what the author calls the cells
         self.assigned: set[int | tuple[int, str]] = set()  # keys of the two that the code sets
         self.functions: dict[int, types.FunctionType] = {}
         self.objects: dict[int, Any] = {}
@@ -210,6 +211,7 @@ class Reads:
         ):
             if name != "__class__":  # what super() reads; it is never written
                 self.cells[id(cell)] = cell
+                self.variables.setdefault(id(cell), name)
                 if name in names.assigned:
                     self.assigned.add(id(cell))
                 self.visit(content_of(cell))

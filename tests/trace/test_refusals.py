@@ -48,7 +48,8 @@ def test_leaks() -> None:
         return x
 
     box = kept
-    with pytest.raises(CaptureError, match="store changed closure variable while it was captured"):
+    message = "store changed closure variable box while it was captured"
+    with pytest.raises(CaptureError, match=message):
         hy.hybridize(store)(hy.ones(2))
 
     class Holder:
