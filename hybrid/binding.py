@@ -140,6 +140,10 @@ class _Binding:
             for kind, what in made.leaves
             if kind in ("output", "number")
         }
+        for made in [self.capture.result, *(w.made for w in self.capture.slot_writes)]:
+            for kind, what in made.leaves:
+                if kind == "text":
+                    seen.update(what.outputs)
         if self.capture.gradient is not None:
             seen.update(self.capture.gradient.outputs)
         return seen - self.slot_of_output.keys()
@@ -316,6 +320,8 @@ def build(
             values.append(results[what])
         elif kind == "number":
             values.append(results[what].item())
+        elif kind == "text":
+            values.append(what.text(results))
         elif kind == "argument":
             values.append(leaves[what])
         elif kind == "source":

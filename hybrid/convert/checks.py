@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from hybrid import ops
-from hybrid.convert.late import Late, LateCall, call_late
 from hybrid.errors import Location, author_frame
 from hybrid.number import Number
 from hybrid.number.staging import Place, branch, call_python, raise_at
 from hybrid.ops.control import FLAG
 from hybrid.tensor import Tensor
+from hybrid.trace.late import Late, LateCall, call_late
 from hybrid.types import bool_
 
 Raised = BaseException | type[BaseException] | Callable[..., Any]

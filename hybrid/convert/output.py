@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
-from hybrid.convert.late import call_late
 from hybrid.convert.traced import tracing
 from hybrid.errors import author_frame
+from hybrid.trace.late import call_late
 
 Override = Callable[..., Any]
 

@@ -23,6 +23,7 @@ from hybrid.number import Number
 from hybrid.number.staging import DTYPES
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.guards import Guards
+from hybrid.trace.late import Late, LateText
 from hybrid.trace.reads import (
     CONTAINERS,
     MISSING,
@@ -32,6 +33,7 @@ from hybrid.trace.reads import (
     stored,
     user_object,
 )
+from hybrid.trace.texts import marks
 from hybrid.trace.tracer import Cell, Slot, Tracer
 from hybrid.tree import Structure, flatten, unflatten
 
@@ -52,7 +54,8 @@ class Made:
     """A tree of which some leaves are made by the graph: each leaf is (kind, what).
 
     Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
-    ``argument`` and ``source`` (index: that very tensor), ``constant`` (a Python object).
+    ``text`` (a LateText: what builds a string, of which results), ``argument`` and ``source``
+    (index: that very tensor), ``constant`` (a Python object).
     """
 
     structure: Structure
@@ -300,6 +303,10 @@ class _Finish:
     def leaf(self, leaf: Any) -> tuple[str, Any]:
         if isinstance(leaf, Number):
             return "number", self.leaf(leaf.tensor)[1]
+        if isinstance(leaf, str) and marks(leaf):
+            late = Late(leaf)
+            operands = [make_tensor(t.type, t.data) for t in late.operands]
+            return "text", LateText(late.build, tuple([self.leaf(t)[1] for t in operands]))
         if not isinstance(leaf, Tensor):
             self.refuse_hidden(leaf)
             return "constant", leaf

@@ -148,6 +148,18 @@ class Shown:
         return self.told
 
 
+@dataclass(frozen=True, slots=True)
+class LateText:
+    """A string that a plan's results complete."""
+
+    build: Build
+    outputs: tuple[int, ...]
+
+    def text(self, results: Sequence[Tensor]) -> str:
+        """The string, once all ``results`` are there."""
+        return self.build([results[at].numpy() for at in self.outputs])
+
+
 class LateCall:
     """``function`` as a py_call calls it: its arguments are built from the arrays first."""
 
