@@ -149,10 +149,12 @@ class Op:
     ) -> tuple[TensorType, ...]:
         """The result types; runs the type rule once per (types, attributes).
 
-        The rule of an op whose nodes own ``regions`` gets them too, and runs every time.
+        The rule of an op whose nodes own ``regions`` gets them too.  It, and that of an op which
+        is not pure (whose attributes hold functions), runs every time: nothing is kept alive.
         """
-        if self.has_regions:
-            result = self.rule(*types, regions=regions, **dict(attrs))
+        if self.has_regions or not self.pure:
+            owned = {"regions": regions} if self.has_regions else {}
+            result = self.rule(*types, **owned, **dict(attrs))
             return result if isinstance(result, tuple) else (result,)
         key = (types, attrs)
         found = self._inferred.get(key)
@@ -178,6 +180,8 @@ class Op:
         """``attrs`` completed with defaults, sorted and hashable."""
         if not attrs and not self.attr_defaults:
             return ()
+        if not self.pure:
+            return self._completed(attrs)
         try:
             key = (tuple(attrs.items()), tuple(map(type, attrs.values())))
             found = self._given.get(key)

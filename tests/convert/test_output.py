@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import gc
 import io
 import logging
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -163,3 +165,19 @@ def test_outside_a_capture_the_original_is_called(capsys: Any) -> None:
     assert OVERRIDES[logging.info]("x") is NotImplemented
     assert OVERRIDES[logging.Logger.info](logging.getLogger(), "x") is NotImplemented
     assert hy.ones(1).tolist() == [1.0]
+
+
+def test_what_is_written_to_lives_no_longer_than_the_function() -> None:
+    class File(io.StringIO):
+        pass
+
+    def make() -> tuple[Any, weakref.ref[File]]:
+        file = File()
+        return hy.hybridize(lambda x: (print(x, file=file), x)[1]), weakref.ref(file)
+
+    function, file = make()
+    function(tensor(2))
+    assert file().getvalue() == f"{tensor(2)}\n"
+    del function
+    gc.collect()
+    assert file() is None
