@@ -31,7 +31,7 @@ def compiled(
     module = _wrapped(node, like, class_name, imports)
     flags = like.co_flags & FLAGS
     code = compile(module, like.co_filename, "exec", flags=flags, dont_inherit=True)
-    for name in (FACTORY, *_classes(like, class_name)):
+    for name in (FACTORY, *_classes(class_name)):
         code = _code_in(code, name)
     return _code_in(code, like.co_name)
 
@@ -60,23 +60,26 @@ def _wrapped(
         body: list[ast.stmt] = [bare]
     else:
         body = [ast.copy_location(ast.Expr(bare), bare)]
-    for name in reversed(_classes(like, class_name)):
+    for name in reversed(_classes(class_name)):
         made = ast.parse(f"class {name}: pass").body[0]
         made.body = body  # type: ignore[attr-defined]
         body = [made]
     factory = ast.parse(f"def {FACTORY}(): pass").body[0]
-    names = [n for n in like.co_freevars if n not in ("__class__", "__classdict__")]
-    bind = [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in names]
+    given = () if class_name is None else ("__class__", "__classdict__")
+    names = [name for name in like.co_freevars if name not in given]
+    bind: list[ast.stmt] = [
+        ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in names
+    ]
+    if isinstance(bare, ast.FunctionDef) and bare.name not in names:
+        bind.append(ast.Global([bare.name]))  # what it calls by its own name is not this one
     factory.body = [*bind, *body]  # type: ignore[attr-defined]
     imported = [ast.Import([ast.alias(name) for name in imports])] if imports else []
     return ast.fix_missing_locations(ast.Module([*imported, factory], []))
 
 
-def _classes(like: types.CodeType, class_name: str | None) -> list[str]:
-    """Classes to compile ``like`` in; the outer one hides the name of the inner from it."""
-    if class_name is None and "__class__" not in like.co_freevars:
-        return []
-    return [CLASS, class_name or CLASS]
+def _classes(class_name: str | None) -> list[str]:
+    """Classes to compile a method in; the outer one hides the name of the inner from it."""
+    return [] if class_name is None else [CLASS, class_name]
 
 
 def _unannotated(argument: ast.arg) -> ast.arg:
@@ -123,7 +126,7 @@ def _moved(name: str, prefix: tuple[str, str]) -> str:
 
 def qualname_prefix(class_name: str | None, code: types.CodeType) -> str:
     """How the qualified name of rebuilt code begins."""
-    return ".".join([FACTORY, "<locals>", *_classes(code, class_name), code.co_name])
+    return ".".join([FACTORY, "<locals>", *_classes(class_name), code.co_name])
 
 
 class _Objects(ast.NodeTransformer):
