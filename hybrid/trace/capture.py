@@ -22,6 +22,7 @@ from hybrid.record import AnyRecord, Leaf, Record
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES
 from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.differentiate import cut
 from hybrid.trace.guards import Guards
 from hybrid.trace.late import Late, LateText
 from hybrid.trace.reads import (
@@ -398,30 +399,21 @@ class _Finish:
     ) -> tuple[tuple[Value, ...], tuple[Node, ...], tuple[tuple[str, int], ...]]:
         """(parameters, nodes, residuals) of the backward graph.
 
-        Constants of the forward pass are repeated; other forward values become results of the
-        forward graph unless they are inputs or results already.
+        Forward values that it reads become results of the forward graph unless they are inputs or
+        results already.
         """
-        builder = self.tracer.builder
-        nodes = builder.nodes[forward_count:]
-        here = {v for node in nodes for v in node.results} | set(cts)
-        used = (*(v for node in nodes for v in node.operands), *results)
-        outside = dict.fromkeys(v for v in used if v not in here)
-        constants = [
-            node
-            for node in builder.nodes[:forward_count]
-            if node.op.name in ("full", "literal") and node.results[0] in outside
-        ]
-        for node in constants:
-            del outside[node.results[0]]
-        position = {v: ("source", i) for i, v in enumerate(c.initial for c in self.cells())}
+        sources = {cell.initial: i for i, cell in enumerate(self.cells())}
+        back = cut(self.tracer.builder.nodes, forward_count, results, [*sources, *cts])
+        outside = (*[v for v in back.given if v in sources], *back.residuals)
         residuals = []
         for value in outside:
-            if value not in position:
-                if value not in self.outputs:
-                    self.outputs.append(value)
-                position[value] = ("output", self.outputs.index(value))
-            residuals.append(position[value])
-        return (*outside, *cts), (*constants, *nodes), tuple(residuals)
+            if value in sources:
+                residuals.append(("source", sources[value]))
+                continue
+            if value not in self.outputs:
+                self.outputs.append(value)
+            residuals.append(("output", self.outputs.index(value)))
+        return (*outside, *cts), back.nodes, tuple(residuals)
 
     def cells(self) -> list[Cell]:
         return list(self.tracer.cells.values())
