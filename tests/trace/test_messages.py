@@ -54,7 +54,7 @@ def branching(x):
 
 
 def reading(x):
-    return float(x[0])
+    return x[0].numpy()
 
 
 def permuting():
@@ -133,8 +133,8 @@ CASES = [  # (name, call, error, text)
         "traced number",
         lambda: hy.hybridize(reading)(V),
         TracedValueError,
-        "float() of a traced value was asked for (FILE:LINE)\n"
-        "    LINE | return float(x[0])\n"
+        "numpy() of a traced value was asked for (FILE:LINE)\n"
+        "    LINE | return x[0].numpy()\n"
         "While a function is traced its tensors are placeholders (f32[] here) without "
         "values.\n"
         "Fix: return the tensor and read its value outside the hybridized function.",
