@@ -9,7 +9,7 @@ import gc
 import itertools
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,13 +20,17 @@ SAMPLE_SECONDS = 0.005
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one run: the median of the samples and the range that holds 80 % of them."""
+    """Seconds of one run, or of an equal part of it: the median, and the range of 80 %."""
 
     median: float
     p10: float
     p90: float
     samples: int
     runs: int  # in each sample
+
+    def of_one(self, parts: int) -> "Timing":
+        """The timing of one of the ``parts`` of a run."""
+        return replace(self, median=self.median / parts, p10=self.p10 / parts, p90=self.p90 / parts)
 
 
 def run_for(way: Way, count: int) -> float:

@@ -46,6 +46,7 @@ class Case:
     check: Callable[[], Mapping[str, str]]
     flops: float | None = None  # floating-point operations of one run
     threads: int | None = None  # run with so many; None leaves the setting alone
+    parts: int = 1  # a run is so many equal parts, the iterations of a loop: times are of one
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def run_case(
     lines = tuple(
         Line(
             name,
-            timing,
+            timing.of_one(case.parts),
             first[name],
             base / timing.median,
             None if case.flops is None else case.flops / timing.median / 1e9,
