@@ -8,11 +8,12 @@ from typing import Any
 
 from hybrid.convert.converter import Converter, name
 from hybrid.convert.if_ import load
-from hybrid.convert.session import Session
+from hybrid.convert.session import ONE_BY_ONE, Session, unrolled
 from hybrid.convert.site import Site
 from hybrid.convert.traced import look, tracing
 from hybrid.convert.trees import stops_of
 from hybrid.convert.while_ import native_loop
+from hybrid.ir.interpreter import current
 
 
 class ForConverter(Converter):
@@ -70,12 +71,12 @@ class ForConverter(Converter):
 class For(Session):
     """A ``for`` that takes its items from a Python iterator."""
 
-    __slots__ = ("_item", "begun", "iterator")
+    __slots__ = ("_item", "count", "iterator")
 
     def __init__(self, site: Site, iterable: Any) -> None:
         super().__init__(site)
         self.iterator: Any = None
-        self.begun = False
+        self.count = 0
         if tracing():
             look(iterable)
             from hybrid.convert.staged_for import staged_for
@@ -95,18 +96,22 @@ class For(Session):
     def again(self, found: Mapping[str, Any]) -> bool:
         if self.staged is not None:
             return self.staged.again(found)
-        if self.begun:
+        if self.count:
             for flag in self.site.stops:
                 if found[flag]:
-                    self.iterator = None
-                    return False
-        self.begun = True
+                    return self._over()
         try:
             self._item = next(self.iterator)
         except StopIteration:
-            self.iterator = None
-            return False
+            return self._over()
+        self.count += 1
         return True
+
+    def _over(self) -> bool:
+        self.iterator = None
+        if tracing():
+            current().note(self.site.location, unrolled(self.count, ONE_BY_ONE))
+        return False
 
     def abandon(self) -> None:
         self.iterator = None

@@ -49,12 +49,14 @@ class Loop(Staged):
         self.peeled: Path | None = None  # the branch in which the loop was entered
         self.peels = 0
         self.attempts = 0
+        self.noted = 0  # how many notes there were before the attempt
 
     # An attempt ---------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Let the next pass be traced as the body of the loop."""
         self.attempts += 1
+        self.noted = len(self.tracer.notes)
         if self.attempts > 12:
             raise CaptureError(
                 "the state of this loop does not settle",
@@ -116,6 +118,8 @@ class Loop(Staged):
                 again = True
                 if is_absent(slot.original):
                     again |= self._mismatch(key, Carry(slot.label, slot.original), final)
+        if again:  # what this attempt has noted is not what becomes of the loop
+            del self.tracer.notes[self.noted :]
         return not again
 
     def _must_carry(self, slot: Slot, final: Any) -> bool:

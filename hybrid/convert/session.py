@@ -13,6 +13,14 @@ from typing import Any
 from hybrid.convert.site import Site
 from hybrid.convert.traced import tracing
 
+ONE_BY_ONE = "Python goes over its items one by one"
+
+
+def unrolled(count: int, why: str) -> str:
+    """The note of a loop whose iterations are traced one by one."""
+    times = "once" if count == 1 else f"{count} times"
+    return f"unrolled {times}: {why.splitlines()[0]}"
+
 
 class Session:
     """A construct on plain values; ``staged`` is what has taken over, if anything has."""

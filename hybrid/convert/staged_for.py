@@ -8,6 +8,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.convert.feed import Feed, feed_of
 from hybrid.convert.loop_state import Loop, constant
+from hybrid.convert.session import ONE_BY_ONE, unrolled
 from hybrid.convert.site import Site
 from hybrid.convert.staged import roots_of
 from hybrid.errors import CaptureError
@@ -32,9 +33,10 @@ def staged_for(site: Site, iterable: Any) -> Any:
 class Unrolled(Loop):
     """Each iteration is traced by itself; once a flag that stops is traced, in a branch."""
 
-    def __init__(self, site: Site, items: Iterator[Any]) -> None:
+    def __init__(self, site: Site, items: Iterator[Any], why: str = ONE_BY_ONE) -> None:
         super().__init__(site)
         self.items = items
+        self.why = why
         self.count = 0
 
     def again(self, found: Mapping[str, Any]) -> bool:
@@ -71,7 +73,7 @@ class Unrolled(Loop):
         return names
 
     def stop(self, found: Mapping[str, Any]) -> bool:
-        self.tracer.note(self.site.location, f"unrolled {self.count} times")
+        self.tracer.note(self.site.location, unrolled(self.count, self.why))
         return False
 
 
@@ -302,7 +304,10 @@ class StagedFor(Loop):
         self.why = why
         self.path = None
         rows = (self.feed.row(i, self) for i in range(self.start, self.feed.length))
-        self.unrolled = Unrolled(self.site, rows)
+        if self.attempts:  # what has been noted of an iteration in the node that there is not
+            del self.tracer.notes[self.noted :]
+        self.unrolled = Unrolled(self.site, rows, why)
+        self.unrolled.count = self.start
         return self._unrolled_again(self.before if self.start or self.attempts else self.entry_found)
 
     def _unrolled_again(self, found: Mapping[str, Any]) -> bool:

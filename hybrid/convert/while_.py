@@ -8,10 +8,11 @@ from typing import Any
 
 from hybrid.convert.converter import Converter
 from hybrid.convert.if_ import load
-from hybrid.convert.session import Session
+from hybrid.convert.session import Session, unrolled
 from hybrid.convert.site import Site
-from hybrid.convert.traced import is_traced, look
+from hybrid.convert.traced import is_traced, look, tracing
 from hybrid.convert.trees import stops_of
+from hybrid.ir.interpreter import current
 
 
 class WhileConverter(Converter):
@@ -81,12 +82,13 @@ def native_loop(rewriter: Any, node: ast.While | ast.For) -> ast.stmt:
 class While(Session):
     """A ``while`` whose tests have been plain so far."""
 
-    __slots__ = ("begun", "more")
+    __slots__ = ("begun", "count", "more")
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self.more = True
         self.begun = False
+        self.count = 0
 
     @property
     def body(self) -> bool:
@@ -100,6 +102,7 @@ class While(Session):
         if is_traced(value):
             return self._stage().test(value)
         self.more = bool(look(value))
+        self.count += self.more
         return self.more
 
     def again(self, found: Mapping[str, Any]) -> bool:
@@ -111,6 +114,9 @@ class While(Session):
                     return self._stage().stop_traced(found)
                 self.more = self.more and not found[flag]
         self.begun = True
+        if not self.more and tracing():
+            why = "its test is a Python value"
+            current().note(self.site.location, unrolled(self.count, why))
         return self.more
 
     def _stage(self) -> Any:
