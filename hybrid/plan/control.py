@@ -95,6 +95,7 @@ class _Loop:
         self.step = Step(None, [], [], location=low.location, control=control)
         self.carried: list[tuple[int, Buffer, Buffer]] = []  # which one, its home, the parameter
         self.finals: list[tuple[Value, View]] = []
+        self.stacked: list[Buffer] = []
         self.index: Buffer | None = None
 
     def start(
@@ -139,6 +140,7 @@ class _Loop:
             if spares:
                 row.spare = self.low.scratch(nbytes)
             rows.append(self._row(row))
+        self.stacked = rows
         return rows
 
     def _row(self, row: Buffer) -> Buffer:
@@ -204,14 +206,11 @@ class _Loop:
     def _may_follow(self, view: View) -> bool:
         """Whether ``view`` is a row of a stack, where the next iteration may read it."""
         row = view.buffer.root
-        if row.kind != "row" or row.loop is not self.step or row.spare or not row.nbytes:
+        if row not in self.stacked or row.spare is not None:
             return False
-        written = row.start == 0 and row.stride == row.nbytes == view.type.nbytes
-        stack = row.base.root
-        return (
-            written and view.dense and row.nbytes % ALIGNMENT == 0
-            and stack.kind in ("arena", "output")
-        )  # fmt: skip
+        whole = view.dense and row.nbytes == view.type.nbytes > 0
+        assert row.base is not None
+        return whole and row.nbytes % ALIGNMENT == 0 and row.base.root.kind in ("arena", "output")
 
     def _take_turns(self, turns: list[tuple[int, Buffer, Buffer]], results: Sequence[View]) -> None:
         source: dict[Buffer, Buffer] = {}  # of each parameter: where its next value is written

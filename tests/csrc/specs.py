@@ -56,13 +56,22 @@ class Spec:
         self.slots: list[dict[str, int]] = []
         self.ops: list[dict[str, Any]] = []
         self.attrs: list[int | float] = []
+        self.blocks: list[dict[str, int]] = []
+        self.controls: list[dict[str, int]] = []
+        self.moves: list[dict[str, int]] = []
         self.constants = bytearray()
         self.counts: dict[str, int] = {"arena_nbytes": 0, "n_externals": 0, "poison": int(poison)}
 
     # Slots: each returns its index.
 
     def _slot(
-        self, kind: int, nbytes: int, offset: int = 0, external: int = 0, last: int = -1
+        self,
+        kind: int,
+        nbytes: int,
+        offset: int = 0,
+        external: int = 0,
+        last: int = -1,
+        **moving: int,
     ) -> int:
         self.slots.append(
             {
@@ -71,9 +80,27 @@ class Spec:
                 "offset": offset,
                 "nbytes": nbytes,
                 "last_step": last,
+                **moving,
             }
         )
         return len(self.slots) - 1
+
+    def row(
+        self,
+        loop: int,
+        base: int,
+        nbytes: int,
+        count: int,
+        stride: int | None = None,
+        offset: int = 0,
+        spare: int = -1,
+    ) -> int:
+        moving = {"loop": loop, "base": base, "spare": spare, "count": count}
+        stride = nbytes if stride is None else stride
+        return self._slot(lib.HYB_SLOT_ROW, nbytes, offset, stride=stride, **moving)
+
+    def carried(self, loop: int, base: int, nbytes: int) -> int:
+        return self._slot(lib.HYB_SLOT_CARRIED, nbytes, loop=loop, base=base)
 
     def external(self, nbytes: int) -> int:
         self.counts["n_externals"] += 1
@@ -142,6 +169,46 @@ class Spec:
             )
             self.attrs += op_attrs
 
+    def block(self, count: int) -> None:
+        """The next ``count`` steps are a block."""
+        first = sum(b["count"] for b in self.blocks)
+        self.blocks.append({"first": first, "count": count})
+
+    def control(
+        self,
+        kind: int,
+        inputs: Sequence[tuple[int, np.ndarray]],
+        outputs: Sequence[tuple[int, np.ndarray]] = (),
+        block: int = 1,
+        otherwise: int = -1,
+        moves: Sequence[tuple[int, int]] = (),
+        limit: int = -1,
+        reverse: bool = False,
+    ) -> None:
+        """A cond, while or for; ``moves`` are pairs of slots, (to, from)."""
+        self.controls.append(
+            {
+                "block": block,
+                "otherwise": otherwise,
+                "first_move": len(self.moves),
+                "n_moves": len(moves),
+                "limit": limit,
+                "reverse": int(reverse),
+            }
+        )
+        self.moves += [{"to": to, "from": source} for to, source in moves]
+        self.step(inputs, outputs)
+        self.steps[-1].update(kind=kind, kernel=len(self.controls) - 1)
+
+    def host(
+        self,
+        number: int,
+        inputs: Sequence[tuple[int, np.ndarray]],
+        outputs: Sequence[tuple[int, np.ndarray]] = (),
+    ) -> None:
+        self.step(inputs, outputs)
+        self.steps[-1].update(kind=lib.HYB_STEP_HOST, kernel=number)
+
     def native(self) -> tuple[Any, list[Any]]:
         """The ``hyb_plan_spec`` and what it points to."""
         keep = [
@@ -151,6 +218,9 @@ class Spec:
             ffi.new("hyb_map_op[]", self.ops),
             ffi.new("hyb_attr[]", len(self.attrs)),
             ffi.new("char[]", bytes(self.constants)),
+            ffi.new("hyb_block[]", self.blocks),
+            ffi.new("hyb_control[]", self.controls),
+            ffi.new("hyb_move[]", self.moves),
         ]
         for row, operand in zip(keep[1], self.operands, strict=True):
             row.slot, row.offset = operand["slot"], operand["offset"]
@@ -176,6 +246,12 @@ class Spec:
             "n_attrs": len(self.attrs),
             "constants": keep[5],
             "constants_nbytes": len(self.constants),
+            "blocks": keep[6],
+            "n_blocks": len(self.blocks),
+            "controls": keep[7],
+            "n_controls": len(self.controls),
+            "moves": keep[8],
+            "n_moves": len(self.moves),
         }
         return ffi.new("hyb_plan_spec *", {**fields, **self.counts}), keep
 
