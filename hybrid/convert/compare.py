@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from hybrid.convert.converter import Converter, call, constant
+from hybrid.convert.converter import Converter, call, constant, is_runtime_call
 from hybrid.convert.defer import deferred, evaluate
 from hybrid.convert.site import Site
 from hybrid.convert.traced import is_traced, tracing
@@ -42,10 +42,21 @@ class CompareConverter(Converter):
             return rewriter.children(node)
         site = rewriter.site("comparison", node, unbound=rewriter.may_be_unbound(*rest))
         args = [rewriter.visit(node.left), constant(node, symbols[0]), rewriter.visit(first)]
+        if symbols[0] in ("is", "is not"):
+            args[0], args[2] = peeking(args[0]), peeking(args[2])
         for symbol, operand in zip(symbols[1:], rest, strict=True):
             args += [constant(node, symbol), deferred(rewriter, operand)]
         name = "compare_test" if rewriter.is_tested(node) else "compare"
         return call(node, name, site, *args)
+
+
+def peeking(loaded: ast.expr) -> ast.expr:
+    """A converted load that takes what only some paths have bound as it is."""
+    if is_runtime_call(loaded) and loaded.func.attr == "taken":
+        return loaded.args[0]
+    if is_runtime_call(loaded) and loaded.func.attr == "load":
+        loaded.func.attr = "peek"
+    return loaded
 
 
 # The run-time half ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 from hybrid.convert.converter import Converter, call, constant
 from hybrid.convert.unbound import read
-from hybrid.trace.maybe import Maybe, Unbound
+from hybrid.trace.maybe import UNBOUND, Maybe, Unbound
 
 
 class NameConverter(Converter):
@@ -33,4 +33,9 @@ def load(name: str, value: Any) -> Any:
     return value
 
 
-NameConverter.runtime = (load,)
+def peek(name: str, value: Any) -> Any:
+    """The same for a look at the identity of the value alone."""
+    return value if isinstance(value, Maybe) and value.other is not UNBOUND else load(name, value)
+
+
+NameConverter.runtime = (load, peek)

@@ -57,6 +57,7 @@ class Rewriter:
         self.scope = Scope()
         self.liveness: Liveness | None = None
         self.definite: Definite | None = None
+        self.merged: frozenset[str] = frozenset()  # names that branches and loops bind
         self.first_parameter: str | None = None
         self.depth = 0  # blocks nested so far
         self.handled = False
@@ -88,6 +89,13 @@ class Rewriter:
             body = node.body
         self.liveness = Liveness(self.scope, body)
         self.definite = Definite(self.scope, body)
+        self.merged = frozenset(
+            bound
+            for statement in body
+            for inner in walk_scope(statement)
+            if isinstance(inner, (ast.If, *LOOPS))
+            for bound in names_in(inner).bound
+        )
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
         else:
@@ -98,7 +106,7 @@ class Rewriter:
         """A rewriter for a function defined in this one."""
         unbound = self.around.unbound - self.scope.locals
         if self.definite is not None:
-            unbound |= self.definite.unbound_at.get(id(node), frozenset())
+            unbound |= self.definite.unbound_at.get(id(node), frozenset()) | self.merged
         link = "." if self.in_class else ".<locals>."
         qualname = f"{self.around.qualname}{link}{label}"
         return Rewriter(self.unit, Around(qualname, self.around.class_name, unbound))
@@ -300,6 +308,8 @@ class Rewriter:
         """Whether ``node`` surely finds its variable bound (or it is no variable of a function)."""
         if self.definite is None or self.in_class:
             return True
+        if node.id in self.merged:  # where paths meet it may be bound on some of them only
+            return node.id.startswith(PREFIX)
         if node.id in self.scope.locals:
             return self.definite.is_sure(node)
         return node.id not in self.around.unbound

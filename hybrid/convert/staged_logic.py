@@ -70,12 +70,12 @@ def or_(site: Site, value: Any, rest: Thunk) -> Any:
 
 def and_test(site: Site, value: Any, rest: Thunk) -> Any:
     """Something as true as ``value and rest()``."""
-    return Choice(site, "this test").between(value, lambda: as_truth(rest()), lambda: False)
+    return Choice(site, "this test").between(value, rest, lambda: False)
 
 
 def or_test(site: Site, value: Any, rest: Thunk) -> Any:
     """Something as true as ``value or rest()``."""
-    return Choice(site, "this test").between(value, lambda: True, lambda: as_truth(rest()))
+    return Choice(site, "this test").between(value, lambda: True, rest)
 
 
 def as_truth(value: Any) -> Any:

@@ -14,7 +14,9 @@ from typing import Any
 from hybrid.convert.converter import Converter, call, constant, thunk
 from hybrid.convert.scope import FUNCTIONS, walk_scope
 from hybrid.convert.traced import CONTAINERS, look, tracing
+from hybrid.convert.unbound import read
 from hybrid.ir.interpreter import current
+from hybrid.trace.maybe import Maybe
 
 
 class AttributeConverter(Converter):
@@ -22,6 +24,7 @@ class AttributeConverter(Converter):
     ::
 
         a.b = v    ==>    hyb__.attribute(a, "b").b = v
+        a.b        ==>    hyb__.taken(a.b)
     """
 
     nodes = (ast.Attribute,)
@@ -32,7 +35,8 @@ class AttributeConverter(Converter):
             name = constant(node, self.rewriter.mangle(node.attr))
             function = "attribute_content" if is_augmented(node) else "attribute"
             node.value = call(node.value, function, node.value, name)
-        return node
+            return node
+        return call(node, "taken", node)
 
 
 class SubscriptConverter(Converter):
@@ -40,7 +44,7 @@ class SubscriptConverter(Converter):
     ::
 
         a[i] = v    ==>    hyb__.item(a)[i] = v
-        a[i]        ==>    hyb__.look(a)[i]
+        a[i]        ==>    hyb__.taken(hyb__.look(a)[i])
     """
 
     nodes = (ast.Subscript,)
@@ -52,7 +56,7 @@ class SubscriptConverter(Converter):
         node.value = call(node.value, function, node.value)
         if is_augmented(node) and isinstance(node.ctx, ast.Store):
             node.value = call(node.value, "items", node.value)
-        return node
+        return call(node, "taken", node) if isinstance(node.ctx, ast.Load) else node
 
 
 class StarredConverter(Converter):
@@ -124,7 +128,7 @@ class AugmentedConverter(Converter):
 
     ::
 
-        x += v    ==>    hyb__.content(x)
+        x += v    ==>    x = hyb__.content(hyb__.load("x", x))
                          x += v
     """
 
@@ -139,7 +143,12 @@ class AugmentedConverter(Converter):
             value = load
             if not rewriter.is_sure(node.target):
                 value = call(load, "load", constant(load, load.id), load)
-            before.append(_statement(call(node.target, "content", value)))
+            value = call(node.target, "content", value)
+            if rewriter.is_sure(node.target):
+                before.append(_statement(value))
+            else:  # what is augmented is the value, not what says that there may be none
+                store = ast.copy_location(ast.Name(node.target.id, ast.Store()), node.target)
+                before.append(ast.copy_location(ast.Assign([store], value), node))
         node.target = rewriter.visit(node.target)
         node.value = rewriter.visit(node.value)
         return [*before, node]
@@ -196,6 +205,11 @@ def _statement(value: ast.expr) -> ast.stmt:
 # The run-time half ------------------------------------------------------------------------------
 
 
+def taken(value: Any) -> Any:
+    """What an attribute or item holds; if only some paths have set it, the plan checks that."""
+    return read(value, "what is read here") if isinstance(value, Maybe) else value
+
+
 def attribute(owner: Any, name: str) -> Any:
     """``owner``, whose attribute ``name`` is about to be set or deleted."""
     if tracing():
@@ -247,7 +261,7 @@ def global_(namespace: dict[str, Any], name: str) -> None:
         current().will_write_global(namespace, name)
 
 
-AttributeConverter.runtime = (attribute, attribute_content)
+AttributeConverter.runtime = (attribute, attribute_content, taken)
 SubscriptConverter.runtime = (item, items, look)
 AugmentedConverter.runtime = (content,)
 BindingConverter.runtime = (cell, global_)

@@ -15,7 +15,9 @@ def read(value: Any, name: str) -> Any:
     """The value of the variable ``name``, which holds UNBOUND or a Maybe."""
     if value is UNBOUND:
         raise unbound_error(name)
-    error = unbound_error(name) if value.other is UNBOUND else _absent(value, name)
+    error = value.error
+    if error is None:
+        error = unbound_error(name) if value.other is UNBOUND else _absent(value, name)
     check(Number("bool", value.flag), error)
     return value.value
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid.autodiff.tape import cotangents, history
-from hybrid.errors import CaptureError, LeakedValueError, Location
 from hybrid.eager import as_tensor
+from hybrid.errors import CaptureError, LeakedValueError, Location
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
-from hybrid.record import AnyRecord, Leaf, Record
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES
+from hybrid.record import AnyRecord, Leaf, Record
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.differentiate import cut
 from hybrid.trace.guards import Guards
@@ -130,6 +130,7 @@ def capture(
         dict(guards.slot_sources),
         known=guards.known,
         convert=convert,
+        general=bool(numbers),
         unrolls=unrolls,
     )
     structure = flatten((args, kwargs))[1]

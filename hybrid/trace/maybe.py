@@ -30,6 +30,7 @@ class Maybe:
     value: Any
     flag: Any
     other: Any
+    error: Exception | None = None  # what reading it raises where it is not there
 
     def __repr__(self) -> str:
         return f"<{self.value!r} or {self.other!r}>"

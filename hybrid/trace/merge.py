@@ -79,7 +79,7 @@ class Merge:
                 key: self.tree(a.get(key, MISSING), b.get(key, MISSING), f"{name}[{key!r}]")
                 for key in {**a, **b}
             }
-            return lambda results: {key: part(results) for key, part in items.items()}
+            return lambda results: {k: _keyed(k, part(results)) for k, part in items.items()}
         return self.refuse(a, b, name)
 
     def _numbers(self, a: Any, b: Any) -> Build:
@@ -95,7 +95,8 @@ class Merge:
 
     def _tensors(self, a: Any, b: Any, name: str) -> Build:
         wanted = common_type(a, b)
-        if wanted is None:
+        mixed = isinstance(a, Tensor) != isinstance(b, Tensor)
+        if wanted is None or (mixed and self.first.region.general):
             self.refuse(a, b, name)
         index = self.pair(self._as(self.first, a, wanted), self._as(self.second, b, wanted))
         return lambda results: results[index]
@@ -184,6 +185,13 @@ class Merge:
             fix=f"give {name.split('[')[0].split('.')[0]} the same type, shape and structure on "
             "both paths",
         )
+
+
+def _keyed(key: Any, value: Any) -> Any:
+    """An item that may be missing raises KeyError."""
+    if isinstance(value, Maybe) and value.other is MISSING:
+        return Maybe(value.value, value.flag, MISSING, KeyError(key))
+    return value
 
 
 def _absence(value: Any, absent: Any) -> bool:

@@ -32,6 +32,7 @@ class Region(Tracer):
         self._outside: set[int] | None = None
 
         self.notes, self.unrolls, self.convert = parent.notes, parent.unrolls, parent.convert
+        self.general = parent.general
         self.texts = parent.texts
 
     # Tensors ----------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ class Tracer:
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
+    general: bool = False  # whether Python numbers among the arguments are traced
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
     traces = True
 
