@@ -101,6 +101,10 @@ class Staged:
             if context is not None:
                 context.__exit__(None, None, None)
             return False
+        if isinstance(error, RecursionError):
+            context.__exit__(None, None, None)
+            path.region.restore()
+            raise self.endless() from None
         if not isinstance(error, Exception) or isinstance(error, _INTERNAL):
             context.__exit__(None, None, None)
             path.region.restore()
@@ -110,6 +114,15 @@ class Staged:
         path.diverged = True
         context.__exit__(None, None, None)
         return True
+
+    def endless(self) -> CaptureError:
+        return CaptureError(
+            "a recursion does not end while it is captured",
+            at=self.site.location,
+            why="Both sides of a condition on the value of a tensor are captured, and one of them "
+            "calls on.",
+            fix="write the recursion as a while loop, or let a Python value end it",
+        )
 
     def caught(self, error: BaseException) -> bool:
         """Whether the session knows what to do about an error that is the capture's own."""
