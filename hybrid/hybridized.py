@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hybrid.convert.callee import converted
+from hybrid.convert.classes import converted_members
 from hybrid.convert.unbound import resolved
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, NeedsValue
 from hybrid.ir import Graph
@@ -245,18 +246,20 @@ class Hybridized:
         args, kwargs = _with_leaves(args, kwargs, leaves)
         reads = Reads(self.function, [leaf for leaf in leaves])
         guards = Guards(reads, is_configured)
-        return capture(
-            self.function,
-            args,
-            kwargs,
-            leaves,
-            guards,
-            self._name(),
-            convert=None if self.options["mode"] == "trace" else converted,
-            resolve=resolved,
-            unrolls=unrolls,
-            numbers=numbers,
-        )
+        converts = self.options["mode"] != "trace"
+        with _capturing, converted_members(reads.classes if converts else ()):
+            return capture(
+                self.function,
+                args,
+                kwargs,
+                leaves,
+                guards,
+                self._name(),
+                convert=converted if converts else None,
+                resolve=resolved,
+                unrolls=unrolls,
+                numbers=numbers,
+            )
 
     def _name(self) -> str:
         name = self.options["name"] or getattr(

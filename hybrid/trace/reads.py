@@ -115,6 +115,7 @@ class Reads:
         self.assigned: set[int | tuple[int, str]] = set()  # keys of the two that the code sets
         self.functions: dict[int, types.FunctionType] = {}
         self.objects: dict[int, Any] = {}
+        self.classes: dict[type, None] = {}  # of the author's, in the order of their finding
         self.attributes: set[str] = set()
         self.tensors: set[int] = set()  # ids of those met, not counting arguments
         self.arguments = [a for a in arguments if isinstance(a, MUTABLE)]
@@ -218,6 +219,8 @@ class Reads:
 
     def _class(self, kind: type) -> None:
         for base in kind.__mro__:
+            if not _is_library_class(base) and not base.__module__.startswith("hybrid."):
+                self.classes[base] = None
             for member in vars(base).values():
                 inner = _plain_function(member)
                 if inner is not None and not is_library(inner.__code__):
