@@ -33,7 +33,7 @@ class AssertConverter(Converter):
         site = rewriter.site("assert", node)
         test = rewriter.test(node.test)
         if node.msg is not None:
-            message = deferred(rewriter, copy.deepcopy(node.msg))
+            message = deferred(rewriter, node, copy.deepcopy(node.msg))
             node.msg = rewriter.visit(node.msg)
         node.test = call(node, "checked", site, test, message)
         return node

@@ -45,7 +45,7 @@ class CompareConverter(Converter):
         if symbols[0] in ("is", "is not"):
             args[0], args[2] = peeking(args[0]), peeking(args[2])
         for symbol, operand in zip(symbols[1:], rest, strict=True):
-            args += [constant(node, symbol), deferred(rewriter, operand)]
+            args += [constant(node, symbol), deferred(rewriter, node, operand)]
         name = "compare_test" if rewriter.is_tested(node) else "compare"
         return call(node, name, site, *args)
 

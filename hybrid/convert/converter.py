@@ -15,7 +15,7 @@ import copy
 import functools
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from hybrid.convert.rewriter import Rewriter
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 RUNTIME = "hyb__"  # what the run-time halves are found under
 PREFIX = "hyb_"  # of all names that conversion adds
 
+T = TypeVar("T", bound=ast.AST)
 Filling = ast.expr | str | tuple[str, ...] | Sequence[ast.stmt]
 
 
@@ -57,7 +58,7 @@ def fill(template: str, at: ast.AST, **placeholders: Filling) -> list[ast.stmt]:
     tree = copy.deepcopy(_parsed(template))
     for node in ast.walk(tree):
         if "lineno" in node._attributes:
-            ast.copy_location(node, at)
+            located(node, at)
     return _Filler(placeholders).statements(tree.body)
 
 
@@ -92,36 +93,48 @@ class _Filler(ast.NodeTransformer):
             node.id = filling
             return node
         if isinstance(filling, tuple):
-            names = [ast.copy_location(ast.Name(name, node.ctx), node) for name in filling]
-            return ast.copy_location(ast.Tuple(names, node.ctx), node)
+            names = [located(ast.Name(name, node.ctx), node) for name in filling]
+            return located(ast.Tuple(names, node.ctx), node)
         assert isinstance(filling, ast.expr)
         return filling
 
 
-# Small expressions ---------------------------------------------------------------------------
+# Small pieces --------------------------------------------------------------------------------
+
+
+def located(node: T, at: ast.AST) -> T:
+    """``node``, placed where ``at`` begins: on its first line, as far as that goes.
+
+    What spans several lines would have the compiler count the call of a method to the last.
+    """
+    ast.copy_location(node, at)
+    if node.end_lineno != node.lineno:  # type: ignore[attr-defined]
+        node.end_lineno = node.lineno  # type: ignore[attr-defined]
+        node.end_col_offset = node.col_offset  # type: ignore[attr-defined]
+    return node
 
 
 def name(at: ast.AST, identifier: str) -> ast.Name:
     """A load of ``identifier``, located at ``at``."""
-    return ast.copy_location(ast.Name(identifier, ast.Load()), at)
+    return located(ast.Name(identifier, ast.Load()), at)
 
 
 def constant(at: ast.AST, value: Any) -> ast.Constant:
-    return ast.copy_location(ast.Constant(value), at)
+    return located(ast.Constant(value), at)
 
 
 def call(at: ast.AST, function: str, *args: ast.expr) -> ast.Call:
     """``hyb__.function(*args)``, located at ``at``."""
-    attribute = ast.copy_location(ast.Attribute(name(at, RUNTIME), function, ast.Load()), at)
-    return ast.copy_location(ast.Call(attribute, list(args), []), at)
+    attribute = located(ast.Attribute(name(at, RUNTIME), function, ast.Load()), at)
+    return located(ast.Call(attribute, list(args), []), at)
 
 
-def thunk(body: ast.expr) -> ast.Lambda:
-    """``lambda: body``."""
+def thunk(at: ast.AST, body: ast.expr) -> ast.Lambda:
+    """``lambda: body``, made at ``at``; the body keeps its place."""
     empty = ast.arguments(
         posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
     )
-    return ast.copy_location(ast.Lambda(empty, body), body)
+    return located(ast.Lambda(empty, body), at)
 
 
 def is_runtime_call(node: ast.AST) -> bool:

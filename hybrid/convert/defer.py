@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from hybrid.convert.rewriter import Rewriter
 
 
-def deferred(rewriter: Rewriter, operand: ast.expr) -> ast.expr:
-    """``lambda: operand``, converted."""
+def deferred(rewriter: Rewriter, at: ast.AST, operand: ast.expr) -> ast.expr:
+    """``lambda: operand``, converted; it is made at ``at``."""
     tested = rewriter.is_tested(operand)
     operand = _Super(rewriter.first_parameter or "").visit(operand)
-    return thunk(rewriter.test(operand) if tested else rewriter.visit(operand))
+    return thunk(at, rewriter.test(operand) if tested else rewriter.visit(operand))
 
 
 class _Super(ast.NodeTransformer):

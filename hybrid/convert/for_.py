@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from hybrid.convert.converter import Converter, name
+from hybrid.convert.converter import Converter, located, name
 from hybrid.convert.if_ import load
 from hybrid.convert.session import ONE_BY_ONE, Session, unrolled
 from hybrid.convert.site import Site
@@ -51,10 +51,8 @@ class ForConverter(Converter):
         site, names = rewriter.statement_site("for", node)
         session = rewriter.fresh()
         iterable = rewriter.visit(node.iter)
-        item = ast.copy_location(
-            ast.Attribute(name(node.target, session), "item", ast.Load()), node.target
-        )
-        target = ast.copy_location(ast.Assign([node.target], item), node.target)
+        item = located(ast.Attribute(name(node.target, session), "item", ast.Load()), node.target)
+        target = located(ast.Assign([node.target], item), node.target)
         with rewriter.blocks(2):
             body = rewriter.block([target, *node.body])
         return self.fill(

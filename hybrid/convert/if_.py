@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from hybrid.convert.converter import Converter, fill
+from hybrid.convert.converter import Converter, fill, located
 from hybrid.convert.session import Session
 from hybrid.convert.site import Site
 from hybrid.convert.traced import is_traced, look
@@ -76,7 +76,7 @@ class IfConverter(Converter):
             VIEW=rewriter.view(node, session),
             LOAD=load(node, session, names),
             BODY=body,
-            ORELSE=orelse or [ast.copy_location(ast.Pass(), node)],
+            ORELSE=orelse or [located(ast.Pass(), node)],
         )
 
 

@@ -35,7 +35,7 @@ class IfExpConverter(Converter):
             return node
         site = rewriter.site("ternary", node, unbound=rewriter.may_be_unbound(*sides))
         test = rewriter.test(node.test)
-        return call(node, "ifexp", site, test, *[deferred(rewriter, side) for side in sides])
+        return call(node, "ifexp", site, test, *[deferred(rewriter, node, side) for side in sides])
 
 
 def ifexp(site: Site, test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hybrid.convert.converter import Converter, call, constant, name
+from hybrid.convert.converter import Converter, call, constant, located, name
 from hybrid.convert.scope import FUNCTIONS
 from hybrid.convert.traced import is_traced
 from hybrid.convert.trees import LOOPS, TRIES, blocks_of, mark_dead, set_native, set_stops
@@ -83,7 +83,7 @@ class _Lowering:
         set_up = [_assign(at, RESULT, constant(at, None))]
         if RETURNED in _names_stored(lowered.body):
             set_up.append(_assign(at, RETURNED, constant(at, False)))
-        last = ast.copy_location(ast.Return(name(at, RESULT)), at)
+        last = located(ast.Return(name(at, RESULT)), at)
         return head + set_up + lowered.body + [last]
 
     # Blocks -----------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class _Lowering:
                 made.body.append(mark_dead(rest))
                 break
             if rest and lowered.flags:
-                self._guarded(made, lowered.flags, rest, place)
+                self._guarded(made, node, lowered.flags, rest, place)
                 break
             if not rest:
                 break
@@ -119,8 +119,10 @@ class _Lowering:
         branch.extend(rest)
         return True
 
-    def _guarded(self, made: Lowered, flags: set[str], rest: Body, place: Place) -> None:
-        """Run ``rest`` only if none of ``flags`` is set."""
+    def _guarded(
+        self, made: Lowered, at: ast.stmt, flags: set[str], rest: Body, place: Place
+    ) -> None:
+        """Run ``rest`` only if none of ``flags`` is set; that is tested where ``at`` is."""
         while rest:
             chunk, later = rest, []
             if place.guards >= DEEPEST:
@@ -130,7 +132,7 @@ class _Lowering:
             if later:
                 inner = replace(inner, last=False, ends_iteration=False)
             lowered = self.block(chunk, inner)
-            made.body.append(_guard(chunk[0], flags, lowered.body))
+            made.body.append(_guard(at, flags, lowered.body))
             made.flags |= lowered.flags
             flags, rest = flags | lowered.flags, later
 
@@ -157,7 +159,7 @@ class _Lowering:
         flags: set[str] = set()
         for block in blocks_of(node):
             lowered = self.block(list(block), place)
-            block[:] = lowered.body or [ast.copy_location(ast.Pass(), node)]
+            block[:] = lowered.body or [located(ast.Pass(), node)]
             flags |= lowered.flags
         return Lowered([node], flags)
 
@@ -170,7 +172,7 @@ class _Lowering:
 
     def _loop_jump(self, node: ast.Break | ast.Continue, place: Place) -> Lowered:
         if isinstance(node, ast.Continue) and place.ends_iteration:
-            return Lowered([ast.copy_location(ast.Pass(), node)])
+            return Lowered([located(ast.Pass(), node)])
         flag = _flag("break" if isinstance(node, ast.Break) else "continue", place.loop)
         return Lowered([_assign(node, flag, constant(node, True))], {flag})
 
@@ -197,7 +199,7 @@ class _Lowering:
         orelse, node.orelse = node.orelse, []
         made = Lowered([*before, node], lowered.flags - {breaks, continues})
         if orelse and stops:
-            self._guarded(made, set(stops), orelse, place)
+            self._guarded(made, node, set(stops), orelse, place)
         elif orelse:
             after = self.block(orelse, place)
             made.body += after.body
@@ -216,7 +218,7 @@ class _Lowering:
             flags |= handled.flags
         if node.orelse and lowered.flags:
             after = Lowered()
-            self._guarded(after, lowered.flags, node.orelse, place)
+            self._guarded(after, node, lowered.flags, node.orelse, place)
         else:
             after = self.block(node.orelse, place)
         node.orelse = after.body
@@ -332,13 +334,13 @@ def _flag(kind: str, loop: int) -> str:
 
 
 def _assign(at: ast.AST, target: str, value: ast.expr) -> ast.stmt:
-    store = ast.copy_location(ast.Name(target, ast.Store()), at)
-    return ast.copy_location(ast.Assign([store], value), at)
+    store = located(ast.Name(target, ast.Store()), at)
+    return located(ast.Assign([store], value), at)
 
 
 def _guard(at: ast.stmt, flags: set[str], body: Body) -> ast.stmt:
     test = call(at, "clear", *[name(at, flag) for flag in sorted(flags)])
-    return ast.copy_location(ast.If(test, body, []), at)
+    return located(ast.If(test, body, []), at)
 
 
 def _names_stored(body: Body) -> set[str]:

@@ -46,7 +46,7 @@ class LogicConverter(Converter):
                 operand.hyb_tested = True  # type: ignore[attr-defined]
         first, *rest = operands
         site = rewriter.site(kind, node, **site_facts)
-        thunks = [deferred(rewriter, operand) for operand in rest]
+        thunks = [deferred(rewriter, node, operand) for operand in rest]
         name = f"{kind}_test" if tested else f"{kind}_"
         return call(node, name, site, rewriter.visit(first), *thunks)
 

@@ -17,7 +17,7 @@ from typing import Any
 FLAGS = functools.reduce(
     int.__or__, [getattr(__future__, n).compiler_flag for n in __future__.all_feature_names]
 )
-FACTORY, CLASS = "hyb_factory", "hyb_class"
+FACTORY, CLASS, FUNCTION = "hyb_factory", "hyb_class", "hyb_function"
 NO_NAME = "\0"  # begins the constants that stand for objects: no author writes such a string
 
 
@@ -33,7 +33,8 @@ def compiled(
     code = compile(module, like.co_filename, "exec", flags=flags, dont_inherit=True)
     for name in (FACTORY, *_classes(class_name)):
         code = _code_in(code, name)
-    return _code_in(code, like.co_name)
+    code = _code_in(code, FUNCTION if isinstance(node, ast.FunctionDef) else like.co_name)
+    return code.replace(co_name=like.co_name)
 
 
 def _wrapped(
@@ -47,6 +48,7 @@ def _wrapped(
     arguments.defaults = []
     arguments.kw_defaults = [None] * len(arguments.kwonlyargs)
     if isinstance(bare, ast.FunctionDef):
+        bare.name = FUNCTION  # its own name may be a global that it reads
         for field in ("posonlyargs", "args", "kwonlyargs"):
             setattr(arguments, field, [_unannotated(a) for a in getattr(arguments, field)])
         for field in ("vararg", "kwarg"):
@@ -67,11 +69,7 @@ def _wrapped(
     factory = ast.parse(f"def {FACTORY}(): pass").body[0]
     given = () if class_name is None else ("__class__", "__classdict__")
     names = [name for name in like.co_freevars if name not in given]
-    bind: list[ast.stmt] = [
-        ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in names
-    ]
-    if isinstance(bare, ast.FunctionDef) and bare.name not in names:
-        bind.append(ast.Global([bare.name]))  # what it calls by its own name is not this one
+    bind = [ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in names]
     factory.body = [*bind, *body]  # type: ignore[attr-defined]
     imported = [ast.Import([ast.alias(name) for name in imports])] if imports else []
     return ast.fix_missing_locations(ast.Module([*imported, factory], []))
@@ -126,7 +124,8 @@ def _moved(name: str, prefix: tuple[str, str]) -> str:
 
 def qualname_prefix(class_name: str | None, code: types.CodeType) -> str:
     """How the qualified name of rebuilt code begins."""
-    return ".".join([FACTORY, "<locals>", *_classes(class_name), code.co_name])
+    name = code.co_name if code.co_name == "<lambda>" else FUNCTION
+    return ".".join([FACTORY, "<locals>", *_classes(class_name), name])
 
 
 class _Objects(ast.NodeTransformer):

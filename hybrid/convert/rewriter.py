@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from hybrid.convert.converter import PREFIX, RUNTIME, Converter, call, constant, name
+from hybrid.convert.converter import PREFIX, RUNTIME, Converter, call, constant, located, name
 from hybrid.convert.definite import Definite
 from hybrid.convert.liveness import Liveness
 from hybrid.convert.scope import FRAME_READERS, Scope, mangled, names_in, scope_of, walk_scope
@@ -84,7 +84,7 @@ class Rewriter:
         named = [*node.args.posonlyargs, *node.args.args]
         self.first_parameter = named[0].arg if named else None
         if isinstance(node, ast.Lambda):
-            body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)]
+            body: list[ast.stmt] = [located(ast.Return(node.body), node.body)]
         else:
             body = node.body
         self.liveness = Liveness(self.scope, body)
@@ -256,13 +256,13 @@ class Rewriter:
 
     def view(self, at: ast.AST, session: str, stops: Sequence[str] = ()) -> ast.expr:
         """The local variables if ``session`` wants them, else only the flags that stop it."""
-        wants = ast.copy_location(ast.Attribute(name(at, session), "wants", ast.Load()), at)
+        wants = located(ast.Attribute(name(at, session), "wants", ast.Load()), at)
         if not stops:
             both = [wants, call(at, "locals")]
-            return ast.copy_location(ast.BoolOp(ast.And(), both), at)
+            return located(ast.BoolOp(ast.And(), both), at)
         keys = [constant(at, stop) for stop in stops]
-        flags = ast.copy_location(ast.Dict(keys, [name(at, s) for s in stops]), at)
-        return ast.copy_location(ast.IfExp(wants, call(at, "locals"), flags), at)
+        flags = located(ast.Dict(keys, [name(at, s) for s in stops]), at)
+        return located(ast.IfExp(wants, call(at, "locals"), flags), at)
 
     def may_defer(self, *nodes: ast.expr) -> bool:
         """Whether ``nodes`` mean the same inside ``lambda:``."""

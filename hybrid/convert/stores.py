@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hybrid.convert.converter import Converter, call, constant, thunk
+from hybrid.convert.converter import Converter, call, constant, located, thunk
 from hybrid.convert.scope import FUNCTIONS, walk_scope
 from hybrid.convert.traced import CONTAINERS, look, tracing
 from hybrid.convert.unbound import read
@@ -108,10 +108,10 @@ class DeleteConverter(Converter):
         found: list[ast.stmt] = []
         for target in _targets(node.targets):
             if isinstance(target, ast.Name) and not self.rewriter.is_sure(target):
-                load = ast.copy_location(ast.Name(target.id, ast.Load()), target)
+                load = located(ast.Name(target.id, ast.Load()), target)
                 found.append(_statement(call(target, "load", constant(target, target.id), load)))
             statement = ast.Delete([self.rewriter.visit(target)])
-            found.append(ast.copy_location(statement, node))
+            found.append(located(statement, node))
         return found or [node]
 
 
@@ -139,7 +139,7 @@ class AugmentedConverter(Converter):
         node.target.hyb_augmented = True  # type: ignore[attr-defined]
         before: list[ast.stmt] = []
         if isinstance(node.target, ast.Name) and not rewriter.in_class:
-            load = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+            load = located(ast.Name(node.target.id, ast.Load()), node.target)
             value = load
             if not rewriter.is_sure(node.target):
                 value = call(load, "load", constant(load, load.id), load)
@@ -147,8 +147,8 @@ class AugmentedConverter(Converter):
             if rewriter.is_sure(node.target):
                 before.append(_statement(value))
             else:  # what is augmented is the value, not what says that there may be none
-                store = ast.copy_location(ast.Name(node.target.id, ast.Store()), node.target)
-                before.append(ast.copy_location(ast.Assign([store], value), node))
+                store = located(ast.Name(node.target.id, ast.Store()), node.target)
+                before.append(located(ast.Assign([store], value), node))
         node.target = rewriter.visit(node.target)
         node.value = rewriter.visit(node.value)
         return [*before, node]
@@ -175,8 +175,8 @@ class BindingConverter(Converter):
                 label = constant(node, rewriter.mangle(name))
                 found.append(_statement(call(node, "global_", call(node, "globals"), label)))
             elif name in scope.nonlocals:
-                load = ast.copy_location(ast.Name(name, ast.Load()), node)
-                found.append(_statement(call(node, "cell", thunk(load))))
+                load = located(ast.Name(name, ast.Load()), node)
+                found.append(_statement(call(node, "cell", thunk(node, load))))
         return found
 
 
@@ -199,7 +199,7 @@ def bound_by(node: ast.stmt) -> Iterator[str]:
 
 
 def _statement(value: ast.expr) -> ast.stmt:
-    return ast.copy_location(ast.Expr(value), value)
+    return located(ast.Expr(value), value)
 
 
 # The run-time half ------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from hybrid.convert.converter import Converter
+from hybrid.convert.converter import Converter, located
 from hybrid.convert.if_ import load
 from hybrid.convert.session import Session, unrolled
 from hybrid.convert.site import Site
@@ -69,12 +69,12 @@ def native_loop(rewriter: Any, node: ast.While | ast.For) -> ast.stmt:
     with rewriter.blocks(1):
         node.body = rewriter.block(node.body)
         if stops:
-            flags = [ast.copy_location(ast.Name(s, ast.Load()), node) for s in stops]
-            test = ast.copy_location(ast.BoolOp(ast.Or(), flags), node)
+            flags = [located(ast.Name(s, ast.Load()), node) for s in stops]
+            test = located(ast.BoolOp(ast.Or(), flags), node)
             test = flags[0] if len(flags) == 1 else test
-            leave = ast.copy_location(ast.Break(), node)
+            leave = located(ast.Break(), node)
             check = ast.If(rewriter.native_test(test), [leave], [])
-            node.body.append(ast.copy_location(check, node))
+            node.body.append(located(check, node))
     node.orelse = rewriter.block(node.orelse)
     return node
 
