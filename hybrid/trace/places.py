@@ -69,6 +69,16 @@ def refill(container: Any, content: Any) -> None:
         (container.extend if isinstance(container, deque) else container.update)(content)
 
 
+def is_stored(owner: Any, name: str) -> bool:
+    """Whether setting the attribute stores it, and runs no property's code (which says itself)."""
+    for base in type(owner).__mro__:
+        member = vars(base).get(name)
+        if member is not None:
+            hooked = hasattr(type(member), "__set__")
+            return not hooked or isinstance(member, types.MemberDescriptorType)
+    return True
+
+
 def label_of(owner: Any, name: str) -> str:
     """What messages call a place."""
     if name == CONTENT:

@@ -17,7 +17,15 @@ from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.record import AnyRecord, is_recording
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.places import CONTENT, Slot, label_of, read_place, reachable, write_place
+from hybrid.trace.places import (
+    CONTENT,
+    Slot,
+    is_stored,
+    label_of,
+    reachable,
+    read_place,
+    write_place,
+)
 from hybrid.trace.tracer import Cell, Tracer, inside_leaf
 from hybrid.types import TensorType
 
@@ -105,7 +113,7 @@ class Region(Tracer):
         object.__setattr__(owner, name, value)
 
     def will_write_attribute(self, owner: Any, name: str) -> None:
-        if not isinstance(owner, Tensor) and self.is_outside(owner):
+        if not isinstance(owner, Tensor) and self.is_outside(owner) and is_stored(owner, name):
             self.log(owner, name, read=True, written=True)
 
     def will_write_container(self, container: Any) -> None:
