@@ -88,24 +88,29 @@ print(f"{len(step.plans)} plans for 200 steps")
 slope = hy.hybridize(hy.grad(lambda x: hy.sin(x).sum()))
 assert slope(x).numpy().tobytes() == hy.cos(x).numpy().tobytes()
 
-# %% A branch on a tensor's value needs the value, which a capture has not.  It is never guessed:
-# the error says where, and what to write instead.
+# %% Control flow that depends on the value of a tensor becomes part of the graph, all branches of
+# it: one plan, whatever the value.  Tutorial 04 is about that.
 
 
-@hy.hybridize(mode="trace")
+@hy.hybridize
 def absolute(x):
     if x.sum() < 0:
         return -x
     return x
 
 
+assert absolute(x).tolist() == absolute(-x).tolist() == [1, 1, 1]
+assert len(absolute.plans) == 1
+
+# %% mode="trace" takes a function as it is and only records its ops.  A branch then needs a value,
+# which a capture has not.  It is never guessed: the error says where, and what to write instead.
 try:
-    absolute(x)
+    hy.hybridize(absolute.function, mode="trace")(x)
 except hy.HybridError as error:
     print(error)
 else:
     raise AssertionError("a branch on a traced value was captured")
 
-# %% `hy.where` chooses between values; fallback="eager" runs such a function eagerly, and says so.
-choose = hy.hybridize(lambda x: hy.where(x.sum() < 0, -x, x))
+# %% `hy.where` chooses between values without a branch.
+choose = hy.hybridize(lambda x: hy.where(x.sum() < 0, -x, x), mode="trace")
 assert choose(-x).tolist() == [1, 1, 1]
