@@ -154,7 +154,7 @@ class Eager:
         return getattr(owner, name)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
-        setattr(owner, name, value)
+        object.__setattr__(owner, name, value)  # past the hooks that ask to write here
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
         cell.data = value.data

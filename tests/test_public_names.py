@@ -20,6 +20,7 @@ TOP = [
     "vjp",
     "jvp",
     "check_grads",
+    "checkpoint",
     "stop_gradient",
     "no_grad",
     "enable_grad",
@@ -185,6 +186,7 @@ PARTS = [
     "conversion",
     "eager",
     "errors",
+    "explain",
     "hybridized",
     "ir",
     "native",
@@ -298,7 +300,7 @@ def test_submodules(module: types.ModuleType, name: str) -> None:
     assert hasattr(module, name)
 
 
-@pytest.mark.parametrize("name", ["graph", "plans", "clear"])
+@pytest.mark.parametrize("name", ["graph", "explain", "plans", "clear"])
 def test_what_is_hybridized_can_be_looked_at(name: str) -> None:
     assert hasattr(hy.hybridize(lambda x: x), name)
     assert hasattr(nn.Linear(1, 1).hybridize(), name)

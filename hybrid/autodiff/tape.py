@@ -7,12 +7,20 @@ same order whether the ops run eagerly or are being traced.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.presence import Ct, Perhaps, added, marked, plain, presence_of
+from hybrid.autodiff.presence import (
+    Ct,
+    Perhaps,
+    added,
+    marked,
+    neutral,
+    plain,
+    presence_of,
+)
 from hybrid.errors import (
     ArgumentError,
     CaptureError,
@@ -33,8 +41,8 @@ def node_of(record: AnyRecord) -> tuple[Node, int]:
     return (record.record, record.index) if type(record) is Output else (record, 0)
 
 
-def history(roots: Iterable[AnyRecord | None]) -> list[Node]:
-    """All nodes that ``roots`` came from, in the order of their making."""
+def history(roots: Iterable[AnyRecord | None], ends: Collection[Node] = ()) -> list[Node]:
+    """All nodes that ``roots`` came from, in the order of their making; not beyond ``ends``."""
     found: set[Node] = set()
     stack = [node_of(r)[0] for r in roots if r is not None]
     while stack:
@@ -47,7 +55,8 @@ def history(roots: Iterable[AnyRecord | None]) -> list[Node]:
                     fix="call the first backward with retain_graph=True",
                 )
             found.add(node)
-            stack.extend(node_of(p)[0] for p in node.parents if p is not None)
+            if node not in ends:
+                stack.extend(node_of(p)[0] for p in node.parents if p is not None)
     return sorted(found, key=lambda node: node.sequence)
 
 
@@ -103,18 +112,24 @@ def cotangents(
         return [plain(ct) for ct in found]
 
 
-def pulled_back(seeds: Sequence[tuple[AnyRecord, Ct]], targets: Sequence[Node]) -> list[Ct | None]:
-    """``cotangents``, which at run time may turn out to be none, of seeds that may be none."""
-    nodes = history(record for record, _ in seeds)
-    wanted = set(targets)
-    return _pull(seeds, targets, wanted, descendants(nodes, wanted))
+def pulled_back(
+    seeds: Sequence[tuple[AnyRecord, Ct]], targets: Sequence[AnyRecord], *, stop: bool = False
+) -> list[Ct | None]:
+    """``cotangents``, which at run time may turn out to be none, of seeds that may be none.
+
+    With ``stop`` the way back ends at the targets, even if one came from another.
+    """
+    wanted = {node_of(target)[0] for target in targets}
+    nodes = history((record for record, _ in seeds), wanted if stop else ())
+    return _pull(seeds, targets, wanted, descendants(nodes, wanted), stop)
 
 
 def _pull(
     seeds: Sequence[tuple[AnyRecord, Ct]],
-    targets: Sequence[Node],
+    targets: Sequence[AnyRecord],
     wanted: set[Node],
     needed: set[Node],
+    stop: bool = False,
 ) -> list[Ct | None]:
     arrived: dict[Node, list[Ct | None]] = {}
     queue: list[tuple[int, Node]] = []
@@ -139,7 +154,7 @@ def _pull(
         if type(node) is not Record or node not in needed:
             continue
         flow = [p is not None and node_of(p)[0] in needed for p in node.parents]
-        if node in wanted and not any(flow):
+        if node in wanted and (stop or not any(flow)):
             continue
         if "regions" in node.attrs:
             parents = [None if p is None else node_of(p) for p in node.parents]
@@ -153,7 +168,8 @@ def _pull(
         for parent, ct, flows in zip(node.parents, cts, flow, strict=True):
             if flows and ct is not None:
                 send(parent, ct)
-    return [arrived[t][0] if t in arrived else None for t in targets]
+    ends = [node_of(target) for target in targets]
+    return [arrived[node][index] if node in arrived else None for node, index in ends]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +264,14 @@ def pushed_ahead(
     outputs: Sequence[Tensor], targets: Sequence[AnyRecord], given: Sequence[Ct]
 ) -> list[Ct | None]:
     """``tangents``, which at run time may turn out to be none, of tangents that may be none."""
-    nodes = history(t.record for t in outputs)
-    sources = [node_of(t)[0] for t in targets]
-    needed = descendants(nodes, set(sources))
-    known: dict[Node, list[Ct | None]] = {
-        node: [tangent] for node, tangent in zip(sources, given, strict=True)
-    }
+    sources = [node_of(t) for t in targets]
+    ends = {node for node, _ in sources}
+    nodes = history((t.record for t in outputs), ends)
+    needed = descendants(nodes, ends)
+    known: dict[Node, list[Ct | None]] = {}
+    for (node, index), tangent in zip(sources, given, strict=True):
+        count = len(node.results) if type(node) is Record else 1
+        known.setdefault(node, [None] * count)[index] = tangent
     for node in nodes:
         if type(node) is Record and node in needed and node not in known:
             known[node] = _push(node, [_lookup(known, p) for p in node.parents])
@@ -329,13 +347,14 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
     nodes = history([root.record])
     refuse_foreign(nodes)
     leaves = [node for node in nodes if isinstance(node, Leaf)]
-    grads = cotangents([(root.record, seed)], leaves, differentiable=False)
     interpreter = current()
     with recording(False):
+        grads = pulled_back([(root.record, seed)], leaves)
         for leaf, grad in zip(leaves, grads, strict=True):
             if grad is not None:
                 old = interpreter.read_slot(leaf, "grad")
-                interpreter.write_slot(leaf, "grad", grad.detach() if old is None else old + grad)
+                new = plain(grad).detach() if old is None else old + neutral(grad)
+                interpreter.write_slot(leaf, "grad", new)
     if not retain_graph:
         for node in nodes:
             if type(node) is Record:

@@ -116,6 +116,12 @@ def py_call(
     return types
 
 
+@op
+def after(x: TensorType, *others: TensorType) -> TensorType:
+    """``x``, once the ``others`` are computed: what is made of it is not what was made before."""
+    return x
+
+
 # References -------------------------------------------------------------------------------------
 
 
@@ -164,6 +170,32 @@ def for_reference(
 @py_call.reference
 def py_call_reference(*arrays: Any, function: Any, types: tuple[TensorType, ...]) -> Any:
     return function(*arrays)
+
+
+@after.reference
+def after_reference(x: Any, *_others: Any) -> Any:
+    return x
+
+
+@after.view
+def after_view(x: Any) -> Any:
+    return x
+
+
+@after.vjp
+def after_vjp(ct: Any, _y: Any, _x: Any, *_others: Any) -> tuple[Any, ...]:
+    return (ct, *[None] * len(_others))
+
+
+@after.jvp
+def after_jvp(tangents: tuple[Any, ...], _y: Any, _x: Any, *_others: Any) -> Any:
+    return tangents[0]
+
+
+@after.samples
+def after_samples(draw: Any) -> Any:
+    for dtype in draw.all:
+        yield (draw(dtype, 3, 2), draw("float32", 4), draw("bool")), {}
 
 
 def run_region(region: Graph, arrays: Sequence[Any]) -> tuple[Any, ...]:

@@ -1,0 +1,280 @@
+"""checkpoint: forget what a function computes, and compute it again when a gradient asks.
+
+The result of a checkpointed call has one record.  Its parents are the values from outside that the
+function used; its vjp computes the function once more and goes back through that.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hybrid.autodiff.presence import Ct, Perhaps
+from hybrid.autodiff.tape import Pull, history, make_snapshot, node_of, pulled_back, pushed_ahead
+from hybrid.eager import Eager
+from hybrid.ir import Graph, Op, Value
+from hybrid.ir.interpreter import current, interpreting
+from hybrid.ir.op import results_of
+from hybrid.ops.control import after
+from hybrid.record import (
+    AnyRecord,
+    Leaf,
+    Output,
+    Record,
+    is_recording,
+    keeping_operands,
+    recording,
+)
+from hybrid.tensor import Tensor
+from hybrid.trace.differentiate import computing
+from hybrid.trace.reads import MISSING
+from hybrid.trace.replay import replay
+from hybrid.trace.rewind import put_attribute
+from hybrid.trace.tracer import Tracer
+from hybrid.tree import flatten
+from hybrid.types import TensorType, bool_, tensor_type
+
+
+def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, whose intermediate values are computed again in the backward pass.
+
+    That takes the time of another forward pass and saves their memory.  The second run draws the
+    same random numbers, and leaves tensors and attributes as they are.
+    """
+
+    @functools.wraps(function)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        if not is_recording():
+            return current().converted(function)(*args, **kwargs)
+        if isinstance(current(), Tracer):
+            return _traced(function, args, kwargs)
+        return _eager(function, args, kwargs)
+
+    return checkpointed
+
+
+class _Again:
+    """Stands as the op of a checkpointed call: its rules make the call once more.
+
+    Like those of control flow they are told what its operands have got so far.
+    """
+
+    differentiable = True
+    name = "checkpoint"
+
+    def __init__(
+        self, run: Callable[[Tensor], list[Tensor]], outside: tuple[AnyRecord, ...]
+    ) -> None:
+        self.run, self.outside = run, outside
+
+    def vjp_rule(
+        self, pull: Pull, _results: Any, *_operands: Any, regions: tuple
+    ) -> list[Ct | None]:
+        """The total of each value from outside."""
+        differentiable = is_recording()
+        first = next(ct for ct in pull.cts if ct is not None)
+        with recording(True):
+            results = self.run(first.ct if isinstance(first, Perhaps) else first)
+        seeds = [(r, ct) for r, ct in zip(self.outside, pull.arrived, strict=True)]
+        seeds += [(t.record, ct) for t, ct in zip(results, pull.cts, strict=True)]
+        seeds = [(r, ct) for r, ct in seeds if r is not None and ct is not None]
+        with recording(differentiable):
+            totals = pulled_back(seeds, self.outside, stop=True)
+        return [ct if flows else None for ct, flows in zip(totals, pull.flow, strict=True)]
+
+    def jvp_rule(
+        self, incoming: tuple[Ct | None, ...], result: Any, *_operands: Any, regions: tuple
+    ) -> Any:
+        """The tangents of the results."""
+        given = [(r, t) for r, t in zip(self.outside, incoming, strict=True) if t is not None]
+        with recording(True), keeping_operands():
+            first = given[0][1]
+            results = self.run(first.ct if isinstance(first, Perhaps) else first)
+            found = pushed_ahead(results, [r for r, _ in given], [t for _, t in given])
+        return found if isinstance(result, tuple) else found[0]
+
+
+def _forget(
+    outputs: Sequence[Tensor], since: int, run: Callable[[Tensor], list[Tensor]]
+) -> list[AnyRecord]:
+    """One record, for each of ``outputs``, in place of the history that they have ``since``."""
+    outside = _outside([t.record for t in outputs], since)
+    saved = tuple([_type_of(record) for record in outside])
+    types = tuple([t.type for t in outputs])
+    op: Any = _Again(run, outside)
+    record = Record(op, {"regions": ()}, outside, saved, types)
+    return [record] if len(outputs) == 1 else [Output(record, i) for i in range(len(outputs))]
+
+
+def _outside(records: Sequence[AnyRecord], since: int) -> tuple[AnyRecord, ...]:
+    """The records made before ``since`` that ``records`` came from."""
+    found: dict[Any, AnyRecord] = {}
+    seen = set()
+    stack = list(records)
+    while stack:
+        record = stack.pop()
+        node, index = node_of(record)
+        if node.sequence < since:
+            found.setdefault((node, index), record)
+        elif node not in seen:
+            seen.add(node)
+            stack.extend(p for p in node.parents if p is not None)
+    return tuple(found.values())
+
+
+def _type_of(record: AnyRecord) -> TensorType:
+    node, index = node_of(record)
+    saved = node.type if isinstance(node, Leaf) else node.results[index]
+    return saved[0] if isinstance(saved, tuple) else saved
+
+
+def _now() -> int:
+    """The sequence number of what is recorded from here on."""
+    return Leaf(tensor_type(bool_, ())).sequence
+
+
+def _is_new(record: AnyRecord | None, since: int) -> bool:
+    return record is not None and node_of(record)[0].sequence >= since
+
+
+# Eagerly ----------------------------------------------------------------------------------------
+
+
+class _Watch(Eager):
+    """Eager, and remembers what the tensors and attributes that a call met held before it."""
+
+    def __init__(self) -> None:
+        self.met: dict[int, tuple[Tensor, Any, AnyRecord | None]] = {}
+        self.made: dict[int, weakref.ref] = {}
+        self.slots: dict[tuple[int, str], tuple[Any, str, Any]] = {}
+
+    def meet(self, tensor: Tensor) -> None:
+        made = self.made.get(id(tensor))
+        if id(tensor) not in self.met and (made is None or made() is not tensor):
+            self.met[id(tensor)] = (tensor, tensor.data, tensor.record)
+
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        for t in operands:
+            if isinstance(t, Tensor):
+                self.meet(t)
+        result = super().apply(op, operands, attrs, regions)
+        for t in results_of(result):
+            self.made[id(t)] = weakref.ref(t)
+        return result
+
+    def assign(self, cell: Tensor, value: Tensor) -> None:
+        self.meet(cell)
+        super().assign(cell, value)
+
+    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+        self.slots.setdefault((id(owner), name), (owner, name, getattr(owner, name, MISSING)))
+        super().write_slot(owner, name, value)
+
+    @contextmanager
+    def as_before(self) -> Iterator[None]:
+        """Let everything hold what it held before the call."""
+        now = [(t, t.data, t.record) for t, _, _ in self.met.values()]
+        slots = [
+            (owner, name, getattr(owner, name, MISSING)) for owner, name, _ in self.slots.values()
+        ]
+        _hold(self.met.values(), self.slots.values())
+        try:
+            yield
+        finally:
+            _hold(now, slots)
+
+
+def _hold(tensors: Iterable[tuple], slots: Iterable[tuple]) -> None:
+    for t, data, record in tensors:
+        t.data, t.record = data, record
+    for owner, name, value in slots:
+        put_attribute(owner, name, value)
+
+
+def _eager(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    since, watch = _now(), _Watch()
+    with interpreting(watch):
+        result = function(*args, **kwargs)
+    cells = [t for t, _, _ in watch.met.values()]
+    slots = list(watch.slots.values())
+
+    def left(result: Any) -> list[Any]:
+        """What the call has left behind: results, tensors and attributes that it wrote."""
+        written = [getattr(owner, name, None) for owner, name, _ in slots]
+        return [*flatten(result)[0], *cells, *written]
+
+    outputs: dict[int, tuple[int, Tensor]] = {}
+    for at, t in enumerate(left(result)):
+        if isinstance(t, Tensor) and _is_new(t.record, since):
+            outputs.setdefault(id(t), (at, t))
+    if not outputs:
+        return result
+    places = [at for at, _ in outputs.values()]
+    tensors = [t for _, t in outputs.values()]
+
+    def run(_ct: Tensor) -> list[Tensor]:
+        with watch.as_before():
+            found = left(function(*args, **kwargs))
+            return [make_snapshot((t.type, t.data, t.record)) for t in (found[i] for i in places)]
+
+    for t, record in zip(tensors, _forget(tensors, since, run), strict=True):
+        t.record = record
+    return result
+
+
+# While tracing ----------------------------------------------------------------------------------
+
+
+def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    tracer, since = current(), _now()
+    given = [t for t in flatten((args, kwargs))[0] if isinstance(t, Tensor)]
+    entered = {tracer.traced(t).data for t in given}
+    mark = len(tracer.builder.nodes)
+    with keeping_operands():
+        result = tracer.converted(function)(*args, **kwargs)
+    leaves = [t for t in (*flatten(result)[0], *given) if isinstance(t, Tensor)]
+    tensors = {id(t): t for t in leaves if tracer.owns(t) and _is_new(t.record, since)}
+    written = [cell for cell in tracer.cells.values() if _is_new(cell.record, since)]
+    if not tensors and not written:
+        return result
+    values = [*(t.data for t in tensors.values()), *(cell.value for cell in written)]
+    records = [*(t.record for t in tensors.values()), *(cell.record for cell in written)]
+    outputs = [make_snapshot((v.type, v, r)) for v, r in zip(values, records, strict=True)]
+    graph = computing(Graph(function.__name__, (), tuple(tracer.builder.nodes[mark:]), ()), values)
+    made = {v for node in graph.nodes for v in node.results}
+    read = dict.fromkeys([*(v for node in graph.nodes for v in node.operands), *values])
+    params = [v for v in read if v not in made]
+    graph = Graph(graph.name, tuple(params), graph.nodes, graph.results)
+    histories = _histories(records, since)
+    late = entered.intersection(params) or set(params)
+
+    def run(ct: Tensor) -> list[Tensor]:
+        operands = []
+        for v in params:
+            t = make_snapshot((v.type, v, None))
+            with recording(False):  # the history is that of the value itself
+                t = after(t, ct) if v in late else t
+            t.record = histories.get(v)
+            operands.append(t)
+        return replay(graph, operands)
+
+    forgotten = _forget(outputs, since, run)
+    for t, record in zip((*tensors.values(), *written), forgotten, strict=True):
+        t.record = record
+    return result
+
+
+def _histories(records: Sequence[AnyRecord], since: int) -> dict[Value, AnyRecord]:
+    """The records of the values from outside that ``records`` came from."""
+    found: dict[Value, AnyRecord] = {}
+    outside = {node_of(record)[0] for record in _outside(records, since)}
+    for node in history(records, outside):
+        for saved in node.saved if type(node) is Record and node not in outside else ():
+            if isinstance(saved, tuple) and saved[2] is not None and not _is_new(saved[2], since):
+                found[saved[1]] = saved[2]
+    return found
