@@ -58,11 +58,17 @@ static hyb_status run_step(const hyb_plan_step *step, void *const *data)
     return step->map ? run_with_post_ops(step, data) : run_kernel(step, data, NULL);
 }
 
+/* A stack that is largely untouched stays so: only the start of a slot is overwritten. */
+enum { POISONED = 1 << 24 };
+
 static void poison_slots(const hyb_plan *plan, int32_t step, char *arena)
 {
-    for (int32_t i = 0; i < plan->n_slots; i++)
-        if (plan->slots[i].kind == HYB_SLOT_ARENA && plan->slots[i].last_step == step)
-            memset(arena + plan->slots[i].offset, 0xff, (size_t)plan->slots[i].nbytes);
+    for (int32_t i = 0; i < plan->n_slots; i++) {
+        const hyb_slot *slot = &plan->slots[i];
+        const int64_t nbytes = slot->nbytes < POISONED ? slot->nbytes : POISONED;
+        if (slot->kind == HYB_SLOT_ARENA && slot->last_step == step)
+            memset(arena + slot->offset, 0xff, (size_t)nbytes);
+    }
 }
 
 hyb_status hyb_run_block(hyb_run *run, hyb_block block)

@@ -18,6 +18,7 @@ def host_function(call: HostCall) -> Callable[[Any], None]:
     n_in = len(call.inputs)
 
     def run(data: Any) -> None:
+        # Copies: the function may keep them, and the next step may write over the operands.
         arrays = [_array(data[i], type).copy() for i, type in enumerate(call.inputs)]
         results = call_function(call, arrays)
         for at, (type, result) in enumerate(zip(call.outputs, results, strict=True)):
@@ -36,29 +37,30 @@ def _array(address: Any, type: TensorType) -> np.ndarray:
 def call_function(call: HostCall, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """What the function returns, as arrays of the declared types."""
     returned = call.function(*arrays)
-    if not call.outputs:
-        results: tuple[Any, ...] = ()
-        if returned is not None and returned != ():
-            raise _wrong(call, f"returned a {type(returned).__name__}", "nothing")
+    if isinstance(returned, (tuple, list)):
+        results = list(returned)
     else:
-        results = returned if isinstance(returned, (tuple, list)) else (returned,)
+        results = [] if returned is None else [returned]
     if len(results) != len(call.outputs):
-        raise _wrong(call, f"returned {len(results)} values", str(len(call.outputs)))
-    found = []
-    for result, wanted in zip(results, call.outputs, strict=True):
-        array = np.asarray(result)
-        if array.shape != wanted.shape or array.dtype != wanted.dtype.numpy:
-            shape = ",".join(map(str, array.shape))
-            raise _wrong(call, f"returned a {array.dtype}[{shape}]", str(wanted))
-        found.append(array)
-    return found
+        raise _wrong(call, f"returned {len(results)} values", f"{len(call.outputs)} of them")
+    return [_converted(call, r, t) for r, t in zip(results, call.outputs, strict=True)]
+
+
+def _converted(call: HostCall, result: Any, wanted: TensorType) -> np.ndarray:
+    """``result`` of type ``wanted``; Python numbers take its dtype."""
+    weak = type(result) in (bool, int, float)
+    array = np.asarray(result, wanted.dtype.numpy if weak else None)
+    if array.shape != wanted.shape or array.dtype != wanted.dtype.numpy:
+        shape = ",".join(map(str, array.shape))
+        raise _wrong(call, f"returned {array.dtype}[{shape}]", str(wanted))
+    return array
 
 
 def _wrong(call: HostCall, what: str, wanted: str) -> ArgumentError:
     name = getattr(call.function, "__qualname__", repr(call.function))
     return ArgumentError(
-        f"{name}, called from a graph, {what}",
+        f"{name}, which a graph calls, {what}",
         at=call.location,
         why=f"The graph was built for {wanted}.",
-        fix="return arrays of the declared types, one for each",
+        fix="return one array for each declared type",
     )
