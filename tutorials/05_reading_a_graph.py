@@ -1,0 +1,82 @@
+"""Reading a graph: its text, its regions, and which line of yours became which node."""
+
+# %% A function with a loop that ends when it has arrived, and a branch on the way.
+import tempfile
+from pathlib import Path
+
+import hybrid as hy
+from hybrid.ir import parse, print_graph, verify
+
+
+@hy.hybridize
+def climb(x, rate):
+    slope = hy.cos(x)
+    while hy.abs(slope) > 1e-3:
+        if slope < 0:
+            rate = rate / 2
+        x = x + rate * slope
+        slope = hy.cos(x)
+    return x
+
+
+start, rate = hy.asarray(0.5), hy.asarray(0.9)
+top = climb(start, rate)
+print(f"the sine is highest at {top.item():.4f}")
+assert abs(top.item() - hy.pi / 2) < 0.01
+
+# %% Its graph is text.  Read it from the top: parameters, then one op a line.  Each value has a
+# name and a type, dtype and shape: `f32[]` is one float32, `i64[3,4]` a matrix of int64.
+# Attributes, which are known before the run, stand in braces.
+graph = climb.graph(start, rate)
+text = str(graph)
+print(text)
+assert text.startswith("graph @climb(%0: f32[], %1: f32[]) {")
+
+# %% Control flow is a node like any other, with regions: the graphs that it may run.  Regions are
+# closed, so all that a region uses of its surroundings is handed to it as an operand, and all that
+# it leaves behind is returned.  The test of a `while` has been moved to the end of its body, which
+# returns first whether there is another iteration, then the values that this one begins with.
+(loop,) = [node for node in graph.nodes if node.op.name == "while"]
+(body,) = loop.regions
+assert body.results[0].type == hy.asarray(True).type
+assert {node.op.name for node in body.nodes} >= {"cos", "cond"}
+
+# A `cond` has two: then and else.
+branch = next(node for node in body.nodes if node.op.name == "cond")
+then, otherwise = branch.regions
+assert [value.type for value in then.results] == [value.type for value in otherwise.results]
+
+# %% Every node knows the line of the author's that it comes from.
+print(print_graph(graph, locations=True))
+assert loop.location.text == "while hy.abs(slope) > 1e-3:"
+assert Path(loop.location.path).name == "05_reading_a_graph.py"
+
+# %% `walk` visits all nodes, those of regions included, which answers most questions in a line.
+ops = sorted({node.op.name for node in graph.walk()})
+print(len(list(graph.walk())), "nodes:", ", ".join(ops))
+
+# %% The text is the graph: what was printed can be parsed, and is equal again.  So are the graphs
+# in tests and bug reports.
+again = parse(text)
+assert again == graph
+verify(again)  # every type follows from the rules of the ops; else this says where it does not
+
+try:
+    verify(parse(text.replace("cos %", "sum %", 1)))
+except hy.HybridError as error:
+    print(error)
+else:
+    raise AssertionError("a sum needs its axes")
+
+# %% `show` draws it: a page with boxes in boxes for the regions or, by Graphviz, an .svg.
+with tempfile.TemporaryDirectory() as folder:
+    page = graph.show(Path(folder) / "climb.html")
+    assert "cos" in page.read_text(encoding="utf-8")
+
+# %% What was captured is not yet what runs: passes simplify it, and chains of elementwise ops become
+# one step.  A plan says how large it is, for which arguments it was captured, what else has to be
+# as it was, and how often it ran.
+(plan,) = climb.plans
+print(plan)
+assert plan.arguments == ("f32[]", "f32[]") and plan.calls == 1
+assert plan.steps < len(list(graph.walk()))
