@@ -73,9 +73,9 @@ with tempfile.TemporaryDirectory() as folder:
     page = graph.show(Path(folder) / "climb.html")
     assert "cos" in page.read_text(encoding="utf-8")
 
-# %% What was captured is not yet what runs: passes simplify it, and chains of elementwise ops become
-# one step.  A plan says how large it is, for which arguments it was captured, what else has to be
-# as it was, and how often it ran.
+# %% What was captured is not yet what runs: passes simplify it, and chains of elementwise ops are
+# made one step.  A plan says how large it is, for which arguments it was captured, what else has to
+# be as it was, and how often it ran.
 (plan,) = climb.plans
 print(plan)
 assert plan.arguments == ("f32[]", "f32[]") and plan.calls == 1
