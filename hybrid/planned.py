@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from hybrid import native, ops
-from hybrid.autodiff.tape import cotangents, node_of
+from hybrid.autodiff.presence import Ct, perhaps
+from hybrid.autodiff.tape import node_of, pulled_back
 from hybrid.binding import bind
 from hybrid.eager import EAGER, call_plan
 from hybrid.ir import Graph, Op
 from hybrid.ir.interpreter import current
 from hybrid.passes import run_pipeline
 from hybrid.plan import Plan, make_plan
-from hybrid.record import Leaf, Output, Record, is_recording
+from hybrid.record import Leaf, Output, Record, is_recording, recording
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.capture import Capture
 from hybrid.trace.replay import replay
@@ -103,7 +104,7 @@ class _CallOp:
     def __init__(self, planned: Planned) -> None:
         self.planned = planned
 
-    def vjp_rule(self, cts: Any, _results: Any, *saved: Tensor) -> list[Tensor | None]:
+    def vjp_rule(self, cts: Any, _results: Any, *saved: Tensor) -> list[Ct | None]:
         """One cotangent per parent."""
         cts = cts if isinstance(cts, tuple) else (cts,)
         n_sources = len(self.planned.capture.sources)
@@ -111,21 +112,21 @@ class _CallOp:
             return self._replayed(cts, saved[:n_sources])
         return self._planned(cts, saved[n_sources:])
 
-    def _planned(self, cts: Sequence[Tensor], residuals: Sequence[Tensor]) -> list[Tensor | None]:
+    def _planned(self, cts: Sequence[Tensor], residuals: Sequence[Tensor]) -> list[Ct | None]:
         planned = self.planned
         gradient = planned.capture.gradient
-        found: list[Tensor | None] = [None] * len(gradient.inputs)
+        found: list[Ct | None] = [None] * len(gradient.inputs)
         if current().traces:
             grads = replay(gradient.backward, [*residuals, *cts])
         else:
             if planned.backward_plan is None:
                 planned.backward_plan = optimized_plan(gradient.backward)
             grads = call_plan(planned.backward_plan, [*residuals, *cts])
-        for position, grad in zip(gradient.reached, grads, strict=True):
-            found[position] = grad
+        for at, (position, flag) in enumerate(zip(gradient.reached, gradient.flags, strict=True)):
+            found[position] = grads[at] if flag < 0 else perhaps(grads[at], grads[flag], True)
         return found
 
-    def _replayed(self, cts: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor | None]:
+    def _replayed(self, cts: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Ct | None]:
         """Differentiable again: the forward ops once more, one by one, and back through them."""
         gradient = self.planned.capture.gradient
         variables = list(inputs)
@@ -140,4 +141,5 @@ class _CallOp:
             if results[i].record is not None
         ]
         targets = [node_of(variables[i].record)[0] for i in gradient.inputs]
-        return cotangents(seeds, targets, differentiable=True)
+        with recording(True):
+            return pulled_back(seeds, targets)

@@ -13,14 +13,15 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iter
 from dataclasses import dataclass, field
 from typing import Any
 
-from hybrid.autodiff.tape import cotangents, history
+from hybrid.autodiff.presence import Perhaps, neutral
+from hybrid.autodiff.tape import history, pulled_back
 from hybrid.eager import as_tensor
 from hybrid.errors import CaptureError, LeakedValueError, Location
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES
-from hybrid.record import AnyRecord, Leaf, Record
+from hybrid.record import AnyRecord, Leaf, Record, recording
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.differentiate import cut
 from hybrid.trace.guards import Guards
@@ -82,6 +83,7 @@ class Gradient:
     residuals: tuple[tuple[str, int], ...]  # what backward reads: ("source" or "output", index)
     backward: Graph  # (residuals..., cotangents...) -> cotangent per input that gets one
     reached: tuple[int, ...]  # positions in ``inputs`` that get a cotangent
+    flags: tuple[int, ...]  # of each of these the further result that says if it does; or -1
     recorded: frozenset[Value]  # values of the forward graph that are no constants to gradients
 
 
@@ -386,14 +388,20 @@ class _Finish:
             tracer.owned.add(value)
             cts.append(make_tensor(value.type, value))
         seeds = list(zip(records, cts, strict=True))
-        grads = cotangents(seeds, targets, differentiable=False)
+        with recording(False):
+            grads = pulled_back(seeds, targets)
+            found = [g for g in grads if g is not None]
+            results = [neutral(g).data for g in found]
         inputs = tuple(of_leaf[id(leaf)] for leaf in targets)
         reached = tuple(i for i, g in enumerate(grads) if g is not None)
-        results = tuple(g.data for g in grads if g is not None)
+        flags = []
+        for g in found:
+            flags.append(len(results) if isinstance(g, Perhaps) else -1)
+            results += [g.present.data] if isinstance(g, Perhaps) else []
         params, nodes, residuals = self.cut(forward_count, results, [ct.data for ct in cts])
-        backward = Graph(f"{tracer.builder.name}_backward", params, nodes, results)
+        backward = Graph(f"{tracer.builder.name}_backward", params, nodes, tuple(results))
         recorded = frozenset(tracer.recorded)
-        return Gradient(tuple(live), inputs, residuals, backward, reached, recorded)
+        return Gradient(tuple(live), inputs, residuals, backward, reached, tuple(flags), recorded)
 
     def cut(
         self, forward_count: int, results: Sequence[Value], cts: Sequence[Value]
