@@ -35,6 +35,7 @@ class Liveness:
         self.always: Names = frozenset(scope.locals if scope.dynamic else scope.captured)
         self.after: dict[int, Names] = {}
         self.heads: dict[int, Names] = {}
+        self._loops: dict[tuple[int, Names, Exits], Names] = {}
         self.block(body, NONE, Exits())
 
     def live_after(self, statement: ast.stmt) -> Names:
@@ -48,7 +49,7 @@ class Liveness:
     def block(self, body: Sequence[ast.stmt], live: Names, exits: Exits) -> Names:
         """What is live before ``body`` when ``live`` is after it."""
         for statement in reversed(body):
-            self.after[id(statement)] = live
+            self.after[id(statement)] = self.after.get(id(statement), NONE) | live
             live = self.statement(statement, live, exits) | exits.raises
         return live
 
@@ -62,7 +63,10 @@ class Liveness:
                 | self.block(node.orelse, live, exits)
             )
         if isinstance(node, (ast.While, ast.For, ast.AsyncFor)):
-            return self._loop(node, live, exits)
+            key = id(node), live, exits
+            if key not in self._loops:  # nested loops would be gone over again and again
+                self._loops[key] = self._loop(node, live, exits)
+            return self._loops[key]
         if isinstance(node, (ast.With, ast.AsyncWith)):
             inner = replace(exits, raises=exits.raises | live)  # it may swallow an exception
             live = self.block(node.body, live, inner)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from hybrid.convert import ORDER, convert, converted_source, is_converted
-from tests.convert.constructs import CASES, Base, Derived, iterate
+from tests.convert.constructs import CASES, iterate
+from tests.convert.constructs_stores import Base
+from tests.convert.programs import compiled
 
 
 def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -18,7 +20,7 @@ def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[A
         result = ("returned", iterate(function(*arguments)))
     except Exception as error:
         result = (type(error), str(error), error.args)
-    if arguments and isinstance(arguments[0], (Base, Derived)):
+    if arguments and isinstance(arguments[0], Base):
         arguments = arguments[1:]
     return *result, arguments
 
@@ -39,3 +41,45 @@ def test_every_run_time_half_is_used() -> None:
     text = "\n".join(converted_source(function) for function, _ in CASES)
     names = {f.__name__ for kind in ORDER for f in kind.runtime}
     assert {name for name in names if f"hyb__.{name}(" not in text} == set()
+
+
+@pytest.mark.parametrize("branches", [5, 25, 60])
+def test_long_chains(branches: int) -> None:
+    """The compiler lets 20 blocks nest: beyond, an ``elif`` stays as it is."""
+    lines = ["def program(x):", "    if x == 0:", "        y = 0"]
+    for number in range(1, branches):
+        lines += [f"    elif x == {number}:", f"        y = {number}"]
+    function = compiled("\n".join([*lines, "    else:", "        y = -1", "    return y", ""]))
+    converted = convert(function)
+    assert is_converted(converted)
+    for x in range(branches + 1):
+        assert converted(x) == function(x)
+
+
+@pytest.mark.parametrize("returns", [5, 25, 60])
+def test_many_early_returns(returns: int) -> None:
+    lines = ["def program(x):", "    for i in range(x):"]
+    for number in range(returns):
+        lines += [
+            f"        if i == {number} and x == {number} + 2:",
+            f"            return {number}",
+        ]
+    function = compiled("\n".join([*lines, "    return x", ""]))
+    converted = convert(function)
+    assert is_converted(converted)
+    for x in range(returns + 4):
+        assert converted(x) == function(x)
+
+
+@pytest.mark.parametrize("depth", [3, 9, 15])
+def test_deep_nests(depth: int) -> None:
+    lines = ["def program(x):", "    n = 0"]
+    for level in range(depth):
+        lines += ["    " * (level + 1) + f"for i{level} in range(2):"]
+    indent = "    " * (depth + 1)
+    lines += [f"{indent}n += 1", f"{indent}if n == x:", f"{indent}    return n"]
+    function = compiled("\n".join([*lines, "    return -n", ""]))
+    converted = convert(function)
+    assert is_converted(converted)
+    for x in (0, 1, 5, 100):
+        assert converted(x) == function(x)
