@@ -14,7 +14,14 @@ from typing import Any
 from hybrid.convert.callee import converted
 from hybrid.convert.classes import converted_members
 from hybrid.convert.unbound import resolved
-from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, NeedsValue
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CaptureError,
+    NeedsValue,
+    author_location,
+)
+from hybrid.explain import Explanation, Request, Watch, build, leaf_names, numbers_text, why_new
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.planned import Planned
@@ -47,8 +54,13 @@ class PlanInfo:
     arena_nbytes: int
     guards: tuple[str, ...]
     calls: int
+    why: str  # it was built rather than another one used
 
     def __str__(self) -> str:
+        return f"{self.sizes}; built because: {self.why}"
+
+    @property
+    def sizes(self) -> str:
         return (
             f"({', '.join(self.arguments)}): {self.nodes} nodes, {self.steps} steps, "
             f"{self.arena_nbytes} bytes of scratch, {len(self.guards)} guards, {self.calls} calls"
@@ -62,7 +74,7 @@ class Family:
         # Of the first call; what is no number is in the key.
         self.first = [leaf if is_number(leaf) else None for leaf in leaves]
         self.plans: list[Planned] = []
-        self.specific = False  # whether the numbers decide what is captured
+        self.specific = ""  # how the numbers decide what is captured, if they do
 
     def differing(self, leaves: Sequence[Any]) -> frozenset[int]:
         """The positions whose numbers have not always been the same."""
@@ -121,6 +133,7 @@ class Hybridized:
         # recording off and on: what most calls look up.
         self._quick: tuple[dict[Hashable, Planned], ...] = ({}, {})
         self._clock = 0
+        self._dropped: dict[Hashable, None] = {}  # keys of plans that had to go
         self._warned: set[str] = set()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -140,12 +153,7 @@ class Hybridized:
 
     def _general(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A call of any arguments: find the plan by the whole key, or capture."""
-        if kwargs:
-            leaves, structure = flatten((args, kwargs))
-        else:
-            leaves, structure = flatten(args)
-        leaves = lifted(leaves)
-        key = self._key(leaves, structure)
+        leaves, key = self._leaves(args, kwargs)
         planned = self._find(key, leaves)
         try:
             planned = planned or self._capture(args, kwargs, leaves, key)
@@ -160,13 +168,12 @@ class Hybridized:
         planned.calls += 1
         return planned.run(leaves)
 
-    def _key(self, leaves: Sequence[Any], structure: Any) -> Hashable:
-        return (
-            structure,
-            tuple([key_of(leaf) for leaf in leaves]),
-            is_recording(),
-            aliases(leaves),
-        )
+    def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Hashable]:
+        """The leaves of the arguments, and the key of the call."""
+        leaves, structure = flatten((args, kwargs) if kwargs else args)
+        leaves = lifted(leaves)
+        keys = tuple([key_of(leaf) for leaf in leaves])
+        return leaves, (structure, keys, is_recording(), aliases(leaves))
 
     def _find(self, key: Hashable, leaves: Sequence[Any]) -> Planned | None:
         """The plan of this very call, or one whose numbers are inputs."""
@@ -187,17 +194,28 @@ class Hybridized:
             planned = self._find(key, leaves)  # another thread may have been faster
             if planned is not None:
                 return planned
+            names = leaf_names(self.function, args, kwargs)
+            why = self._why(key, leaves, names)
             planned = self._generalized(args, kwargs, leaves, key)
             if planned is None:
                 planned = Planned(self._trace(args, kwargs, leaves), leaves)
                 self._plans.setdefault(key, []).append(planned)
+            family = self._families.get(_family_key(key, leaves))
+            refused = family.specific if family is not None and family.differing(leaves) else ""
+            planned.key = key
+            planned.why = why + numbers_text([names[i] for i in sorted(planned.numbers)], refused)
             planned.description = tuple(
-                f"any {type(leaf).__name__}" if i in planned.numbers else describe_leaf(leaf)
-                for i, leaf in enumerate(leaves)
+                _described(i, leaf, planned.numbers) for i, leaf in enumerate(leaves)
             )
-            self._clock = planned.last_used = self._clock + 1
+            self._clock = planned.made = planned.last_used = self._clock + 1
             self._forget_oldest()
             return planned
+
+    def _why(self, key: Hashable, leaves: Sequence[Any], names: Sequence[str]) -> str:
+        """Why no plan serves a call."""
+        plans = [planned for _, planned in self._all_plans()]
+        dropped = key in self._dropped and not self._plans.get(key)
+        return why_new(Request(key, leaves, names), plans, dropped, self.options["max_plans"])
 
     def _generalized(
         self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
@@ -210,18 +228,23 @@ class Hybridized:
         if family is None:
             self._families[family_key] = Family(list(leaves))
             return None
-        numbers = family.differing(leaves)
-        if family.specific or not numbers:
+        numbers = self._free_numbers(key, leaves)
+        if not numbers:
             return None
         try:
             capture = self._trace(args, kwargs, leaves, numbers)
-        except CaptureError:  # a number decides what is captured
-            family.specific = True
+        except CaptureError as error:  # a number decides what is captured
+            family.specific = str(error).splitlines()[0]
             return None
         planned = Planned(capture, leaves)
         planned.numbers = numbers
         family.plans.append(planned)
         return planned
+
+    def _free_numbers(self, key: Hashable, leaves: Sequence[Any]) -> frozenset[int]:
+        """The numbers of a call that may become inputs of its plan."""
+        family = self._families.get(_family_key(key, leaves))
+        return frozenset() if family is None or family.specific else family.differing(leaves)
 
     def _trace(
         self,
@@ -232,8 +255,10 @@ class Hybridized:
     ) -> Capture:
         try:
             return self._traced(args, kwargs, leaves, numbers, unrolls=False)
-        except NeedsValue:  # perhaps of a number that is traced only because a loop is one node
-            return self._traced(args, kwargs, leaves, numbers, unrolls=True)
+        except NeedsValue as error:  # of a number that is traced only because a loop is one node?
+            capture = self._traced(args, kwargs, leaves, numbers, unrolls=True)
+            capture.notes.append((error.at, f"loops over ranges are unrolled: {error.what}"))
+            return capture
 
     def _traced(
         self,
@@ -270,7 +295,8 @@ class Hybridized:
     def _all_plans(self) -> list[tuple[list[Planned], Planned]]:
         """Every plan, with the list that holds it."""
         lists = [*self._plans.values(), *[family.plans for family in self._families.values()]]
-        return [(plans, planned) for plans in lists for planned in plans]
+        rows = [(plans, planned) for plans in lists for planned in plans]
+        return sorted(rows, key=lambda row: row[1].made)
 
     def _forget_oldest(self) -> None:
         plans = self._all_plans()
@@ -279,6 +305,7 @@ class Hybridized:
             plans.remove(row)
             holder, planned = row
             holder.remove(planned)
+            self._dropped[planned.key] = None
             for quick in self._quick:
                 for types_, found in list(quick.items()):
                     if found is planned:
@@ -286,6 +313,8 @@ class Hybridized:
         if len(self._plans) + len(self._families) > 2 * self.options["max_plans"]:
             self._plans = {key: found for key, found in self._plans.items() if found}
             self._families = {key: f for key, f in self._families.items() if f.plans}
+        for key in list(self._dropped)[: -4 * self.options["max_plans"]]:
+            del self._dropped[key]
 
     def _warn(self, error: CaptureError) -> None:
         place = str(error.at)
@@ -300,6 +329,47 @@ class Hybridized:
         leaves, _ = flatten((args, kwargs))
         return self._trace(args, kwargs, lifted(leaves)).graph
 
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """The author's source with what becomes of each line in a call with these arguments.
+
+        Tells which plan serves the call, or why a new one is built, and what the plans depend on.
+        It captures the function once more and runs nothing; what cannot be captured raises.
+        """
+        leaves, key = self._leaves(args, kwargs)
+        names = leaf_names(self.function, args, kwargs)
+        planned = self._find(key, leaves)
+        plans = self.plans
+        if planned is None:
+            verdict = f"a call builds a new plan: {self._why(key, leaves, names)}"
+            numbers = self._free_numbers(key, leaves)
+        else:
+            position = [row[1] for row in self._all_plans()].index(planned) + 1
+            verdict = f"a call runs plan {position} of {len(plans)}, built because: {planned.why}"
+            numbers = planned.numbers
+        try:
+            with Watch() as watch:
+                capture = self._trace(args, kwargs, leaves, numbers)
+        except CaptureError:
+            if not numbers:
+                raise
+            numbers = frozenset()
+            with Watch() as watch:
+                capture = self._trace(args, kwargs, leaves)
+        return build(
+            self._name(),
+            self.function,
+            capture,
+            watch,
+            call=[_described(i, leaf, numbers) for i, leaf in enumerate(leaves)],
+            leaves=leaves,
+            names=names,
+            numbers=numbers,
+            mode=self.options["mode"],
+            verdict=verdict,
+            plans=[(plan.sizes, plan.why) for plan in plans],
+            caller=author_location(),
+        )
+
     @property
     def plans(self) -> list[PlanInfo]:
         """What is cached."""
@@ -311,6 +381,7 @@ class Hybridized:
                 planned.plan.arena_nbytes,
                 tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
                 planned.calls,
+                planned.why,
             )
             for _, planned in self._all_plans()
         ]
@@ -319,6 +390,7 @@ class Hybridized:
         """Forget all plans."""
         self._plans.clear()
         self._families.clear()
+        self._dropped.clear()
         for quick in self._quick:
             quick.clear()
 
@@ -348,6 +420,10 @@ class Hybridized:
     def __repr__(self) -> str:
         count = len(self._all_plans())
         return f"<hybridized {self._name()}: {count} plans>"
+
+
+def _described(index: int, leaf: Any, numbers: Collection[int]) -> str:
+    return f"any {type(leaf).__name__}" if index in numbers else describe_leaf(leaf)
 
 
 def _plain(args: Sequence[Any]) -> bool:

@@ -58,7 +58,9 @@ class Planned:
         self.guards = capture.guards
         self.plan = optimized_plan(capture.graph)
         self.backward_plan: Plan | None = None
-        self.calls = self.last_used = 0
+        self.calls = self.last_used = self.made = 0
+        self.key: Any = None  # of the call that it was made for
+        self.why = ""  # it was made
         self.description: tuple[str, ...] = ()
         self.numbers: frozenset[int] = frozenset()  # argument leaves that are numbers and inputs
         self.keep = [leaf for leaf in keep if not isinstance(leaf, Tensor)]  # ids in the key

@@ -16,6 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bench",),
     ("nn", "optim", "data"),
     ("hybridized", "planned", "binding", "control"),
+    ("explain",),
     ("convert",),
     ("trace",),
     ("autodiff", "random"),

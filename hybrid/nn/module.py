@@ -7,6 +7,7 @@ from typing import Any
 
 from hybrid.config import advance_epoch
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
+from hybrid.explain import Explanation
 from hybrid.hybridized import Hybridized
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
@@ -308,6 +309,10 @@ class Module:
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph that a call with these arguments is captured into; runs nothing."""
         return self._plan_cache().graph(*args, **kwargs)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """The source of ``forward`` with what becomes of each line; see ``hybrid.hybridize``."""
+        return self._plan_cache().explain(*args, **kwargs)
 
     @property
     def plans(self) -> list[Any]:

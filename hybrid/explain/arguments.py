@@ -1,0 +1,64 @@
+"""What the author calls the arguments of a call: ``x``, ``batch[0]``, ``options['rate']``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from hybrid.trace.reads import of_package
+from hybrid.tree import LEAF, Structure, flatten
+
+
+def leaf_names(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[str, ...]:
+    """A name for each leaf of a call of ``function``."""
+    positional, rest = _parameters(authors_function(function))
+    names: list[str] = []
+    for index, argument in enumerate(args):
+        if index < len(positional):
+            name = positional[index]
+        else:
+            name = f"{rest}[{index - len(positional)}]" if rest else str(index + 1)
+        names += _paths(flatten(argument)[1], name)
+    for name, argument in kwargs.items():
+        names += _paths(flatten(argument)[1], name)
+    return tuple(names)
+
+
+def authors_function(function: Any) -> Any:
+    """``function``, or the forward() that it calls when it is a module's."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is not None and of_package(code):
+        return getattr(getattr(function, "__self__", None), "forward", function)
+    return function
+
+
+def _parameters(function: Any) -> tuple[list[str], str]:
+    """Names of the positional parameters, and of that which takes the rest of them."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of C
+        return [], ""
+    rest = [p.name for p in found if p.kind is p.VAR_POSITIONAL]
+    names = [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return names, rest[0] if rest else ""
+
+
+def _paths(structure: Structure, name: str) -> Iterator[str]:
+    if structure is None:
+        return
+    if structure == LEAF:
+        yield name
+        return
+    kind, items = structure
+    if issubclass(kind, dict):
+        for key, item in items:
+            yield from _paths(item, f"{name}[{key!r}]")
+    elif hasattr(kind, "_fields"):
+        for field, item in zip(kind._fields, items, strict=True):
+            yield from _paths(item, f"{name}.{field}")
+    else:
+        for index, item in enumerate(items):
+            yield from _paths(item, f"{name}[{index}]")

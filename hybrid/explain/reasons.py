@@ -1,0 +1,187 @@
+"""Reasons: why a call builds a plan rather than running one that there is.
+
+The call is compared with every cached plan; the one that differs in the fewest things is told of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hybrid.explain.words import counted, listed, shown
+from hybrid.record import Leaf
+from hybrid.tensor import Tensor
+from hybrid.trace.capture import Capture
+from hybrid.trace.guards import Guard, Guards
+from hybrid.trace.signature import describe_leaf
+from hybrid.tree import describe
+
+FIRST_CALL = "first call"
+_STRUCTURE = "the arguments are"
+_MOST = 3  # differences that are told of
+
+
+class Cached(Protocol):
+    """What is asked of a plan."""
+
+    key: Any
+    description: tuple[str, ...]
+    numbers: frozenset[int]
+    capture: Capture
+    guards: Guards
+    holds: Callable[[Sequence[Any]], bool]
+    last_used: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call: its key, its leaves, and what the author calls them."""
+
+    key: Any  # (structure, leaf keys, recording, aliases)
+    leaves: Sequence[Any]
+    names: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing in which a call and a plan differ."""
+
+    what: str
+    now: str = ""
+    was: str = ""  # in the plan
+    whole: str = ""  # the sentence, where that is another than of an argument's
+
+    def text(self, plans: int, was: Sequence[str]) -> str:
+        if self.whole:
+            return self.whole
+        there = "the cached plan has" if plans == 1 else "the cached plans have"
+        return f"{self.what} {self.now} where {there} {listed(was, 'or')}"
+
+
+def why_new(request: Request, plans: Sequence[Cached], dropped: bool, most: int) -> str:
+    """Why no plan of ``plans`` serves ``request``.
+
+    ``dropped`` says that there was one, which had to go for there were more than ``most``.
+    """
+    if dropped:
+        return f"its plan had been dropped: max_plans is {most}"
+    if not plans:
+        return FIRST_CALL
+    rows = [(list(differences(request, planned)), planned) for planned in plans]
+    nearest, _ = min(rows, key=lambda row: (_is_structure(row[0]), len(row[0]), -row[1].last_used))
+    counts: dict[str, int] = {}
+    for difference in nearest:
+        was = [d.was for found, _ in rows for d in found if d.what == difference.what]
+        text = difference.text(len(plans), was)
+        counts[text] = counts.get(text, 0) + 1
+    texts = [text + (f" ({n} times)" if n > 1 else "") for text, n in counts.items()]
+    if len(texts) > _MOST:
+        texts[_MOST:] = [f"{counted(len(texts) - _MOST, 'more difference')}"]
+    return "; ".join(texts)
+
+
+def _is_structure(found: Sequence[Difference]) -> bool:
+    return bool(found) and found[0].what == _STRUCTURE
+
+
+def differences(request: Request, planned: Cached) -> Iterator[Difference]:
+    """In what the call differs from that which ``planned`` was made for."""
+    structure, _, recording, aliased = request.key
+    if structure != planned.key[0]:
+        yield Difference(_STRUCTURE, describe(structure), describe(planned.key[0]))
+        return
+    found = [*_leaves(request, planned)]
+    if recording != planned.key[2]:
+        how = "are" if recording else "are not"
+        whole = f"gradients {how} recorded, and {'were not' if recording else 'were'} before"
+        found.append(Difference("recording", whole=whole))
+    if not found and aliased != planned.key[3]:
+        now, was = _aliases(aliased, request), _aliases(planned.key[3], request)
+        found.append(Difference("aliases", whole=f"{now} one tensor; in the cached plan {was}"))
+    yield from found or _outside(planned)
+
+
+def _leaves(request: Request, planned: Cached) -> Iterator[Difference]:
+    for index, (now, was) in enumerate(zip(request.key[1], planned.key[1], strict=True)):
+        if now == was or (index in planned.numbers and now[0] is was[0]):
+            continue
+        leaf, name = request.leaves[index], f"argument {request.names[index]}"
+        text, before = describe_leaf(leaf), planned.description[index]
+        if text != before:
+            yield Difference(f"{name} is", text, before)
+        elif isinstance(leaf, Tensor):
+            yield Difference(name, whole=_flow(name, leaf.record is not None))
+        else:
+            yield Difference(name, whole=f"{name} is another {text} object than before")
+
+
+def _flow(name: str, flows: bool) -> str:
+    if flows:
+        return f"gradients flow to {name}, and did not before"
+    return f"gradients do not flow to {name}, and did before"
+
+
+def _aliases(aliases: tuple[int, ...] | None, request: Request) -> str:
+    """``x and y are``."""
+    groups: dict[int, list[str]] = {}
+    for index, first in enumerate(aliases or ()):
+        if isinstance(request.leaves[index], Tensor):
+            groups.setdefault(first, []).append(request.names[index])
+    found = [f"{listed(group)} are" for group in groups.values() if len(group) > 1]
+    return ", ".join(found) or "no two arguments are"
+
+
+# What the capture read from outside ---------------------------------------------------------------
+
+
+def _outside(planned: Cached) -> Iterator[Difference]:
+    found = [
+        _broken(guard, planned.capture)
+        for guard in (*planned.guards.always, *planned.guards.by_epoch)
+        if not guard.holds()
+    ]
+    for owner, name, original in planned.capture.slot_reads:
+        now = getattr(owner, name, None)
+        if getattr(now, "type", None) is not getattr(original, "type", None):
+            label = "the gradient of a tensor" if isinstance(owner, Leaf) else shown(owner)
+            label = label if name == "grad" else f"{label}.{name}"
+            found.append(_changed(label, shown(original), shown(now)))
+    for source, flowed in zip(planned.capture.sources, planned.capture.requires, strict=True):
+        if source.kind == "cell" and (source.tensor.record is not None) != flowed:
+            whole = _flow(f"a tensor ({source.tensor.type}) from outside", not flowed)
+            found.append(Difference("requires", whole=whole))
+    whole = "tensors that were distinct are one tensor now, or the other way round"
+    yield from found or [Difference("aliases", whole=whole)]
+
+
+def _changed(what: str, was: str, now: str) -> Difference:
+    return Difference(what, whole=f"{what} was {was} and is {now}")
+
+
+def _broken(guard: Guard, capture: Capture) -> Difference:
+    if guard.name.endswith(".*"):
+        whole = f"{guard.name[:-2]} has got an attribute that was looked for on its class"
+        return Difference(guard.name, whole=whole)
+    now = guard.read()
+    if guard.expected is Guards:  # a place for a tensor: any of its type
+        attribute = guard.name.rpartition(".")[2]
+        types = [
+            str(param.type)
+            for source, param in zip(capture.sources, capture.graph.params, strict=True)
+            if source.kind == "slot" and source.name == attribute
+        ]
+        return _changed(guard.name, types[0] if types else "another tensor", shown(now))
+    was, text = shown(guard.expected), shown(now)
+    if was == text:
+        return Difference(guard.name, whole=f"{guard.name} is another object ({text}) than before")
+    return _changed(guard.name, was, text)
+
+
+def numbers_text(free: Sequence[str], refused: str) -> str:
+    """What a reason goes on to say of numbers: that they are inputs, or why they cannot be."""
+    if free:
+        one = len(free) == 1
+        are = "is an input" if one else "are inputs"
+        return f"; {listed(free)} {are} of this plan: any value will do"
+    return f"; it cannot become an input: {refused}" if refused else ""

@@ -1,0 +1,65 @@
+"""How explanations write values, places, and what guards say of them."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybrid.tensor import Tensor
+from hybrid.trace.guards import Guard, Guards
+from hybrid.trace.reads import ATOMS, CONTAINERS, MISSING
+
+_WIDTH = 40
+
+
+def shown(value: Any) -> str:
+    """``value`` in a few characters."""
+    if value is MISSING:
+        return "not there"
+    if isinstance(value, Tensor):
+        return str(value.type)
+    if isinstance(value, type):
+        return f"class {value.__name__}"
+    if isinstance(value, types.ModuleType):
+        return f"module {value.__name__}"
+    if isinstance(value, Callable) and hasattr(value, "__name__"):  # type: ignore[arg-type]
+        return f"function {value.__name__}"
+    if is_plain(value):
+        text = repr(value)
+        return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
+    name = type(value).__name__
+    return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
+
+
+def is_plain(value: Any) -> bool:
+    """Whether ``value`` is a number, a text or the like, or holds nothing but such."""
+    if isinstance(value, dict):
+        return all(is_plain(item) for pair in value.items() for item in pair)
+    if isinstance(value, CONTAINERS):
+        return all(is_plain(item) for item in value)
+    return isinstance(value, ATOMS)
+
+
+def is_own(guard: Guard) -> bool:
+    """Whether ``guard`` is on what this package keeps for itself, as the registries of modules."""
+    return guard.name.endswith(".*") or "._" in guard.name
+
+
+def is_telling(guard: Guard) -> bool:
+    """Whether ``guard`` is on a plain value of the author's."""
+    plain = guard.expected is not Guards and is_plain(guard.expected)
+    return plain and not is_own(guard) and not guard.name.startswith("defaults of ")
+
+
+def counted(count: int, one: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
+def listed(texts: Sequence[str], last: str = "and") -> str:
+    """``a, b and c``."""
+    texts = list(dict.fromkeys(texts))
+    if len(texts) < 2:
+        return "".join(texts)
+    return f"{', '.join(texts[:-1])} {last} {texts[-1]}"
