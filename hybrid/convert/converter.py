@@ -11,7 +11,6 @@ its own, with statements.
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 import textwrap
 from collections.abc import Callable, Sequence
@@ -55,11 +54,7 @@ class Converter:
 
 def fill(template: str, at: ast.AST, **placeholders: Filling) -> list[ast.stmt]:
     """The statements of ``template`` with its placeholders filled, located at ``at``."""
-    tree = copy.deepcopy(_parsed(template))
-    for node in ast.walk(tree):
-        if "lineno" in node._attributes:
-            located(node, at)
-    return _Filler(placeholders).statements(tree.body)
+    return _filled(_parsed(template).body, at, placeholders)
 
 
 @functools.lru_cache(maxsize=256)
@@ -67,36 +62,31 @@ def _parsed(template: str) -> ast.Module:
     return ast.parse(textwrap.dedent(template))
 
 
-class _Filler(ast.NodeTransformer):
-    def __init__(self, placeholders: dict[str, Filling]) -> None:
-        self.placeholders = placeholders
-
-    def statements(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        found: list[ast.stmt] = []
-        for statement in body:
-            result = self.visit(statement)
-            found += result if isinstance(result, list) else [result]
+def _filled(part: Any, at: ast.AST, placeholders: dict[str, Filling]) -> Any:
+    """A copy of ``part`` of a template, filled."""
+    if isinstance(part, list):
+        found: list[Any] = []
+        for item in part:
+            made = _filled(item, at, placeholders)
+            found += made if isinstance(made, list) else [made]
         return found
-
-    def visit_Expr(self, node: ast.Expr) -> Any:
-        if isinstance(node.value, ast.Name):
-            filling = self.placeholders.get(node.value.id)
-            if isinstance(filling, list):
-                return filling
-        return self.generic_visit(node)
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id not in self.placeholders:
-            return node
-        filling = self.placeholders[node.id]
-        if isinstance(filling, str):
-            node.id = filling
-            return node
+    if not isinstance(part, ast.AST):
+        return part
+    if isinstance(part, ast.Expr) and isinstance(part.value, ast.Name):
+        filling = placeholders.get(part.value.id)
+        if isinstance(filling, list):
+            return filling
+    if isinstance(part, ast.Name) and part.id in placeholders:
+        filling = placeholders[part.id]
+        if isinstance(filling, ast.expr):
+            return filling
         if isinstance(filling, tuple):
-            names = [located(ast.Name(name, node.ctx), node) for name in filling]
-            return located(ast.Tuple(names, node.ctx), node)
-        assert isinstance(filling, ast.expr)
-        return filling
+            names = [located(ast.Name(name, part.ctx), at) for name in filling]
+            return located(ast.Tuple(names, part.ctx), at)
+        return located(ast.Name(filling, part.ctx), at)
+    fields = {name: _filled(value, at, placeholders) for name, value in ast.iter_fields(part)}
+    made = type(part)(**fields)
+    return located(made, at) if "lineno" in part._attributes else made
 
 
 # Small pieces --------------------------------------------------------------------------------
