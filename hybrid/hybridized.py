@@ -310,8 +310,8 @@ class Hybridized:
                 for types_, found in list(quick.items()):
                     if found is planned:
                         del quick[types_]
-        if len(self._plans) + len(self._families) > 2 * self.options["max_plans"]:
-            self._plans = {key: found for key, found in self._plans.items() if found}
+        self._plans = {key: found for key, found in self._plans.items() if found}
+        if len(self._families) > 2 * self.options["max_plans"]:
             self._families = {key: f for key, f in self._families.items() if f.plans}
         for key in list(self._dropped)[: -4 * self.options["max_plans"]]:
             del self._dropped[key]

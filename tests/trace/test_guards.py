@@ -105,7 +105,7 @@ def test_python_arguments_are_keys_by_type_and_value() -> None:
         _, back = hybridized(hy.ones(1), value)
         assert (type(back), repr(back)) == (type(value), repr(value))
         seen.append(repr(back))
-    assert len(hybridized.plans) == len(VALUES)
+    assert len(hybridized.plans) == len(VALUES) - 1  # 0.0 and -0.0 share the plan of any float
 
 
 def test_dtype_shape_and_structure_are_keys() -> None:
@@ -132,9 +132,9 @@ def test_the_same_tensor_twice_is_another_case() -> None:
 
 
 def test_the_cache_is_bounded() -> None:
-    hybridized = hy.hybridize(lambda x, k: x * k, max_plans=3)
+    hybridized = hy.hybridize(lambda x, k: x * len(k), max_plans=3)
     for k in range(10):
-        assert hybridized(hy.ones(1), k).tolist() == [float(k)]
+        assert hybridized(hy.ones(1), "k" * k).tolist() == [float(k)]
     assert len(hybridized.plans) == 3
     hybridized.clear()
     assert hybridized.plans == []
@@ -361,10 +361,10 @@ def test_a_replaced_closure_tensor_is_honoured() -> None:
 
 
 def test_the_least_recently_used_plan_goes_first() -> None:
-    hybridized = hy.hybridize(lambda x, k: x * k, max_plans=2)
-    for k in (1, 2, 1, 3):
+    hybridized = hy.hybridize(lambda x, k: x * len(k), max_plans=2)
+    for k in ("a", "b", "a", "c"):
         hybridized(hy.ones(1), k)
-    assert [plan.arguments for plan in hybridized.plans] == [("f32[1]", "1"), ("f32[1]", "3")]
+    assert [plan.arguments for plan in hybridized.plans] == [("f32[1]", "'a'"), ("f32[1]", "'c'")]
 
 
 def test_the_short_way_counts_as_use_and_forgets_too() -> None:
