@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from hybrid.errors import HybridError, Location
@@ -20,6 +21,16 @@ from hybrid.types import (
     float32,
     int64,
     tensor_type,
+)
+
+# For tests that draw graphs: a busy machine makes no test fail.
+unhurried = settings(
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+    ],
 )
 
 SHAPES = [(), (4,), (1, 4), (2, 4), (4, 2), (8,), (4, 4), (0, 4)]

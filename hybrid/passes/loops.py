@@ -16,11 +16,22 @@ from __future__ import annotations
 
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ir.rewrite import with_replaced
-from hybrid.ops.control import for_, while_
+from hybrid.ops.control import FLAG, for_, while_
 from hybrid.ops.creation import fill
 from hybrid.passes.cse import cse
 from hybrid.passes.facts import Facts
-from hybrid.passes.parts import Carried, Given, Loop, Renaming, Stack, holds_control_flow
+from hybrid.passes.implied import implied
+from hybrid.passes.parts import (
+    Carried,
+    Given,
+    Loop,
+    Renaming,
+    Stack,
+    fresh,
+    holds_control_flow,
+    used_values,
+)
+from hybrid.passes.simplify import simplify
 
 
 def simplify_loop(graph: Graph) -> Graph:
@@ -34,9 +45,12 @@ def simplify_loop(graph: Graph) -> Graph:
         if node.op not in (while_, for_):
             return None
         loop = Loop(node)
-        replaced = _fix(loop, facts) | _merge_carried(loop)
+        replaced = _fix(loop, facts)
+        flags = _flags_at_entry(loop, facts)
+        replaced |= _merge_carried(loop, flags)
         replaced |= _merge_stacks(loop) | _drop_empty_stacks(loop, builder)
-        changed = _merge_given(loop)
+        changed = _say(loop, flags)
+        changed = _merge_given(loop) or changed
         changed = loop.drop_unused() or changed
         if not (changed or replaced):
             return None
@@ -76,10 +90,41 @@ def _equal(constant: Node | None, value: Value, facts: Facts) -> bool:
     return constant is not None and other is not None and constant.key == other.key
 
 
-def _merge_carried(loop: Loop) -> Renaming:
+def _flags_at_entry(loop: Loop, facts: Facts) -> dict[Value, bool]:
+    """Carried flags that are the same whenever an iteration begins, for else it would not."""
+    if loop.test is None:
+        return {}
+    own = Facts()
+    for node in loop.nodes:
+        own.add(node)
+    before = implied(loop.head, True, facts.defining)
+    again = implied(loop.test, True, own.defining)
+    return {
+        c.param: before[c.initial]
+        for c in loop.carried
+        if c.initial in before and before[c.initial] == again.get(c.next)
+    }
+
+
+def _say(loop: Loop, flags: dict[Value, bool]) -> bool:
+    """Put constants for ``flags`` into the body, where it reads them."""
+    used = used_values(loop.nodes, loop.returned)
+    known = {param: truth for param, truth in flags.items() if param in used}
+    inside = {param: fresh(param) for param in known}
+    loop.rename(inside)
+    loop.nodes[:0] = [_constant(inside[param], truth) for param, truth in known.items()]
+    return bool(known)
+
+
+def _constant(value: Value, truth: bool) -> Node:
+    attrs = fill.attributes({"shape": (), "dtype": FLAG.dtype, "value": truth})
+    return Node(fill, (), attrs, (value,), (), value.location)
+
+
+def _merge_carried(loop: Loop, flags: dict[Value, bool]) -> Renaming:
     """Carry once what begins and goes on as the same value."""
     replaced: Renaming = {}
-    while (pair := _equal_pair(loop)) is not None:
+    while (pair := _equal_pair(loop, flags)) is not None:
         kept, dropped = pair
         replaced[dropped.result] = kept.result
         loop.carried.remove(dropped)
@@ -87,20 +132,25 @@ def _merge_carried(loop: Loop) -> Renaming:
     return replaced
 
 
-def _equal_pair(loop: Loop) -> tuple[Carried, Carried] | None:
+def _equal_pair(loop: Loop, flags: dict[Value, bool]) -> tuple[Carried, Carried] | None:
     first: dict[Value, Carried] = {}
     for carried in loop.carried:
         other = first.setdefault(carried.initial, carried)
-        if other is not carried and _stay_equal(loop, other, carried):
-            return other, carried
+        if other is not carried and _stay_equal(loop, other, carried, flags):
+            return (carried, other) if carried.param in flags else (other, carried)
     return None
 
 
-def _stay_equal(loop: Loop, a: Carried, b: Carried) -> bool:
+def _stay_equal(loop: Loop, a: Carried, b: Carried, flags: dict[Value, bool]) -> bool:
     """Whether an iteration that gets equal values for both returns equal ones."""
-    nodes = tuple([with_replaced(node, {b.param: a.param}) for node in loop.nodes])
-    results = [a.param if v is b.param else v for v in (a.next, b.next)]
-    first, second = cse(Graph("", (), nodes, tuple(results))).results
+    renaming, head = {b.param: a.param}, []
+    truth = flags.get(a.param, flags.get(b.param))
+    if truth is not None:
+        known = fresh(a.param)
+        renaming, head = {a.param: known, b.param: known}, [_constant(known, truth)]
+    nodes = (*head, *[with_replaced(node, renaming) for node in loop.nodes])
+    results = tuple([renaming.get(v, v) for v in (a.next, b.next)])
+    first, second = cse(simplify(Graph("", (), nodes, results))).results
     return first is second
 
 

@@ -60,11 +60,13 @@ class Cond:
             new[branch] = renaming.get(new[branch], new[branch])
             self.outputs[i] = Output((new[0], new[1]), result)
 
+    def used(self, branch: int) -> set[Value]:
+        """What the nodes and results of a branch read."""
+        return used_values(self.nodes[branch], [o.values[branch] for o in self.outputs])
+
     def drop_unused(self) -> bool:
         """Give only what a branch reads; whether that is less than before."""
-        used: set[Value] = set()
-        for branch, nodes in enumerate(self.nodes):
-            used |= used_values(nodes, [o.values[branch] for o in self.outputs])
+        used = self.used(0) | self.used(1)
         before = len(self.inputs)
         self.inputs = [i for i in self.inputs if not used.isdisjoint(i.params)]
         return len(self.inputs) < before

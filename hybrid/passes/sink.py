@@ -8,8 +8,8 @@ Before::                                        After::
         ...                                             %q: bool[] = full {..., value=true}
       }                                                 ...
 
-Constants move in, and so does the predicate, which in its branches is true and false.  Then fold,
-simplify and fuse see them there.
+Constants move in, and so does the predicate, which in its branches is true and false, with the
+flags that this decides.  Then fold, simplify and fuse see them there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from hybrid.ir import Builder, Graph, Node, Value, rewrite, with_regions
 from hybrid.ops.control import FLAG, cond, for_, while_
 from hybrid.ops.creation import fill
 from hybrid.passes.facts import Facts
-from hybrid.passes.parts import Cond, Given, Loop, holds_control_flow
+from hybrid.passes.implied import implied
+from hybrid.passes.parts import Cond, Given, Loop, fresh, holds_control_flow
 
 MAX_NBYTES = 4096  # of a literal: larger ones are passed in
 
@@ -53,45 +54,36 @@ def sink(graph: Graph) -> Graph:
 
 def _into_branches(node: Node, facts: Facts) -> Node:
     parts = Cond(node)
-    kept, heads = [], ([], [])
-    for given in parts.inputs:
-        known = _known_in_branches(given.operand, parts.pred, facts)
-        if known is None:
-            kept.append(given)
-            continue
-        for head, constant, param in zip(heads, known, given.params, strict=True):
-            head.append(_defining(param, constant, node))
-    if len(kept) == len(parts.inputs):
+    flags = [implied(parts.pred, truth, facts.defining) for truth in (True, False)]
+    heads: tuple[list[Node], list[Node]] = ([], [])
+    for given in list(parts.inputs):
+        constants = [_known(given.operand, facts, known) for known in flags]
+        if None not in constants:
+            parts.inputs.remove(given)
+        for branch, (param, constant) in enumerate(zip(given.params, constants, strict=True)):
+            if constant is None or (None in constants and param not in parts.used(branch)):
+                continue
+            inside = fresh(param)
+            parts.rename(branch, {param: inside})
+            heads[branch].append(_defining(inside, constant, node))
+    if not any(heads):
         return node
-    parts.inputs = kept
     parts.nodes = [head + nodes for head, nodes in zip(heads, parts.nodes, strict=True)]
     return parts.node()
-
-
-def _known_in_branches(operand: Value, pred: Value, facts: Facts) -> tuple[Node, Node] | None:
-    """What defines ``operand`` in either branch, if that is known."""
-    constant = _constant(operand, facts)
-    if constant is not None:
-        return constant, constant
-    if operand is pred:
-        return _TRUE, _FALSE
-    negation = facts.by("logical_not", operand)
-    if negation is not None and negation.operands[0] is pred:
-        return _FALSE, _TRUE
-    return None
 
 
 def _into_body(node: Node, facts: Facts, builder: Builder) -> Node:
     parts = Loop(node)
     head: list[Node] = []
+    flags: dict[Value, bool] = {}
+    if parts.test is not None:  # an iteration runs only if the test of the first one holds
+        flags = implied(parts.head, True, facts.defining)
 
     def unknown(given: list[Given], sliced: bool) -> list[Given]:
         """Those of ``given`` that ``head`` does not define."""
         kept = []
         for operand, param in given:
-            constant = _constant(operand, facts)
-            if parts.test is not None and operand is parts.head:
-                constant = _TRUE  # no iteration runs unless it is
+            constant = _known(operand, facts, flags)
             if constant is None or (sliced and constant.op is not fill):
                 kept.append(Given(operand, param))
             else:
@@ -106,7 +98,13 @@ def _into_body(node: Node, facts: Facts, builder: Builder) -> Node:
     return parts.node(builder)
 
 
-def _constant(value: Value, facts: Facts) -> Node | None:
+def _known(value: Value, facts: Facts, flags: dict[Value, bool]) -> Node | None:
+    """What may define ``value`` inside; None when it is not known."""
+    if value in flags:
+        return _TRUE if flags[value] else _FALSE
+    negation = facts.by("logical_not", value)
+    if negation is not None and negation.operands[0] in flags:
+        return _FALSE if flags[negation.operands[0]] else _TRUE
     node = facts.constant(value)
     small = node is not None and (node.op is fill or value.type.nbytes <= MAX_NBYTES)
     return node if small else None

@@ -15,7 +15,7 @@ from hybrid.ir.printer import names_of, print_attribute
 from hybrid.passes import fuse
 from hybrid.types import float32, int64, tensor_type
 from tests.helpers import graph_of
-from tests.random_graphs import all_ops, attributes, graphs
+from tests.random_graphs import all_ops, attributes, graphs, unhurried
 
 F4 = tensor_type(float32, (4,))
 
@@ -160,6 +160,7 @@ def test_every_attribute_parses_back(value: object) -> None:
     assert parse(str(graph)) == graph
 
 
+@unhurried
 @given(graphs(all_ops))
 def test_every_graph_parses_back(graph: Graph) -> None:
     assert parse(str(graph)) == graph

@@ -16,7 +16,7 @@ from hybrid.ir.show_dot import dot_source
 from hybrid.ir.show_page import page
 from hybrid.types import float32, tensor_type
 from tests.ir.test_printer import CONTROL
-from tests.random_graphs import control_graphs
+from tests.random_graphs import control_graphs, unhurried
 
 F4 = tensor_type(float32, (4,))
 
@@ -94,7 +94,7 @@ def test_regions_are_clusters_in_clusters() -> None:
     assert text.count('xlabel="next"') == 2  # of the two loops
 
 
-@settings(max_examples=20)
+@settings(unhurried, max_examples=20)
 @given(control_graphs(observable=True))
 def test_every_edge_joins_boxes_that_are_there(graph: Graph) -> None:
     text = dot_source(graph)
@@ -139,7 +139,7 @@ def test_the_page_says_what_the_text_says() -> None:
     assert "<script" not in page(small())
 
 
-@settings(max_examples=20)
+@settings(unhurried, max_examples=20)
 @given(control_graphs(observable=True))
 def test_every_page_is_balanced(graph: Graph) -> None:
     assert read(page(graph)).text.count("return") >= 1

@@ -9,7 +9,7 @@ import hybrid.ops  # noqa: F401
 from hybrid.errors import GraphError, Location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op, verify
 from hybrid.types import TensorType, bool_, float32, float64, int64, tensor_type
-from tests.random_graphs import graphs
+from tests.random_graphs import graphs, unhurried
 
 F4, F3, F0 = (tensor_type(float32, shape) for shape in ((4,), (3,), ()))
 EXP, ADD, MAP = (get_op(name) for name in ("exp", "add", "map"))
@@ -407,6 +407,7 @@ def test_the_pass_at_fault_is_named() -> None:
         verify(used_from_nowhere(), after="cse")
 
 
+@unhurried
 @given(graphs())
 def test_what_a_builder_makes_is_valid(graph: Graph) -> None:
     verify(graph)

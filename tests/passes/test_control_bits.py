@@ -13,7 +13,7 @@ from hybrid.passes import PIPELINE, run_pipeline
 from tests.helpers import bits
 from tests.passes.samples import arrays_for
 from tests.passes.test_fold import evaluate
-from tests.random_graphs import LOG, control_graphs
+from tests.random_graphs import LOG, control_graphs, unhurried
 
 PASSES = [run for entry in PIPELINE for run in (entry if isinstance(entry, tuple) else (entry,))]
 
@@ -41,7 +41,7 @@ def outcome(graph: Graph) -> Any:
     return found, list(LOG)
 
 
-@settings(max_examples=100)
+@settings(unhurried, max_examples=100)
 @given(graph=control_graphs(observable=True))
 def test_random_control_flow(graph: Graph) -> None:
     """Every pass gets the graph as it was made, and as the passes before it have changed it."""
@@ -56,7 +56,7 @@ def test_random_control_flow(graph: Graph) -> None:
 
 
 @pytest.mark.nightly
-@settings(max_examples=2000)
+@settings(unhurried, max_examples=2000)
 @given(graph=control_graphs(depth=4, nodes=12, observable=True))
 def test_much_random_control_flow(graph: Graph) -> None:
     assert outcome(pipeline(graph)) == outcome(graph)

@@ -15,7 +15,7 @@ from hybrid.plan.maps import map_ops
 from hybrid.types import float32, tensor_type
 from tests.helpers import assert_rewrites, bits, graph_of, interpret
 from tests.passes.samples import arrays_for
-from tests.random_graphs import exact_ops, graphs
+from tests.random_graphs import exact_ops, graphs, unhurried
 
 CASES = {
     "a chain": (
@@ -313,6 +313,7 @@ def test_tiles(text: str, tiles: int) -> None:
     assert tiles_of(list(graph.nodes), list(graph.results)) == tiles
 
 
+@unhurried
 @given(graphs(exact_ops, nodes=30))
 def test_random_graphs_keep_their_bits(graph: Graph) -> None:
     fused = fuse(graph)
@@ -321,6 +322,7 @@ def test_random_graphs_keep_their_bits(graph: Graph) -> None:
     assert bits(interpret(fused, *arrays)) == bits(interpret(graph, *arrays))
 
 
+@unhurried
 @given(graphs(exact_ops, nodes=30))
 def test_tiles_are_counted_as_the_planner_takes_them(graph: Graph) -> None:
     for node in fuse(dce(graph)).nodes:
@@ -331,6 +333,7 @@ def test_tiles_are_counted_as_the_planner_takes_them(graph: Graph) -> None:
             assert len(taken) == tiles_of(list(region.nodes), list(region.results))
 
 
+@unhurried
 @given(graphs(exact_ops, nodes=30))
 def test_nothing_is_computed_twice(graph: Graph) -> None:
     graph = dce(graph)

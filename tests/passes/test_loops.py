@@ -202,6 +202,92 @@ CASES = {
         }
         """,
     ),
+    "a flag that ends the loop is not set while it runs": (
+        """
+        graph @f(%p: bool[], %x: f32[]) {
+          %go: bool[] = logical_not %p
+          %n: i64[], %done: bool[], %y: f32[] = while %go, %p, %x {carried=2} {
+            body(%done: bool[], %x: f32[]) {
+              %y: f32[] = where %done, %x, %x
+              %q: bool[] = isnan %y
+              %r: bool[] = isinf %y
+              %m: bool[] = logical_not %q
+              %more: bool[] = logical_and %m, %r
+              return %more, %q, %y
+            }
+          }
+          return %n, %done, %y
+        }
+        """,
+        """
+        graph @f(%p: bool[], %x: f32[]) {
+          %go: bool[] = logical_not %p
+          %n: i64[], %done: bool[], %y: f32[] = while %go, %p, %x {carried=2} {
+            body(%d: bool[], %x: f32[]) {
+              %done: bool[] = full {shape=(), value=false, dtype=bool}
+              %y: f32[] = where %done, %x, %x
+              %q: bool[] = isnan %y
+              %r: bool[] = isinf %y
+              %m: bool[] = logical_not %q
+              %more: bool[] = logical_and %m, %r
+              return %more, %q, %y
+            }
+          }
+          return %n, %done, %y
+        }
+        """,
+    ),
+    "a result is bound exactly when it is returned": (
+        """
+        graph @f(%p: bool[], %x: f32[]) {
+          %go: bool[] = logical_not %p
+          %n: i64[], %b: bool[], %r: bool[], %y: f32[] = while %go, %p, %p, %x {carried=3} {
+            body(%bound: bool[], %returned: bool[], %x: f32[]) {
+              %y: f32[] = exp %x
+              %q: bool[] = isinf %y
+              %bound_1: bool[] = logical_or %q, %bound
+              %more: bool[] = logical_not %q
+              return %more, %bound_1, %q, %y
+            }
+          }
+          return %n, %b, %r, %y
+        }
+        """,
+        """
+        graph @f(%p: bool[], %x: f32[]) {
+          %go: bool[] = logical_not %p
+          %n: i64[], %r: bool[], %y: f32[] = while %go, %p, %x {carried=2} {
+            body(%returned: bool[], %x: f32[]) {
+              %no: bool[] = full {shape=(), value=false, dtype=bool}
+              %y: f32[] = exp %x
+              %q: bool[] = isinf %y
+              %bound_1: bool[] = logical_or %q, %no
+              %more: bool[] = logical_not %q
+              return %more, %q, %y
+            }
+          }
+          return %n, %r, %r, %y
+        }
+        """,
+    ),
+    "a flag that is not set at first, but may be when the loop goes on": (
+        """
+        graph @f(%p: bool[], %x: f32[]) {
+          %go: bool[] = logical_not %p
+          %n: i64[], %done: bool[], %y: f32[] = while %go, %p, %x {carried=2} {
+            body(%done: bool[], %x: f32[]) {
+              %y: f32[] = where %done, %x, %x
+              %q: bool[] = isnan %y
+              %m: bool[] = logical_not %q
+              %more: bool[] = logical_or %m, %q
+              return %more, %q, %y
+            }
+          }
+          return %n, %done, %y
+        }
+        """,
+        None,
+    ),
     "a stack of no rows": (
         """
         graph @f(%go: bool[], %x: f32[3]) {

@@ -14,7 +14,7 @@ from hybrid.types import bool_, float32, int64, tensor_type
 from tests.helpers import assert_rewrites, bits, graph_of, interpret
 from tests.passes.samples import arrays_for
 from tests.passes.test_fold import evaluate
-from tests.random_graphs import exact_ops, graphs
+from tests.random_graphs import exact_ops, graphs, unhurried
 
 PASSES = [run for entry in PIPELINE for run in (entry if isinstance(entry, tuple) else (entry,))]
 LAYER = """
@@ -145,7 +145,7 @@ def test_flags_of_jumps_leave_nothing_behind() -> None:
     assert_rewrites(pipeline, RETURNS, RETURNS_AFTER)
 
 
-@settings(max_examples=200)
+@settings(unhurried, max_examples=200)
 @given(graphs(exact_ops, nodes=40))
 def test_random_graphs_keep_their_bits(graph: Graph) -> None:
     after = run_pipeline(graph, check=True, evaluate=evaluate)
@@ -154,6 +154,7 @@ def test_random_graphs_keep_their_bits(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("change", PASSES, ids=lambda change: change.__name__)
+@unhurried
 @given(graph=graphs())
 def test_each_pass_makes_valid_graphs(change, graph: Graph) -> None:
     verify(change(graph), after=change.__name__)

@@ -8,7 +8,7 @@ from hybrid.ir import Graph, verify
 from hybrid.passes import fuse, fuse_matmul
 from tests.helpers import assert_rewrites, bits, graph_of, interpret
 from tests.passes.samples import arrays_for
-from tests.random_graphs import exact_ops, graphs
+from tests.random_graphs import exact_ops, graphs, unhurried
 
 CASES = {
     "a map": (
@@ -252,6 +252,7 @@ def test_too_many_results_stay_apart() -> None:
 UNARY = ["exp", "sin", "cos", "tan", "tanh", "relu", "abs", "square"]
 
 
+@unhurried
 @given(graphs(exact_ops, nodes=30))
 def test_random_graphs_keep_their_bits(graph: Graph) -> None:
     fused = fuse_matmul(fuse(graph))

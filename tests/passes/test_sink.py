@@ -88,6 +88,62 @@ CASES = {
         }
         """,
     ),
+    "what the predicate implies, in the branch where it does": (
+        """
+        graph @f(%p: bool[], %q: bool[]) {
+          %n: bool[] = logical_not %q
+          %r: bool[] = logical_and %p, %n
+          %y: bool[], %z: bool[] = cond %r, %p, %q {
+            then(%p: bool[], %q: bool[]) { return %p, %q }
+            else(%p: bool[], %q: bool[]) { return %p, %q }
+          }
+          return %y, %z
+        }
+        """,
+        """
+        graph @f(%p: bool[], %q: bool[]) {
+          %n: bool[] = logical_not %q
+          %r: bool[] = logical_and %p, %n
+          %y: bool[], %z: bool[] = cond %r, %p, %q {
+            then(%a: bool[], %b: bool[]) {
+              %p: bool[] = full {shape=(), value=true, dtype=bool}
+              %q: bool[] = full {shape=(), value=false, dtype=bool}
+              return %p, %q
+            }
+            else(%p: bool[], %q: bool[]) { return %p, %q }
+          }
+          return %y, %z
+        }
+        """,
+    ),
+    "which branch another cond has taken": (
+        """
+        graph @f(%p: bool[], %q: bool[]) {
+          %r: bool[] = cond %p, %q {
+            then(%q: bool[]) { %r: bool[] = logical_not %q return %r }
+            else(%q: bool[]) { %r: bool[] = full {shape=(), value=true, dtype=bool} return %r }
+          }
+          %y: bool[] = cond %r, %p {
+            then(%p: bool[]) { return %p }
+            else(%p: bool[]) { return %p }
+          }
+          return %y
+        }
+        """,
+        """
+        graph @f(%p: bool[], %q: bool[]) {
+          %r: bool[] = cond %p, %q {
+            then(%q: bool[]) { %r: bool[] = logical_not %q return %r }
+            else(%q: bool[]) { %r: bool[] = full {shape=(), value=true, dtype=bool} return %r }
+          }
+          %y: bool[] = cond %r, %p {
+            then(%p: bool[]) { return %p }
+            else(%p: bool[]) { %q: bool[] = full {shape=(), value=true, dtype=bool} return %q }
+          }
+          return %y
+        }
+        """,
+    ),
     "invariants of a loop, but not what it carries": (
         """
         graph @f(%go: bool[], %x: f32[]) {
