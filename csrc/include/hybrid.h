@@ -57,12 +57,12 @@ typedef union { int64_t i; double f; } hyb_attr;
 
 /* Where the bytes of a value live.
  *
- * The last two kinds belong to a loop, the step `loop`, and move from one of its iterations to the next.
- * HYB_SLOT_ROW is row i of slot `base` in the iteration of index i: the bytes at offset + i * stride.  It can
- * be used in the loop's body alone.  A WHILE may come past the last of the `count` rows: its index is then in
- * slot `spare`.
- * HYB_SLOT_CARRIED starts where slot `base` is, and goes where the loop's moves say; when the loop is over, it
- * stays. */
+ * The last two kinds belong to a loop, the step `loop`, and move from one of its iterations to the
+ * next.  HYB_SLOT_ROW is row i of slot `base` in the iteration of index i: the bytes at offset +
+ * i * stride.  It can be used in the loop's body alone.  A while may come past the last of the
+ * `count` rows: then slot `spare` stands for them.
+ * HYB_SLOT_CARRIED starts where slot `base` is, and goes where the loop's moves say; when the loop is
+ * over, it stays. */
 typedef enum {
     HYB_SLOT_EXTERNAL, HYB_SLOT_ARENA, HYB_SLOT_CONSTANT, HYB_SLOT_ROW, HYB_SLOT_CARRIED
 } hyb_slot_kind;
@@ -94,21 +94,23 @@ typedef enum {
  * HYB_STEP_KERNEL runs `kernel`; map ops, if any, are its post-ops: they are applied to each finished
  * part of the kernel's first output, reading it and the extra operands, writing any of the outputs.
  * HYB_STEP_MAP runs its map ops tile by tile over the common shape of its operands.
- * HYB_STEP_COND runs one of the two blocks of controls[kernel]; its input is a bool, true for the first.
- * HYB_STEP_WHILE runs a block while a bool holds: its first input at the start, its second after each
- * iteration.  Its output, if it has one, is the number of iterations, an i64.
- * HYB_STEP_FOR runs a block as often as its input says, an i64.  Its output, if it has one, is the index.
+ *
+ * HYB_STEP_COND runs one of two blocks; its input is a bool, true for the first.
+ * HYB_STEP_WHILE runs a block while a bool holds: its first input at the start, its second after
+ * each iteration.  Its output, if it has one, is the number of iterations, an i64.
+ * HYB_STEP_FOR runs a block as often as its input says, an i64.  Its output, if any, is the index.
+ * These three find what they own in row `kernel` of the controls.
  * HYB_STEP_HOST calls the plan's host function with the number `kernel` and its operands. */
 typedef struct {
     int32_t kind;
-    int32_t kernel; /* from hyb_find_kernel; -1 for a map; else a row of the controls, or a number for the host */
+    int32_t kernel; /* from hyb_find_kernel; -1 for a map; see above for the others */
     int32_t first_operand, n_in, n_out, n_extra;
     int32_t first_attr, n_attrs;
     int32_t first_op, n_ops;
 } hyb_step;
 
-/* Steps [first, first + count).  Block 0 is what a run runs; every other block belongs to one control step, in
- * a block before it.  Blocks follow each other without gaps. */
+/* Steps [first, first + count).  Block 0 is what a run runs; every other block belongs to one control
+ * step, in a block before it.  Blocks follow each other without gaps. */
 typedef struct {
     int32_t first, count;
 } hyb_block;
@@ -151,8 +153,8 @@ typedef struct {
     const hyb_move    *moves;     int32_t n_moves;
 } hyb_plan_spec;
 
-/* HYB_STEP_HOST: `data` has the addresses of the step's operands.  What is not HYB_OK ends the run, and is its
- * status. */
+/* HYB_STEP_HOST: `data` has the addresses of the step's operands.  What is not HYB_OK ends the run,
+ * and is its status. */
 typedef int32_t (*hyb_host_fn)(void *context, int32_t number, void *const *data);
 
 /* Called now and then while a loop runs; what is not HYB_OK ends the run, and is its status. */
@@ -202,7 +204,7 @@ hyb_plan   *hyb_plan_create(const hyb_plan_spec *spec); /* copies what it needs;
 void        hyb_plan_free(hyb_plan *plan);
 hyb_status  hyb_plan_run(hyb_plan *plan, void *const *externals);
 int64_t     hyb_plan_arena_nbytes(const hyb_plan *plan);
-void        hyb_plan_set_host(hyb_plan *plan, hyb_host_fn host, void *context); /* before the first run */
+void        hyb_plan_set_host(hyb_plan *plan, hyb_host_fn host, void *context); /* before it runs */
 void        hyb_set_poll(hyb_poll_fn poll); /* for all plans; NULL: none */
 
 /* The same for plans of one output: external 0 is the output. */

@@ -131,8 +131,9 @@ static hyb_status check_row(const hyb_builder *builder, int32_t index)
     TRY(check_rows_within(spec, index));
     if ((!hyb_is_fixed(base) && base->loop == slot->loop)
         || (base->kind == HYB_SLOT_ROW && !hyb_runs_inside(builder, slot->loop, base->loop)))
-        return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: its base, slot %d, has no place when step %d starts",
-                        index, slot->base, slot->loop);
+        return hyb_fail(HYB_BAD_ARGUMENT,
+                        "slot %d: its base, slot %d, has no place when step %d starts", index,
+                        slot->base, slot->loop);
     if (spec->steps[slot->loop].kind == HYB_STEP_FOR) {
         const int64_t limit = spec->controls[spec->steps[slot->loop].kernel].limit;
         if (limit < 0 || limit > slot->count)
@@ -164,7 +165,7 @@ static hyb_status check_carried(const hyb_builder *builder, int32_t index)
 
 static int64_t lowest_bit(int64_t number) { return number == 0 ? GRAIN : number & -number; }
 
-static int64_t grain_of(const hyb_plan_spec *spec, const hyb_slot *slot, const int64_t *grain)
+static int64_t grain_of(const hyb_slot *slot, const int64_t *grain)
 {
     int64_t least = GRAIN;
     const int64_t bounds[] = {
@@ -175,7 +176,6 @@ static int64_t grain_of(const hyb_plan_spec *spec, const hyb_slot *slot, const i
             ? GRAIN
             : lowest_bit(slot->offset),
     };
-    (void)spec;
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++)
         if (bounds[i] < least)
             least = bounds[i];
@@ -237,7 +237,7 @@ static hyb_status check_places(const hyb_builder *builder, int32_t index, const 
     return HYB_OK;
 }
 
-/* Slots that a move connects go round the same places.  What is wrong with a move is found later. */
+/* Checks all moves.  Slots that a move connects go round the same places. */
 static hyb_status make_rings(hyb_builder *builder)
 {
     const hyb_plan_spec *spec = builder->spec;
@@ -295,7 +295,7 @@ hyb_status hyb_check_movers(hyb_builder *builder)
             TRY(check_slot_of_loop(spec, i));
         if (slot->kind == HYB_SLOT_ROW)
             TRY(check_row(builder, i));
-        grain[i] = grain_of(spec, slot, grain);
+        grain[i] = grain_of(slot, grain);
         if (slot->kind != HYB_SLOT_CARRIED)
             continue;
         TRY(check_carried(builder, i));
@@ -352,7 +352,9 @@ hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step)
     if (step->n_in != n_in || step->n_out > most)
         return hyb_refuse(builder, "%d inputs and %d outputs, not %d and at most %d", step->n_in,
                           step->n_out, n_in, most);
-    for (int32_t i = 0; i < n_in + step->n_out; i++)
-        TRY(check_scalar(builder, step, i, i < n_in ? shapes[step->kind].in : shapes[step->kind].out));
+    for (int32_t i = 0; i < n_in; i++)
+        TRY(check_scalar(builder, step, i, shapes[step->kind].in));
+    for (int32_t i = n_in; i < n_in + step->n_out; i++)
+        TRY(check_scalar(builder, step, i, shapes[step->kind].out));
     return HYB_OK;
 }

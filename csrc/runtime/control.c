@@ -1,7 +1,7 @@
 /* control.c - runs branches, loops and calls of the host, inside a plan.
  *
- * Nothing is allocated and nothing is looked up: a slot that moves has the list of the operands that
- * move with it, and an iteration writes their new addresses. */
+ * Nothing is allocated and nothing is looked up: a slot that moves has the list of the operands in
+ * it, and an iteration writes their new addresses. */
 #include <stdatomic.h>
 #include <time.h>
 

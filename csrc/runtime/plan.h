@@ -97,8 +97,8 @@ struct hyb_loop {
     bool reverse;
 };
 
-/* What a run needs: the addresses of all operands; then those of slots that move, each with a second
- * place for the address to come; then the arena. */
+/* What a run needs: the addresses of all operands; of slots that move, each with a second place
+ * for the address to come; and the arena. */
 typedef struct {
     char *arena;
     char **addresses, **coming;

@@ -1,8 +1,10 @@
-/* driver.c - a program that uses the library without Python: plans, threads, failures and a fork.
+/* driver.c - a program that uses the library without Python: plans, loops, threads, failures and a
+ * fork.
  *
  * Exits with 0, or prints the line that does not hold.  test_c_library.py builds it plain and
  * sanitised. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +35,10 @@ static hyb_plan *make_plan(void)
                   multiply = hyb_find_kernel("multiply", HYB_F32);
     const float one = 1.0f;
     const hyb_slot slots[] = {
-        {HYB_SLOT_EXTERNAL, 0, 0, BYTES, -1, 0},
-        {HYB_SLOT_EXTERNAL, 1, 0, BYTES, -1, 0},
-        {HYB_SLOT_ARENA, 0, 0, BYTES, 1, 0},
-        {HYB_SLOT_CONSTANT, 0, 0, sizeof one, -1, 0},
+        {.kind = HYB_SLOT_EXTERNAL, .external = 0, .nbytes = BYTES, .last_step = -1},
+        {.kind = HYB_SLOT_EXTERNAL, .external = 1, .nbytes = BYTES, .last_step = -1},
+        {.kind = HYB_SLOT_ARENA, .nbytes = BYTES, .last_step = 1},
+        {.kind = HYB_SLOT_CONSTANT, .nbytes = sizeof one, .last_step = -1},
     };
     hyb_operand operands[] = {dense(1), dense(1), dense(2), dense(2), dense(1), dense(3), dense(0)};
     operands[5].layout.strides[0] = 0;
@@ -66,6 +68,8 @@ static hyb_plan *make_plan(void)
     return hyb_plan_create(&spec);
 }
 
+static const char steps_of_host[] = "what the host is given";
+
 static void check_run(hyb_plan *plan, float scale)
 {
     float *x = hyb_alloc(BYTES), *out = hyb_alloc(BYTES);
@@ -84,6 +88,110 @@ static void *run_often(void *plan)
     for (int i = 1; i <= RUNS; i++)
         check_run(plan, (float)i);
     return NULL;
+}
+
+/* while go: x, go = host(x): a carried value of one float takes turns between two places. */
+static hyb_plan *make_loop(void)
+{
+    const hyb_slot slots[] = {
+        {HYB_SLOT_EXTERNAL, 0, 0, sizeof(float), -1, 0, 0, 0, 0, 0}, /* the last x */
+        {HYB_SLOT_EXTERNAL, 1, 0, sizeof(float), -1, 0, 0, 0, 0, 0}, /* the first */
+        {HYB_SLOT_EXTERNAL, 2, 0, 1, -1, 0, 0, 0, 0, 0},
+        {HYB_SLOT_ARENA, 0, 0, sizeof(float), -1, 0, 0, 0, 0, 0},
+        {HYB_SLOT_ARENA, 0, 64, sizeof(float), -1, 0, 0, 0, 0, 0},
+        {HYB_SLOT_ARENA, 0, 128, 1, -1, 0, 0, 0, 0, 0},
+        {HYB_SLOT_CARRIED, 0, 0, sizeof(float), -1, 1, 3, -1, 0, 0},
+        {HYB_SLOT_CARRIED, 0, 0, sizeof(float), -1, 1, 4, -1, 0, 0},
+    };
+    const int32_t where[] = {1, 3, 2, 5, 6, 0, 6, 7, 5};
+    enum { N_OPERANDS = sizeof where / sizeof where[0] };
+    hyb_operand operands[N_OPERANDS];
+    for (int i = 0; i < N_OPERANDS; i++) {
+        const bool flag = where[i] == 2 || where[i] == 5;
+        operands[i] = (hyb_operand){.slot = where[i], .layout = {flag ? HYB_BOOL : HYB_F32, 0}};
+    }
+    const int32_t copy = hyb_find_kernel("copy", HYB_F32);
+    const hyb_step steps[] = {
+        {HYB_STEP_KERNEL, copy, 0, 1, 1, 0, 0, 0, 0, 0},
+        {HYB_STEP_WHILE, 0, 2, 2, 0, 0, 0, 0, 0, 0},
+        {HYB_STEP_KERNEL, copy, 4, 1, 1, 0, 0, 0, 0, 0},
+        {HYB_STEP_HOST, 5, 6, 1, 2, 0, 0, 0, 0, 0},
+    };
+    const hyb_block blocks[] = {{0, 3}, {3, 1}};
+    const hyb_control controls[] = {{1, -1, 0, 2, -1, 0, 0}};
+    const hyb_move moves[] = {{6, 7}, {7, 6}};
+    const hyb_plan_spec spec = {
+        .steps = steps,
+        .n_steps = 4,
+        .operands = operands,
+        .n_operands = N_OPERANDS,
+        .slots = slots,
+        .n_slots = 8,
+        .arena_nbytes = 192,
+        .n_externals = 3,
+        .poison = 1,
+        .blocks = blocks,
+        .n_blocks = 2,
+        .controls = controls,
+        .n_controls = 1,
+        .moves = moves,
+        .n_moves = 2,
+    };
+    return hyb_plan_create(&spec);
+}
+
+enum { ENOUGH = 1000 };
+
+static int32_t host(void *context, int32_t number, void *const *data)
+{
+    HOLDS(number == 5 && context == (void *)steps_of_host);
+    *(float *)data[1] = *(float *)data[0] + 1;
+    *(uint8_t *)data[2] = *(float *)data[1] < ENOUGH;
+    return *(float *)data[0] < 0 ? HYB_HOST_FAILED : HYB_OK;
+}
+
+static int32_t interrupt(void) { return HYB_INTERRUPTED; }
+
+static void *loop_often(void *plan)
+{
+    const uint8_t go = 1;
+    for (int i = 0; i < RUNS; i++) {
+        float x = (float)i, last = 0;
+        void *const externals[] = {&last, &x, (void *)&go};
+        HOLDS(hyb_plan_run(plan, externals) == HYB_OK && last == ENOUGH);
+        x = -3;
+        HOLDS(hyb_plan_run(plan, externals) == HYB_HOST_FAILED && hyb_last_step() == 3);
+    }
+    return NULL;
+}
+
+static int32_t never_enough(void *context, int32_t number, void *const *data)
+{
+    (void)context;
+    *(float *)data[1] = *(float *)data[0];
+    *(uint8_t *)data[2] = number == 5;
+    return HYB_OK;
+}
+
+static void check_loops(void)
+{
+    hyb_plan *plan = make_loop();
+    HOLDS(plan);
+    hyb_plan_set_host(plan, host, (void *)steps_of_host);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        HOLDS(pthread_create(&threads[i], NULL, loop_often, plan) == 0);
+    for (int i = 0; i < THREADS; i++)
+        HOLDS(pthread_join(threads[i], NULL) == 0);
+
+    hyb_plan_set_host(plan, never_enough, NULL);
+    hyb_set_poll(interrupt);
+    const uint8_t go = 1;
+    float x = 1, last = 0;
+    void *const externals[] = {&last, &x, (void *)&go};
+    HOLDS(hyb_plan_run(plan, externals) == HYB_INTERRUPTED && hyb_last_step() == 1);
+    hyb_set_poll(NULL);
+    hyb_plan_free(plan);
 }
 
 static void check_failures(void)
@@ -114,6 +222,7 @@ int main(void)
     HOLDS(hyb_init() == HYB_OK);
     HOLDS(hyb_set_num_threads(THREADS) == HYB_OK);
     check_failures();
+    check_loops();
 
     hyb_plan *plan = make_plan();
     HOLDS(plan);
