@@ -1,0 +1,376 @@
+"""Runs a program eagerly and hybridized, and compares everything that anybody could notice."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import logging
+import struct
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hybrid as hy
+from hybrid.errors import CaptureError, HybridError
+from hybrid.ir import interpreter
+
+# Arguments --------------------------------------------------------------------------------------
+
+
+def f32(value: Any) -> hy.Tensor:
+    return hy.asarray(value, dtype=hy.float32)
+
+
+def f64(value: Any) -> hy.Tensor:
+    return hy.asarray(value, dtype=hy.float64)
+
+
+def i64(value: Any) -> hy.Tensor:
+    return hy.asarray(value, dtype=hy.int64)
+
+
+def flag(value: Any) -> hy.Tensor:
+    return hy.asarray(value, dtype=hy.bool)
+
+
+def draw(*shape: int, seed: int = 0) -> hy.Tensor:
+    """Normally distributed float32 numbers."""
+    values = np.random.default_rng(seed).standard_normal(shape)
+    return hy.asarray(values.astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """An argument that is made anew for every run: an iterator, say."""
+
+    make: Callable[[], Any]
+
+
+def _given(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A copy of ``args`` for one run to do with as it likes; tensors given twice stay one."""
+    return copy.deepcopy(tuple([a.make() if isinstance(a, Fresh) else a for a in args]))
+
+
+# What can be noticed ----------------------------------------------------------------------------
+
+
+def describe(value: Any, seen: tuple[int, ...] = ()) -> Any:
+    """``value`` in full as something that ``==`` compares bit for bit and type for type."""
+    if isinstance(value, hy.Tensor):
+        array = value.numpy()
+        return type(value).__name__, array.dtype.name, array.shape, array.tobytes()
+    if isinstance(value, float):
+        return type(value).__name__, repr(value), struct.pack("<d", value)
+    if value is None or isinstance(value, (bool, int, str, bytes, complex, type, range, slice)):
+        return type(value).__name__, value
+    if isinstance(value, np.ndarray):
+        return "ndarray", value.dtype.name, value.shape, value.tobytes()
+    if id(value) in seen:
+        return "a cycle", len(seen) - seen.index(id(value))
+    seen = (*seen, id(value))
+    name = type(value).__qualname__
+    if isinstance(value, dict):
+        return name, [(describe(k, seen), describe(v, seen)) for k, v in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return name, sorted([describe(v, seen) for v in value], key=repr)
+    if isinstance(value, hy.nn.Module):
+        grads = [describe(p.grad, seen) for p in value.parameters()]
+        return name, value.training, describe(dict(value.state_dict()), seen), grads
+    if isinstance(value, (list, tuple)) or hasattr(value, "popleft"):
+        return name, [describe(v, seen) for v in value]
+    if isinstance(value, (types.FunctionType, types.MethodType)) or not hasattr(value, "__dict__"):
+        return name
+    return name, {k: describe(v, seen) for k, v in vars(value).items()}
+
+
+def tensors_in(value: Any) -> list[hy.Tensor]:
+    """The tensors in ``value``, each time they occur."""
+    if isinstance(value, hy.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        return [t for v in value.values() for t in tensors_in(v)]
+    if isinstance(value, (list, tuple, set)):
+        return [t for v in value for t in tensors_in(v)]
+    return []
+
+
+def describe_error(error: BaseException) -> Any:
+    """The type and what was said; of an unbound name, the name."""
+    if isinstance(error, UnboundLocalError):
+        name = str(error).split("'")[1] if "'" in str(error) else str(error)
+        return type(error).__name__, name
+    said = error.what if isinstance(error, HybridError) else describe(error.args)
+    return type(error).__name__, said
+
+
+class _Log(logging.Handler):
+    def __init__(self, events: list[Any]) -> None:
+        super().__init__()
+        self.events = events
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.events.append(("log", record.levelname, record.getMessage()))
+
+
+class _Stream(io.TextIOBase):
+    def __init__(self, kind: str, events: list[Any]) -> None:
+        self.kind, self.events = kind, events
+
+    def write(self, text: str) -> int:
+        if self.events and self.events[-1][0] == self.kind:
+            self.events[-1] = (self.kind, self.events[-1][1] + text)
+        else:
+            self.events.append((self.kind, text))
+        return len(text)
+
+
+@contextlib.contextmanager
+def watched(events: list[Any]) -> Iterator[None]:
+    """Whatever is printed, logged and warned of goes to ``events``, in order."""
+
+    def show(message: Any, category: Any, *rest: Any, **named: Any) -> None:
+        events.append(("warning", category.__name__, str(message)))
+
+    logger, handler = logging.getLogger("control"), _Log(events)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(_Stream("out", events)),
+            contextlib.redirect_stderr(_Stream("err", events)),
+        ):
+            warnings.simplefilter("always")
+            warnings.showwarning = show
+            yield
+    finally:
+        logger.removeHandler(handler)
+
+
+# One side ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Side:
+    """A function with the state that it keeps, eager or hybridized."""
+
+    function: Callable[..., Any]
+    state: Any = None
+    hybridized: bool = False
+
+    def call(self, args: tuple[Any, ...], grad: bool, identity: bool) -> dict[str, Any]:
+        """Everything to be noticed of one call."""
+        seen: dict[str, Any] = {}
+        args = _given(args)
+        leaves = [t for t in tensors_in(args) if t.dtype.is_floating]
+        for t in leaves if grad else ():
+            t.requires_grad = True
+        events: list[Any] = []
+        before = tensors_in(args)
+        hy.random.seed(0)
+        with watched(events):
+            try:
+                result = self.function(*args)
+            except AssertionError as error:
+                seen["raised"] = ("AssertionError", describe(error.args))
+            except Exception as error:
+                seen["raised"], seen["error"] = describe_error(error), error
+            else:
+                seen["returned"] = describe(result)
+                if identity:
+                    seen["identity"] = _identity(result, before)
+                if grad:
+                    seen["gradients"] = _gradients(result, leaves)
+        seen["captures left open"] = _close_captures()
+        seen["arguments after"] = describe(args)
+        seen["state"] = describe(self.state)
+        seen["printed"] = events
+        seen["next draw"] = describe(hy.random.uniform())
+        return seen
+
+
+def _close_captures() -> int:
+    """How many interpreters the call has left in force; they would disturb what follows."""
+    left = len(interpreter.ACTIVE)
+    interpreter.ACTIVE.clear()
+    interpreter._stack.above = []
+    return left
+
+
+def _identity(result: Any, before: list[hy.Tensor]) -> list[int]:
+    """For each tensor of ``result`` which tensor of the arguments or of the result it is."""
+    known = [*before, *tensors_in(result)]
+    return [next(i for i, k in enumerate(known) if k is t) for t in tensors_in(result)]
+
+
+def _gradients(result: Any, leaves: list[hy.Tensor]) -> Any:
+    """The gradients of the arguments when every result counts, each element differently."""
+    loss: Any = None
+    for i, t in enumerate(tensors_in(result)):
+        if t.requires_grad:
+            weights = np.random.default_rng(i).standard_normal(t.shape)
+            term = hy.sum(t * hy.asarray(weights, dtype=t.dtype))
+            loss = term if loss is None else loss + hy.astype(term, loss.dtype)
+    if loss is not None and loss.requires_grad:
+        loss.backward(retain_graph=True)  # the state may lead back to an earlier call
+    # What nothing reached eagerly may be an exact zero of the branch that was not taken.
+    return [describe(hy.zeros_like(t) if t.grad is None else t.grad) for t in leaves]
+
+
+def _side(function: Callable[..., Any], make: bool, hybridized: bool) -> Side:
+    state = None
+    hy.random.seed(0)
+    if make:
+        function = function()
+        if isinstance(function, tuple):
+            function, state = function
+    return Side(hy.hybridize(function) if hybridized else function, state, hybridized)
+
+
+def same(
+    function: Callable[..., Any],
+    *args: Any,
+    calls: Sequence[Any] = (),
+    grad: bool = True,
+    plans: int | None = None,
+    make: bool = False,
+    identity: bool = False,
+    may_refuse: bool = False,
+) -> None:
+    """Assert that nobody can tell ``function`` from ``hybridize(function)``.
+
+    It is called with ``args`` and with each of ``calls`` (a tuple of arguments, or one argument),
+    then once more in the opposite order, and then for gradients.  With ``make`` the function makes
+    the function to be called, or a pair of that and of its state.  All calls share one hybridized
+    function, which may make ``plans`` plans: one, unless said, when the arguments are alike.
+    ``may_refuse`` lets the capture raise CaptureError, provided that it leaves no trace.
+    """
+    given = [*([args] if args else []), *[c if isinstance(c, tuple) else (c,) for c in calls]]
+    if plans is None and not make and len({_kinds(c) for c in given}) == 1:
+        plans = 1
+    for grad_now in (False, True) if grad else (False,):
+        order = given if grad_now else [*given, *reversed(given)]
+        eager = _side(function, make, False)
+        all_expected = [eager.call(arguments, grad_now, identity) for arguments in order]
+        hybridized = _side(function, make, True)
+        for number, (arguments, expected) in enumerate(zip(order, all_expected, strict=True)):
+            where = f"call {number}{' for gradients' if grad_now else ''}"
+            untouched = describe(_given(arguments)), describe(hybridized.state)
+            found = hybridized.call(arguments, grad_now, identity)
+            error = found.pop("error", None)
+            expected.pop("error", None)
+            if may_refuse and isinstance(error, CaptureError):
+                after = found["arguments after"], found["state"]
+                assert after == untouched, f"{where}: a refused capture has left traces"
+                return
+            _compare(expected, found, error, where)
+        if plans is not None:
+            kept = hybridized.function.plans
+            # A call that always raises while it is captured never becomes a plan.
+            assert len(kept) <= plans, "\n".join([f"more than {plans} plans:", *map(str, kept)])
+
+
+def _kinds(args: tuple[Any, ...]) -> Any:
+    """What selects a plan: equal for calls that must share one, None where they need not."""
+    if not all(isinstance(t, hy.Tensor) for t in args):
+        return object()
+    return tuple([(t.type, [t is u for u in args].index(True)) for t in args])
+
+
+def _compare(expected: dict, found: dict, error: BaseException | None, where: str) -> None:
+    for what in dict.fromkeys((*expected, *found)):
+        left, right = expected.get(what), found.get(what)
+        if left != right:
+            pytest.fail(
+                f"{where}: {what}\n  eager:      {left}\n  hybridized: {right}"
+                + (f"\n\n{type(error).__name__}: {error}" if error else "")
+            )
+
+
+# Tables of programs -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function, the calls that take it through all of its lines, and what is asked of it."""
+
+    function: Callable[..., Any]
+    calls: tuple[Any, ...]
+    options: dict[str, Any]
+    covered: bool
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    def check(self) -> None:
+        same(self.function, calls=self.calls, **self.options)
+
+    def check_coverage(self) -> None:
+        """Assert that the calls run every line, eagerly: else a branch is not tested."""
+        if not self.covered:
+            return
+        make = self.options.get("make", False)
+        lines: set[tuple[int, int]] = set()
+        own = {id(c): c for c in _codes(self.function.__code__)}
+        wanted = {
+            (key, n)
+            for key, code in own.items()
+            for _, _, n in code.co_lines()
+            if n and n > code.co_firstlineno
+        }
+
+        def trace(frame: Any, event: str, arg: Any) -> Any:
+            lines.add((id(frame.f_code), frame.f_lineno))
+            return trace if id(frame.f_code) in own else None
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            side = _side(self.function, make, False)
+            for call in self.calls:
+                side.call(call if isinstance(call, tuple) else (call,), False, False)
+        finally:
+            sys.settrace(before)
+        missed = sorted({n for _, n in wanted - lines})
+        assert not missed, f"no call of {self.name} runs line {missed}"
+
+
+def _codes(code: types.CodeType) -> list[types.CodeType]:
+    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return [code, *(each for c in inner for each in _codes(c))]
+
+
+@dataclass
+class Table:
+    """The programs of a test file."""
+
+    programs: list[Program] = field(default_factory=list)
+
+    def runs(self, *calls: Any, covered: bool = True, **options: Any) -> Callable[..., Any]:
+        """Add the decorated function, to be called with each of ``calls``."""
+
+        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+            assert function.__name__ not in [p.name for p in self.programs], function.__name__
+            self.programs.append(Program(function, calls, options, covered))
+            return function
+
+        return add
+
+    def makes(self, *calls: Any, covered: bool = True, **options: Any) -> Callable[..., Any]:
+        """Add what the decorated function makes: a function, or a pair of that and of its state."""
+        options.setdefault("grad", False)
+        return self.runs(*calls, covered=covered, make=True, **options)
+
+    def each(self) -> Any:
+        """For ``parametrize``: every program."""
+        ids = [p.name for p in self.programs]
+        return pytest.mark.parametrize("program", self.programs, ids=ids)

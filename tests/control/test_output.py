@@ -1,0 +1,264 @@
+"""print, logging and warnings: the same text, as often and in the same order."""
+
+# ruff: noqa: UP031, B028
+
+import logging
+import sys
+import warnings
+
+import hybrid as hy
+from tests.control.harness import Program, Table, draw, f32, i64
+
+table = Table()
+X = f32([1.0, -2.0, 3.0])
+STARTS = [f32(v) for v in (0.5, 3.0, 50.0, 200.0)]
+log = logging.getLogger("control")
+
+
+@table.runs(X, X, -X)
+def print_text(x):
+    print("hello", 3, sep=", ", end="!\n")
+    return x
+
+
+@table.runs(X, -X)
+def print_a_tensor(x):
+    print(x)
+    return x * 2
+
+
+@table.runs(X, -X)
+def print_computed(x):
+    y = x * 2
+    print("y is", y, hy.sum(y), "of", y.shape, y.dtype)
+    return y
+
+
+@table.runs(X, -X)
+def print_formatted(x):
+    print(f"{x[0].item():.3f} and {hy.sum(x).item()}")
+    print(f"{x}")
+    print("%.2f" % x[0].item())
+    return x
+
+
+@table.runs(X, -X)
+def print_in_branches(x):
+    print("before")
+    if x[0] > 0:
+        print("positive", x[0])
+    else:
+        print("negative")
+    print("after")
+    return x
+
+
+@table.runs(*STARTS)
+def print_in_while(x):
+    n = 0
+    while x < 100:
+        print("trip", n, x)
+        x = x * 2
+        n += 1
+    print("done", n)
+    return x
+
+
+@table.runs(X)
+def print_in_range(x):
+    for i in range(3):
+        print(i, x[i])
+    return x
+
+
+@table.runs(*[(X, i64(n)) for n in (0, 1, 3)])
+def print_in_traced_range(x, n):
+    for i in range(n):
+        print("i =", i)
+    print("end")
+    return x
+
+
+@table.runs(draw(3, 2))
+def print_rows(x):
+    for i, row in enumerate(x):
+        print(i, row)
+    return x
+
+
+@table.runs(*STARTS, f32(0.01))
+def print_before_break(x):
+    for i in range(5):
+        print("try", i)
+        if x > 20:
+            print("enough")
+            break
+        x = x * 3
+    else:
+        print("never")
+    return x
+
+
+@table.runs(*STARTS)
+def print_before_raise(x):
+    print("checking")
+    if x > 100:
+        print("bad", x)
+        raise ValueError("too large")
+    print("good")
+    return x
+
+
+@table.runs(*STARTS)
+def print_and_assert(x):
+    print("one")
+    assert x < 100, "large"
+    print("two")
+    return x
+
+
+@table.runs(X)
+def print_in_a_helper(x):
+    def show(v, name):
+        print(name, "=", v)
+        return v
+
+    return show(x * 2, "twice") + show(x, "once")
+
+
+@table.runs(*STARTS)
+def print_on_the_right_of_or(x):
+    def told(v):
+        print("asked")
+        return v
+
+    if x > 10 or told(x) > 1:
+        return x
+    return -x
+
+
+@table.runs(*STARTS)
+def print_in_a_ternary(x):
+    return print("large") if x > 10 else print("small")
+
+
+@table.runs(X)
+def print_to_a_file(x):
+    print("to the error stream", file=sys.stderr)
+    print("to the output", file=sys.stdout, flush=True)
+    return x
+
+
+@table.runs(*STARTS)
+def write_to_stdout(x):
+    sys.stdout.write("written\n")
+    return x
+
+
+@table.runs(*STARTS)
+def logging_levels(x):
+    log.info("start")
+    if x > 10:
+        log.warning("x is %s", "large")
+    else:
+        log.debug("x is small")
+    return x * 2
+
+
+@table.runs(*STARTS)
+def logging_values(x):
+    while x < 100:
+        log.info("x = %s", x)
+        log.info("x = %.2f", x.item())
+        x = x * 4
+    return x
+
+
+@table.runs(*STARTS)
+def warn_in_a_branch(x):
+    if x > 10:
+        warnings.warn("x is large", RuntimeWarning)
+    return x
+
+
+@table.runs(*STARTS)
+def warn_always(x):
+    warnings.warn("always")
+    return x
+
+
+@table.runs(*STARTS)
+def everything_in_order(x):
+    print("one")
+    log.info("two")
+    warnings.warn("three")
+    for i in range(2):
+        print("four", i)
+        if x > 10:
+            log.info("five")
+            x = x - 1
+        else:
+            warnings.warn("six")
+    print("seven", x)
+    return x
+
+
+@table.runs(*STARTS)
+def print_of_a_number(x):
+    k = 1 if x > 10 else 2
+    print("k =", k, type(k).__name__)
+    print(float(x), int(x), bool(x > 1))
+    return k
+
+
+@table.runs(*STARTS)
+def print_of_a_list(x):
+    xs = [x, x + 1]
+    print(xs, {"a": x})
+    return xs
+
+
+@table.runs(X)
+def print_what_python_knows(x):
+    for i in range(2):
+        print("shape", x.shape, "at", i)
+    return x
+
+
+@table.runs(X)
+def print_in_a_comprehension(x):
+    return [print(k) or x * k for k in (1, 2)]
+
+
+@table.runs(X)
+def print_of_another_name(x):
+    show = print
+    show("aliased", x[0])
+    return x
+
+
+@table.runs(X)
+def print_given_as_a_function(x):
+    def each(values, f):
+        for v in values:
+            f(v)
+
+    each([x[0], x[1], 7], print)
+    return x
+
+
+@table.runs(X)
+def debug_format(x):
+    n = 3
+    print(f"{n=} {x.shape=}")
+    return x
+
+
+@table.each()
+def test_same(program: Program) -> None:
+    program.check()
+
+
+@table.each()
+def test_coverage(program: Program) -> None:
+    program.check_coverage()
