@@ -51,6 +51,20 @@ print(print_graph(graph, locations=True))
 assert loop.location.text == "while hy.abs(slope) > 1e-3:"
 assert Path(loop.location.path).name == "05_reading_a_graph.py"
 
+# %% The other way round, `explain` goes through your source and says what became of each line: a
+# node, a loop unrolled, a call of Python, or nothing, because Python was done with it while the
+# function was captured.  Below stand the inputs, and what else has to be as it was.
+explanation = climb.explain(start, rate)
+print(explanation)
+lines = {line.text.strip(): line for function in explanation.functions for line in function.lines}
+assert lines["while hy.abs(slope) > 1e-3:"].kind == "while"
+assert lines["if slope < 0:"].kind == "cond"
+assert lines["return x"].kind == "python"
+
+# %% It says, too, whether a call finds a plan, and if not, why.
+assert "runs plan 1" in explanation.verdict
+print(climb.explain(hy.astype(start, hy.float64), rate).verdict)
+
 # %% `walk` visits all nodes, those of regions included, which answers most questions in a line.
 ops = sorted({node.op.name for node in graph.walk()})
 print(len(list(graph.walk())), "nodes:", ", ".join(ops))
@@ -68,10 +82,14 @@ except hy.HybridError as error:
 else:
     raise AssertionError("a sum needs its axes")
 
-# %% `show` draws it: a page with boxes in boxes for the regions or, by Graphviz, an .svg.
+# %% `show` draws the graph: a page with boxes in boxes for the regions or, by Graphviz, an .svg.
+# An explanation is a page as well.
 with tempfile.TemporaryDirectory() as folder:
-    page = graph.show(Path(folder) / "climb.html")
-    assert "cos" in page.read_text(encoding="utf-8")
+    for page in (
+        graph.show(Path(folder) / "graph.html"),
+        explanation.html(Path(folder) / "explanation.html"),
+    ):
+        assert "cos" in page.read_text(encoding="utf-8")
 
 # %% What was captured is not yet what runs: passes simplify it, and chains of elementwise ops are
 # made one step.  A plan says how large it is, for which arguments it was captured, what else has to
