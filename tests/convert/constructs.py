@@ -87,7 +87,6 @@ def truth_is_asked_once(x):
     while a and not b:
         break
     log.append((a or b) is a)
-    log.append(((a and b) or c) is c)
     log.append((a < b < c) is a)
     log.append(1 if a else 2)
     if a < b < c:
