@@ -1,5 +1,7 @@
 """Every workload builds, checks its results, and can be measured."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,8 @@ from hybrid import native
 from hybrid.bench.bits import require_close, require_same_bits
 from hybrid.bench.registry import BenchError, Case, Workload, find, workload, workloads
 from hybrid.bench.runner import run_case, threads_set_to
+from hybrid.bench.workloads import digits
+from hybrid.bench.workloads.digits import RowReader, compare
 from hybrid.errors import ArgumentError
 
 CASES = [(load, case) for load in workloads().values() for case in range(len(load.build()))]
@@ -33,6 +37,31 @@ def test_digits_reaches_its_accuracy_with_identical_bits() -> None:
     (case,) = find("digits").build()
     facts = case.check()
     assert facts["test accuracy"].startswith("9") and "identical bits" in facts
+
+
+def test_too_low_an_accuracy_is_found() -> None:
+    case = compare("rnn_digits", lambda: RowReader(4), epochs=1)
+    with pytest.raises(BenchError) as raised:
+        case.check()
+    assert re.fullmatch(
+        r"rnn_digits: \d+\.\d% of the test images are recognised\n"
+        r"More than 95% are expected after 1 epochs\.",
+        str(raised.value),
+    )
+
+
+def test_a_plan_for_each_step_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digits, "REQUIRED_ACCURACY", -1.0)
+    case = compare("rnn_digits", lambda: RowReader(4), epochs=0)
+    with pytest.raises(BenchError) as raised:
+        case.check()
+    assert str(raised.value) == "rnn_digits: 0 plans were made for steps that are all alike"
+
+
+def test_the_rows_are_read_in_a_loop() -> None:
+    images = hy.zeros((5, 64))
+    graph = hy.hybridize(RowReader(4)).graph(images)
+    assert [node.op.name for node in graph.nodes].count("for") == 1
 
 
 def test_matmul_runs_on_one_thread() -> None:
