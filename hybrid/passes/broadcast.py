@@ -8,13 +8,15 @@ Before::                                          After::
     %d: f32[8,4] = multiply %c, %o
 
 The op's own rule repeats the operand, so the same kernel sees the same elements.  An operand stays
-when without it the result would have a smaller shape.
+when without it the result would have a smaller shape, or the rule refuses (steps of optimizers).
 """
 
 from __future__ import annotations
 
+from hybrid.errors import ShapeError
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.passes.facts import Facts
+from hybrid.types import TensorType
 
 
 def implicit_broadcast(graph: Graph) -> Graph:
@@ -44,10 +46,18 @@ def implicit_broadcast(graph: Graph) -> Graph:
             if not facts.repeats(value):
                 continue
             operands[i] = source(value, builder)
-            if node.op.infer(tuple([v.type for v in operands]), node.attrs) != types:
+            if _types(node, operands) != types:
                 operands[i] = value
         if tuple(operands) == node.operands:
             return None
         return builder.apply(node.op, operands, node.attrs)
 
     return rewrite(graph, shrink, regions=implicit_broadcast)
+
+
+def _types(node: Node, operands: list[Value]) -> tuple[TensorType, ...] | None:
+    """The types of the results of ``node`` with other operands; None when it does not take them."""
+    try:
+        return node.op.infer(tuple([v.type for v in operands]), node.attrs)
+    except ShapeError:
+        return None

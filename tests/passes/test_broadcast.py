@@ -56,6 +56,22 @@ CASES = {
         }
         """,
     ),
+    "a step of an optimizer, which takes a gradient of its parameter's shape alone": (
+        """
+        graph @f(%p: f32[4], %lr: f32[]) {
+          %g: f32[4] = full {shape=(4,), value=1, dtype=f32}
+          %q: f32[4] = sgd %p, %g, %lr {maximize=false, weight_decay=0.0}
+          return %q
+        }
+        """,
+        """
+        graph @f(%p: f32[4], %lr: f32[]) {
+          %g: f32[4] = full {shape=(4,), value=1, dtype=f32}
+          %q: f32[4] = sgd %p, %g, %lr {maximize=false, weight_decay=0.0}
+          return %q
+        }
+        """,
+    ),
     "the operand that gives the result its shape stays": (
         """
         graph @f(%x: f32[4], %y: f32[4]) {
