@@ -22,6 +22,7 @@ from hybrid.convert.rebuild import (
 from hybrid.convert.rewriter import Around, Unit, convert_copy
 from hybrid.convert.runtime import hyb__
 from hybrid.convert.source import Definition, NoSource, definition_of
+from hybrid.errors import ArgumentTypeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__hyb_no_convert__"
@@ -78,6 +79,11 @@ def is_converted_code(code: types.CodeType) -> bool:
 
 def no_convert(function: F) -> F:
     """Mark ``function``: it is called as it is, and traced like library code."""
+    if not isinstance(function, types.FunctionType):
+        raise ArgumentTypeError(
+            f"a {type(function).__name__} cannot be marked with no_convert",
+            fix="decorate a function or a method with it",
+        )
     function.__dict__[_MARK] = function.__code__
     return function
 
