@@ -22,6 +22,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.explain import Explanation, Request, Watch, build, leaf_names, numbers_text, why_new
+from hybrid.explain.words import counted
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.planned import Planned
@@ -61,10 +62,14 @@ class PlanInfo:
 
     @property
     def sizes(self) -> str:
-        return (
-            f"({', '.join(self.arguments)}): {self.nodes} nodes, {self.steps} steps, "
-            f"{self.arena_nbytes} bytes of scratch, {len(self.guards)} guards, {self.calls} calls"
-        )
+        parts = [
+            counted(self.nodes, "node"),
+            counted(self.steps, "step"),
+            f"{counted(self.arena_nbytes, 'byte')} of scratch",
+            counted(len(self.guards), "guard"),
+            counted(self.calls, "call"),
+        ]
+        return f"({', '.join(self.arguments)}): {', '.join(parts)}"
 
 
 class Family:

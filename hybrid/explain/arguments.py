@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from hybrid.explain.words import is_plain, shown
 from hybrid.trace.reads import of_package
 from hybrid.tree import LEAF, Structure, flatten
 
@@ -33,6 +34,30 @@ def authors_function(function: Any) -> Any:
     if code is not None and of_package(code):
         return getattr(getattr(function, "__self__", None), "forward", function)
     return function
+
+
+def keys_of(
+    function: Callable[..., Any],
+    leaves: Sequence[Any],
+    names: Sequence[str],
+    numbers: Collection[int],
+) -> list[tuple[str, str]]:
+    """(name, text) of each Python value that a plan is made for: arguments and defaults."""
+    found = [
+        (name, f"key: argument {name} is {shown(leaf)}")
+        for index, (name, leaf) in enumerate(zip(names, leaves, strict=True))
+        if is_plain(leaf) and index not in numbers
+    ]
+    given = {name.partition("[")[0].partition(".")[0] for name in names}
+    try:
+        parameters = inspect.signature(authors_function(function)).parameters.values()
+    except (TypeError, ValueError):
+        return found
+    for parameter in parameters:
+        default = parameter.default
+        if default is not parameter.empty and parameter.name not in given and is_plain(default):
+            found.append((parameter.name, f"default: {parameter.name} is {shown(default)}"))
+    return found
 
 
 def _parameters(function: Any) -> tuple[list[str], str]:

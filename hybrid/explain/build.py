@@ -9,15 +9,14 @@ from typing import Any
 from hybrid.convert.conversion import is_converted_code
 from hybrid.convert.source import NoSource, definition_of
 from hybrid.errors import Location
-from hybrid.explain.arguments import authors_function
+from hybrid.explain.arguments import authors_function, keys_of
 from hybrid.explain.explanation import Explanation, Function, Note
-from hybrid.explain.inputs import guard_rows, inputs_of, slot_name
+from hybrid.explain.inputs import guard_rows, inputs_of, paths_of, slot_name
 from hybrid.explain.lines import Seen, lines_of, notes_by_place
 from hybrid.explain.nodes import by_place, refs
 from hybrid.explain.watch import Place, Watch
-from hybrid.explain.words import counted, is_plain, shown
+from hybrid.explain.words import counted
 from hybrid.explain.written import Written, written
-from hybrid.tensor import Tensor
 from hybrid.trace.capture import Capture
 
 LAYERS = "layers of hybrid that no line above calls"
@@ -43,11 +42,8 @@ def build(
     places = by_place(found)
     functions = _shown_functions(watch, places)
     guards = guard_rows(capture)
-    keys = {
-        name: shown(leaf)
-        for index, (name, leaf) in enumerate(zip(names, leaves, strict=True))
-        if is_plain(leaf) and not isinstance(leaf, Tensor) and index not in numbers
-    }
+    keys = keys_of(function, leaves, names, numbers)
+    paths = paths_of(capture, function, leaves, names)
     anchors = {id(w): f"function{index}" for index, w in enumerate(functions)}
     calls = _calls(watch, functions, anchors)
     seen = Seen(places, notes_by_place(capture.notes), watch.lines, calls, guards, keys)
@@ -69,8 +65,8 @@ def build(
         _summary(capture, len(found)),
         told,
         _elsewhere(places, functions, caller),
-        inputs_of(capture, function, leaves, names),
-        tuple(slot_name(write.owner, write.name) for write in capture.slot_writes),
+        inputs_of(capture, names, paths),
+        tuple(slot_name(write.owner, write.name, paths) for write in capture.slot_writes),
         guards,
         tuple(plans),
         capture.graph,

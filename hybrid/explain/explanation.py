@@ -25,9 +25,9 @@ class Note:
 class Line:
     """A line of the author's; ``label`` says what became of it, ``kind`` how to colour that.
 
-    Kinds: "cond", "for", "while", "unrolled", "py_call", "check", "graph" (other nodes), "python"
-    (it ran while the function was captured, and left no node), "not run", and "" for lines that
-    hold no code.
+    Kinds: "cond", "for", "while", "unrolled", "py_call", "check", "graph" (other nodes), "jump" (a
+    break, continue or return in what became a node), "python" (it ran while the function was
+    captured, and left no node), "not run", and "" for lines that hold no code.
     """
 
     number: int

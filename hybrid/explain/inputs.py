@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hybrid.explain.explanation import GuardRow, Input
-from hybrid.explain.words import is_telling, shown
+from hybrid.explain.words import is_plain, is_telling, shown
 from hybrid.ir.printer import names_of
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
@@ -14,47 +15,52 @@ from hybrid.trace.capture import Capture, Source
 
 
 def inputs_of(
-    capture: Capture, function: Callable[..., Any], leaves: Sequence[Any], names: Sequence[str]
+    capture: Capture, names: Sequence[str], paths: Mapping[int, str]
 ) -> tuple[Input, ...]:
     """The parameters of the graph."""
     graph = capture.graph
     printed = names_of(graph)
     written = {source for source, _ in capture.writes}
-    paths = _paths(capture, function, leaves, names)
     return tuple(
         Input(f"%{printed[param]}", str(param.type), _source(source, names, paths), i in written)
         for i, (param, source) in enumerate(zip(graph.params, capture.sources, strict=True))
     )
 
 
-def _source(source: Source, names: Sequence[str], paths: dict[int, str]) -> str:
+def _source(source: Source, names: Sequence[str], paths: Mapping[int, str]) -> str:
     if source.kind == "argument":
         return f"argument {names[source.index]}"
     if source.kind == "number":
         return f"argument {names[source.index]}, any number"
     if source.kind == "cell":
         return paths.get(id(source.tensor), "a tensor from outside")
-    if isinstance(source.owner, Leaf):
-        owner = paths.get(id(source.owner))
-        return f"{owner}.{source.name}" if owner else f"a tensor's .{source.name}"
     held = getattr(source.owner, source.name, None)
-    return paths.get(id(held)) or slot_name(source.owner, source.name)
+    return paths.get(id(held)) or slot_name(source.owner, source.name, paths)
 
 
-def slot_name(owner: Any, name: str) -> str:
-    """``Net.mean``."""
-    if isinstance(owner, Leaf):
-        return f"a tensor's .{name}"
-    kind = owner if isinstance(owner, type) else type(owner)
-    return f"{getattr(owner, '__name__', kind.__name__)}.{name}"
+def slot_name(owner: Any, name: str, paths: Mapping[int, str]) -> str:
+    """``self.mean``, ``self.first.weight.grad``."""
+    if isinstance(owner, types.CellType):  # a variable of an enclosing function
+        return paths.get(id(owner), "a closure variable")
+    known = paths.get(id(owner))
+    if known is None:
+        known = "a tensor" if isinstance(owner, Leaf) else shown(owner).partition(" ")[2]
+    return f"{known}.{name}"
 
 
-def _paths(
+def paths_of(
     capture: Capture, function: Callable[..., Any], leaves: Sequence[Any], names: Sequence[str]
 ) -> dict[int, str]:
-    """Names of tensors, and of the leaves that gradients come to, by their ids."""
-    paths: dict[int, str] = {}
-    roots = [("", getattr(function, "__self__", None)), *zip(names, leaves, strict=True)]
+    """What the author calls tensors, their leaves and the function's own object, by their ids."""
+    instance = getattr(function, "__self__", None)
+    paths: dict[int, str] = {} if instance is None else {id(instance): "self"}
+    plain = getattr(function, "__func__", function)
+    if isinstance(plain, types.FunctionType):
+        cells = zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True)
+        paths |= {id(cell): name for name, cell in cells}
+    roots = [("self", instance), *zip(names, leaves, strict=True)]
+    if not _is_module(instance):
+        roots += [(f"self.{n}", value) for n, value in getattr(instance, "__dict__", {}).items()]
     for guard in (*capture.guards.always, *capture.guards.by_epoch):
         roots.append((guard.name.rpartition(" ")[2], guard.expected))
     for prefix, root in roots:
@@ -79,22 +85,30 @@ def _tensors(prefix: str, root: Any) -> Iterator[tuple[str, Tensor]]:
         for index, item in enumerate(root):
             yield from _tensors(f"{prefix}[{index}]", item)
         return
-    for method in ("named_parameters", "named_buffers"):  # of a module
-        if callable(getattr(type(root), method, None)):
-            for path, tensor in getattr(root, method)():
-                yield (f"{prefix}.{path}" if prefix else path), tensor
+    if _is_module(root):
+        for path, tensor in (*root.named_parameters(), *root.named_buffers()):
+            yield f"{prefix}.{path}", tensor
+
+
+def _is_module(value: Any) -> bool:
+    """Whether ``value`` is a tree of parameters and buffers: those are defined in a layer above."""
+    names = ("named_parameters", "named_buffers")
+    return all(callable(getattr(type(value), name, None)) for name in names)
 
 
 def guard_rows(capture: Capture) -> tuple[GuardRow, ...]:
-    """What a call must find as it was, the telling ones first, equal texts counted."""
+    """What a call must find as it was, the telling ones first, by name; equal texts counted."""
     counts: dict[tuple[str, str, bool], int] = {}
     for guard in (*capture.guards.always, *capture.guards.by_epoch):
         if guard.name.endswith(".*"):
             row = guard.name[:-2], "without attributes that hide those of its class", False
         elif guard.expected is type(capture.guards):  # a place for a tensor
             row = guard.name, "a tensor of the same type", False
+        elif guard.name.startswith("defaults of "):
+            values = [shown(part) for part in guard.expected if part]
+            row = guard.name, " ".join(values), is_plain(guard.expected)
         else:
             row = guard.name, shown(guard.expected), is_telling(guard)
         counts[row] = counts.get(row, 0) + 1
     rows = [GuardRow(*row, count) for row, count in counts.items()]
-    return tuple(sorted(rows, key=lambda row: not row.telling))
+    return tuple(sorted(rows, key=lambda row: (not row.telling, row.name, row.value)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hybrid.errors import Location
 from hybrid.explain.explanation import GuardRow, Line, Note
@@ -24,7 +26,7 @@ class Seen:
     ran: frozenset[Place] | set[Place]
     calls: Mapping[Place, Sequence[Note]]
     guards: Sequence[GuardRow] = ()
-    keys: Mapping[str, str] = field(default_factory=dict)  # Python values among the arguments
+    keys: Sequence[tuple[str, str]] = ()  # (name, text) of Python values among the arguments
 
 
 def notes_by_place(notes: Sequence[tuple[Location | None, str]]) -> dict[Place, list[str]]:
@@ -33,6 +35,7 @@ def notes_by_place(notes: Sequence[tuple[Location | None, str]]) -> dict[Place, 
     for location, text in notes:
         if location is not None:
             texts = found.setdefault((location.path, location.line), [])
+            text = text.replace(os.getcwd() + os.sep, "")
             if text not in texts:
                 texts.append(text)
     return found
@@ -144,7 +147,19 @@ def _without_nodes(function: Written, statement: Statement | None, seen: Seen, n
     rest = range(number + 1, statement.last + 1)
     if any(seen.refs.get((function.path, n)) for n in rest):
         return ""  # the lines that follow it say what became of it
-    return "python"
+    return "jump" if statement.is_jump and _is_staged(function, statement, seen) else "python"
+
+
+def _is_staged(function: Written, statement: Statement, seen: Seen) -> bool:
+    """Whether a statement is in one that became a node."""
+    around = [
+        s.line for s in function.statements if s.line < statement.line and statement.line <= s.end
+    ]
+    return any(
+        ref.node.regions and not ref.is_check
+        for line in around
+        for ref in seen.refs.get((function.path, line), ())
+    )
 
 
 def _dependencies(
@@ -152,8 +167,11 @@ def _dependencies(
 ) -> Iterator[Note]:
     """Python values that the plan was made for and the statement reads."""
     if is_root:
-        for name in sorted(statement.locals & seen.keys.keys() - function.assigned):
-            yield Note("key", f"key: argument {name} is {seen.keys[name]}")
+        read = statement.locals - function.assigned
+        keys = [text for name, text in seen.keys if re.split(r"[.\[]", name)[0] in read]
+        yield from [Note("key", text) for text in keys[:_MOST]]
+        if len(keys) > _MOST:
+            yield Note("key", f"and {counted(len(keys) - _MOST, 'more key')}")
     found = []
     for guard in seen.guards:
         if not guard.telling:

@@ -43,7 +43,8 @@ STYLE = """
 .hybrid-explain .for .label, .hybrid-explain .while .label { color: var(--loop); }
 .hybrid-explain .unrolled .label { color: var(--unrolled); }
 .hybrid-explain .py_call .label, .hybrid-explain .check .label { color: var(--call); }
-.hybrid-explain .graph .label { color: var(--graph); font-weight: normal; }
+.hybrid-explain .graph .label, .hybrid-explain .jump .label { color: var(--graph);
+  font-weight: normal; }
 .hybrid-explain .python .label { color: var(--faint); font-weight: normal; }
 .hybrid-explain .not-run td { color: var(--faint); font-weight: normal; opacity: .7; }
 .hybrid-explain tr:target td, .hybrid-explain .row:target { background: var(--line); }

@@ -23,6 +23,7 @@ LABELS = {
     "py_call": "bold cyan",
     "check": "bold cyan",
     "graph": "green",
+    "jump": "green",
     "python": "dim",
     "not run": "dim",
     "": "",

@@ -90,4 +90,5 @@ def guard_lines(rows: Sequence[GuardRow]) -> Iterator[str]:
 
 def guard_line(row: GuardRow) -> str:
     times = f"  ({row.count} times)" if row.count > 1 else ""
-    return f"{row.name} is {row.value}{times}"
+    verb = "are" if row.name.startswith("defaults of ") else "is"
+    return f"{row.name} {verb} {row.value}{times}"

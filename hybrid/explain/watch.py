@@ -14,6 +14,7 @@ from hybrid.errors import author_frame
 from hybrid.trace.reads import is_library, of_package
 
 Place = tuple[str, int]
+_PACKAGE = __name__.partition(".")[0]
 _PACKAGES = ("site-packages", "dist-packages")
 
 
@@ -41,7 +42,7 @@ class Watch:
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         code = frame.f_code
-        if not _is_authors(code):
+        if not _is_authors(frame):
             return None
         begin = code.co_filename, code.co_firstlineno
         self.functions.setdefault((*begin, code.co_name), code)
@@ -57,7 +58,12 @@ class Watch:
         return self._line
 
 
-def _is_authors(code: types.CodeType) -> bool:
+def _is_authors(frame: FrameType) -> bool:
+    code = frame.f_code
     if of_package(code) or is_library(code):
         return False
+    if code.co_filename.startswith("<"):  # what a library makes up, such as methods of dataclasses
+        module = frame.f_globals.get("__name__", "").partition(".")[0]
+        if module == _PACKAGE or module in sys.stdlib_module_names - {"__main__"}:
+            return False
     return is_converted_code(code) or not any(part in code.co_filename for part in _PACKAGES)

@@ -48,8 +48,7 @@ def is_own(guard: Guard) -> bool:
 
 def is_telling(guard: Guard) -> bool:
     """Whether ``guard`` is on a plain value of the author's."""
-    plain = guard.expected is not Guards and is_plain(guard.expected)
-    return plain and not is_own(guard) and not guard.name.startswith("defaults of ")
+    return guard.expected is not Guards and is_plain(guard.expected) and not is_own(guard)
 
 
 def counted(count: int, one: str) -> str:

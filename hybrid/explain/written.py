@@ -24,6 +24,7 @@ class Statement:
     end: int  # of all that it holds
     is_for: bool
     is_assert: bool
+    is_jump: bool  # break, continue or return
     globals: frozenset[str]  # names that it reads, and that nothing in the function binds
     locals: frozenset[str]  # names that it reads, and that the function binds
     attributes: frozenset[str]  # that it reads of any object
@@ -130,6 +131,7 @@ def _statements(body: list[ast.stmt], bound: frozenset[str]) -> Iterator[Stateme
             end,
             isinstance(node, ast.For),
             isinstance(node, ast.Assert),
+            isinstance(node, (ast.Break, ast.Continue, ast.Return)),
             frozenset(read - bound),
             frozenset(read & bound),
             frozenset(n.attr for n in parts if isinstance(n, ast.Attribute)),
