@@ -68,8 +68,11 @@ def _share_cond(parts: Cond, known: Known, builder: Builder) -> bool:
     own: Known = {}
     found = _matches(parts.nodes[0], names[0], known, own)
     again = _matches(parts.nodes[1], names[1], known | own, None)
-    moved = _to_move(parts.nodes[0], set(again.values()).intersection(own.values()))
+    common = set(again.values()).intersection(own.values())
+    moved = _to_move(parts.nodes[0], common, names[0])
     for node in moved:
+        for v in node.operands:  # one that stands for equal values has just got a new name
+            names[0][v] = names[0].get(names[0][v], names[0][v])
         builder.append(copied(node, names[0]))
     gone = [{n for n in (*found, *moved) if _is_costly(n)}, {n for n in again if _is_costly(n)}]
     for branch, nodes in enumerate(parts.nodes):
@@ -125,13 +128,16 @@ def _matches(
     return found
 
 
-def _to_move(nodes: Sequence[Node], common: set[Node]) -> list[Node]:
-    """Those nodes of ``common`` that are worth it, and what they need, in order."""
+def _to_move(nodes: Sequence[Node], common: set[Node], names: Renaming) -> list[Node]:
+    """Those nodes of ``common`` that are worth it, and what they need, in order.
+
+    ``names`` says which of several equal values stands for them all.
+    """
     wanted: set[Value] = set()
     moved = []
     for node in reversed(nodes):
         if node in common and (_is_costly(node) or not wanted.isdisjoint(node.results)):
-            wanted.update(node.operands)
+            wanted.update([names.get(v, v) for v in node.operands])
             moved.append(node)
     return moved[::-1]
 

@@ -7,6 +7,51 @@ from hybrid.passes import share
 from tests.helpers import assert_rewrites
 
 CASES = {
+    "equal constants stand for one": (
+        """
+        graph @f(%p: bool[], %x: f32[8]) {
+          %y: f32[] = cond %p, %x {
+            then(%x: f32[8]) {
+              %a: f32[8] = full {dtype=f32, shape=(8,), value=0.5}
+              %b: f32[8] = full {dtype=f32, shape=(8,), value=0.5}
+              %c: f32[8] = add %x, %b
+              %s: f32[] = sum %c {axis=(0,)}
+              return %s
+            }
+            else(%x: f32[8]) {
+              %b: f32[8] = full {dtype=f32, shape=(8,), value=0.5}
+              %c: f32[8] = add %x, %b
+              %s: f32[] = sum %c {axis=(0,)}
+              %r: f32[] = exp %s
+              return %r
+            }
+          }
+          return %y
+        }
+        """,
+        """
+        graph @f(%p: bool[], %x: f32[8]) {
+          %a: f32[8] = full {dtype=f32, shape=(8,), value=0.5}
+          %c: f32[8] = add %x, %a
+          %s: f32[] = sum %c {axis=(0,)}
+          %y: f32[] = cond %p, %x, %s, %s {
+            then(%x: f32[8], %s: f32[], %s_1: f32[]) {
+              %a: f32[8] = full {dtype=f32, shape=(8,), value=0.5}
+              %b: f32[8] = full {dtype=f32, shape=(8,), value=0.5}
+              %c: f32[8] = add %x, %b
+              return %s
+            }
+            else(%x: f32[8], %s: f32[], %s_1: f32[]) {
+              %b: f32[8] = full {dtype=f32, shape=(8,), value=0.5}
+              %c: f32[8] = add %x, %b
+              %r: f32[] = exp %s_1
+              return %r
+            }
+          }
+          return %y
+        }
+        """,
+    ),
     "what is computed outside is handed in": (
         """
         graph @f(%p: bool[], %x: f32[8]) {
