@@ -111,7 +111,8 @@ class Liveness:
                 break
             head = grown
         # Those that an iteration reads first, or may hand on as they are.
-        self.heads[id(node)] = iteration(head, live, Exits())
+        own = iteration(head, live, Exits())
+        self.heads[id(node)] = self.heads.get(id(node), NONE) | own
         iteration(head, live, exits)
         return head | (NONE if isinstance(node, ast.While) else _reads(node.iter))
 
