@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hybrid.errors import Location
+from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op, Value
 from hybrid.ops.control import cond
 from hybrid.tensor import Tensor
+from hybrid.trace.grown import torn
 from hybrid.trace.merge import DIVERGED, Build, Merge, Side
+from hybrid.trace.places import CONTENT
 from hybrid.trace.region import Region, control_histories
 from hybrid.trace.tracer import Tracer
 
@@ -67,7 +70,8 @@ def join(
 
 def _note_read(parent: Tracer, slot: Any) -> None:
     if isinstance(parent, Region):
-        parent.log(slot.owner, slot.name, read=True, written=False)
+        if parent.has_outside(slot.owner, slot.name):
+            parent.log(slot.owner, slot.name, read=True, written=False)
     elif slot.name == "grad":
         parent.read_slot(slot.owner, slot.name)
 
@@ -83,8 +87,20 @@ def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Any, Build]]:
         if written:
             a, b = first.place(key, slot.original), second.place(key, slot.original)
             if not (_unchanged(a, slot.original) and _unchanged(b, slot.original)):
-                found.append((slot, merge.tree(a, b, slot.label or slot.name)))
+                found.append((slot, _merged_place(merge, slot, a, b)))
     return found
+
+
+def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
+    count = len(merge.pairs)
+    try:
+        return merge.tree(a, b, slot.label or slot.name)
+    except CaptureError as error:
+        if slot.name != CONTENT or not isinstance(slot.owner, (list, deque, set)):
+            raise
+        del merge.pairs[count:]
+        content = [torn(merge.first.region, error)]  # which matters to those who look
+        return lambda results: content
 
 
 def _unchanged(now: Any, original: Any) -> bool:

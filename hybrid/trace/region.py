@@ -16,6 +16,7 @@ from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.record import AnyRecord, is_recording
+from hybrid.record import Leaf as GradientLeaf
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.places import (
     CONTENT,
@@ -41,7 +42,7 @@ class Region(Tracer):
 
         self.notes, self.unrolls, self.convert = parent.notes, parent.unrolls, parent.convert
         self.general = parent.general
-        self.texts = parent.texts
+        self.texts, self.grown = parent.texts, parent.grown
 
     # Tensors ----------------------------------------------------------------------------------
 
@@ -93,6 +94,11 @@ class Region(Tracer):
             self._outside = reachable(self.roots)
         return id(owner) in self._outside or self.parent.is_outside(owner)
 
+    def has_outside(self, owner: Any, name: str) -> bool:
+        """Whether a place that an inner region has written is one from outside this one, too."""
+        namespace = type(owner) is dict and name != CONTENT
+        return isinstance(owner, GradientLeaf) or namespace or self.is_outside(owner)
+
     def log(self, owner: Any, name: str, *, read: bool, written: bool) -> Slot:
         """The log's entry of a place."""
         slot = self.slots.get((id(owner), name))
@@ -128,6 +134,7 @@ class Region(Tracer):
         self.log(namespace, name, read=True, written=True)
 
     def will_read_container(self, container: Any) -> None:
+        super().will_read_container(container)
         slot = self.slots.get((id(container), CONTENT))
         if slot is not None:
             slot.read = True
@@ -135,7 +142,8 @@ class Region(Tracer):
             self.log(container, CONTENT, read=True, written=False)
 
     def put(self, owner: Any, name: str, value: Any) -> None:
-        self.log(owner, name, read=False, written=True)
+        if self.has_outside(owner, name):
+            self.log(owner, name, read=False, written=True)
         write_place(owner, name, value)
 
     # The graph --------------------------------------------------------------------------------
