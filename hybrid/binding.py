@@ -23,7 +23,7 @@ from hybrid.eager import as_tensor
 from hybrid.plan import Plan
 from hybrid.tensor import Tensor
 from hybrid.trace.capture import Capture, Made, Source
-from hybrid.tree import LEAF, unflatten
+from hybrid.tree import LEAF, unflatten, unflatten_several
 from hybrid.types import DType
 
 _WRITER = threading.RLock()
@@ -118,7 +118,7 @@ class _Binding:
         counts: dict[int, int] = {}
         trees = [self.capture.result, *(w.made for w in self.capture.slot_writes)]
         for made in trees:
-            for kind, what in made.leaves:
+            for kind, what in made.places:
                 if kind == "output":
                     counts[what] = counts.get(what, 0) + 1
         return {
@@ -137,7 +137,7 @@ class _Binding:
         seen = {
             what
             for made in [self.capture.result, *(w.made for w in self.capture.slot_writes)]
-            for kind, what in made.leaves
+            for kind, what in made.places
             if kind in ("output", "number")
         }
         for made in [self.capture.result, *(w.made for w in self.capture.slot_writes)]:
@@ -301,7 +301,7 @@ class _Binding:
             if kind == "source":
                 return f"t{what}"
         build_name = self.writer.name("build", build)
-        sources = ", ".join(f"{what}: t{what}" for kind, what in made.leaves if kind == "source")
+        sources = ", ".join(f"{what}: t{what}" for kind, what in made.places if kind == "source")
         made_name = self.writer.name("made", made)
         return f"{build_name}({made_name}, {results}, leaves, {{{sources}}})"
 
@@ -314,18 +314,21 @@ def build(
     made: Made, results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[int, Tensor]
 ) -> Any:
     """The tree that ``made`` describes, for one call."""
-    values = []
-    for kind, what in made.leaves:
+
+    def value(kind: str, what: Any) -> Any:
         if kind == "output":
-            values.append(results[what])
-        elif kind == "number":
-            values.append(results[what].item())
-        elif kind == "text":
-            values.append(what.text(results))
-        elif kind == "argument":
-            values.append(leaves[what])
-        elif kind == "source":
-            values.append(sources[what])
-        else:
-            values.append(what)
+            return results[what]
+        if kind == "number":
+            return results[what].item()
+        if kind == "text":
+            return what.text(results)
+        if kind == "items":
+            return what.build(results, value)
+        if kind == "argument":
+            return leaves[what]
+        return sources[what] if kind == "source" else what
+
+    values = [value(kind, what) for kind, what in made.leaves]
+    if any(kind == "items" for kind, _ in made.leaves):
+        return unflatten_several(made.structure, values)
     return unflatten(made.structure, values)

@@ -53,6 +53,28 @@ def _unflatten(structure: Structure, leaves: Any) -> Any:
     return kind(*values) if hasattr(kind, "_fields") else kind(values)
 
 
+class Several(list):
+    """Leaves in the place of one."""
+
+
+def unflatten_several(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """``unflatten``, where a leaf may be Several."""
+    return _spliced(structure, iter(leaves))
+
+
+def _spliced(structure: Structure, leaves: Any) -> Any:
+    if structure is None or structure == LEAF:
+        return _unflatten(structure, leaves)
+    kind, items = structure
+    if kind is dict or kind is OrderedDict:
+        return kind((key, _spliced(item, leaves)) for key, item in items)
+    values: list[Any] = []
+    for item in items:
+        value = _spliced(item, leaves)
+        values += value if type(value) is Several else [value]
+    return kind(*values) if hasattr(kind, "_fields") else kind(values)
+
+
 def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     """``function`` applied to each leaf of ``tree`` and the leaves at its place in ``others``."""
     leaves, structure = flatten(tree)

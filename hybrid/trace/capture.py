@@ -24,7 +24,9 @@ from hybrid.number.staging import DTYPES
 from hybrid.record import AnyRecord, Leaf, Record, recording
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.differentiate import cut
+from hybrid.trace.grown import Grown, refuse_torn, refuse_written
 from hybrid.trace.guards import Guards
+from hybrid.trace.items import items_of
 from hybrid.trace.late import Late, LateText
 from hybrid.trace.reads import (
     CONTAINERS,
@@ -56,12 +58,22 @@ class Made:
     """A tree of which some leaves are made by the graph: each leaf is (kind, what).
 
     Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
-    ``text`` (a LateText: what builds a string, of which results), ``argument`` and ``source``
-    (index: that very tensor), ``constant`` (a Python object).
+    ``text`` (a LateText: what builds a string, of which results), ``items`` (Items: all that stand
+    in the place of one), ``argument`` and ``source`` (index: that very tensor), ``constant`` (a
+    Python object).
     """
 
     structure: Structure
     leaves: tuple[tuple[str, Any], ...]
+
+    @property
+    def places(self) -> Iterator[tuple[str, Any]]:
+        """The leaves, and what those of them that are ``items`` are made of."""
+        for kind, what in self.leaves:
+            yield kind, what
+            if kind == "items":
+                yield from what.columns
+                yield from (("output", index) for index in what.outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +239,7 @@ class _Finish:
 
     def run(self, result: Any, final: dict[tuple[int, str], Any]) -> Capture:
         tracer = self.tracer
+        refuse_written(tracer.grown)
         made = self.made(result)
         slot_writes = [
             SlotWrite(slot.owner, slot.name, self.made(final[key]), slot.original is not MISSING)
@@ -311,7 +324,10 @@ class _Finish:
             late = Late(leaf)
             operands = [make_tensor(t.type, t.data) for t in late.operands]
             return "text", LateText(late.build, tuple([self.leaf(t)[1] for t in operands]))
+        if type(leaf) is Grown:
+            return "items", items_of(leaf, self.leaf)
         if not isinstance(leaf, Tensor):
+            refuse_torn([leaf])
             self.refuse_hidden(leaf)
             return "constant", leaf
         if type(leaf.data) is not Value:

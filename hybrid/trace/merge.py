@@ -15,7 +15,9 @@ from hybrid.errors import CaptureError, Location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
+from hybrid.trace.grown import Grown, Torn
 from hybrid.trace.maybe import UNBOUND, Maybe
+from hybrid.trace.merge_lists import merged_lists, optional
 from hybrid.trace.reads import ATOMS, MISSING
 from hybrid.trace.region import Region
 from hybrid.types import DType, TensorType, bool_, float64, int64, promote, promote_scalar
@@ -69,6 +71,8 @@ class Merge:
             return self._numbers(a, b)
         if _is_leaf(a) and _is_leaf(b):
             return self._tensors(a, b, name)
+        if type(a) is list and type(b) is list and _differ_in_length(a, b):
+            return merged_lists(self, a, b, name)
         if type(a) is type(b) and isinstance(a, (tuple, list)) and len(a) == len(b):
             parts = [
                 self.tree(x, y, f"{name}[{i}]") for i, (x, y) in enumerate(zip(a, b, strict=True))
@@ -131,6 +135,10 @@ class Merge:
                 value.flag, side, other
             )  # fmt: skip
             return lambda results: Maybe(inner(results), flag(results), value.other)
+        if isinstance(value, (list, dict)) and side.region.is_outside(value):
+            return lambda results: value  # what it holds is merged as a place
+        if type(value) is Grown:
+            return optional(self, side, other, value)
         if isinstance(value, (tuple, list)):
             parts = [self._filled(item, side, other) for item in value]
             return lambda results: rebuilt(value, [part(results) for part in parts])
@@ -185,6 +193,10 @@ class Merge:
             fix=f"give {name.split('[')[0].split('.')[0]} the same type, shape and structure on "
             "both paths",
         )
+
+
+def _differ_in_length(a: list[Any], b: list[Any]) -> bool:
+    return len(a) != len(b) or any(type(item) in (Grown, Torn) for item in (*a, *b))
 
 
 def _keyed(key: Any, value: Any) -> Any:

@@ -21,6 +21,7 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number, number_of
 from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call, with_regions
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
+from hybrid.trace.grown import refuse_torn
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING
 from hybrid.trace.texts import Entry, mark
@@ -54,6 +55,7 @@ class Tracer:
     pending: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)
     notes: list[tuple[Location | None, str]] = field(default_factory=list)  # for explain()
     texts: list[Entry] = field(default_factory=list)  # that were asked of traced values
+    grown: list[Any] = field(default_factory=list)  # what lists hold, and hand out, that have grown
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
@@ -191,6 +193,8 @@ class Tracer:
 
     def will_read_container(self, container: Any) -> None:
         """What ``container`` holds is about to be looked at."""
+        if self.grown:
+            refuse_torn(container)
 
     def will_write_cell(self, cell: Any) -> None:
         """A variable of an enclosing function is about to be set."""

@@ -1,0 +1,128 @@
+"""Merge of lists of different lengths: items of one path alone are there, or not, at run time.
+
+::
+
+    where the condition holds: [a, b]        where it does not: [a]
+    after it:                  [a, Grown of one b, or of none]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hybrid import ops
+from hybrid.ir.interpreter import interpreting
+from hybrid.number import Number
+from hybrid.tensor import Tensor
+from hybrid.trace.grown import Column, Grown, Torn, unwritten
+from hybrid.trace.reads import ATOMS
+from hybrid.tree import flatten
+
+if TYPE_CHECKING:
+    from hybrid.trace.merge import Merge, Side
+
+Build = Callable[[Sequence[Tensor]], Any]
+
+
+def merged_lists(merge: Merge, a: list[Any], b: list[Any], name: str) -> Build:
+    """What builds a list that is ``a`` on the first path and ``b`` on the second."""
+    for item in (*a, *b):
+        if type(item) is Torn:
+            return lambda results: [item]
+    first, second = merge.first, merge.second
+    front = _alike(a, b)
+    back = _alike(a[front:][::-1], b[front:][::-1])
+    of_a, of_b = a[front : len(a) - back], b[front : len(b) - back]
+    parts: list[Build] = []
+    if not any(type(item) is Grown for item in (*of_a, *of_b)):
+        count = min(len(of_a), len(of_b))
+        for i in range(count):
+            parts.append(merge.tree(of_a[i], of_b[i], f"{name}[{front + i}]"))
+        of_a, of_b = of_a[count:], of_b[count:]
+    for items, side, other in ((of_a, first, second), (of_b, second, first)):
+        for item in items:
+            if not _can_be_optional(item, side):
+                merge.refuse(a, b, name)
+            parts.append(optional(merge, side, other, item))
+    return lambda results: [
+        *a[:front], *[part(results) for part in parts], *a[len(a) - back :]
+    ]  # fmt: skip
+
+
+def _alike(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """How many items at the front are the same."""
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x is not y:
+            break
+        count += 1
+    return count
+
+
+def _can_be_optional(item: Any, side: Side) -> bool:
+    if type(item) is Grown:
+        return True
+    return all(
+        isinstance(leaf, (Tensor, Number, *ATOMS)) or side.region.is_outside(leaf)
+        for leaf in flatten(item)[0]
+    )
+
+
+def optional(merge: Merge, side: Side, other: Side, item: Any) -> Build:
+    """What builds that which stands for ``item``, there on ``side`` only."""
+    return _Optional(merge, side, other).part(item)
+
+
+class _Optional:
+    """Items that are there on one ``side`` only."""
+
+    def __init__(self, merge: Merge, side: Side, other: Side) -> None:
+        self.merge, self.side, self.other = merge, side, other
+        self.owner = side.region.parent
+
+    def part(self, item: Any) -> Build:
+        """What builds that which stands for ``item``."""
+        if type(item) is Grown:
+            places = [self._filled(t) for t in item.tensors()]
+            return lambda results: item.with_tensors([results[i] for i in places], self.owner)
+        leaves, structure = flatten(item)
+        count = self._number(1)
+        found = [self._column(leaf) for leaf in leaves]
+
+        def build(results: Sequence[Tensor]) -> Grown:
+            columns = [
+                leaf if place is None else Column(results[place[0]], place[1])
+                for leaf, place in zip(leaves, found, strict=True)
+            ]
+            there = Number("int", results[count], 0, 1)
+            return Grown(there, tuple(columns), structure, 1, self.merge.at, self.owner, fits=True)
+
+        return build
+
+    def _column(self, leaf: Any) -> tuple[int, str] | None:
+        """The result that is a stack of one row, and its kind; None for what is no row."""
+        region = self.side.region
+        if isinstance(leaf, Number):
+            tensor, kind = leaf.tensor, leaf.kind
+        elif isinstance(leaf, Tensor) and region.owns(leaf):
+            tensor, kind = leaf, ""
+        else:
+            return None
+        with interpreting(region):
+            stack = region.traced(ops.expand_dims(region.traced(tensor), 0))
+        return self._filled(stack), kind
+
+    def _number(self, value: int) -> int:
+        with interpreting(self.side.region):
+            count = self.side.region.traced(ops.full((), value, dtype="int64"))
+        return self._filled(count)
+
+    def _filled(self, tensor: Tensor) -> int:
+        """The result that is ``tensor`` on this path, and nothing on the other."""
+        with interpreting(self.side.region):
+            mine = self.side.region.traced(tensor)
+        with interpreting(self.other.region):
+            filler = self.other.region.traced(unwritten(mine))
+        pair = (mine, filler) if self.side is self.merge.first else (filler, mine)
+        return self.merge.pair(*pair)
