@@ -35,7 +35,8 @@ typedef hyb_status (*hyb_prepare_fn)(const hyb_call *call, hyb_range *range);
 typedef enum {
     HYB_PLAIN = 0,
     HYB_ELEMENTWISE = 1, /* operands are rank 1, each dense (stride = item size) or one element (stride 0) */
-    HYB_POST_OPS = 2     /* honours call->post */
+    HYB_POST_OPS = 2,    /* honours call->post */
+    HYB_IN_PLACE = 4     /* the first output may be the very bytes of the first input */
 } hyb_kernel_flags;
 
 typedef struct {

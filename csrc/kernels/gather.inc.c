@@ -8,7 +8,7 @@
  *
  * Split      take: rows (a, i); scatter: a; scatter_add: (a, block of b); the others: rows r.
  * Layout     dense; take [A, R, B], [I] -> [A, I, B]; along [rows, n], [rows, k].
- * In place   not allowed.
+ * In place   the scatters, over x; then only the elements that are updated are touched.
  * Indices    negative ones count from the end; one outside the axis is HYB_BAD_INDEX.  The scatters
  *            check all the indices of a call before they write.
  * Order      updates of one element are added in the order of the indices, whatever the threads.
@@ -21,6 +21,13 @@ static hyb_status gather_bad_index(int64_t index, int64_t position, int64_t size
     return hyb_fail(HYB_BAD_INDEX,
                     "index %lld at position %lld is out of range for an axis of size %lld",
                     (long long)index, (long long)position, (long long)size);
+}
+
+/* What an update starts from: nothing to do when it is in place. */
+static inline void gather_start(void *y, const void *x, size_t nbytes)
+{
+    if (y != x)
+        memcpy(y, x, nbytes);
 }
 
 /* Where `index` points on an axis of `size`; the caller has checked it. */
@@ -112,7 +119,7 @@ HYB_KERNEL(scatter)
     if (status != HYB_OK)
         return status;
     const int64_t plane = size * nbytes;
-    memcpy(y + begin * plane, x + begin * plane, (size_t)((end - begin) * plane));
+    gather_start(y + begin * plane, x + begin * plane, (size_t)((end - begin) * plane));
     for (int64_t a = begin; a < end; a++)
         for (int64_t i = 0; i < count; i++)
             memcpy(y + a * plane + gather_wrap(index[i], size) * nbytes,
@@ -215,11 +222,11 @@ HYB_PREPARE(prepare_take_along)
 
 #define TAKE_ROWS(dtype)                                                                \
     {"take", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take), HYB_SYM(take)},          \
-    {"scatter", dtype, 3, 1, 0, HYB_PLAIN, HYB_SYM(prepare_scatter), HYB_SYM(scatter)}, \
+    {"scatter", dtype, 3, 1, 0, HYB_IN_PLACE, HYB_SYM(prepare_scatter), HYB_SYM(scatter)}, \
     {"take_along", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take_along), HYB_SYM(take_along)}
 
 #define SCATTER_ROW(op, dtype, name) \
-    {#op, dtype, 3, 1, 0, HYB_PLAIN, HYB_SYM(prepare_##op##_##name), HYB_SYM(op##_##name)}
+    {#op, dtype, 3, 1, 0, HYB_IN_PLACE, HYB_SYM(prepare_##op##_##name), HYB_SYM(op##_##name)}
 #define SCATTER_ROWS(dtype, name) \
     SCATTER_ROW(scatter_add, dtype, name), SCATTER_ROW(scatter_along_add, dtype, name)
 

@@ -20,10 +20,10 @@ HYB_KERNEL(N(scatter_add))
         const T *more = update + a * count * inner + first;
         T *to = y + a * size * inner + first;
         if (width == inner)
-            memcpy(to, from, (size_t)(size * inner) * sizeof(T));
+            gather_start(to, from, (size_t)(size * inner) * sizeof(T));
         else
             for (int64_t r = 0; r < size; r++)
-                memcpy(to + r * inner, from + r * inner, (size_t)width * sizeof(T));
+                gather_start(to + r * inner, from + r * inner, (size_t)width * sizeof(T));
         for (int64_t i = 0; i < count; i++, more += inner) {
             T *row = to + gather_wrap(index[i], size) * inner;
             for (int64_t b = 0; b < width; b++)
@@ -59,7 +59,7 @@ HYB_KERNEL(N(scatter_along_add))
     hyb_status status = gather_check(index, begin * count, end * count, size);
     if (status != HYB_OK)
         return status;
-    memcpy(y + begin * size, x + begin * size, (size_t)((end - begin) * size) * sizeof(T));
+    gather_start(y + begin * size, x + begin * size, (size_t)((end - begin) * size) * sizeof(T));
     for (int64_t row = begin; row < end; row++) {
         T *line = y + row * size;
         for (int64_t i = row * count; i < (row + 1) * count; i++) {

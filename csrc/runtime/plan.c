@@ -48,7 +48,7 @@ hyb_status hyb_check_kernel(const hyb_builder *builder, int32_t index, const hyb
 }
 
 /* An output may share its bytes with nothing, but for elementwise kernels, which may overwrite an
- * input exactly. */
+ * input exactly, and those that may overwrite the first. */
 static hyb_status check_overlaps(const hyb_builder *builder, const hyb_step *step,
                                  const hyb_kernel *kernel)
 {
@@ -58,7 +58,9 @@ static hyb_status check_overlaps(const hyb_builder *builder, const hyb_step *ste
         const hyb_operand *out = &operands[o];
         for (int32_t i = 0; i < o; i++) {
             const hyb_operand *other = &operands[i];
-            const bool replaced = i < kernel->n_in && (kernel->flags & HYB_ELEMENTWISE)
+            const bool allowed = (kernel->flags & HYB_ELEMENTWISE)
+                || ((kernel->flags & HYB_IN_PLACE) && i == 0 && o == kernel->n_in);
+            const bool replaced = i < kernel->n_in && allowed
                 && hyb_coincide(builder, out, other) && hyb_is_contiguous(&other->layout)
                 && hyb_itemsize(other->layout.dtype) == hyb_itemsize(out->layout.dtype);
             if (!replaced && hyb_operands_meet(builder, out, other))

@@ -199,7 +199,7 @@ class _Loop:
     def _is_own(self, view: View) -> bool:
         """Whether ``view`` is all of a buffer that this iteration has made."""
         buffer = view.buffer.root
-        whole = view.dense and view.offset == 0 and view.type.nbytes == buffer.nbytes
+        whole = view.dense and view.type.nbytes == buffer.nbytes
         own = buffer in self.inner.own and buffer is not self.index
         return whole and own and buffer.kind == "arena"
 

@@ -198,6 +198,13 @@ def _random(name: str, state: Array, output: Array) -> Array:
     return _reference(name)(state, **attrs)
 
 
+def _scatter(base: Array, index: Array, updates: Array) -> Array:
+    out = base.copy()
+    for i, at in enumerate(index):
+        out[:, at] = updates[:, i]
+    return out
+
+
 def _scatter_add(base: Array, index: Array, updates: Array) -> Array:
     out = base.copy()
     for i, at in enumerate(index):
@@ -222,6 +229,7 @@ _ROWS: dict[str, Kernel] = {
     "softmax": _softmax("softmax"),
     "log_softmax": _softmax("log_softmax"),
     "take": lambda x, index: x[:, index],
+    "scatter": _scatter,
     "scatter_add": _scatter_add,
     "take_along": lambda x, index: np.take_along_axis(
         x, np.where(index < 0, index + x.shape[1], index), axis=1

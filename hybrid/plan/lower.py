@@ -166,12 +166,12 @@ class Lowering:
         else:
             step = Step(name, list(inputs), list(outputs), attrs=tuple(attrs))
             step.location = self.location
+            step.moves = name == "copy" and is_whole(inputs[0]) and is_whole(outputs[0])
             self.steps.append(step)
 
     def copy(self, view: View, target: View) -> None:
         """``view`` at ``target`` as well; no step when both come to lie at one place."""
         self.kernel("copy", [view], [target])
-        self.steps[-1].moves = True
 
     def temporary(self, dtype: DType, shape: Shape) -> View:
         view = View(None, dtype, tuple(shape), row_major(shape))
@@ -205,6 +205,11 @@ class Lowering:
         if buffer is None:
             buffer = self.constants[data] = Buffer("constant", len(data), data=data)
         return buffer
+
+
+def is_whole(view: View) -> bool:
+    """Whether ``view`` is a buffer, as it lies."""
+    return view.dense and view.type.nbytes == view.buffer.nbytes
 
 
 _OWN_RULES = {

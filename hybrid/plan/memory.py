@@ -146,6 +146,8 @@ def place(lowered: Lowered) -> Placement:
             if buffer.kind not in ("arena", "output") or lives[buffer].first != now:
                 continue
             kind = "arena" if buffer.kind == "arena" else "input"
+            if kind == "input" and not (step.is_map or step.moves):
+                continue  # an argument is not left half updated when a step may fail
             host = _dying_operand(step, view, now, lives, taken, kind)
             if host is None:
                 continue

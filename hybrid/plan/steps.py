@@ -166,14 +166,23 @@ def step_touches(step: Step) -> set[Buffer]:
     return found
 
 
+_UPDATES = (
+    "scatter",
+    "scatter_add",
+    "scatter_along_add",
+)  # may work in place, on their first input
+
+
 def overwrites(step: Step, output: View, host: Buffer) -> bool:
     """Whether ``step`` may write ``output`` over its operand ``host``.
 
     The bytes are as many, walked alike, and not read once they are written.
     """
-    if step.moves:
+    if step.moves or step.kernel in _UPDATES:
         source = step.inputs[0]
-        return source.buffer.root is host and source.dense and host.nbytes == output.buffer.nbytes
+        others = [v for v in step.inputs[1:] if v.buffer.root is host]
+        whole = source.dense and host.nbytes == output.buffer.nbytes
+        return source.buffer.root is host and whole and not others
     if not step.is_map:
         return False
     position = len(step.inputs) + next(i for i, v in enumerate(step.outputs) if v is output)

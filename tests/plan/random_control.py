@@ -113,6 +113,7 @@ class _Writer:
     def node(self) -> None:
         """One more node, or several that belong together."""
         kinds = [self.compute, self.compute, self.compute, self.test, self.view, self.reduce]
+        kinds += [self.update]
         if self.depth < 3:
             kinds += [self.cond, self.while_loop, self.for_loop]
         self.draw(st.sampled_from(kinds))()
@@ -143,6 +144,27 @@ class _Writer:
         else:
             row = self.pick(tensor_type(x.type.dtype, (x.type.shape[1],)))
             self.values.append(self.apply("broadcast_to", row, shape=x.type.shape))
+
+    def update(self) -> None:
+        """Parts replaced, where they lie if nobody else needs what they were."""
+        x = self.pick(
+            self.draw(st.sampled_from([tensor_type(float32, s) for s in [(4,), (4, 16)]]))
+        )
+        if self.draw(st.booleans()):
+            size = (2, *x.type.shape[1:])
+            start = (self.draw(st.integers(0, 2)), *[0] * (x.type.rank - 1))
+            value = self.apply("slice", self.pick(x.type), start=(0,) * x.type.rank, size=size,
+                               step=(1,) * x.type.rank)  # fmt: skip
+            attrs = {"start": start, "size": size, "step": (1,) * x.type.rank}
+            self.values.append(self.apply("slice_assign", x, value, **attrs))
+        else:
+            three = self.apply("full", dtype=int64, shape=(), value=3)
+            at = self.apply("bitwise_and", self.pick(COUNT), three)
+            index = self.apply("reshape", at, shape=(1,))
+            value = self.apply("slice", self.pick(x.type), start=(0,) * x.type.rank,
+                               size=(1, *x.type.shape[1:]), step=(1,) * x.type.rank)  # fmt: skip
+            name = self.draw(st.sampled_from(["scatter", "scatter_add"]))
+            self.values.append(self.apply(name, x, index, value, axis=0))
 
     def reduce(self) -> None:
         found = [v for v in self.values if v.type.rank and v.type.dtype is float32]

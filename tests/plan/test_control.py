@@ -281,6 +281,39 @@ def test_an_elementwise_update_is_in_place_in_the_result_itself() -> None:
     assert plan.arena_nbytes == 64
 
 
+@pytest.mark.parametrize(
+    "op",
+    [
+        "slice_assign %x, %v {start=(3,), size=(1,), step=(1,)}",
+        "scatter %x, %at, %v {axis=0}",
+        "scatter_add %x, %at, %v {axis=0}",
+        "scatter_along_add %x, %at, %v",
+    ],
+)
+def test_an_element_is_updated_where_it_lies(op: str) -> None:
+    text = """
+graph @f(%n: i64[], %x: f32[4096]) {
+  %y: f32[4096] = for %n, %x {carried=1, length=0} {
+    body(%i: i64[], %x: f32[4096]) {
+      %at: i64[1] = reshape %i {shape=(1,)}
+      %f: f32[1] = cast %at {dtype=f32}
+      %old: f32[1] = take %x, %at {axis=0}
+      %v: f32[1] = add %f, %old
+      %y: f32[4096] = OP
+      return %y
+    }
+  }
+  return %y
+}
+""".replace("OP", op)
+    plan, steps = steps_of(text)
+    loop = next(step for step in steps if step.control)
+    assert len(loop.control.homes) == 1 and plan.arena_nbytes < 1000
+    assert all(v.size == 1 for step in loop.blocks[0] for v in step.inputs[1:])
+    x = np.arange(4096, dtype=np.float32)
+    check(text, np.int64(5), x)
+
+
 def test_a_value_that_is_read_later_takes_turns() -> None:
     _, steps = steps_of(STATE.replace("OP", "flip %a {axis=(0,)}"))
     loop = next(step for step in steps if step.control)
