@@ -324,6 +324,8 @@ def build(
             return what.text(results)
         if kind == "items":
             return what.build(results, value)
+        if kind == "either":
+            return value(*what.leaf) if results[what.flag].item() else what.other
         if kind == "argument":
             return leaves[what]
         return sources[what] if kind == "source" else what

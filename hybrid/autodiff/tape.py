@@ -353,7 +353,10 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
         for leaf, grad in zip(leaves, grads, strict=True):
             if grad is not None:
                 old = interpreter.read_slot(leaf, "grad")
-                new = plain(grad).detach() if old is None else old + neutral(grad)
+                if old is None:
+                    new = plain(grad).detach()
+                else:  # while a function is traced, there may be none on some paths
+                    new = (old if isinstance(old, Tensor) else old.or_nothing()) + neutral(grad)
                 interpreter.write_slot(leaf, "grad", new)
     if not retain_graph:
         for node in nodes:

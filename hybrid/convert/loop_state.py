@@ -20,7 +20,15 @@ from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
-from hybrid.trace.branches import Path, apply_control, join, outside_tensors, params_of
+from hybrid.trace.branches import (
+    Path,
+    apply_control,
+    join,
+    note_read,
+    outside_tensors,
+    params_of,
+    write_cell,
+)
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge import OWN, describe, number_tensor
 from hybrid.trace.places import CONTENT, Slot
@@ -75,7 +83,8 @@ class Loop(Staged):
                 carry = self.names[name] = Carry(name, self.initial(name))
                 inside[name] = carry.enter(region, self.parent)
         for key, slot in self.carried_places.items():
-            carry = self.places[key] = Carry(slot.label, self.widened.get(key, slot.original))
+            now = slot.content() if key not in self.widened else self.widened[key]
+            carry = self.places[key] = Carry(slot.label, now)
             region.put(slot.owner, slot.name, carry.enter(region, self.parent))
         self.load(inside)
 
@@ -142,7 +151,7 @@ class Loop(Staged):
         wider = widened(carry.initial, final)
         if carry.initial is UNBOUND and carry.label.startswith(OWN):
             wider = Zeros(final)
-        peel = not self.peels and carry.initial is not UNBOUND
+        peel = self.peels < 2 and carry.initial is not UNBOUND
         if wider is not None and not peel:
             self.widened[key] = wider
         elif peel:
@@ -293,10 +302,10 @@ class Loop(Staged):
         rest = iter(made[(op.name == "while") + bool(counter) :])
         after = {id(carry): carry.after(rest) for carry in carries}
         for cell in written:
-            self.parent.assign(cell.tensor, next(rest))
+            write_cell(self.parent, cell.tensor, next(rest), region)
         stacks = list(rest)
-        self._put(going_places, after)
-        self._put(self.places, after)
+        self._put(going_places, after, runs)
+        self._put(self.places, after, runs)
         for growth in growths:
             mine = [stacks.pop(0) for _ in growth.leaves]
             growth.apply(self.parent, mine, attrs["length"])
@@ -313,10 +322,12 @@ class Loop(Staged):
             fix="write rows of a tensor of fixed size (rows[i] = value) and count them",
         )
 
-    def _put(self, carries: Mapping[Key, Carry], after: Mapping[int, Any]) -> None:
+    def _put(self, carries: Mapping[Key, Carry], after: Mapping[int, Any], runs: bool) -> None:
         for key, carry in carries.items():
             if id(carry) in after:
                 slot = self.path.region.slots[key]
+                if key in self.places or not runs:
+                    note_read(self.parent, slot)
                 self.parent.put(slot.owner, slot.name, after[id(carry)])
 
     # Stop flags ---------------------------------------------------------------------------------

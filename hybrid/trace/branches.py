@@ -13,6 +13,7 @@ from hybrid.tensor import Tensor
 from hybrid.trace.grown import torn
 from hybrid.trace.merge import DIVERGED, Build, Merge, Side
 from hybrid.trace.places import CONTENT
+from hybrid.trace.places import Slot
 from hybrid.trace.region import Region, control_histories
 from hybrid.trace.tracer import Tracer
 
@@ -57,18 +58,20 @@ def join(
     places = _places(merge, first, second)
     cells = _cells(merge, first, second)
     results = _node(parent, pred, first.region, second.region, merge)
+    for path, other in ((first, second), (second, first)):
+        for key, slot in path.region.slots.items():
+            against = other.region.slots.get(key)
+            if slot.read or against is None or not against.written:
+                note_read(parent, slot)  # what a path does not write, it hands on
     for slot, build in places:
         parent.put(slot.owner, slot.name, build(results))
     for tensor, index in cells:
-        parent.assign(tensor, results[index])
-    for path in (first, second):
-        for slot in path.region.slots.values():
-            if slot.read and not slot.written:
-                _note_read(parent, slot)
+        write_cell(parent, tensor, results[index], first.region, second.region)
     return {name: build(results) for name, build in names.items()}
 
 
-def _note_read(parent: Tracer, slot: Any) -> None:
+def note_read(parent: Tracer, slot: Slot) -> None:
+    """Tell ``parent`` that the content of a place was looked at."""
     if isinstance(parent, Region):
         if parent.has_outside(slot.owner, slot.name):
             parent.log(slot.owner, slot.name, read=True, written=False)
@@ -76,7 +79,20 @@ def _note_read(parent: Tracer, slot: Any) -> None:
         parent.read_slot(slot.owner, slot.name)
 
 
-def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Any, Build]]:
+def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) -> None:
+    """Write what a node has made of a tensor from outside.
+
+    Where all regions have written it without a history (a parameter that an optimizer updates), it
+    has none, though what it held before may have one.
+    """
+    leaf = getattr(tensor, "leaf", None)
+    entries = [region.cells[id(tensor)] for region in regions if id(tensor) in region.cells]
+    if all(entry.record is None or entry.record is leaf for entry in entries):
+        value.record = None
+    parent.assign(tensor, value)
+
+
+def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Slot, Build]]:
     """What was written on either path, each with what builds its merged content."""
     found = []
     slots = {**second.region.slots, **first.region.slots}

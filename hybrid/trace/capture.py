@@ -28,6 +28,7 @@ from hybrid.trace.grown import Grown, refuse_torn, refuse_written
 from hybrid.trace.guards import Guards
 from hybrid.trace.items import items_of
 from hybrid.trace.late import Late, LateText
+from hybrid.trace.maybe import Maybe
 from hybrid.trace.reads import (
     CONTAINERS,
     MISSING,
@@ -59,8 +60,8 @@ class Made:
 
     Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
     ``text`` (a LateText: what builds a string, of which results), ``items`` (Items: all that stand
-    in the place of one), ``argument`` and ``source`` (index: that very tensor), ``constant`` (a
-    Python object).
+    in the place of one), ``either`` (Either: a leaf, or what is there instead of it), ``argument``
+    and ``source`` (index: that very tensor), ``constant`` (a Python object).
     """
 
     structure: Structure
@@ -74,6 +75,17 @@ class Made:
             if kind == "items":
                 yield from what.columns
                 yield from (("output", index) for index in what.outputs)
+            elif kind == "either":
+                yield from (what.leaf, ("output", what.flag))
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """``leaf`` where the graph result ``flag`` is true, else the Python object ``other``."""
+
+    leaf: tuple[str, Any]
+    flag: int
+    other: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +336,8 @@ class _Finish:
             late = Late(leaf)
             operands = [make_tensor(t.type, t.data) for t in late.operands]
             return "text", LateText(late.build, tuple([self.leaf(t)[1] for t in operands]))
+        if isinstance(leaf, Maybe):
+            return "either", self.either(leaf)
         if type(leaf) is Grown:
             return "items", items_of(leaf, self.leaf)
         if not isinstance(leaf, Tensor):
@@ -352,6 +366,17 @@ class _Finish:
             self.outputs.append(leaf.data)
             self.tensors.append(leaf)
         return "output", index
+
+    def either(self, maybe: Maybe) -> Either:
+        """An attribute that only some paths have given a tensor (``p.grad``)."""
+        if maybe.other is MISSING or not isinstance(maybe.value, (Tensor, Number)):
+            raise CaptureError(
+                f"{self.tracer.builder.name} sets an attribute on one path only",
+                at=self.at,
+                why="Whether it is there would depend on the value of a tensor.",
+                fix="set it on every path, to None where there is nothing",
+            )
+        return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], maybe.other)
 
     def refuse_hidden(self, leaf: Any) -> None:
         """Refuse results that carry traced tensors out of the capture unseen, or compute later."""
@@ -445,8 +470,19 @@ class _Finish:
 
 
 def _is_consumed(record: AnyRecord) -> bool:
-    node = getattr(record, "record", record)
-    return isinstance(node, Record) and node.saved is None
+    """Whether backward() has used up a part of the history, so that nobody can walk it again."""
+    seen: set[Any] = set()
+    stack: list[Any] = [record]
+    while stack:
+        found = stack.pop()
+        node = getattr(found, "record", found)
+        if node is None or node in seen or not isinstance(node, Record):
+            continue
+        seen.add(node)
+        if node.saved is None:
+            return True
+        stack.extend(node.parents)
+    return False
 
 
 def _hidden(value: Any, seen: set[int]) -> str | None:

@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from hybrid import ops
+
 
 class Unbound:
     """The type of UNBOUND."""
@@ -31,6 +33,10 @@ class Maybe:
     flag: Any
     other: Any
     error: Exception | None = None  # what reading it raises where it is not there
+
+    def or_nothing(self) -> Any:
+        """The value, or on the other paths what changes nothing when it is added to: -0.0."""
+        return ops.where(self.flag, self.value, -0.0)
 
     def __repr__(self) -> str:
         return f"<{self.value!r} or {self.other!r}>"

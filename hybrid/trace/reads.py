@@ -27,6 +27,8 @@ from hybrid.types import DType, TensorType
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _PARTS = ("nn", "optim", "train", "models")  # this package's classes that users configure
 _USER_PARTS = tuple(_PACKAGE + part + os.sep for part in _PARTS)
+# Programs that come with the package and are written as users write theirs.
+_PROGRAMS = tuple(_PACKAGE + part + os.sep for part in ("bench", "models"))
 _STANDARD = (os.path.join(os.path.dirname(os.__file__), ""),)
 _LIBRARIES = (os.path.dirname(np.__file__) + os.sep,)
 ATOMS = (
@@ -54,7 +56,7 @@ def is_library(code: types.CodeType) -> bool:
     if path.startswith("<frozen") or code.co_names == ("_tuple_new",):  # that of a named tuple
         return True
     if path.startswith(_PACKAGE):
-        return not path.startswith(_USER_PARTS)
+        return not path.startswith(_USER_PARTS + _PROGRAMS)
     if path.startswith(_LIBRARIES):
         return True
     return path.startswith(_STANDARD) and "site-packages" not in path
@@ -62,7 +64,7 @@ def is_library(code: types.CodeType) -> bool:
 
 def of_package(code: types.CodeType) -> bool:
     """Whether ``code`` is this package's, its layers included."""
-    return code.co_filename.startswith(_PACKAGE)
+    return code.co_filename.startswith(_PACKAGE) and not code.co_filename.startswith(_PROGRAMS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ so that they can be undone before the next region is traced, and merged once all
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -155,6 +156,9 @@ class Region(Tracer):
 
 def truth(value: Any) -> Tensor:
     """Whether ``value`` (a traced tensor of one element, a Number) is true, as a bool scalar."""
+    if isinstance(value, (list, tuple)):  # of unknown length: true if there is an item
+        counts = [item.count.tensor for item in value]
+        value = ops.greater(functools.reduce(ops.add, counts), 0)
     if isinstance(value, Number):
         value = value.tensor
     if value.type.size != 1:
