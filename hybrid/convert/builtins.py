@@ -25,8 +25,9 @@ from hybrid.convert.iterables import (
     index_of,
     shortest,
 )
+from hybrid.convert.lists import length_of
 from hybrid.convert.site import Site
-from hybrid.convert.traced import is_traced
+from hybrid.convert.traced import is_grown, is_traced, look
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
@@ -62,6 +63,9 @@ def _bool(*args: Any) -> Any:
     x = args[0]
     if isinstance(x, Tensor):
         return truth_of(x)
+    if isinstance(x, (list, tuple)):
+        look(x)
+        return length_of(x) > 0
     return to_bool(x) if type(x) is Number else NotImplemented
 
 
@@ -93,6 +97,9 @@ def _type(*args: Any) -> Any:
 
 
 def _len(*args: Any) -> Any:
+    if len(args) == 1 and is_grown(args[0]):
+        look(args[0])
+        return length_of(args[0])
     return args[0].length if len(args) == 1 and type(args[0]) is TracedRange else NotImplemented
 
 
@@ -117,7 +124,7 @@ def _range(*args: Any) -> Any:
 
 def _feeds(iterables: Iterable[Any]) -> list[Any] | None:
     """How to walk over all of ``iterables``; None when only Python can, or need not be asked."""
-    found = [x for x in iterables if isinstance(x, (Tensor, Walk)) or type(x) is range]
+    found = [x for x in iterables if isinstance(x, (Tensor, Walk, range)) or is_grown(x)]
     if len(found) != len(list(iterables)) or not found:
         return None
     feeds = [feed_of(x) for x in found]
@@ -132,9 +139,9 @@ def _enumerate(iterable: Any, start: Any = 0) -> Any:
 
 
 def _zip(*iterables: Any, strict: bool = False) -> Any:
-    if not any(isinstance(x, (Tensor, Walk)) for x in iterables):
+    if not any(isinstance(x, (Tensor, Walk)) or is_grown(x) for x in iterables):
         return NotImplemented
-    if strict and len({len(x) for x in iterables}) > 1:
+    if strict and len({len(look(x)) for x in iterables}) > 1:
         return NotImplemented  # raises, once it gets there
     feeds = _feeds(iterables)
     if feeds is None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from hybrid.convert.changes import announcer
 from hybrid.convert.site import Site
-from hybrid.convert.traced import look
+from hybrid.convert.traced import handed, look
 from hybrid.trace.reads import is_library, of_package
 
 _PACKAGES = ("site-packages", "dist-packages")
@@ -62,6 +62,9 @@ def _overridden(
     plain = function if isinstance(function, types.MethodType) else _announced(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if function not in KNOWING:
+            for argument in (*args, *kwargs.values()):
+                handed(argument, _name(function))
         result = override(site, *bound, *args, **kwargs)
         return plain(*args, **kwargs) if result is NotImplemented else result
 
@@ -156,7 +159,7 @@ def _with_functions(function: Any) -> Any:
 
 
 def _given(argument: Any) -> Any:
-    look(argument)
+    handed(argument)
     kinds = (types.FunctionType, types.MethodType, functools.partial)
     return converted(argument) if isinstance(argument, kinds) else argument
 
@@ -172,7 +175,16 @@ def _announced(function: Any) -> Any:
         return _after(function, announce)
     if _is_framed(function):
         return function
-    return _after(function, lambda *args, **kwargs: [look(a) for a in (*args, *kwargs.values())])
+    if function in KNOWING:
+        return _after(function, lambda *args, **_: [look(a) for a in args])
+    name = _name(function)
+    return _after(
+        function, lambda *args, **kwargs: [handed(a, name) for a in (*args, *kwargs.values())]
+    )
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _after(function: Any, announce: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,4 +208,9 @@ def _is_framed(function: Any) -> bool:
     return function is super or function in FRAMED
 
 
+# What may be given a list whose length only the run knows.
+KNOWING = (
+    bool, enumerate, getattr, hasattr, id, isinstance, len, list, print, repr, reversed, setattr,
+    str, sum, tuple, type, zip,
+)  # fmt: skip
 FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__)

@@ -9,8 +9,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from hybrid.convert.traced import CONTAINERS, look
+from hybrid.convert.traced import CONTAINERS, handed, look
 from hybrid.ir.interpreter import current
+from hybrid.trace.grown import Grown
 
 # Methods that change their object without a look at what it holds.
 ADDING = frozenset({"append", "extend", "appendleft", "extendleft", "add", "update", "__iadd__"})
@@ -22,6 +23,7 @@ CHANGING = frozenset(
         "__ior__", "__iand__", "__isub__", "__ixor__", "__init__",
     }
 )  # fmt: skip
+WHOLE = frozenset({"copy", "clear", "__class__"})  # methods that need not know the length of a list
 # Functions that change their first argument.
 FIRST = (
         heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop,
@@ -51,13 +53,19 @@ def announcer(function: Any) -> Announce | None:
 
 def _method(name: str, owner: Any = None, *args: Any) -> None:
     for argument in args:
-        look(argument)
+        (look if name in ADDING else handed)(argument)
     if not isinstance(owner, CONTAINERS):
         return
     if name not in ADDING:
         current().will_read_container(owner)
+        if not (name in WHOLE or (name == "pop" and not args and owner and not _ends_grown(owner))):
+            handed(owner, f"{type(owner).__name__}.{name}")
     if name in ADDING or name in CHANGING:
         current().will_write_container(owner)
+
+
+def _ends_grown(owner: Any) -> bool:
+    return type(owner) is list and type(owner[-1]) is Grown
 
 
 def _attribute(owner: Any = None, name: Any = None, *_: Any) -> None:
@@ -67,5 +75,5 @@ def _attribute(owner: Any = None, name: Any = None, *_: Any) -> None:
 
 def _first(container: Any = None, *_: Any, **__: Any) -> None:
     if isinstance(container, CONTAINERS):
-        current().will_read_container(container)
+        handed(container)
         current().will_write_container(container)

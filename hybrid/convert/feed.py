@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hybrid.convert.traced import is_grown
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.tree import unflatten
@@ -73,6 +74,10 @@ def feed_of(iterable: Any) -> Feed | None:
         return Rows(iterable)
     if isinstance(iterable, TreeRows):
         return iterable
+    if is_grown(iterable):
+        from hybrid.convert.lists import list_feed
+
+        return list_feed(iterable)
     return iterable.feed() if isinstance(iterable, Walk) else None
 
 

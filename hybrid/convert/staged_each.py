@@ -7,10 +7,13 @@ from typing import Any
 from hybrid.convert.site import Site
 from hybrid.convert.traced import look
 from hybrid.tensor import Tensor
+from hybrid.trace.grown import refuse_grown
 
 
 def each(_site: Site, iterable: Any) -> Any:
     """The rows of a tensor; anything else as Python goes over it."""
     if isinstance(iterable, Tensor):
         return iter(iterable)
-    return look(iterable)
+    look(iterable)
+    refuse_grown(iterable, "gone over by a comprehension")
+    return iterable

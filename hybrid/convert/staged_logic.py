@@ -12,7 +12,7 @@ from hybrid.convert.defer import evaluate
 from hybrid.convert.iterables import TracedRange
 from hybrid.convert.site import Site
 from hybrid.convert.staged import Staged, roots_of
-from hybrid.convert.traced import is_traced, look
+from hybrid.convert.traced import handed, is_traced, look
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import Path, join
@@ -137,7 +137,7 @@ def _is_in(item: Any, container: Any) -> Any:
         container = [container[i] for i in range(len(container))]
     if not isinstance(container, (list, tuple)):
         return None
-    look(container)
+    handed(container)
     if not any(is_traced(value) for value in (item, *container)):
         return None
     found: Any = False

@@ -228,8 +228,9 @@ def attribute_content(owner: Any, name: str) -> Any:
 def item(container: Any) -> Any:
     """``container``, an item of which is about to be set or deleted."""
     if isinstance(container, CONTAINERS) and tracing():
-        current().will_read_container(container)
+        seen = look(container)
         current().will_write_container(container)
+        return seen
     return container
 
 

@@ -28,7 +28,6 @@ PENDING: frozenset[str] = frozenset(
         "test_gradients::test_second_order[grown]",
         "test_gradients::test_vjp[grown]",
         "test_keys::test_optimizer_settings_are_honoured",
-        "test_lists::test_same[append_in_one_branch_and_sum]",
         "test_lists::test_same[append_in_while]",
         "test_lists::test_same[append_in_while_and_count]",
         "test_lists::test_same[append_in_while_and_last]",

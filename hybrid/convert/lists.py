@@ -1,0 +1,204 @@
+"""Lists whose length only the run knows: ``len``, subscripts, loops and truth while captured.
+
+::
+
+    len(xs)     ->  a traced int              xs[i], xs[-1]   ->  a row, once i is in range
+    xs[:]       ->  the list anew             for x in xs     ->  a loop node over the rows
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from hybrid.convert.checks import check
+from hybrid.convert.feed import Feed, Slicer
+from hybrid.convert.iterables import index_of
+from hybrid.convert.site import Site
+from hybrid.errors import Location, author_frame, author_location
+from hybrid.number import Number, as_number
+from hybrid.trace.grown import Column, Grown, grown_in, refuse
+
+Items = Sequence[Any]  # some of them Grown
+
+
+def length_of(items: Items) -> Any:
+    """``len(items)``."""
+    counts = [grown.count for grown in grown_in(items)]
+    plain = len(items) - len(counts)
+    return functools.reduce(operator.add, [plain, *counts] if plain else counts)
+
+
+def truth_of(items: Items) -> Any:
+    """``bool(items)``."""
+    if any(type(item) is not Grown for item in items):
+        return True
+    return length_of(items) > 0
+
+
+class View:
+    """A list as the subscripts, stars and unpackings of converted code see it."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return _slice(self.items, index)
+        return item_at(self.items, index_of(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.items[self._fixed(index, "set")] = value  # type: ignore[index]
+
+    def __delitem__(self, index: Any) -> None:
+        del self.items[self._fixed(index, "deleted")]  # type: ignore[attr-defined]
+
+    def __iter__(self) -> Iterator[Any]:
+        _refuse(self.items, "unpacked")
+
+    def __bool__(self) -> bool:
+        truth = truth_of(self.items)
+        return truth if type(truth) is bool else _refuse(self.items, "asked for its truth")
+
+    def _fixed(self, index: Any, how: str) -> int:
+        """The place of an item of which it is known where it is."""
+        items = self.items
+        if type(index) is int:
+            if 0 <= index < _front(items):
+                return index
+            if -_front(items[::-1]) <= index < 0:
+                return index
+        _refuse(items, f"changed: an item is {how}")
+
+
+def _front(items: Items) -> int:
+    """How many items come before the first Grown."""
+    for count, item in enumerate(items):
+        if type(item) is Grown:
+            return count
+    return len(items)
+
+
+def _refuse(items: Items, how: str) -> NoReturn:
+    refuse(how, next(grown_in(items)).at)
+
+
+def _slice(items: Items, taken: slice) -> Any:
+    front, back = _front(items), _front(items[::-1])
+    start, stop, step = taken.start, taken.stop, taken.step
+    begins = start is None or (type(start) is int and -back <= start <= front)
+    ends = stop is None or (type(stop) is int and -back <= stop <= front)
+    if step not in (None, 1) or not begins or not ends:
+        _refuse(items, "sliced")
+    return items[start:stop]
+
+
+# One item ---------------------------------------------------------------------------------------
+
+
+def item_at(items: Items, index: Any) -> Any:
+    """``items[index]``; raises IndexError when the plan runs."""
+    front, back = _front(items), _front(items[::-1])
+    if type(index) is int:
+        if 0 <= index < front or -back <= index < 0:
+            return items[index]
+        if index == -back - 1:
+            return _last(items[: len(items) - back])
+    length = length_of(items)
+    at = index if index >= 0 else index + length  # type: ignore[operator]
+    if type(index) is Number:
+        at = _from_front(index, length)
+    _require(at >= 0)
+    _require(at < length)
+    return _position(items, at)
+
+
+def _from_front(index: Number, length: Any) -> Any:
+    from hybrid.number import choose
+
+    return index if index.low >= 0 else choose(index < 0, index + length, index)
+
+
+def _require(inside: Any) -> None:
+    if type(inside) is Number:
+        check(inside, IndexError("list index out of range"))
+    elif not inside:
+        raise IndexError("list index out of range")
+
+
+def _last(items: Items) -> Any:
+    """The last of items that end with a Grown."""
+    *before, grown = items
+    if before:
+        return _choose(grown.count > 0, grown.last_item, lambda: item_at(before, -1))
+    _require(grown.count > 0)
+    return grown.last_item()
+
+
+def _position(items: Items, at: Any) -> Any:
+    """The item at ``at``, an index from the front that is in range."""
+    first, *rest = items
+    count = first.count if type(first) is Grown else 1
+
+    def here() -> Any:
+        return first.item(as_number(at).whole()) if type(first) is Grown else first
+
+    if not rest:
+        return here()
+    return _choose(at < count, here, lambda: _position(rest, at - count))
+
+
+def _choose(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    if type(test) is not Number:
+        return body() if test else orelse()
+    from hybrid.convert.staged_logic import Choice
+
+    return Choice(_site(), "an item of a list").between(test, body, orelse)
+
+
+def _site() -> Site:
+    """Where the author's code is."""
+    frame = author_frame(sys._getframe(1))
+    function = "<module>" if frame is None else frame.f_code.co_name
+    return Site("item", author_location() or Location("<unknown>", 0), function)
+
+
+# All items, one after the other -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListFeed:
+    """What a loop over a list walks over."""
+
+    items: tuple[Any, ...]
+    length: Any
+    capacity: int  # that ``length`` does not exceed
+    python = False
+
+    def row(self, index: Any, slicer: Slicer) -> Any:
+        """The item at ``index``."""
+        first = self.items[0]
+        if len(self.items) > 1 or first.gaps is not None or type(index) is int:
+            return _position(self.items, index)
+        found = []
+        for column in first.columns:
+            row = slicer.slice(column.stack) if isinstance(column, Column) else None
+            if row is None and isinstance(column, Column):
+                return _position(self.items, index)
+            found.append(row)
+        return first.built(found)
+
+
+def list_feed(items: Items) -> Feed:
+    """How to walk over a list by index."""
+    for grown in grown_in(items):
+        grown.require_readable()
+        grown.limit()
+    capacity = sum(item.capacity if type(item) is Grown else 1 for item in items)
+    return ListFeed(tuple(items), length_of(items), capacity)
