@@ -52,11 +52,8 @@ class Difference:
     was: str = ""  # in the plan
     whole: str = ""  # the sentence, where that is another than of an argument's
 
-    def text(self, plans: int, was: Sequence[str]) -> str:
-        if self.whole:
-            return self.whole
-        there = "the cached plan has" if plans == 1 else "the cached plans have"
-        return f"{self.what} {self.now} where {there} {listed(was, 'or')}"
+    def text(self, there: str, was: Sequence[str]) -> str:
+        return self.whole or f"{self.what} {self.now} where {there} {listed(was, 'or')}"
 
 
 def why_new(request: Request, plans: Sequence[Cached], dropped: bool, most: int) -> str:
@@ -70,10 +67,12 @@ def why_new(request: Request, plans: Sequence[Cached], dropped: bool, most: int)
         return FIRST_CALL
     rows = [(list(differences(request, planned)), planned) for planned in plans]
     nearest, _ = min(rows, key=lambda row: (_is_structure(row[0]), len(row[0]), -row[1].last_used))
+    alike = [found for found, _ in rows if [d.what for d in found] == [d.what for d in nearest]]
+    there = "the cached plans have" if len(alike) > 1 else "the nearest cached plan has"
+    there = "the cached plan has" if len(plans) == 1 else there
     counts: dict[str, int] = {}
-    for difference in nearest:
-        was = [d.was for found, _ in rows for d in found if d.what == difference.what]
-        text = difference.text(len(plans), was)
+    for index, difference in enumerate(nearest):
+        text = difference.text(there, [found[index].was for found in alike])
         counts[text] = counts.get(text, 0) + 1
     texts = [text + (f" ({n} times)" if n > 1 else "") for text, n in counts.items()]
     if len(texts) > _MOST:
@@ -138,7 +137,9 @@ def _aliases(aliases: tuple[int, ...] | None, request: Request) -> str:
 def _outside(planned: Cached) -> Iterator[Difference]:
     found = [
         _broken(guard, planned.capture)
-        for guard in (*planned.guards.always, *planned.guards.by_epoch)
+        for guard in sorted(
+            (*planned.guards.always, *planned.guards.by_epoch), key=lambda guard: guard.name
+        )
         if not guard.holds()
     ]
     for owner, name, original in planned.capture.slot_reads:

@@ -1,6 +1,7 @@
 """Explanations of whole functions, their text pinned: what became of each line."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -25,43 +26,42 @@ def source_of(explanation: Explanation) -> str:
 
 
 NET = """\
-Net(f32[2,2]): 46 nodes, 17 of them in regions; backward 36 nodes
+Net(f32[2,2]): 45 nodes, 18 of them in regions
 a call builds a new plan: first call
 
 Net.forward  tests/explain/samples.py:21
 21                       def forward(self, x, verbose=True):
 22  4  graph                 h = self.first(x) * SCALE
                              ^ guard: global SCALE is 2.0
-23  5  cond %16              if h.sum() > 0:
+23  4  cond %16              if h.sum() > 0:
 24  1  graph                     h = hy.tanh(h)
-25                           else:
-26  7  cond %4                   h = hy.relu(-h) if h.min() < -1 else -h
+25  2  graph                     h = h * 3
+26                           else:
+27  7  cond %4                   h = hy.relu(-h) if h.min() < -1 else -h
                                  ^ in the else of cond %16
-27                           # one by one
-28     unrolled 3 times      for layer in self.layers:
+28                           # one by one
+29     unrolled 3 times      for layer in self.layers:
                              ^ Python goes over its items one by one
-29  6  graph                     h = layer(h)
-30  2  for %25               for _ in range(50):
-                             ^ 50 iterations, 1 value carried, 1 stacked
-31  1  graph                     h = hy.tanh(h)
-32     python                if verbose:
+30  6  graph                     h = layer(h)
+31  2  for %24               for _ in range(50):
+                             ^ 50 iterations, 1 value carried
+32  1  graph                     h = hy.tanh(h)
+33     python                if verbose:
                              ^ default: verbose is True
-33  2  py_call                   print("norm", h.max())
+34  2  py_call                   print("norm", h.max())
                                  ^ called at every run, in order with other calls
-34     python                if self.training:
-                             ^ guard: Net.training is True
-35  2  graph                     h = h + 1
-36                           else:
-37     not run                   h = h - 1
-38  5  check                 assert h.max() < 100, "too big"
+35  5  check                 assert h.max() < 100, "too big"
                              ^ the plan raises AssertionError
-39     python                return squash(h, 4.0)
+36     python                if not self.training:
+                             ^ guard: Net.training is True
+37     not run                   return h
+38     python                return squash(h, 4.0)
                              ^ calls squash
 
 squash  tests/explain/samples.py:9
  9                       def squash(h, limit):
 10                           \"""Keep h small.\"""
-11  9  while %37             while hy.sum(h * h) > limit:
+11  9  while %33             while hy.sum(h * h) > limit:
                              ^ 1 value carried
 12  2  graph                     h = h * 0.5
 13     python                return h
@@ -90,11 +90,10 @@ global SCALE is 2.0
 
 def test_a_model() -> None:
     net = samples.Net(2, 3).hybridize()
-    explanation = net.explain(hy.ones((2, 2)))
+    with hy.no_grad():
+        explanation = net.explain(hy.ones((2, 2)))
     assert str(explanation) == NET
-    assert repr(explanation) == (
-        "<explanation of Net(f32[2,2]): 46 nodes, 17 of them in regions; backward 36 nodes>"
-    )
+    assert repr(explanation) == f"<explanation of {NET.splitlines()[0]}>"
     assert net.plans == []  # nothing is kept
 
 
@@ -102,10 +101,11 @@ def test_names_are_those_of_the_printed_graph() -> None:
     net = samples.Net(2, 3).hybridize()
     explanation = net.explain(hy.ones((2, 2)))
     printed = str(net.graph(hy.ones((2, 2))))
-    labels = {line.label for function in explanation.functions for line in function.lines}
-    assert {"cond %16", "for %25", "while %37"} <= labels
-    for node in ("%16: f32[2,2], %17: bool[] = cond", "%25: f32[2,2], %26: f32[50,2,2] = for"):
-        assert node in printed
+    labels = [line.label for function in explanation.functions for line in function.lines]
+    control = [label.split() for label in labels if "%" in label]
+    assert [op for op, _ in control] == ["cond", "cond", "for", "while"]
+    for op, name in control:
+        assert re.search(rf"^ *{name}: [^=]+ = {op} ", printed, re.MULTILINE)
 
 
 def test_a_loop_that_may_end_early() -> None:
@@ -113,20 +113,20 @@ def test_a_loop_that_may_end_early() -> None:
     assert (
         source_of(explanation)
         == """\
-search  tests/explain/samples.py:42
-42                def search(xs, limit=10):
-43   1  graph         total = hy.zeros(3)
-44  13  while %8      for i in range(limit):
+search  tests/explain/samples.py:41
+41                def search(xs, limit=10):
+42   1  graph         total = hy.zeros(3)
+43  13  while %8      for i in range(limit):
                       ^ 4 values carried, it may end early
                       ^ default: limit is 10
-45   5  cond %6           if xs[i].sum() > 3:
+44   5  cond %6           if xs[i].sum() > 3:
                           ^ in the body of while %8
-46      jump                  break
-47   2  graph             total = total + xs[i]
-48      python        return (
-49                        total,
-50                        i,
-51                    )"""
+45      jump                  break
+46   2  graph             total = total + xs[i]
+47      python        return (
+48                        total,
+49                        i,
+50                    )"""
     )
 
 
@@ -135,27 +135,27 @@ def test_loops_that_python_runs() -> None:
     assert (
         source_of(explanation)
         == """\
-plain_loops  tests/explain/samples.py:54
-54                       def plain_loops(x, words, k):
-55     python                count = 0
-56     unrolled 2 times      while count < k:
+plain_loops  tests/explain/samples.py:53
+53                       def plain_loops(x, words, k):
+54     python                count = 0
+55     unrolled 2 times      while count < k:
                              ^ its test is a Python value
                              ^ key: argument k is 2
-57  4  graph                     x = x + count
-58     python                    count += 1
-59     python                for word in words:
+56  4  graph                     x = x + count
+57     python                    count += 1
+58     python                for word in words:
                              ^ key: argument words[0] is 'ab'
                              ^ key: argument words[1] is 'c'
-60     python                    count += len(word)
-61     python                rows = []
-62     unrolled 2 times      for i in range(2):
+59     python                    count += len(word)
+60     python                rows = []
+61     unrolled 2 times      for i in range(2):
                              ^ an index or size needs the value of a traced int \
-(tests/explain/samples.py:63)
-63  2  graph                     rows.append(x[: i + 1])
-64                           return [
-65  4  graph                     row * 2
-66                               for row in rows
-67                           ], count"""
+(tests/explain/samples.py:62)
+62  2  graph                     rows.append(x[: i + 1])
+63                           return (
+64  4  graph                     [row * 2 for row in rows],
+65                               count,
+66                           )"""
     )
 
 
@@ -164,17 +164,17 @@ def test_functions_that_are_not_converted_say_why() -> None:
     assert (
         source_of(explanation)
         == """\
-calls_unconverted  tests/explain/samples.py:76
-76             def calls_unconverted(x):
-77     python      return unconverted(unconverted(x))
+calls_unconverted  tests/explain/samples.py:75
+75             def calls_unconverted(x):
+76     python      return unconverted(unconverted(x))
                    ^ calls unconverted
 
-unconverted  tests/explain/samples.py:70
+unconverted  tests/explain/samples.py:69
 traced as it is: it is marked with no_convert, or a library called it
-70             @hy.no_convert
-71             def unconverted(x):
-72  4  graph       y = x + 1
-73     python      return y"""
+69             @hy.no_convert
+70             def unconverted(x):
+71  4  graph       y = x + 1
+72     python      return y"""
     )
 
 
@@ -183,17 +183,17 @@ def test_without_conversion() -> None:
     assert (
         source_of(explanation)
         == """\
-wraps.wrapper  tests/explain/samples.py:81
+wraps.wrapper  tests/explain/samples.py:80
 traced as it is: mode="trace"
-81             def wrapper(*args):
-82     python      return function(*args)
+80             def wrapper(*args):
+81     python      return function(*args)
                    ^ calls wrapped
 
-wrapped  tests/explain/samples.py:87
+wrapped  tests/explain/samples.py:86
 traced as it is: mode="trace"
-87             @wraps
-88             def wrapped(x):
-89  2  graph       return x * 2"""
+86             @wraps
+87             def wrapped(x):
+88  2  graph       return x * 2"""
     )
 
 
@@ -202,21 +202,21 @@ def test_functions_inside_others_and_decorated_ones() -> None:
     assert (
         source_of(explanation)
         == """\
-both  tests/explain/samples.py:92
-92              def both(x):
-93  2  graph        first = lambda v: v + 1  # noqa: E731
-94  4  cond %4      return first(x) if x.sum() > 0 else wrapped(x)
+both  tests/explain/samples.py:91
+91              def both(x):
+92  2  graph        first = lambda v: v + 1  # noqa: E731
+93  4  cond %4      return first(x) if x.sum() > 0 else wrapped(x)
                     ^ calls wraps.wrapper
 
-wraps.wrapper  tests/explain/samples.py:81
-81              def wrapper(*args):
-82     python       return function(*args)
+wraps.wrapper  tests/explain/samples.py:80
+80              def wrapper(*args):
+81     python       return function(*args)
                     ^ calls wrapped
 
-wrapped  tests/explain/samples.py:87
-87              @wraps
-88              def wrapped(x):
-89  2  graph        return x * 2"""
+wrapped  tests/explain/samples.py:86
+86              @wraps
+87              def wrapped(x):
+88  2  graph        return x * 2"""
     )
 
 
@@ -230,10 +230,10 @@ def test_a_method_and_what_it_writes() -> None:
 count(f32[3,2], 'a', f32[1]): 5 nodes; backward 5 nodes
 a call builds a new plan: first call
 
-Counter.count  tests/explain/samples.py:102
-102            def count(self, x, *, names):
-103  2  graph      self.seen = self.seen + 1
-104  3  graph      return self.net(x) * self.seen
+Counter.count  tests/explain/samples.py:101
+101            def count(self, x, *, names):
+102  2  graph      self.seen = self.seen + 1
+103  3  graph      return self.net(x) * self.seen
 
 Inputs
 %0  f32[]     self.seen
