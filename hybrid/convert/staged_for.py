@@ -288,6 +288,11 @@ class StagedFor(Loop):
             self._may_unroll()
             and self.feed.python
             and not region.cells
+            and not any(
+                isinstance(leaf.initial, Tensor)
+                for carry in (*self.names.values(), *self.places.values())
+                for leaf in carry.leaves
+            )
             and all(node.pure for node in region.builder.nodes)
             and all(v.type.rank == 0 for node in region.builder.nodes for v in node.results)
         )
