@@ -213,7 +213,8 @@ def test_source_reads_well() -> None:
             y = 3
         return y
 
-    assert converted_source(sample) == (
+    # Python 3.10 writes the tuple of one in parentheses.
+    assert converted_source(sample).replace("(y,)", "y,") == (
         "def sample(x: int) -> int:\n"
         "    hyb_1 = hyb__.if_(hyb__0, x > 1)\n"
         "    if hyb_1.again(hyb_1.wants and hyb__.locals()):\n"
