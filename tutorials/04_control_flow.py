@@ -210,14 +210,15 @@ def epoch(inputs, targets):
         loss = ((model(x) - y) ** 2).mean()
         loss.backward()
         optimizer.step()
-        total = total + loss.detach()
+        total += loss.item()
     return total / len(inputs)
 
 
-losses = [epoch(inputs, targets).item() for _ in range(5)]
+losses = [epoch(inputs, targets) for _ in range(5)]
 print("mean losses:", ", ".join(f"{loss:.2g}" for loss in losses))
 assert losses[-1] < losses[0] / 100
 assert len(epoch.plans) == 1
+assert [node.op.name for node in epoch.graph(inputs, targets).nodes].count("for") == 1
 
 
 # %% Control flow can be written by hand, too.  Eagerly these are the Python statements that they
