@@ -7,51 +7,50 @@ joined again with ``stack`` they are the stacked result itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from hybrid.convert.carry import Carry
 from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
+from hybrid.trace.grown import Grown
 from hybrid.trace.merge import describe, kind_of, number_tensor
 from hybrid.trace.places import CONTENT, Slot
+from hybrid.trace.reads import ATOMS
 from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
-from hybrid.tree import Structure, flatten, unflatten
+from hybrid.tree import flatten, unflatten
 
 
-@dataclass(slots=True)
 class Growth:
-    """What one iteration appends to a list: leaves, and the tree that they make."""
+    """What a number of iterations that is known append to a list: leaves, and their tree."""
 
-    slot: Slot
-    leaves: list[Any]
-    structure: Structure
+    carries: tuple[Carry, ...] = ()  # what it needs carried from one iteration to the next
+
+    def __init__(self, slot: Slot, items: Sequence[Any]) -> None:
+        self.slot = slot
+        self.leaves, self.structure = flatten(list(items))
+        self._stacked: list[bool] = []  # of each leaf: whether it is one of the rows
 
     def rows(self, region: Region) -> list[Tensor]:
         """What an iteration returns."""
-        found = []
+        self._stacked = [is_row(leaf, region) for leaf in self.leaves]
         with interpreting(region):
-            for leaf in self.leaves:
-                if isinstance(leaf, Tensor):
-                    found.append(region.traced(leaf))
-                elif isinstance(leaf, Number) or type(leaf) in (bool, int, float):
-                    found.append(region.traced(number_tensor(leaf, kind_of(leaf))))
-                else:
-                    raise CaptureError(
-                        f"{describe(leaf)} is appended to a list in every iteration of a loop",
-                        why="What a loop node returns for each iteration are tensors and numbers.",
-                        fix="append tensors, and keep other values outside the loop",
-                    )
-        return found
+            return [
+                row_tensor(leaf, region)
+                for leaf, stacked in zip(self.leaves, self._stacked, strict=True)
+                if stacked
+            ]
 
     def apply(self, parent: Tracer, stacks: Sequence[Tensor], count: int) -> None:
         """Let the list hold what all iterations have appended."""
         items = list(self.slot.original)
         for at in range(count):
+            mine = iter(stacks)
             row = [
-                self._row(parent, leaf, s, at) for leaf, s in zip(self.leaves, stacks, strict=True)
+                self._row(parent, leaf, next(mine), at) if stacked else leaf
+                for leaf, stacked in zip(self.leaves, self._stacked, strict=True)
             ]
             items += unflatten(self.structure, row)
         parent.put(self.slot.owner, CONTENT, items)
@@ -61,12 +60,40 @@ class Growth:
         return row if isinstance(leaf, Tensor) else Number(kind_of(leaf), row)
 
 
-def grown(slot: Slot, final: Any) -> Growth | None:
-    """How a list has grown at its end, if that is all that an iteration does to it."""
-    before = slot.original
-    if slot.read or not isinstance(before, list) or not isinstance(final, list):
+def appended(before: Any, after: Any) -> list[Any] | None:
+    """What a list has gained at its end, if that is all that has happened to it."""
+    if not isinstance(before, list) or not isinstance(after, list) or len(after) <= len(before):
         return None
-    if len(final) <= len(before) or any(x is not y for x, y in zip(before, final, strict=False)):
+    if any(x is not y for x, y in zip(before, after, strict=False)):
         return None
-    leaves, structure = flatten(final[len(before) :])
-    return Growth(slot, leaves, structure)
+    return after[len(before) :]
+
+
+def has_one(items: Sequence[Any]) -> bool:
+    """Whether each of ``items`` is surely one item."""
+    return all(type(item) is not Grown for item in items)
+
+
+# The leaves of an item --------------------------------------------------------------------------
+
+
+def is_row(leaf: Any, region: Region) -> bool:
+    """Whether ``leaf`` is another value in each iteration; else all items share that object."""
+    if isinstance(leaf, Tensor):
+        return region.owns(leaf)
+    if isinstance(leaf, Number):
+        return True
+    if not isinstance(leaf, ATOMS) and not region.is_outside(leaf):
+        raise CaptureError(
+            f"{describe(leaf)} is appended to a list in every iteration of a loop",
+            why="What a loop node returns for each iteration are tensors and numbers.",
+            fix="append tensors, and keep other values outside the loop",
+        )
+    return False
+
+
+def row_tensor(leaf: Any, region: Region) -> Tensor:
+    """A tensor or number as what an iteration returns."""
+    if isinstance(leaf, Tensor):
+        return region.traced(leaf)
+    return region.traced(number_tensor(leaf, kind_of(leaf)))

@@ -8,13 +8,15 @@ before it, a tensor from then on), or the variable is carried together with whet
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from hybrid import ops
 from hybrid.convert.carry import Carry, Leaf, Mismatch, Zeros, initial_tensor, is_absent, widened
-from hybrid.convert.growth import Growth, grown
+from hybrid.convert.growth import Growth, appended, has_one
 from hybrid.convert.site import Site
 from hybrid.convert.staged import Staged
+from hybrid.convert.stretch import Inside, Stretch
 from hybrid.errors import CaptureError
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import interpreting
@@ -29,6 +31,8 @@ from hybrid.trace.branches import (
     params_of,
     write_cell,
 )
+from hybrid.trace.differentiate_unbounded import capacity
+from hybrid.trace.grown import require_room
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge import OWN, describe, number_tensor
 from hybrid.trace.places import CONTENT, Slot
@@ -51,6 +55,8 @@ class Loop(Staged):
         self.before: dict[str, Any] = {}  # at the head of the first iteration that is in the node
         self.widened: dict[str | Key, Any] = {}  # initial values in place of those of ``before``
         self.carried_places: dict[Key, Slot] = {}
+        self.growing: dict[Key, Inside] = {}  # lists that the body looks at as they grow
+        self.stretches: dict[Key, Stretch] = {}  # what it appends to those
         self.names: dict[str, Carry] = {}
         self.places: dict[Key, Carry] = {}
         self.finals: dict[str, Any] = {}
@@ -86,6 +92,8 @@ class Loop(Staged):
             now = slot.content() if key not in self.widened else self.widened[key]
             carry = self.places[key] = Carry(slot.label, now)
             region.put(slot.owner, slot.name, carry.enter(region, self.parent))
+        for growing in self.growing.values():
+            growing.enter(region, self.parent)
         self.load(inside)
 
     def _is_rebound(self, name: str) -> bool:
@@ -120,8 +128,13 @@ class Loop(Staged):
             if not slot.written:
                 continue
             final = self.path.places[key]
-            if key in self.places:
+            if key in self.growing:
+                again |= self._has_stopped_growing(key, slot, final)
+            elif key in self.places:
                 again |= self._leave(key, self.places[key], final)
+            elif slot.read and slot.name == CONTENT and appended(slot.original, final):
+                self.growing[key] = Inside(slot, final[-1], self.site.location)
+                again = True
             elif self._must_carry(slot, final):
                 self.carried_places[key] = slot
                 again = True
@@ -131,10 +144,18 @@ class Loop(Staged):
             del self.tracer.notes[self.noted :]
         return not again
 
+    def _has_stopped_growing(self, key: Key, slot: Slot, final: Any) -> bool:
+        stretch = self.growing[key].leave(slot, final, self.path.region, self.parent)
+        if stretch is None:
+            del self.growing[key]
+            return True
+        self.stretches[key] = stretch
+        return False
+
     def _must_carry(self, slot: Slot, final: Any) -> bool:
         if final is slot.original:
             return False
-        if slot.name == CONTENT and grown(slot, final) is not None:
+        if slot.name == CONTENT and appended(slot.original, final):
             return False
         if slot.name == CONTENT and _same_items(slot.original, final):
             return False
@@ -233,12 +254,15 @@ class Loop(Staged):
         runs: bool,
         counter: Sequence[Tensor] = (),
         slices: Sequence[tuple[Tensor, Tensor]] = (),
+        known: int | None = None,
+        most: int | None = None,
     ) -> None:
         """Stage the node, and put its results in force.
 
         ``first`` are the operands before the carried ones; ``heads`` the body's parameters and
         results before them; ``counter`` a carried (initial, parameter, final) that is nobody
-        else's; ``slices`` pairs of a sliced operand and the parameter for its row.
+        else's; ``slices`` pairs of a sliced operand and the parameter for its row; ``known`` is the
+        number of iterations if that is known, ``most`` one that it does not exceed.
         """
         region = self.path.region
         outgoing, going_places = self.outgoing(runs), self.outgoing_places(runs)
@@ -246,16 +270,10 @@ class Loop(Staged):
             *self.names.values(), *self.places.values(), *outgoing.values(),
             *going_places.values(),
         ]  # fmt: skip
-        growths = [
-            growth
-            for key, slot in region.slots.items()
-            if slot.name == CONTENT and key not in self.places and slot.written
-            for growth in [grown(slot, self.path.places[key])]
-            if growth is not None
-        ]
-        if growths and not attrs["length"]:
-            self.refuse_growth(growths[0])
-        rows = [row for growth in growths for row in growth.rows(region)]
+        growths = self._growths(known)
+        rows_of = [growth.rows(region) for growth in growths]
+        rows = [row for found in rows_of for row in found]
+        carries += [carry for growth in growths for carry in growth.carries]
         carries = [c for c in carries if not c.unchanged]
         leaves: list[Leaf] = [leaf for carry in carries for leaf in carry.leaves]
         fixed = [c for c in [*self.names.values(), *self.places.values()] if c.unchanged]
@@ -297,30 +315,65 @@ class Loop(Staged):
             *invariant.values(),
             *[initial_tensor(leaf, self.parent) for leaf in constants],
         ]
-        attrs = {**attrs, "carried": len(leaves) + len(written) + bool(counter)}
+        length, fits = attrs["length"], bool(attrs["length"])
+        if rows and not length:
+            length, fits = self._room(rows, most)
+            if op.name == "for" and not fits:
+                require_room(first[0], length, self.site.location)
+                fits = True
+        carried = len(leaves) + len(written) + bool(counter)
+        attrs = {**attrs, "carried": carried, "length": length}
         made = apply_control(self.parent, op, operands, attrs, (graph,))
         rest = iter(made[(op.name == "while") + bool(counter) :])
         after = {id(carry): carry.after(rest) for carry in carries}
         for cell in written:
             write_cell(self.parent, cell.tensor, next(rest), region)
-        stacks = list(rest)
+        stacks = [list(islice(rest, len(found))) for found in rows_of]
         self._put(going_places, after, runs)
         self._put(self.places, after, runs)
-        for growth in growths:
-            mine = [stacks.pop(0) for _ in growth.leaves]
-            growth.apply(self.parent, mine, attrs["length"])
+        trips = made[0] if op.name == "while" else first[0]
+        for growth, mine in zip(growths, stacks, strict=True):
+            if isinstance(growth, Growth):
+                growth.apply(self.parent, mine, known or 0)
+            else:
+                growth.apply(self.parent, mine, trips, after, fits)
         names = dict(self.before)
         for name, carry in {**self.names, **outgoing}.items():
             names[name] = after.get(id(carry), self.before[name])
         self.finals = names
 
-    def refuse_growth(self, growth: Growth) -> None:
-        raise CaptureError(
-            "a list grows in a loop whose number of iterations depends on the value of a tensor",
-            at=self.site.location,
-            why="The length of the list would be known only when the plan has run.",
-            fix="write rows of a tensor of fixed size (rows[i] = value) and count them",
-        )
+    def _growths(self, known: int | None) -> list[Growth | Stretch]:
+        """What the body appends to lists that it does not carry."""
+        region = self.path.region
+        found: list[Growth | Stretch] = []
+        for key, slot in region.slots.items():
+            if slot.name != CONTENT or key in self.places or not slot.written:
+                continue
+            stretch = self.stretches[key] if key in self.growing else None
+            items = stretch.items if stretch else appended(slot.original, self.path.places[key])
+            if not items:
+                continue
+            if known is not None and has_one(items):
+                growth = Growth(slot, items)
+                growth.carries = stretch.carries if stretch else ()
+                found.append(growth)
+                continue
+            if stretch is None:
+                stretch = Stretch(slot, items, self.site.location)
+                stretch.settle(region, self.parent, {})
+            found.append(stretch)
+        return found
+
+    def _room(self, rows: Sequence[Tensor], most: int | None) -> tuple[int, bool]:
+        """How many rows to make room for, and whether these are surely enough."""
+        if most is not None and self.is_static():
+            return most, True
+        room = capacity([row.type for row in rows])
+        return (room, False) if most is None or most > room else (most, True)
+
+    def is_static(self) -> bool:
+        """Whether the number of items that the loop goes over is known."""
+        return False
 
     def _put(self, carries: Mapping[Key, Carry], after: Mapping[int, Any], runs: bool) -> None:
         for key, carry in carries.items():

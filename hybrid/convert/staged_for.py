@@ -17,6 +17,7 @@ from hybrid.ops.control import COUNT, for_, while_
 from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.branches import Path, join
+from hybrid.trace.grown import MOST
 from hybrid.trace.merge import number_tensor
 from hybrid.trace.region import Region, truth
 from hybrid.types import tensor_type
@@ -108,7 +109,7 @@ class StagedFor(Loop):
         self.entry_found = dict(found)
         self.roots = roots_of(found)
         self.before = self.snapshot(found)
-        if self._is_static() and self.feed.length == 0:
+        if self.is_static() and self.feed.length == 0:
             return self.leave_loop(found)
         if self._may_unroll() and (self.feed.length == 1 or self.tracer.unrolls):
             return self._unroll("there is one iteration" if self.feed.length == 1 else "a number "
@@ -122,7 +123,7 @@ class StagedFor(Loop):
         self.index = region.param(COUNT, "i")
         self.slices = []
         with self.inside(region):
-            high = self.feed.length - 1 - self.start if self._is_static() else None
+            high = self.feed.length - 1 - self.start if self.is_static() else None
             index = Number("int", self.index, 0, high)
             self.item = self.feed.row(index + self.start if self.start else index, self)
         self.state = self.body_done
@@ -131,6 +132,8 @@ class StagedFor(Loop):
     def slice(self, tensor: Tensor) -> Tensor | None:
         """The row of ``tensor`` at the index of the node, if the node can hand it out."""
         if self.path is None or self.flagged or self.go is not None:
+            return None
+        if self.slices and len(self.slices[0][0]) != len(tensor) - self.start:
             return None
         row = self.path.region.param(tensor_type(tensor.dtype, tensor.shape[1:]), "row",
                                      self.parent.record_of(tensor))  # fmt: skip
@@ -162,8 +165,8 @@ class StagedFor(Loop):
         return False
 
     def _stage(self, over: bool, flag: Tensor | None) -> None:
-        static = self._is_static()
-        length = self.feed.length - self.start if static else 0
+        static = self.is_static()
+        length = self.feed.length - self.start if static else self._sliced_length()
         with self.inside(self.parent):
             count = self._count()
         if flag is None and not over and self.go is None:
@@ -171,7 +174,10 @@ class StagedFor(Loop):
             self._slice_rows(length)
             attrs = {"length": length, "reverse": False, "sliced": len(self.slices)}
             self._last_item(static)
-            self.close(for_, [count], heads, attrs, runs=static, slices=self.slices)
+            known, most = (length, length) if static else (None, self._most())
+            self.close(
+                for_, [count], heads, attrs, runs=static, slices=self.slices, known=known, most=most
+            )
             self.finals.update(self.last)
             self.tracer.note(self.site.location, f"became a for node{self._times()}")
             return
@@ -227,9 +233,22 @@ class StagedFor(Loop):
                 first = ops.logical_and(first, self.go)
             begin = constant_index(0)
         counter = (begin, self.index, following)
-        runs = self._is_static() and self.go is None
-        self.close(while_, [first], ([], [go]), {"length": 0}, runs=runs, counter=counter)
+        runs = self.is_static() and self.go is None
+        self.close(
+            while_, [first], ([], [go]), {"length": 0}, runs=runs, counter=counter,
+            most=self._most(),
+        )  # fmt: skip
         self.tracer.note(self.site.location, "became a while node")
+
+    def _sliced_length(self) -> int:
+        return len(self.slices[0][0]) if self.slices else 0
+
+    def _most(self) -> int | None:
+        """A number that the iterations in the node do not exceed."""
+        length = self.feed.length
+        if type(length) is int:
+            return length - self.start
+        return length.high if length.high < MOST else None
 
     def _count(self) -> Tensor:
         length = self.feed.length
@@ -247,7 +266,7 @@ class StagedFor(Loop):
 
     def _peel(self) -> bool:
         self.peels = 2
-        if not self._is_static():
+        if not self.is_static():
             with self.inside(self.parent):
                 self.enter_branch(truth(self.feed.length > 0), self.before)
         self.path = self.peeled
@@ -267,19 +286,19 @@ class StagedFor(Loop):
             if flag is not None:
                 self.go = ops.logical_not(flag)
         self.start = 1
-        if over or (self._is_static() and self.feed.length == 1):
+        if over or (self.is_static() and self.feed.length == 1):
             return self.leave_loop(found)
         self.before = self.snapshot(found)
         return self.attempt()
 
     # Unrolling ------------------------------------------------------------------------------------
 
-    def _is_static(self) -> bool:
+    def is_static(self) -> bool:
         """Whether the number of items is known; a Number says that it is an int, too."""
         return type(self.feed.length) is int
 
     def _may_unroll(self) -> bool:
-        return self._is_static() and self.unrolled is None
+        return self.is_static() and self.unrolled is None
 
     def _is_plain(self) -> bool:
         """Whether an iteration is nothing but arithmetic on Python numbers."""

@@ -153,8 +153,7 @@ class Grown:
         if self.fits or not any(isinstance(c, Column) for c in self.columns):
             return
         rows = self.count.tensor if self.gaps is None else self.gaps.rows
-        error = partial(_too_long, self.capacity, self.at)
-        check(ops.less_equal(rows, self.capacity), error)
+        require_room(rows, self.capacity, self.at)
         self.fits = current() is self.owner
 
     def _row(self, index: Tensor) -> Tensor:
@@ -204,6 +203,11 @@ def _has_container(structure: Structure) -> bool:
     if kind is list or issubclass(kind, dict):
         return True
     return any(map(_has_container, items))
+
+
+def require_room(rows: Tensor, capacity: int, at: Location | None) -> None:
+    """Stage the check that no more than ``capacity`` rows are needed."""
+    check(ops.less_equal(rows, capacity), partial(_too_long, capacity, at))
 
 
 def _too_long(capacity: int, at: Location | None) -> NoReturn:

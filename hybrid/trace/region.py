@@ -107,7 +107,8 @@ class Region(Tracer):
             original = read_place(owner, name)
             slot = Slot(owner, name, original, read=read, label=label_of(owner, name))
             self.slots[id(owner), name] = slot
-        slot.read = slot.read or (read and not slot.written)
+        whole = name != CONTENT  # else a write may have left a part of it as it was
+        slot.read = slot.read or (read and not (whole and slot.written))
         slot.written = slot.written or written
         return slot
 
