@@ -50,18 +50,19 @@ class ForConverter(Converter):
             return native_loop(rewriter, node)
         site, names = rewriter.statement_site("for", node)
         session = rewriter.fresh()
+        at = node.iter  # where Python itself says that iterating goes wrong
         iterable = rewriter.visit(node.iter)
         item = located(ast.Attribute(name(node.target, session), "item", ast.Load()), node.target)
         target = located(ast.Assign([node.target], item), node.target)
         with rewriter.blocks(2):
             body = rewriter.block([target, *node.body])
         return self.fill(
-            node,
+            at,
             SESSION=session,
             SITE=site,
             ITERABLE=iterable,
-            VIEW=rewriter.view(node, session, stops_of(node)),
-            LOAD=load(node, session, names),
+            VIEW=rewriter.view(at, session, stops_of(node)),
+            LOAD=load(at, session, names),
             BODY=body,
         )
 

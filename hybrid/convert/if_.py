@@ -65,18 +65,19 @@ class IfConverter(Converter):
             return node
         site, names = rewriter.statement_site("if", node)
         session = rewriter.fresh()
+        at = node.test
         test = rewriter.test(node.test)
         with rewriter.blocks(1):
             body, orelse = rewriter.block(node.body), rewriter.block(node.orelse)
         return self.fill(
-            node,
+            at,
             SESSION=session,
             SITE=site,
             TEST=test,
-            VIEW=rewriter.view(node, session),
-            LOAD=load(node, session, names),
+            VIEW=rewriter.view(at, session),
+            LOAD=load(at, session, names),
             BODY=body,
-            ORELSE=orelse or [located(ast.Pass(), node)],
+            ORELSE=orelse or [located(ast.Pass(), at)],
         )
 
 

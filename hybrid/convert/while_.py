@@ -49,16 +49,17 @@ class WhileConverter(Converter):
             return native_loop(rewriter, node)
         site, names = rewriter.statement_site("while", node)
         session = rewriter.fresh()
+        at = node.test
         test = rewriter.test(node.test)
         with rewriter.blocks(2):
             body = rewriter.block(node.body)
         return self.fill(
-            node,
+            at,
             SESSION=session,
             SITE=site,
             TEST=test,
-            VIEW=rewriter.view(node, session, stops_of(node)),
-            LOAD=load(node, session, names),
+            VIEW=rewriter.view(at, session, stops_of(node)),
+            LOAD=load(at, session, names),
             BODY=body,
         )
 

@@ -80,6 +80,8 @@ def run(name: str, converted: bool) -> dict[str, Any]:
     module = importlib.import_module(name)
     conversion = Conversion()
     suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+    if hasattr(module, "__test__") and not hasattr(module, "load_tests"):  # Python 3.10
+        suite.addTest(doctest.DocTestSuite(module))
     if converted:
         for case in cases(suite):
             if isinstance(case, doctest.DocTestCase):
