@@ -7,22 +7,26 @@ import functools
 import threading
 import types
 import warnings
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from hybrid.convert.callee import converted
 from hybrid.convert.classes import converted_members
+from hybrid.convert.conversion import why_not
 from hybrid.convert.unbound import resolved
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
     CaptureError,
     NeedsValue,
+    TracedBoolError,
     author_location,
 )
 from hybrid.explain import Explanation, Request, Watch, build, leaf_names, numbers_text, why_new
 from hybrid.explain.words import counted
+from hybrid.families import Family, family_key
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.planned import Planned
@@ -34,7 +38,6 @@ from hybrid.trace.reads import Reads
 from hybrid.trace.signature import (
     aliases,
     describe_leaf,
-    general_key,
     is_number,
     key_of,
     lifted,
@@ -70,36 +73,6 @@ class PlanInfo:
             counted(self.calls, "call"),
         ]
         return f"({', '.join(self.arguments)}): {', '.join(parts)}"
-
-
-class Family:
-    """Calls that differ in Python numbers alone, and the plans whose inputs such numbers are."""
-
-    def __init__(self, leaves: list[Any]) -> None:
-        # Of the first call; what is no number is in the key.
-        self.first = [leaf if is_number(leaf) else None for leaf in leaves]
-        self.plans: list[Planned] = []
-        self.specific = ""  # how the numbers decide what is captured, if they do
-
-    def differing(self, leaves: Sequence[Any]) -> frozenset[int]:
-        """The positions whose numbers have not always been the same."""
-        now = {
-            i for i, leaf in enumerate(leaves)
-            if is_number(leaf) and key_of(leaf) != key_of(self.first[i])
-        }  # fmt: skip
-        return frozenset(now.union(*[planned.numbers for planned in self.plans]))
-
-    def covers(self, planned: Planned, leaves: Sequence[Any]) -> bool:
-        """Whether the numbers of a call are inputs of ``planned``, or those it was made with."""
-        return all(
-            i in planned.numbers or not is_number(leaf) or key_of(leaf) == key_of(self.first[i])
-            for i, leaf in enumerate(leaves)
-        )
-
-
-def _family_key(key: Any, leaves: Sequence[Any]) -> Hashable:
-    structure, _, *rest = key
-    return (structure, tuple([general_key(leaf) for leaf in leaves]), *rest)
 
 
 class Hybridized:
@@ -186,7 +159,7 @@ class Hybridized:
             if planned.holds(leaves):
                 return planned
         if self._families and any(map(is_number, leaves)):
-            family = self._families.get(_family_key(key, leaves))
+            family = self._families.get(family_key(key, leaves))
             for planned in () if family is None else family.plans:
                 if planned.holds(leaves) and family.covers(planned, leaves):
                     return planned
@@ -200,15 +173,13 @@ class Hybridized:
             if planned is not None:
                 return planned
             names = leaf_names(self.function, args, kwargs)
-            why = self._why(key, leaves, names)
+            why = self._why(key, leaves, names)  # before there is one
             planned = self._generalized(args, kwargs, leaves, key)
             if planned is None:
                 planned = Planned(self._trace(args, kwargs, leaves), leaves)
                 self._plans.setdefault(key, []).append(planned)
-            family = self._families.get(_family_key(key, leaves))
-            refused = family.specific if family is not None and family.differing(leaves) else ""
             planned.key = key
-            planned.why = why + numbers_text([names[i] for i in sorted(planned.numbers)], refused)
+            planned.why = why + self._about_numbers(planned.numbers, key, leaves, names)
             planned.description = tuple(
                 _described(i, leaf, planned.numbers) for i, leaf in enumerate(leaves)
             )
@@ -222,16 +193,24 @@ class Hybridized:
         dropped = key in self._dropped and not self._plans.get(key)
         return why_new(Request(key, leaves, names), plans, dropped, self.options["max_plans"])
 
+    def _about_numbers(
+        self, free: Collection[int], key: Hashable, leaves: Sequence[Any], names: Sequence[str]
+    ) -> str:
+        """What that goes on to say of the numbers of the call, those of its inputs given."""
+        family = self._families.get(family_key(key, leaves))
+        refused = family.specific if family is not None and family.differing(leaves) else ""
+        return numbers_text([names[i] for i in sorted(free)], refused)
+
     def _generalized(
         self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
     ) -> Planned | None:
         """A plan whose inputs are the numbers in which this call differs from an earlier one."""
         if not any(map(is_number, leaves)):
             return None
-        family_key = _family_key(key, leaves)
-        family = self._families.get(family_key)
+        shared = family_key(key, leaves)
+        family = self._families.get(shared)
         if family is None:
-            self._families[family_key] = Family(list(leaves))
+            self._families[shared] = Family(list(leaves))
             return None
         numbers = self._free_numbers(key, leaves)
         if not numbers:
@@ -248,7 +227,7 @@ class Hybridized:
 
     def _free_numbers(self, key: Hashable, leaves: Sequence[Any]) -> frozenset[int]:
         """The numbers of a call that may become inputs of its plan."""
-        family = self._families.get(_family_key(key, leaves))
+        family = self._families.get(family_key(key, leaves))
         return frozenset() if family is None or family.specific else family.differing(leaves)
 
     def _trace(
@@ -277,7 +256,11 @@ class Hybridized:
         reads = Reads(self.function, [leaf for leaf in leaves])
         guards = Guards(reads, is_configured)
         converts = self.options["mode"] != "trace"
-        with _capturing, converted_members(reads.classes if converts else ()):
+        with (
+            _capturing,
+            converted_members(reads.classes if converts else ()),
+            self._explaining_source(converts),
+        ):
             return capture(
                 self.function,
                 args,
@@ -290,6 +273,19 @@ class Hybridized:
                 unrolls=unrolls,
                 numbers=numbers,
             )
+
+    @contextmanager
+    def _explaining_source(self, converts: bool) -> Iterator[None]:
+        """Say why a function that branches on a tensor was not converted."""
+        try:
+            yield
+        except TracedBoolError as error:
+            reason = why_not(self.function) if converts else 'mode="trace" converts nothing'
+            if reason:
+                error.why += f"\nThe control flow of {self._name()} was not converted: {reason}."
+                instead = "write the function in a file" if converts else 'leave out mode="trace"'
+                error.fix = f"{instead}, or call hybrid.cond, hybrid.while_loop or hybrid.where"
+            raise
 
     def _name(self) -> str:
         name = self.options["name"] or getattr(
@@ -345,8 +341,10 @@ class Hybridized:
         planned = self._find(key, leaves)
         plans = self.plans
         if planned is None:
-            verdict = f"a call builds a new plan: {self._why(key, leaves, names)}"
             numbers = self._free_numbers(key, leaves)
+            why = self._why(key, leaves, names)
+            why += self._about_numbers(numbers, key, leaves, names)
+            verdict = f"a call builds a new plan: {why}"
         else:
             position = [row[1] for row in self._all_plans()].index(planned) + 1
             verdict = f"a call runs plan {position} of {len(plans)}, built because: {planned.why}"
@@ -354,9 +352,10 @@ class Hybridized:
         try:
             with Watch() as watch:
                 capture = self._trace(args, kwargs, leaves, numbers)
-        except CaptureError:
-            if not numbers:
+        except CaptureError as error:
+            if planned is not None or not numbers:
                 raise
+            verdict += f", but that fails: {str(error).splitlines()[0]}"
             numbers = frozenset()
             with Watch() as watch:
                 capture = self._trace(args, kwargs, leaves)

@@ -15,7 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("bench",),
     ("nn", "optim", "data"),
-    ("hybridized", "planned", "binding", "control"),
+    ("hybridized", "families", "planned", "binding", "control"),
     ("explain",),
     ("convert",),
     ("trace",),

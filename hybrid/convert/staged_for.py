@@ -12,6 +12,7 @@ from hybrid.convert.session import ONE_BY_ONE, unrolled
 from hybrid.convert.site import Site
 from hybrid.convert.staged import roots_of
 from hybrid.errors import CaptureError
+from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.ops.control import COUNT, for_, while_
 from hybrid.ops.pick import pick
@@ -137,7 +138,7 @@ class StagedFor(Loop):
             return None
         row = self.path.region.param(tensor_type(tensor.dtype, tensor.shape[1:]), "row",
                                      self.parent.record_of(tensor))  # fmt: skip
-        with self.inside(self.parent):
+        with interpreting(self.parent):
             whole = tensor[self.start :] if self.start else tensor
         self.slices.append((whole, row))
         return row

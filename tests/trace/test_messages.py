@@ -126,8 +126,8 @@ CASES = [  # (name, call, error, text)
         "    LINE | return x if hy.sum(x) > 0 else -x\n"
         "While a function is traced its tensors are placeholders (bool[] here) without "
         "values.\n"
-        "Fix: call hybrid.where to choose between tensors, or leave this function "
-        "unhybridized.",
+        'The control flow of branching was not converted: mode="trace" converts nothing.\n'
+        'Fix: leave out mode="trace", or call hybrid.cond, hybrid.while_loop or hybrid.where.',
     ),
     (
         "traced number",

@@ -26,7 +26,7 @@ def test_the_truth_of_a_traced_value() -> None:
     assert "if hy.sum(x) > 0:  # the line in the message" in text
     assert f"{__file__}:{caught.value.at.line}" in text
     assert "(bool[] here)" in text
-    assert "Fix: call hybrid.where" in text
+    assert 'Fix: leave out mode="trace"' in text
 
 
 @pytest.mark.parametrize(
