@@ -66,10 +66,11 @@ def by_place(found: list[Ref]) -> dict[Place, list[Ref]]:
 
 def loop_facts(node: Node) -> str:
     """``50 iterations, 1 value carried, 2 stacked``."""
-    attributes = node.attributes
+    attributes, unknown = node.attributes, node.op.name == "while"
     carried, length = attributes["carried"], attributes["length"]
-    heads = 1 if node.op.name == "while" else 0
-    facts = [counted(length, "iteration")] if length else []
+    heads = 1 if unknown else 0
+    # That of a while is how many rows it may stack at most.
+    facts = [counted(length, "iteration")] if length and not unknown else []
     facts.append(f"{counted(carried, 'value')} carried")
     stacked = len(node.results) - carried - heads
     if stacked > 0:

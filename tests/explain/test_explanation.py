@@ -393,3 +393,16 @@ def test_the_page_needs_a_place(tmp_path: Path) -> None:
 def test_modules_that_are_not_hybridized() -> None:
     with pytest.raises(ValueError, match="this Linear is not hybridized"):
         hy.nn.Linear(1, 1).explain(hy.ones(1))
+
+
+def test_a_while_that_keeps_what_the_gradient_needs() -> None:
+    def shrink(h):
+        while h.sum() > 1:
+            h = h * h * 0.1
+        return h
+
+    h = hy.ones(2)
+    h.requires_grad = True
+    explanation = hy.hybridize(shrink).explain(h)
+    (loop,) = [x for x in explanation.functions[0].lines if x.kind == "while"]
+    assert [note.text for note in loop.notes] == ["1 value carried, 1 stacked"]

@@ -305,3 +305,25 @@ def test_explain_tells_the_reason_before_there_is_a_plan() -> None:
     assert hybridized.explain(hy.ones(3)).verdict == (
         "a call builds a new plan: argument x is f32[3] where the cached plan has f32[2]"
     )
+
+
+def test_explain_tells_of_numbers_before_there_is_a_plan() -> None:
+    hybridized = hy.hybridize(lambda x, k: x * k)
+    hybridized(hy.ones(2), 2)
+    assert hybridized.explain(hy.ones(2), 3).verdict == (
+        "a call builds a new plan: argument k is 3 where the cached plan has 2; "
+        "k is an input of this plan: any value will do"
+    )
+    hybridized = hy.hybridize(lambda x, n: hy.zeros(n))
+    hybridized(hy.ones(2), 2)
+    verdict = hybridized.explain(hy.ones(2), 3).verdict
+    assert verdict.startswith(
+        "a call builds a new plan: argument n is 3 where the cached plan has 2; "
+        "n is an input of this plan: any value will do, but that fails: "
+    )
+    hybridized(hy.ones(2), 3)
+    refused = hybridized.explain(hy.ones(2), 4).verdict
+    assert refused == (
+        "a call builds a new plan: argument n is 4 where the cached plans have 2 or 3; "
+        f"it cannot become an input: {verdict.partition('fails: ')[2]}"
+    )
