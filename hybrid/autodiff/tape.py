@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hybrid import ops
+import numpy as np
+
+from hybrid import native, ops
 from hybrid.autodiff.presence import (
     Ct,
     Perhaps,
@@ -34,6 +36,7 @@ from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import TensorType
 
 Node = Leaf | Record
+LARGE = 1 << 22  # bytes
 
 
 def node_of(record: AnyRecord) -> tuple[Node, int]:
@@ -250,6 +253,8 @@ def _type(saved: Any) -> TensorType:
 
 
 def _zeros(type_: TensorType) -> Tensor:
+    if type_.nbytes >= LARGE and not current().traces:  # pages that nobody looks at cost nothing
+        return make_tensor(type_, native.borrow(np.zeros(type_.nbytes, np.uint8)))
     return ops.zeros(type_.shape, dtype=type_.dtype)
 
 

@@ -31,7 +31,7 @@ from hybrid.trace.branches import (
     params_of,
     write_cell,
 )
-from hybrid.trace.differentiate_unbounded import capacity
+from hybrid.trace.differentiate_unbounded import LIST_SHARE, capacity
 from hybrid.trace.grown import require_room
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge import OWN, describe, number_tensor
@@ -368,7 +368,7 @@ class Loop(Staged):
         """How many rows to make room for, and whether these are surely enough."""
         if most is not None and self.is_static():
             return most, True
-        room = capacity([row.type for row in rows])
+        room = capacity([row.type for row in rows], LIST_SHARE)
         return (room, False) if most is None or most > room else (most, True)
 
     def is_static(self) -> bool:

@@ -24,11 +24,12 @@ from hybrid.types import TensorType
 
 LEAST_ROWS = 16
 MOST_ROWS = 2**20
+LIST_SHARE = 4  # what lists may grow to is that part of the budget, so that residuals fit beside
 
 
-def capacity(types: Sequence[TensorType]) -> int:
-    """How many rows of ``types`` the budget holds."""
-    nbytes = sum([t.nbytes for t in types])
+def capacity(types: Sequence[TensorType], share: int = 1) -> int:
+    """How many rows of ``types`` the budget, or one part in ``share`` of it, holds."""
+    nbytes = share * sum([t.nbytes for t in types])
     return min(max(config.RESIDUAL_NBYTES // max(nbytes, 1), LEAST_ROWS), MOST_ROWS)
 
 

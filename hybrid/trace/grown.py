@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
-from hybrid import config, ops
+from hybrid import ops
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number, check
@@ -215,10 +215,9 @@ def _too_long(capacity: int, at: Location | None) -> NoReturn:
         f"a list grew beyond {capacity} items",
         at=at,
         why="How many iterations this loop makes depends on the value of a tensor. What such a "
-        f"loop appends goes to memory that is set aside for it: {config.RESIDUAL_NBYTES >> 20} MiB "
-        "when the function was captured.",
-        fix="write the items into a tensor of fixed size (rows[i] = value), append less, or raise "
-        "hybrid.config.RESIDUAL_NBYTES before the first call",
+        "loop appends goes to memory that is set aside before it begins.",
+        fix="raise hybrid.config.RESIDUAL_NBYTES, of which lists may take a quarter, before the "
+        "first call; or write the items into a tensor of fixed size (rows[i] = value)",
     )
 
 
