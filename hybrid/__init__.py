@@ -26,9 +26,9 @@ from hybrid.control import scan as scan
 from hybrid.control import while_loop as while_loop
 from hybrid.conversion import asarray as asarray
 from hybrid.conversion import from_dlpack as from_dlpack
-from hybrid.convert import no_convert as no_convert
 from hybrid.errors import HybridError as HybridError
 from hybrid.hybridized import hybridize as hybridize
+from hybrid.marks import no_convert as no_convert
 from hybrid.native import num_threads as num_threads
 from hybrid.native import set_num_threads as set_num_threads
 from hybrid.ops import abs as abs

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.convert import convert
-from hybrid.convert.feed import TreeRows
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ops.control import py_call as call_op
@@ -33,16 +31,10 @@ def cond(
 
 
 def _cond(pred: Any, then_fn: Any, else_fn: Any, operands: Any) -> Any:
-    if pred:
-        result = then_fn(*operands)
-    else:
-        result = else_fn(*operands)
-    return result
+    return then_fn(*operands) if pred else else_fn(*operands)
 
 
-def while_loop(
-    test_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], carried: Any
-) -> Any:
+def while_loop(test_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], carried: Any) -> Any:
     """``while test_fn(carried): carried = body_fn(carried)``, then ``carried``, any tree."""
     _require_callable("while_loop", test_fn, body_fn)
     return _run(_while_loop, test_fn, body_fn, carried)
@@ -60,6 +52,8 @@ def scan(body_fn: Callable[[Any, Any], Any], init: Any, xs: Any) -> tuple[Any, A
     ``init`` and ``xs`` are any trees of tensors; those of ``xs`` have first axes of one length,
     at least 1.
     """
+    from hybrid.convert.feed import TreeRows
+
     _require_callable("scan", body_fn)
     leaves, structure = flatten(xs)
     if not leaves or not all(isinstance(leaf, Tensor) and leaf.ndim for leaf in leaves):
@@ -124,6 +118,8 @@ def py_call(function: Callable[..., Any], *args: Any, result: Any = ()) -> Any:
 
 def _run(function: Callable[..., Any], *args: Any) -> Any:
     if ACTIVE and current().traces:
+        from hybrid.convert.conversion import convert
+
         return convert(function)(*args)
     return function(*args)
 

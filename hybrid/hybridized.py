@@ -10,12 +10,8 @@ import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hybrid.convert.callee import converted
-from hybrid.convert.classes import converted_members
-from hybrid.convert.conversion import why_not
-from hybrid.convert.unbound import resolved
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -24,8 +20,6 @@ from hybrid.errors import (
     TracedBoolError,
     author_location,
 )
-from hybrid.explain import Explanation, Request, Watch, build, leaf_names, numbers_text, why_new
-from hybrid.explain.words import counted
 from hybrid.families import Family, family_key
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
@@ -43,6 +37,9 @@ from hybrid.trace.signature import (
     lifted,
 )
 from hybrid.tree import flatten
+
+if TYPE_CHECKING:  # conversion and explanations are imported with the first capture
+    from hybrid.explain import Explanation
 
 MODES = ("auto", "trace", "ast")
 _capturing = threading.RLock()
@@ -65,6 +62,8 @@ class PlanInfo:
 
     @property
     def sizes(self) -> str:
+        from hybrid.explain.words import counted
+
         parts = [
             counted(self.nodes, "node"),
             counted(self.steps, "step"),
@@ -172,6 +171,8 @@ class Hybridized:
             planned = self._find(key, leaves)  # another thread may have been faster
             if planned is not None:
                 return planned
+            from hybrid.explain import leaf_names
+
             names = leaf_names(self.function, args, kwargs)
             why = self._why(key, leaves, names)  # before there is one
             planned = self._generalized(args, kwargs, leaves, key)
@@ -189,6 +190,8 @@ class Hybridized:
 
     def _why(self, key: Hashable, leaves: Sequence[Any], names: Sequence[str]) -> str:
         """Why no plan serves a call."""
+        from hybrid.explain import Request, why_new
+
         plans = [planned for _, planned in self._all_plans()]
         dropped = key in self._dropped and not self._plans.get(key)
         return why_new(Request(key, leaves, names), plans, dropped, self.options["max_plans"])
@@ -197,6 +200,8 @@ class Hybridized:
         self, free: Collection[int], key: Hashable, leaves: Sequence[Any], names: Sequence[str]
     ) -> str:
         """What that goes on to say of the numbers of the call, those of its inputs given."""
+        from hybrid.explain import numbers_text
+
         family = self._families.get(family_key(key, leaves))
         refused = family.specific if family is not None and family.differing(leaves) else ""
         return numbers_text([names[i] for i in sorted(free)], refused)
@@ -252,6 +257,10 @@ class Hybridized:
         numbers: Collection[int],
         unrolls: bool,
     ) -> Capture:
+        from hybrid.convert.callee import converted
+        from hybrid.convert.classes import converted_members
+        from hybrid.convert.unbound import resolved
+
         args, kwargs = _with_leaves(args, kwargs, leaves)
         reads = Reads(self.function, [leaf for leaf in leaves])
         guards = Guards(reads, is_configured)
@@ -280,6 +289,8 @@ class Hybridized:
         try:
             yield
         except TracedBoolError as error:
+            from hybrid.convert.conversion import why_not
+
             reason = why_not(self.function) if converts else 'mode="trace" converts nothing'
             if reason:
                 error.why += f"\nThe control flow of {self._name()} was not converted: {reason}."
@@ -336,6 +347,8 @@ class Hybridized:
         Tells which plan serves the call, or why a new one is built, and what the plans depend on.
         It captures the function once more and runs nothing; what cannot be captured raises.
         """
+        from hybrid.explain import Watch, build, leaf_names
+
         leaves, key = self._leaves(args, kwargs)
         names = leaf_names(self.function, args, kwargs)
         planned = self._find(key, leaves)

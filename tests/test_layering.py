@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tensor", "eager", "conversion", "passes"),
     ("ops", "plan", "record"),
     ("ir", "native"),
-    ("errors", "types", "tree", "config", "version"),
+    ("errors", "types", "tree", "config", "marks", "version"),
 )
 NO_SIBLINGS = (
     {"ops", "plan"},

@@ -8,6 +8,5 @@ takes its place in the source, and the run-time functions that the template call
 from hybrid.convert.conversion import convert as convert
 from hybrid.convert.conversion import converted_source as converted_source
 from hybrid.convert.conversion import is_converted as is_converted
-from hybrid.convert.conversion import no_convert as no_convert
 from hybrid.convert.conversion import why_not as why_not
 from hybrid.convert.order import ORDER as ORDER

@@ -22,10 +22,9 @@ from hybrid.convert.rebuild import (
 from hybrid.convert.rewriter import Around, Unit, convert_copy
 from hybrid.convert.runtime import hyb__
 from hybrid.convert.source import Definition, NoSource, definition_of
-from hybrid.errors import ArgumentTypeError
+from hybrid.marks import MARK
 
 F = TypeVar("F", bound=Callable[..., Any])
-_MARK = "__hyb_no_convert__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ def convert(function: F) -> F:
         return types.MethodType(inner, function.__self__)  # type: ignore[return-value]
     if not isinstance(function, types.FunctionType) or is_converted(function):
         return function
-    if function.__dict__.get(_MARK) is function.__code__:
+    if function.__dict__.get(MARK) is function.__code__:
         return function
     found = _conversion(function)
     return function if found.code is None else function_like(function, found.code)
@@ -61,7 +60,7 @@ def why_not(function: Callable[..., Any]) -> str:
     function = getattr(function, "__func__", function)
     if not isinstance(function, types.FunctionType):
         return f"{type(function).__name__} objects have no Python source"
-    if function.__dict__.get(_MARK) is function.__code__:
+    if function.__dict__.get(MARK) is function.__code__:
         return "it is marked with no_convert"
     return "" if is_converted(function) else _conversion(function).reason
 
@@ -75,17 +74,6 @@ def is_converted_code(code: types.CodeType) -> bool:
     """Whether conversion has made ``code``."""
     known = _converted.get(id(code))
     return known is not None and known() is code
-
-
-def no_convert(function: F) -> F:
-    """Mark ``function``: it is called as it is, and traced like library code."""
-    if not isinstance(function, types.FunctionType):
-        raise ArgumentTypeError(
-            f"a {type(function).__name__} cannot be marked with no_convert",
-            fix="decorate a function or a method with it",
-        )
-    function.__dict__[_MARK] = function.__code__
-    return function
 
 
 def converted_source(function: Callable[..., Any]) -> str:

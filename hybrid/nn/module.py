@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybrid.config import advance_epoch
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
-from hybrid.explain import Explanation
 from hybrid.hybridized import Hybridized
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
@@ -16,6 +15,9 @@ from hybrid.nn.parameter import Parameter
 from hybrid.nn.state import LoadResult, load
 from hybrid.tensor import Tensor
 from hybrid.tree import flatten
+
+if TYPE_CHECKING:
+    from hybrid.explain import Explanation
 
 
 class Module:

@@ -12,7 +12,6 @@ A host call gives a function of Python's the plain numbers; what it raises is wh
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -106,6 +105,8 @@ def raise_at(error: BaseException, place: Place) -> NoReturn:
     locate(error, location)
     if location is None:
         raise error
+    import ast  # here: an error is rare, and importing hybrid common
+
     statement = ast.Raise(exc=ast.Name("error", ast.Load()))
     module = ast.fix_missing_locations(ast.Module([statement], []))
     for node in ast.walk(statement):

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 import hybrid as hy
-from hybrid.convert import convert, is_converted, no_convert
+from hybrid.convert import convert, is_converted
 from hybrid.convert.callee import converted, is_users, resolve
 from hybrid.convert.site import Site
 from hybrid.errors import ArgumentTypeError, Location, TracedBoolError
 from hybrid.ir import Builder
 from hybrid.ir.interpreter import interpreting
+from hybrid.marks import no_convert
 from hybrid.trace.tracer import Tracer
 from tests.helpers import tensor
 
