@@ -22,7 +22,9 @@ from hybrid.config import advance_epoch
 from hybrid.eager import as_tensor
 from hybrid.plan import Plan
 from hybrid.tensor import Tensor
-from hybrid.trace.capture import Capture, Made, Source
+from hybrid.trace.address import GIVEN, Address
+from hybrid.trace.captured import Capture, Made, SlotWrite, Source
+from hybrid.trace.places import CONTENT, refill
 from hybrid.tree import LEAF, unflatten, unflatten_several
 from hybrid.types import DType
 
@@ -110,14 +112,25 @@ class _Binding:
             for output, source in self.cell_of_output.items()
             if plan.donations.get(output) == source
         }
+        self.trees = [capture.result, *(write.made for write in capture.slot_writes)]
+        self.given = self._given()
         self.slot_of_output = self._slots()
         self.needs_tensor = self._tensors()
+
+    def _given(self) -> dict[tuple[Any, ...], str]:
+        """The containers among the arguments that a run needs: by their keys, what they are called.
+
+        They are looked up before anything is written: what is written may move them.
+        """
+        found = [what for made in self.trees for kind, what in made.places if kind == "given"]
+        writes = self.capture.slot_writes
+        found += [write.address.keys for write in writes if write.address.owner is GIVEN]
+        return {keys: f"g{i}" for i, keys in enumerate(dict.fromkeys(found))}
 
     def _slots(self) -> dict[int, Any]:
         """Outputs that become, alone, the value of one slot: their tensors can be used again."""
         counts: dict[int, int] = {}
-        trees = [self.capture.result, *(w.made for w in self.capture.slot_writes)]
-        for made in trees:
+        for made in self.trees:
             for kind, what in made.places:
                 if kind == "output":
                     counts[what] = counts.get(what, 0) + 1
@@ -129,6 +142,7 @@ class _Binding:
             and counts[w.made.leaves[0][1]] == 1
             and w.made.leaves[0][1] not in self.capture.consumed
             and w.exists
+            and w.address.owner is not GIVEN
             and self.record is None
         }
 
@@ -136,11 +150,11 @@ class _Binding:
         """Outputs that are seen as new Tensors."""
         seen = {
             what
-            for made in [self.capture.result, *(w.made for w in self.capture.slot_writes)]
+            for made in self.trees
             for kind, what in made.places
             if kind in ("output", "number")
         }
-        for made in [self.capture.result, *(w.made for w in self.capture.slot_writes)]:
+        for made in self.trees:
             for kind, what in made.leaves:
                 if kind == "text":
                     seen.update(what.outputs)
@@ -167,10 +181,12 @@ class _Binding:
         self._body(2 if locks else 1, locks)
         w.line("spare.append(state)")
         self._results()
-        return w.function("def call(leaves):")
+        return w.function("def call(leaves, given=None):")
 
     def _body(self, depth: int, locks: bool) -> None:
         w = self.writer
+        for keys, local in self.given.items():
+            w.line(f"{local} = {Address(GIVEN, CONTENT, keys).text(w.name)}", depth)
         self._inputs(depth)
         if self.in_place:
             w.line("moved = False", depth)
@@ -217,7 +233,19 @@ class _Binding:
             return f"{lift}(leaves[{source.index}])"
         if source.kind == "cell":
             return self.writer.name("cell", source.tensor)
-        return f"{self.writer.name('owner', source.owner)}.{source.name}"
+        return source.address.text(self.writer.name)
+
+    def _target(self, write: SlotWrite) -> str:
+        """What a write sets: an attribute, an item, the items from one on, or a container."""
+        address = write.address
+        given = address.owner is GIVEN
+        text = self.given[address.keys] if given else address.text(self.writer.name)
+        if not write.key:
+            return text
+        (key,) = write.key
+        if type(key) is slice:
+            return f"{text}[{key.start}:]"
+        return f"{text}[{key if type(key) is int else self.writer.name('key', key)}]"
 
     def _make(self, output: int) -> str:
         make, ctype = native.storage(self.types[output].nbytes)
@@ -239,11 +267,10 @@ class _Binding:
 
     def _slot(self, output: int, depth: int) -> None:
         w, write = self.writer, self.slot_of_output[output]
-        owner = w.name("owner", write.owner)
         kind = w.name("type", self.types[output])
         w.line(f"r{output} = made[{output}]", depth)
         w.line(
-            f"if r{output} is None or {owner}.{write.name} is not r{output} "
+            f"if r{output} is None or {self._target(write)} is not r{output} "
             f"or getrefcount(r{output}) != {_UNSHARED} "
             f"or getrefcount(r{output}.data) != {_UNSHARED_DATA}:",
             depth,
@@ -279,10 +306,10 @@ class _Binding:
             if cell is None or capture.requires[source] or getattr(cell, "leaf", None) is not None:
                 w.line(f"t{source}.record = getattr(t{source}, 'leaf', None)")
         for write in capture.slot_writes:
-            owner = w.name("owner", write.owner)
-            target = f"{owner}.{write.name}"
-            value = self._value(write.made, results)
-            if write.made.leaves and write.made.leaves[0][1] in self.slot_of_output:
+            target, value = self._target(write), self._value(write.made, results)
+            if write.address.name == CONTENT and not write.key:
+                w.line(f"{w.name('refill', refill)}({target}, {value})")
+            elif write.made.leaves and write.made.leaves[0][1] in self.slot_of_output:
                 w.line(f"if {target} is not {value}:")
                 w.line(f"{target} = {value}", 2)
             else:
@@ -300,8 +327,12 @@ class _Binding:
                 return f"leaves[{what}]"
             if kind == "source":
                 return f"t{what}"
+            if kind == "given":
+                return self.given[what]
         build_name = self.writer.name("build", build)
-        sources = ", ".join(f"{what}: t{what}" for kind, what in made.places if kind == "source")
+        found = {what: f"t{what}" for kind, what in made.places if kind == "source"}
+        found |= {what: self.given[what] for kind, what in made.places if kind == "given"}
+        sources = ", ".join(f"{what!r}: {local}" for what, local in found.items())
         made_name = self.writer.name("made", made)
         return f"{build_name}({made_name}, {results}, leaves, {{{sources}}})"
 
@@ -311,7 +342,7 @@ def _number(dtype: DType, value: float) -> Tensor:
 
 
 def build(
-    made: Made, results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[int, Tensor]
+    made: Made, results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any]
 ) -> Any:
     """The tree that ``made`` describes, for one call."""
 
@@ -328,7 +359,7 @@ def build(
             return value(*what.leaf) if results[what.flag].item() else what.other
         if kind == "argument":
             return leaves[what]
-        return sources[what] if kind == "source" else what
+        return sources[what] if kind in ("source", "given") else what
 
     values = [value(kind, what) for kind, what in made.leaves]
     if any(kind == "items" for kind, _ in made.leaves):

@@ -26,9 +26,11 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.planned import Planned
 from hybrid.record import is_recording
 from hybrid.tensor import Tensor
-from hybrid.trace.capture import Capture, capture
+from hybrid.trace.capture import capture
+from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guards
 from hybrid.trace.reads import Reads
+from hybrid.trace.settle import refuse_shared, settled
 from hybrid.trace.signature import (
     aliases,
     describe_leaf,
@@ -134,6 +136,8 @@ class Hybridized:
         planned = self._find(key, leaves)
         try:
             planned = planned or self._capture(args, kwargs, leaves, key)
+            if planned.capture.outside is not None:
+                refuse_shared(self._name(), (args, kwargs), planned.capture.outside)
         except CaptureError as error:
             if self.options["fallback"] != "eager":
                 raise
@@ -143,6 +147,8 @@ class Hybridized:
             self._quick[is_recording()][tuple([t.type for t in args])] = planned
         self._clock = planned.last_used = self._clock + 1
         planned.calls += 1
+        if planned.capture.given:
+            return planned.run(leaves, (args, kwargs))
         return planned.run(leaves)
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Hashable]:
@@ -261,27 +267,28 @@ class Hybridized:
         from hybrid.convert.classes import converted_members
         from hybrid.convert.unbound import resolved
 
-        args, kwargs = _with_leaves(args, kwargs, leaves)
-        reads = Reads(self.function, [leaf for leaf in leaves])
-        guards = Guards(reads, is_configured)
         converts = self.options["mode"] != "trace"
-        with (
-            _capturing,
-            converted_members(reads.classes if converts else ()),
-            self._explaining_source(converts),
-        ):
-            return capture(
-                self.function,
-                args,
-                kwargs,
-                leaves,
-                guards,
-                self._name(),
-                convert=converted if converts else None,
-                resolve=resolved,
-                unrolls=unrolls,
-                numbers=numbers,
-            )
+
+        def once(reads: Reads, guards: Guards) -> Capture:
+            with (
+                _capturing,
+                converted_members(reads.classes if converts else ()),
+                self._explaining_source(converts),
+            ):
+                return capture(
+                    self.function,
+                    args,
+                    kwargs,
+                    leaves,
+                    guards,
+                    self._name(),
+                    convert=converted if converts else None,
+                    resolve=resolved,
+                    unrolls=unrolls,
+                    numbers=numbers,
+                )
+
+        return settled(self.function, leaves, is_configured, once)
 
     @contextmanager
     def _explaining_source(self, converts: bool) -> Iterator[None]:
@@ -461,16 +468,6 @@ def _require(name: str, value: str, allowed: Sequence[str]) -> None:
         raise ArgumentError(
             f"{name}={value!r} is unknown", fix="use one of " + ", ".join(map(repr, allowed))
         )
-
-
-def _with_leaves(
-    args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
-) -> tuple[Sequence[Any], dict[str, Any]]:
-    """The arguments with lifted leaves in place."""
-    from hybrid.tree import unflatten
-
-    _, structure = flatten((tuple(args), kwargs))
-    return unflatten(structure, leaves)
 
 
 def is_configured(owner: Any) -> bool:

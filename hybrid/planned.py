@@ -18,7 +18,7 @@ from hybrid.passes import run_pipeline
 from hybrid.plan import Plan, make_plan
 from hybrid.record import Leaf, Output, Record, is_recording, recording
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.capture import Capture
+from hybrid.trace.captured import Capture
 from hybrid.trace.replay import replay
 from hybrid.types import TensorType
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from hybrid.errors import ArgumentTypeError
@@ -51,6 +51,24 @@ def _unflatten(structure: Structure, leaves: Any) -> Any:
         return kind((key, _unflatten(item, leaves)) for key, item in items)
     values = [_unflatten(item, leaves) for item in items]
     return kind(*values) if hasattr(kind, "_fields") else kind(values)
+
+
+def flatten_until(tree: Any, stops: Container[int]) -> tuple[list[Any], Structure]:
+    """``flatten``, where the objects whose ids are ``stops`` are leaves, whatever they hold."""
+    leaves: list[Any] = []
+
+    def structure(value: Any) -> Structure:
+        if id(value) in stops:
+            leaves.append(value)
+            return LEAF
+        kind = type(value)
+        if kind is dict or kind is OrderedDict:
+            return kind, tuple([(key, structure(item)) for key, item in value.items()])
+        if kind is tuple or kind is list or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+            return kind, tuple([structure(item) for item in value])
+        return _flatten(value, leaves)
+
+    return leaves, structure(tree)
 
 
 class Several(list):

@@ -28,6 +28,16 @@ def leaf_names(
     return tuple(names)
 
 
+def given_name(function: Callable[..., Any], keys: tuple[Any, ...]) -> str:
+    """The name of what ``keys`` lead to in (args, kwargs) of a call of ``function``."""
+    kind, first, *rest = keys
+    positional, others = _parameters(authors_function(function))
+    name = str(first)
+    if kind == 0:
+        name = positional[first] if first < len(positional) else others or str(first + 1)
+    return name + "".join(f"[{key!r}]" for key in rest)
+
+
 def authors_function(function: Any) -> Any:
     """``function``, or the forward() that it calls when it is a module's."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)

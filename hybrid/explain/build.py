@@ -17,7 +17,7 @@ from hybrid.explain.nodes import by_place, refs
 from hybrid.explain.watch import Place, Watch
 from hybrid.explain.words import counted
 from hybrid.explain.written import Written, written
-from hybrid.trace.capture import Capture
+from hybrid.trace.captured import Capture
 
 LAYERS = "layers of hybrid that no line above calls"
 
@@ -66,7 +66,7 @@ def build(
         told,
         _elsewhere(places, functions, caller),
         inputs_of(capture, names, paths),
-        tuple(slot_name(write.owner, write.name, paths) for write in capture.slot_writes),
+        tuple(slot_name(write.address, paths, write.key) for write in capture.slot_writes),
         guards,
         tuple(plans),
         capture.graph,

@@ -6,16 +6,20 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from hybrid.explain.arguments import given_name
 from hybrid.explain.explanation import GuardRow, Input
 from hybrid.explain.words import is_plain, is_telling, shown
 from hybrid.ir.printer import names_of
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
-from hybrid.trace.capture import Capture, Source
+from hybrid.trace.address import GIVEN, Address
+from hybrid.trace.captured import Capture, Source
+from hybrid.trace.places import CONTENT
+from hybrid.trace.reads import CONTAINERS
 
 
 def inputs_of(
-    capture: Capture, names: Sequence[str], paths: Mapping[int, str]
+    capture: Capture, names: Sequence[str], paths: Mapping[Any, str]
 ) -> tuple[Input, ...]:
     """The parameters of the graph."""
     graph = capture.graph
@@ -27,33 +31,42 @@ def inputs_of(
     )
 
 
-def _source(source: Source, names: Sequence[str], paths: Mapping[int, str]) -> str:
+def _source(source: Source, names: Sequence[str], paths: Mapping[Any, str]) -> str:
     if source.kind == "argument":
         return f"argument {names[source.index]}"
     if source.kind == "number":
         return f"argument {names[source.index]}, any number"
     if source.kind == "cell":
         return paths.get(id(source.tensor), "a tensor from outside")
-    held = getattr(source.owner, source.name, None)
-    return paths.get(id(held)) or slot_name(source.owner, source.name, paths)
+    return paths.get(id(source.address.read())) or slot_name(source.address, paths)
 
 
-def slot_name(owner: Any, name: str, paths: Mapping[int, str]) -> str:
-    """``self.mean``, ``self.first.weight.grad``."""
+def slot_name(address: Address, paths: Mapping[Any, str], key: tuple[Any, ...] = ()) -> str:
+    """``self.mean``, ``self.first.weight.grad``, ``state['h']``."""
+    items = "".join(f"[{k.start}:]" if type(k) is slice else f"[{k!r}]" for k in key)
+    if address.owner is GIVEN:
+        return paths.get(address.keys, "an argument") + items
+    return _attribute(address.owner, address.name, paths) + items
+
+
+def _attribute(owner: Any, name: str, paths: Mapping[Any, str]) -> str:
     if isinstance(owner, types.CellType):  # a variable of an enclosing function
         return paths.get(id(owner), "a closure variable")
     known = paths.get(id(owner))
     if known is None:
         known = "a tensor" if isinstance(owner, Leaf) else shown(owner).partition(" ")[2]
-    return f"{known}.{name}"
+    return known if name == CONTENT else f"{known}.{name}"
 
 
 def paths_of(
     capture: Capture, function: Callable[..., Any], leaves: Sequence[Any], names: Sequence[str]
-) -> dict[int, str]:
-    """What the author calls tensors, their leaves and the function's own object, by their ids."""
+) -> dict[Any, str]:
+    """What the author calls tensors, their leaves, containers and the function's own object.
+
+    They are found by their ids, containers among the arguments by the keys that lead to them.
+    """
     instance = getattr(function, "__self__", None)
-    paths: dict[int, str] = {} if instance is None else {id(instance): "self"}
+    paths: dict[Any, str] = {} if instance is None else {id(instance): "self"}
     plain = getattr(function, "__func__", function)
     if isinstance(plain, types.FunctionType):
         cells = zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True)
@@ -63,8 +76,11 @@ def paths_of(
         roots += [(f"self.{n}", value) for n, value in getattr(instance, "__dict__", {}).items()]
     for guard in (*capture.guards.always, *capture.guards.by_epoch):
         roots.append((guard.name.rpartition(" ")[2], guard.expected))
+    for write in capture.slot_writes:
+        if write.address.owner is GIVEN:
+            paths[write.address.keys] = given_name(function, write.address.keys)
     for prefix, root in roots:
-        for path, tensor in _tensors(prefix, root):
+        for path, tensor in _held(prefix, root):
             paths.setdefault(id(tensor), path)
             leaf = getattr(tensor, "leaf", None)
             if leaf is not None:
@@ -72,18 +88,20 @@ def paths_of(
     return paths
 
 
-def _tensors(prefix: str, root: Any) -> Iterator[tuple[str, Tensor]]:
-    """``root`` if it is a tensor, those of a module, those of a container."""
+def _held(prefix: str, root: Any) -> Iterator[tuple[str, Any]]:
+    """``root`` if it is a tensor or a container, what is in it, the tensors of a module."""
     if isinstance(root, Tensor):
         yield prefix, root
         return
+    if isinstance(root, CONTAINERS):
+        yield prefix, root
     if isinstance(root, dict):
         for key, item in root.items():
-            yield from _tensors(f"{prefix}[{key!r}]", item)
+            yield from _held(f"{prefix}[{key!r}]", item)
         return
     if isinstance(root, (list, tuple)):
         for index, item in enumerate(root):
-            yield from _tensors(f"{prefix}[{index}]", item)
+            yield from _held(f"{prefix}[{index}]", item)
         return
     if _is_module(root):
         for path, tensor in (*root.named_parameters(), *root.named_buffers()):

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from hybrid.explain.words import counted, listed, shown
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
-from hybrid.trace.capture import Capture
+from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guard, Guards
 from hybrid.trace.signature import describe_leaf
 from hybrid.tree import describe
@@ -170,7 +170,7 @@ def _broken(guard: Guard, capture: Capture) -> Difference:
         types = [
             str(param.type)
             for source, param in zip(capture.sources, capture.graph.params, strict=True)
-            if source.kind == "slot" and source.name == attribute
+            if source.address is not None and source.address.name == attribute
         ]
         return _changed(guard.name, types[0] if types else "another tensor", shown(now))
     was, text = shown(guard.expected), shown(now)

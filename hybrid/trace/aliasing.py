@@ -13,35 +13,36 @@ from hybrid.record import Leaf
 from hybrid.tensor import Tensor
 
 if TYPE_CHECKING:
-    from hybrid.trace.capture import Capture
+    from hybrid.trace.captured import Capture
 
 
 def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:
     """What must be true of the argument ``leaves`` of a call, as expressions over ``names``."""
     terms: list[str] = []
 
-    def name(value: Any) -> str:
-        made = f"alias{len(names)}"
+    def name(prefix: str, value: Any) -> str:
+        made = f"{prefix}_alias{len(names)}"
         names[made] = value
         return made
 
     for index, place in capture.same:
-        if isinstance(place, Tensor):
-            terms.append(f"leaves[{index}] is {name(place)}")
-        else:
-            terms.append(f"leaves[{index}] is {name(place[0])}.{place[1]}")
+        now = name("tensor", place) if isinstance(place, Tensor) else place.text(name)
+        terms.append(f"leaves[{index}] is {now}")
     written = {source for source, _ in capture.writes}
     sources = capture.sources
     fixed = [i for i, s in enumerate(sources) if s.kind == "cell"]
     moving = {
-        i: f"leaves[{s.index}]" if s.kind == "argument" else f"{name(s.owner)}.{s.name}"
+        i: f"leaves[{s.index}]" if s.address is None else s.address.text(name)
         for i, s in enumerate(sources)
-        if s.kind not in ("cell", "number") and not isinstance(s.owner, Leaf)  # a gradient is nobody else's
+        if s.kind not in ("cell", "number")
+        and not (
+            s.address is not None and isinstance(s.address.owner, Leaf)
+        )  # a gradient is nobody else's
     }
     for i, now in moving.items():
         others = frozenset(id(sources[j].tensor) for j in fixed if i in written or j in written)
         if others:
-            terms.append(f"id({now}) not in {name(others)}")
+            terms.append(f"id({now}) not in {name('others', others)}")
     if any(sources[i].kind == "slot" for i in moving) and written & moving.keys():
         ids = ", ".join(f"id({now})" for now in moving.values())
         terms.append(f"len({{{ids}}}) == {len(moving)}")

@@ -10,7 +10,6 @@ import functools
 import linecache
 import types
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid.autodiff.presence import Perhaps, neutral
@@ -23,12 +22,16 @@ from hybrid.number import Number
 from hybrid.number.staging import DTYPES
 from hybrid.record import AnyRecord, Leaf, Record, recording
 from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.address import GIVEN, Address
+from hybrid.trace.captured import Capture, Either, Gradient, Made, SlotWrite, Source
+from hybrid.trace.contents import Change, Contents, containers_in, pieces
 from hybrid.trace.differentiate import cut
 from hybrid.trace.grown import Grown, refuse_torn, refuse_written
 from hybrid.trace.guards import Guards
 from hybrid.trace.items import items_of
 from hybrid.trace.late import Late, LateText
 from hybrid.trace.maybe import Maybe
+from hybrid.trace.places import CONTENT
 from hybrid.trace.reads import (
     CONTAINERS,
     MISSING,
@@ -38,97 +41,10 @@ from hybrid.trace.reads import (
     stored,
     user_object,
 )
+from hybrid.trace.settle import Rewritten, covers
 from hybrid.trace.texts import marks
 from hybrid.trace.tracer import Cell, Slot, Tracer
-from hybrid.tree import Structure, flatten, unflatten
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a captured tensor is found at a call: an argument, a slot, or always the same cell."""
-
-    kind: str  # "argument", "number" (a Python number among the arguments), "slot", "cell"
-    index: int = -1  # of the argument leaf
-    tensor: Tensor | None = None  # the cell
-    owner: Any = None  # the slot's
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A tree of which some leaves are made by the graph: each leaf is (kind, what).
-
-    Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
-    ``text`` (a LateText: what builds a string, of which results), ``items`` (Items: all that stand
-    in the place of one), ``either`` (Either: a leaf, or what is there instead of it), ``argument``
-    and ``source`` (index: that very tensor), ``constant`` (a Python object).
-    """
-
-    structure: Structure
-    leaves: tuple[tuple[str, Any], ...]
-
-    @property
-    def places(self) -> Iterator[tuple[str, Any]]:
-        """The leaves, and what those of them that are ``items`` are made of."""
-        for kind, what in self.leaves:
-            yield kind, what
-            if kind == "items":
-                yield from what.columns
-                yield from (("output", index) for index in what.outputs)
-            elif kind == "either":
-                yield from (what.leaf, ("output", what.flag))
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """``leaf`` where the graph result ``flag`` is true, else the Python object ``other``."""
-
-    leaf: tuple[str, Any]
-    flag: int
-    other: Any
-
-
-@dataclass(frozen=True, slots=True)
-class SlotWrite:
-    """An attribute to set after each run."""
-
-    owner: Any
-    name: str
-    made: Made
-    exists: bool  # whether it was there before
-
-
-@dataclass(slots=True)
-class Gradient:
-    """How the call takes part in a gradient: which results, by which inputs, by which graphs."""
-
-    outputs: tuple[int, ...]  # graph results that have a history
-    inputs: tuple[int, ...]  # sources whose records are the parents
-    residuals: tuple[tuple[str, int], ...]  # what backward reads: ("source" or "output", index)
-    backward: Graph  # (residuals..., cotangents...) -> cotangent per input that gets one
-    reached: tuple[int, ...]  # positions in ``inputs`` that get a cotangent
-    flags: tuple[int, ...]  # of each of these the further result that says if it does; or -1
-    recorded: frozenset[Value]  # values of the forward graph that are no constants to gradients
-
-
-@dataclass(slots=True)
-class Capture:
-    """One captured function for one key."""
-
-    graph: Graph  # results: what is returned, written, and kept for the backward pass
-    sources: list[Source]
-    result: Made
-    consumed: frozenset[int]  # outputs whose history backward() used up inside
-    writes: list[tuple[int, int]]  # (source, output): cells to write back
-    slot_writes: list[SlotWrite]
-    guards: Guards
-    requires: list[bool]  # of each source: whether gradients flowed to it
-    gradient: Gradient | None = None
-    slot_reads: list[tuple[Any, str, Any]] = field(default_factory=list)
-    # Argument leaves that are also reached from outside: (index, that tensor or its slot).
-    same: list[tuple[int, Any]] = field(default_factory=list)
-    # What became of places in the author's code, for explain().
-    notes: list[tuple[Location | None, str]] = field(default_factory=list)
+from hybrid.tree import flatten, flatten_until, unflatten
 
 
 def capture(
@@ -146,10 +62,10 @@ def capture(
 ) -> Capture:
     """Trace ``function(*args, **kwargs)``, whose tensor leaves are ``leaves``.
 
-    The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's stage their control flow; ``resolve`` makes a
-    result of what they return; ``unrolls`` tells to trace
-    loops over Python ranges iteration by iteration.  Whatever happens, function, cells and
-    attributes are left as they were.
+    The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's
+    stage their control flow; ``resolve`` makes a result of what they return; ``unrolls`` tells to
+    trace loops over Python ranges iteration by iteration.  Whatever happens, function, cells,
+    attributes and containers are left as they were.
     """
     tracer = Tracer(
         Builder(name),
@@ -164,31 +80,26 @@ def capture(
         places = {i: number_cell(leaves[i]) for i in numbers}
         leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
         args, kwargs = unflatten(structure, leaves)
+        given = list(containers_in((args, kwargs)))
+        contents = Contents([*guards.containers.values(), *[c for c, _ in given]])
         try:
             try:
                 result = resolve(tracer.converted(function)(*args, **kwargs))
             finally:
                 tracer.adopt(guards.written_slots())
                 final = tracer.restore()
+                changes = contents.changes()
+                label = guards.broken() if changes else None
+                contents.restore()
             at = _definition(function)
-            if _changed(flatten((args, kwargs)), leaves, structure):
-                raise CaptureError(
-                    f"{name} changed a list or dict among its arguments while it was captured",
-                    at=at,
-                    why="A plan gets the tensors in its arguments, not the containers.",
-                    fix="return the new list or dict, or write to its tensors (x.assign, +=)",
-                )
             broken = guards.broken()
             if broken is not None:
-                raise CaptureError(
-                    f"{name} changed {broken} while it was captured",
-                    at=at,
-                    why="A side effect on a Python value happens once, at capture, and could not "
-                    "be repeated by the plan.",
-                    fix="keep the value in a tensor (x.assign, +=), return it, or change it "
-                    "outside",
-                )
-            made = _Finish(tracer, leaves, places, guards, at).run(result, final)
+                raise _side_effect(name, broken, at)
+            outer = [c for c in changes if id(c.container) in guards.containers]
+            slots = tracer.slots.values()
+            if not covers(guards.written, outer, slots):
+                raise Rewritten(outer, slots, _side_effect(name, label, at))
+            made = _Finish(tracer, leaves, places, guards, at, given).run(result, final, changes)
         except BaseException:
             guards.rewind()
             raise
@@ -223,9 +134,14 @@ def _code(function: Any) -> types.CodeType | None:
     return getattr(getattr(function, "__func__", function), "__code__", None)
 
 
-def _changed(now: tuple[list[Any], Structure], leaves: Sequence[Any], structure: Structure) -> bool:
-    """Whether the arguments are no longer the tree they were."""
-    return now[1] != structure or any(a is not b for a, b in zip(now[0], leaves, strict=True))
+def _side_effect(name: str, broken: str | None, at: Location | None) -> CaptureError:
+    return CaptureError(
+        f"{name} changed {broken} while it was captured",
+        at=at,
+        why="A side effect on a Python value happens once, at capture, and could not be repeated "
+        "by the plan.",
+        fix="keep the value in a tensor (x.assign, +=), return it, or change it outside",
+    )
 
 
 class _Finish:
@@ -238,8 +154,16 @@ class _Finish:
         places: dict[int, Tensor],
         guards: Guards,
         at: Location | None,
+        given: Sequence[tuple[Any, tuple[Any, ...]]],
     ) -> None:
         self.tracer, self.leaves, self.guards, self.at = tracer, leaves, guards, at
+        # Containers that are handed on, not built anew: by their ids, as leaves.
+        self.containers: dict[int, tuple[str, Any]] = {
+            id(container): ("given", keys) for container, keys in given
+        }
+        for container in guards.containers.values():
+            self.containers[id(container)] = "constant", container
+        self.given = False
         self.numbers = {id(cell): index for index, cell in places.items()}
         self.arguments = {
             id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
@@ -249,15 +173,23 @@ class _Finish:
         self.tensors: list[Tensor | None] = []  # the returned Tensor of each output
         self.keep: list[Any] = []
 
-    def run(self, result: Any, final: dict[tuple[int, str], Any]) -> Capture:
+    def run(
+        self, result: Any, final: dict[tuple[int, str], Any], changes: Sequence[Change]
+    ) -> Capture:
         tracer = self.tracer
         refuse_written(tracer.grown)
         made = self.made(result)
         slot_writes = [
-            SlotWrite(slot.owner, slot.name, self.made(final[key]), slot.original is not MISSING)
+            SlotWrite(
+                Address(slot.owner, slot.name),
+                self.made(final[key]),
+                slot.original is not MISSING,
+            )
             for key, slot in tracer.slots.items()
             if slot.written and self.changed(slot, final[key])
         ]
+        for change in changes:
+            slot_writes += self.content_writes(change)
         cells = self.cells()
         n_returned = len(self.outputs)
         writes = []
@@ -293,7 +225,22 @@ class _Finish:
             gradient,
             [(s.owner, s.name, s.original) for s in tracer.slots.values() if s.read],
             self.same(),
+            tuple(self.guards.containers.values()) if changes else None,
+            self.given,
         )
+
+    def content_writes(self, change: Change) -> list[SlotWrite]:
+        """What repeats a change of a container."""
+        kind, where = self.containers[id(change.container)]
+        if kind == "given":
+            self.given = True
+            address = Address(GIVEN, CONTENT, where)
+        else:
+            address = Address(where, CONTENT)
+        return [
+            SlotWrite(address, self.made(value), exists, key)
+            for key, value, exists in pieces(change)
+        ]
 
     def same(self) -> list[tuple[int, Any]]:
         """Arguments that are reached from outside, too."""
@@ -315,7 +262,7 @@ class _Finish:
         if id(cell.tensor) in self.numbers:
             return Source("number", self.numbers[id(cell.tensor)], cell.tensor)
         if cell.slot is not None:
-            return Source("slot", owner=cell.slot[0], name=cell.slot[1])
+            return Source("slot", address=cell.slot)
         return Source("cell", tensor=cell.tensor)
 
     def made(self, tree: Any) -> Made:
@@ -326,10 +273,13 @@ class _Finish:
                 why="A plan cannot repeat that.",
                 fix="assign None, or delete it outside",
             )
-        leaves, structure = flatten(tree)
+        leaves, structure = flatten_until(tree, self.containers)
         return Made(structure, tuple(self.leaf(leaf) for leaf in leaves))
 
     def leaf(self, leaf: Any) -> tuple[str, Any]:
+        if id(leaf) in self.containers:
+            self.given = self.given or self.containers[id(leaf)][0] == "given"
+            return self.containers[id(leaf)]
         if isinstance(leaf, Number):
             return "number", self.leaf(leaf.tensor)[1]
         if isinstance(leaf, str) and marks(leaf):

@@ -13,19 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hybrid.config import EPOCH
 from hybrid.tensor import Tensor
+from hybrid.trace.address import Address
 from hybrid.trace.aliasing import alias_terms
+from hybrid.trace.matching import Matcher, Matching, Written, plainly
 from hybrid.trace.reads import (
-    ATOMS,
-    CONTAINERS,
     MISSING,
     MUTABLE,
     Reads,
     attribute_names,
     cached_names,
+    content_of,
     plainly_read,
     stored,
     watched,
@@ -34,9 +33,7 @@ from hybrid.trace.rewind import Undo, put_attribute, rewinder
 from hybrid.tree import flatten
 
 if TYPE_CHECKING:
-    from hybrid.trace.capture import Capture
-
-Matcher = Callable[[Any], bool]
+    from hybrid.trace.captured import Capture
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,64 +54,6 @@ class Guard:
         return self.matches(self.read())
 
 
-def exactly(expected: Any, slot: bool = False) -> Matcher:
-    """A test for being ``expected``, or as good as it.
-
-    With ``slot`` a tensor stands for any tensor of its type: the place is what is read.
-    """
-    if isinstance(expected, Tensor):
-        if slot:
-            kind, needs = expected.type, expected.record is not None
-            return lambda found: (
-                isinstance(found, Tensor)
-                and found.type is kind
-                and (found.record is not None) == needs
-            )
-        return lambda found: found is expected
-    if isinstance(expected, float):
-        text = expected.hex()
-        return lambda found: found is expected or (type(found) is float and found.hex() == text)
-    if isinstance(expected, ATOMS):
-        kind = type(expected)
-        return lambda found: found is expected or (type(found) is kind and found == expected)
-    if isinstance(expected, bytearray):
-        content = bytes(expected)
-        return lambda found: isinstance(found, bytearray) and found == content
-    if type(expected) in (np.ndarray, np.memmap):  # masked arrays and the like: by identity
-        data, dtype, shape = expected.tobytes(), expected.dtype, expected.shape
-        return lambda found: (
-            isinstance(found, np.ndarray)
-            and found.dtype == dtype
-            and found.shape == shape
-            and found.tobytes() == data
-        )
-    if isinstance(expected, np.generic):
-        kind, data = type(expected), expected.tobytes()
-        return lambda found: type(found) is kind and found.tobytes() == data
-    if isinstance(expected, dict):
-        keys = list(expected)
-        items = [exactly(v, slot) for v in expected.values()]
-        return lambda found: (
-            isinstance(found, dict)
-            and list(found) == keys
-            and all(m(v) for m, v in zip(items, found.values(), strict=True))
-        )
-    if isinstance(expected, (set, frozenset)):
-        kind, content = type(expected), frozenset((type(v), v) for v in expected)
-        return lambda found: (
-            type(found) is kind and frozenset((type(v), v) for v in found) == content
-        )
-    if isinstance(expected, CONTAINERS):
-        kind = type(expected)
-        items = [exactly(v, slot) for v in expected]
-        return lambda found: (
-            type(found) is kind
-            and len(found) == len(items)
-            and all(m(v) for m, v in zip(items, found, strict=True))
-        )
-    return lambda found: found is expected
-
-
 def _set_by_users(kind: type, name: str) -> bool:
     """Whether a class outside this package holds ``name``: writes to classes move no epoch."""
     return any(
@@ -125,18 +64,28 @@ def _set_by_users(kind: type, name: str) -> bool:
 class Guards:
     """All guards of one capture."""
 
-    def __init__(self, reads: Reads, configured: Callable[[Any], bool]) -> None:
-        """``configured`` says of which objects every write advances the epoch."""
+    def __init__(
+        self, reads: Reads, configured: Callable[[Any], bool], written: Written | None = None
+    ) -> None:
+        """``configured`` says of which objects every write advances the epoch.
+
+        ``written`` are the containers, and the places of containers, that the capture writes.
+        """
         self.always: list[Guard] = []
         self.by_epoch: list[Guard] = []
-        self.slot_sources: dict[int, tuple[Any, str]] = {}
+        self.written = Written() if written is None else written
+        self.matching = Matching(self.written)
+        self.slot_sources = self.matching.sources
         self.outside = frozenset(reads.tensors)
         self.known = reads.seen
+        self.containers = reads.containers
         self.epoch = EPOCH[0]
         # What only the capture itself needs:
         self._places: list[tuple[Any, str, Callable[[], Any], Any]] = []  # owner, name, read, value
         self._absent: list[tuple[Any, frozenset[str], bool]] = []  # (owner, names, configured)
         self._undo: list[tuple[Guard, Undo]] = []
+        if self.written.containers or self.written.places:
+            self._fix(reads)
         for key, (namespace, name) in reads.globals.items():
             self._global(namespace, name, key in reads.assigned)
         for key, cell in reads.cells.items():
@@ -150,6 +99,22 @@ class Guards:
         for owner in reads.objects.values():
             self._nothing_new(owner, reads.attributes, configured(owner))
 
+    def _fix(self, reads: Reads) -> None:
+        """Find the tensors that are read from where nothing is written."""
+        for key, (namespace, name) in reads.globals.items():
+            if key not in reads.assigned:
+                self.matching.fix(namespace.get(name))
+        for key, cell in reads.cells.items():
+            if key not in reads.assigned:
+                self.matching.fix(content_of(cell))
+        for function in reads.functions.values():
+            self.matching.fix((function.__defaults__, function.__kwdefaults__))
+        self.matching.fix(reads.arguments)
+        for owner, name in watched(reads):
+            value = stored(owner, name)
+            if not isinstance(value, Tensor) and (id(owner), name) not in self.written.places:
+                self.matching.fix(value)
+
     def _add(
         self,
         name: str,
@@ -157,7 +122,7 @@ class Guards:
         value: Any,
         put: Callable[[Any], Any] | None = None,
     ) -> None:
-        guard = Guard(name, read, exactly(value), value)
+        guard = Guard(name, read, self.matching.exactly(value), value)
         self.always.append(guard)
         self._undo.append((guard, rewinder(value, put)))
 
@@ -218,16 +183,13 @@ class Guards:
         """An attribute, or a variable that the function sets: a tensor there may be any other."""
         value = read()
         slot = type(value) is Tensor
-        matches = exactly(value, slot)
+        written = (id(owner), name) in self.written.places
         if slot:
-            first = self.slot_sources.setdefault(id(value), (owner, name))
-            if first[0] is not owner or first[1] != name:  # one tensor, two places: one input
-
-                def matches(found: Any) -> bool:
-                    return found is getattr(*first)
-
+            matches = self.matching.slot(value, Address(owner, name))
+        else:
+            matches = self.matching.exactly(value, Address(owner, name) if written else None)
         guard = Guard(label, read, matches, Guards if slot else value)
-        by_epoch = by_epoch and not isinstance(value, MUTABLE) and not slot
+        by_epoch = by_epoch and not isinstance(value, MUTABLE) and not slot and not written
         (self.by_epoch if by_epoch else self.always).append(guard)
         self._places.append((owner, name, read, value))
         self._undo.append((guard, rewinder(value, functools.partial(put_attribute, owner, name))))
@@ -246,7 +208,7 @@ class Guards:
     def _still_absent(self, owner: Any, names: frozenset[str], configured: bool) -> None:
         label = _label(owner)
         read = functools.partial(vars(owner).keys().isdisjoint, names)
-        guard = Guard(f"{label}.*", read, exactly(True), True)
+        guard = Guard(f"{label}.*", read, plainly(True), True)
         (self.by_epoch if configured else self.always).append(guard)
 
     # Around the capture -----------------------------------------------------------------------
@@ -278,7 +240,7 @@ class Guards:
         for owner, names, configured in self._absent:
             for name in names & vars(owner).keys():
                 self._attribute(owner, name, configured)
-        self._places, self._absent, self._undo = [], [], []
+        self._places, self._absent, self._undo, self.containers = [], [], [], {}
 
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
         """``holds(leaves)``: whether everything is as it was, written out as one expression.

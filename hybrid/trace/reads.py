@@ -122,6 +122,7 @@ class Reads:
         self.tensors: set[int] = set()  # ids of those met, not counting arguments
         self.arguments = [a for a in arguments if isinstance(a, MUTABLE)]
         self.seen: set[int] = set()  # ids of all that was met
+        self.containers: dict[int, Any] = {}  # those met whose content can change
         self._keep: list[Any] = []  # ids stay unique while their objects live
         self.visit(function)
         for argument in arguments:
@@ -165,6 +166,8 @@ class Reads:
             for item in (value.func, *value.args, *value.keywords.values()):
                 self.visit(item)
         elif isinstance(value, CONTAINERS):
+            if isinstance(value, (list, dict, set, deque)):
+                self.containers[id(value)] = value
             for item in value.values() if isinstance(value, dict) else value:
                 self.visit(item)
             if type(value) not in CONTAINERS:  # a class of the user's

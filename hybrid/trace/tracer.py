@@ -21,6 +21,7 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number, number_of
 from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call, with_regions
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
+from hybrid.trace.address import Address
 from hybrid.trace.grown import refuse_torn
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING
@@ -37,7 +38,7 @@ class Cell:
     initial: Value  # its value when first read: an input of the graph
     record: AnyRecord | None
     inside: Leaf | None  # the leaf that stands for its history inside the capture
-    slot: tuple[Any, str] | None = None  # (owner, attribute) to fetch it through, when not fixed
+    slot: Address | None = None  # to fetch it through, when not fixed
 
     @property
     def written(self) -> bool:
@@ -49,7 +50,7 @@ class Tracer:
     """Records op calls into ``builder``."""
 
     builder: Builder
-    slot_sources: dict[int, tuple[Any, str]] = field(default_factory=dict)
+    slot_sources: dict[int, Address] = field(default_factory=dict)
     owned: set[Value] = field(default_factory=set)
     recorded: set[Value] = field(default_factory=set)  # those that gradients flow through
     pending: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)
@@ -115,7 +116,7 @@ class Tracer:
         if slot is None:
             self.slots[id(owner), name] = Slot(owner, name, found, read=True)
             if isinstance(found, Tensor):
-                self.slot_sources.setdefault(id(found), (owner, name))
+                self.slot_sources.setdefault(id(found), Address(owner, name))
         return found
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:

@@ -41,17 +41,6 @@ def test_the_number_of_a_traced_value(ask) -> None:
 
 
 def test_leaks() -> None:
-    kept = []
-
-    def store(x):
-        box.append(x + 1)
-        return x
-
-    box = kept
-    message = "store changed closure variable box while it was captured"
-    with pytest.raises(CaptureError, match=message):
-        hy.hybridize(store)(hy.ones(2))
-
     class Holder:
         value = None
 
@@ -222,24 +211,6 @@ def test_results_that_compute_later() -> None:
             hy.hybridize(function)(hy.ones(1))
     with pytest.raises(CaptureError, match="returned a map"):
         hy.hybridize(lambda x: map(hy.exp, [x]))(hy.ones(1))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda batch: batch["x"].append(1),
-        lambda batch: batch.pop("y"),
-        lambda batch: batch.update(z=batch["y"] * 2),
-        lambda batch: batch["x"].__setitem__(0, batch["y"]),
-    ],
-)
-def test_changed_arguments_are_refused(change) -> None:
-    def function(batch):
-        change(batch)
-        return batch["x"][0] * 2
-
-    with pytest.raises(CaptureError, match="function changed a list or dict among its arguments"):
-        hy.hybridize(function)({"x": [hy.ones(1)], "y": hy.ones(1)})
 
 
 def test_tensors_in_argument_lists_are_written() -> None:

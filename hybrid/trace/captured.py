@@ -1,0 +1,105 @@
+"""Captured: what a capture is: a graph, and what its inputs and results are in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hybrid.errors import Location
+from hybrid.ir import Graph, Value
+from hybrid.tensor import Tensor
+from hybrid.trace.address import Address
+from hybrid.trace.guards import Guards
+from hybrid.tree import Structure
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a captured tensor is found at a call: an argument, a slot, or always the same cell."""
+
+    kind: str  # "argument", "number" (a Python number among the arguments), "slot", "cell"
+    index: int = -1  # of the argument leaf
+    tensor: Tensor | None = None  # the cell
+    address: Address | None = None  # of the slot
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A tree of which some leaves are made by the graph: each leaf is (kind, what).
+
+    Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
+    ``text`` (a LateText: what builds a string, of which results), ``items`` (Items: all that stand
+    in the place of one), ``either`` (Either: a leaf, or what is there instead of it), ``argument``
+    and ``source`` (index: that very tensor), ``given`` (keys: a container among the arguments),
+    ``constant`` (a Python object).
+    """
+
+    structure: Structure
+    leaves: tuple[tuple[str, Any], ...]
+
+    @property
+    def places(self) -> Iterator[tuple[str, Any]]:
+        """The leaves, and what those of them that are ``items`` are made of."""
+        for kind, what in self.leaves:
+            yield kind, what
+            if kind == "items":
+                yield from what.columns
+                yield from (("output", index) for index in what.outputs)
+            elif kind == "either":
+                yield from (what.leaf, ("output", what.flag))
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """``leaf`` where the graph result ``flag`` is true, else the Python object ``other``."""
+
+    leaf: tuple[str, Any]
+    flag: int
+    other: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SlotWrite:
+    """What to set after each run: an attribute, an item, all that a container holds."""
+
+    address: Address
+    made: Made
+    exists: bool  # whether it was there before
+    key: tuple[Any, ...] = ()  # of the item to set in the container that is at the address
+
+
+@dataclass(slots=True)
+class Gradient:
+    """How the call takes part in a gradient: which results, by which inputs, by which graphs."""
+
+    outputs: tuple[int, ...]  # graph results that have a history
+    inputs: tuple[int, ...]  # sources whose records are the parents
+    residuals: tuple[tuple[str, int], ...]  # what backward reads: ("source" or "output", index)
+    backward: Graph  # (residuals..., cotangents...) -> cotangent per input that gets one
+    reached: tuple[int, ...]  # positions in ``inputs`` that get a cotangent
+    flags: tuple[int, ...]  # of each of these the further result that says if it does; or -1
+    recorded: frozenset[Value]  # values of the forward graph that are no constants to gradients
+
+
+@dataclass(slots=True)
+class Capture:
+    """One captured function for one key."""
+
+    graph: Graph  # results: what is returned, written, and kept for the backward pass
+    sources: list[Source]
+    result: Made
+    consumed: frozenset[int]  # outputs whose history backward() used up inside
+    writes: list[tuple[int, int]]  # (source, output): cells to write back
+    slot_writes: list[SlotWrite]
+    guards: Guards
+    requires: list[bool]  # of each source: whether gradients flowed to it
+    gradient: Gradient | None = None
+    slot_reads: list[tuple[Any, str, Any]] = field(default_factory=list)
+    # Argument leaves that are also reached from outside: (index, that tensor or its slot).
+    same: list[tuple[int, Any]] = field(default_factory=list)
+    # The containers from outside, if some container is written: these are not among the arguments.
+    outside: tuple[Any, ...] | None = None
+    given: bool = False  # whether runs need the arguments themselves
+    # What became of places in the author's code, for explain().
+    notes: list[tuple[Location | None, str]] = field(default_factory=list)
