@@ -77,7 +77,7 @@ class Guards:
         self.matching = Matching(self.written)
         self.slot_sources = self.matching.sources
         self.outside = frozenset(reads.tensors)
-        self.known = reads.seen
+        self.known = reads.seen | reads.cells.keys()
         self.containers = reads.containers
         self.epoch = EPOCH[0]
         # What only the capture itself needs:

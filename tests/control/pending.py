@@ -28,7 +28,6 @@ PENDING: frozenset[str] = frozenset(
         "test_lists::test_same[append_in_while_and_sum]",
         "test_models::test_same[attention_row_by_row]",
         "test_names::test_same[names_that_look_generated]",
-        "test_names::test_same[nonlocal_that_outlives_the_call]",
         "test_names::test_same[tuple_targets]",
         "test_objects::test_same[write_to_one_of_two]",
         "test_output::test_same[print_and_assert]",

@@ -518,3 +518,23 @@ def test_a_failed_capture_leaves_containers_as_they_were() -> None:
             hy.hybridize(run)(given, fails)
         assert shown([state, given]) == before
         assert [*map(id, state.values()), id(given["pair"])] == identity
+
+
+def test_a_variable_of_an_enclosing_function_is_written_in_a_branch_and_a_loop() -> None:
+    def make():
+        total = hy.zeros(())
+
+        def run(x):
+            nonlocal total
+            if x > 0:
+                total = total + x
+            while total > 3:
+                total = total - 1
+            return total * 2
+
+        return run
+
+    eager, hybridized = make(), hy.hybridize(make())
+    for step in (5.0, -1.0, 0.5, 3.0):
+        assert shown(hybridized(hy.asarray(step))) == shown(eager(hy.asarray(step)))
+    assert len(hybridized.plans) == 1
