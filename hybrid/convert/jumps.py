@@ -71,7 +71,7 @@ class _Lowering:
         self.loops = 0
         self.native, self.native_returns = _native_constructs(node.body)
         self.returns = not self.native_returns and _returns_inside(node.body, self.native)
-        self.needed = self.returns or _loop_jumps(node.body, self.native)
+        self.needed = bool(self.native) or self.returns or _loop_jumps(node.body, self.native)
 
     def run(self) -> Body:
         start = 1 if ast.get_docstring(self.node, clean=False) is not None else 0

@@ -1,0 +1,61 @@
+"""What converted code refuses, in full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import hybrid as hy
+from hybrid.errors import CaptureError
+from tests.helpers import tensor
+
+
+def guard(x: Any) -> Any:
+    match x.shape:
+        case (n,) if x.sum() > 0:
+            return n
+    return x
+
+
+def walrus(x: Any) -> Any:
+    return (x > 0) and (y := x) + y
+
+
+def condition(x: Any) -> Any:
+    return [y for y in (x, -x) if y.sum() > 0]
+
+
+def leaving_finally(x: Any) -> Any:
+    for _ in [1]:
+        try:
+            pass
+        finally:
+            if x.sum() > 0:
+                break  # noqa: B012
+    return x
+
+
+LINES = {
+    guard: (2, "case (n,) if x.sum() > 0:"),
+    walrus: (1, "return (x > 0) and (y := x) + y"),
+    condition: (1, "return [y for y in (x, -x) if y.sum() > 0]"),
+    leaving_finally: (5, "if x.sum() > 0:"),
+}
+
+
+@pytest.mark.parametrize("function", LINES)
+def test_tests_that_python_itself_takes(function: Any) -> None:
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(function)(tensor(3) * 0 + 1)
+    line, text = LINES[function]
+    line += function.__code__.co_firstlineno
+    assert str(caught.value) == (
+        "a test on the value of a tensor stands where Python itself has to take the branch "
+        f"({__file__}:{line})\n"
+        f"    {line} | {text}\n"
+        "Jumps inside `finally`, class bodies, conditions of comprehensions, guards of `match`, "
+        "operands with `:=` or `yield`, and what is nested more than 20 blocks deep are run as "
+        "they are written.\n"
+        "Fix: move the test into an if statement of its own, or choose with hybrid.where."
+    )
