@@ -69,6 +69,8 @@ static bool meet(const hyb_builder *builder, int32_t a, range x, int32_t b, rang
         return meet(builder, b, y, a, x);
     if (kept_apart(spec, a, b) || kept_apart(spec, b, a))
         return false;
+    if (first->kind != HYB_SLOT_ROW && second->kind == HYB_SLOT_ROW)
+        return meet(builder, b, y, a, x); /* its base may be kept apart from the other */
     if (first->kind == HYB_SLOT_ROW)
         return (first->count > 0 && meet(builder, first->base, all_rows(first, x), b, y))
             || (first->spare >= 0 && meet(builder, first->spare, x, b, y));
