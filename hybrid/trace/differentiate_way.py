@@ -137,6 +137,8 @@ def totals_of(
         if item.of == "sum":
             totals[places[item.at]] = settled(item, ct)
     for at, stack in zip(answer.sliced, flags[len(answer.flags) :], strict=True):
+        if stack.shape[0] > 1:
+            stack = stack + 0.0  # as eager rows, which add zeros for each of the others
         totals[places[at]] = _sum(totals[places[at]], stack)
     into = {item.into for i, (item, _) in enumerate(items) if item.into != i}
     for i, (item, ct) in enumerate(items):
