@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,7 +22,6 @@ from hybrid.trace.branches import Path, join
 from hybrid.trace.grown import MOST
 from hybrid.trace.merge import number_tensor
 from hybrid.trace.region import Region, truth
-from hybrid.types import tensor_type
 
 
 def staged_for(site: Site, iterable: Any) -> Any:
@@ -126,22 +126,15 @@ class StagedFor(Loop):
         with self.inside(region):
             high = self.feed.length - 1 - self.start if self.is_static() else None
             index = Number("int", self.index, 0, high)
-            self.item = self.feed.row(index + self.start if self.start else index, self)
+            at = index + self.start if self.start else index
+            self.position = at.tensor.data
+            self.item = self.feed.row(at, self)
         self.state = self.body_done
         return True
 
     def slice(self, tensor: Tensor) -> Tensor | None:
-        """The row of ``tensor`` at the index of the node, if the node can hand it out."""
-        if self.path is None or self.flagged or self.go is not None:
-            return None
-        if self.slices and len(self.slices[0][0]) != len(tensor) - self.start:
-            return None
-        row = self.path.region.param(tensor_type(tensor.dtype, tensor.shape[1:]), "row",
-                                     self.parent.record_of(tensor))  # fmt: skip
-        with interpreting(self.parent):
-            whole = tensor[self.start :] if self.start else tensor
-        self.slices.append((whole, row))
-        return row
+        """Rows are picked by the index; which of them the node hands out is decided at the end."""
+        return None
 
     def body_done(self, found: Mapping[str, Any]) -> bool:
         region = self.path.region
@@ -185,28 +178,36 @@ class StagedFor(Loop):
         self._stage_as_while(over, flag, count)
 
     def _slice_rows(self, length: int) -> None:
-        """Rows that the body picks by the index itself are handed out by the node."""
-        builder = self.path.region.builder
+        """Let the node hand out rows that the body picks by the index.
+
+        Where gradients flow, only those of tensors that the body uses once: the cotangents of
+        others are added up in the order of their uses, as eagerly.
+        """
+        region = self.path.region
+        uses = Counter(v for node in region.builder.nodes for v in node.operands)
         tensors = {
             cell.initial: cell.tensor
-            for cell in self.path.region.cells.values()
-            if not cell.written and cell.tensor.shape[:1] == (length,)
+            for cell in region.cells.values()
+            if not cell.written
+            and cell.tensor.shape[:1] == (length + self.start,)
+            and (uses[cell.initial] == 1 or self.parent.record_of(cell.tensor) is None)
         }
-        if not length or self.start:
-            return
         kept = []
-        for node in builder.nodes:
+        for node in region.builder.nodes:
             if (
-                node.op is pick
+                length
+                and node.op is pick
                 and node.attributes["axis"] == 0
-                and node.operands[1] is self.index.data
+                and node.operands[1] is self.position
                 and node.operands[0] in tensors
             ):
-                row = make_tensor(node.results[0].type, node.results[0])
-                self.slices.append((tensors[node.operands[0]], row))
+                whole = tensors[node.operands[0]]
+                with interpreting(self.parent):
+                    rows = whole[self.start :] if self.start else whole
+                self.slices.append((rows, make_tensor(node.results[0].type, node.results[0])))
             else:
                 kept.append(node)
-        builder.nodes[:] = kept
+        region.builder.nodes[:] = kept
 
     def _last_item(self, static: bool) -> None:
         """The variable of a loop over Python numbers ends as the last of them."""
