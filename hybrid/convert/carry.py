@@ -12,7 +12,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
-from hybrid.tensor import Tensor
+from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge import NUMBER_DTYPES, kind_of, number_tensor, rebuilt, same_constant
 from hybrid.trace.reads import MISSING
@@ -43,6 +43,7 @@ class Carry:
     inside: Any = None  # the same with placeholders
     leaves: list[Leaf] = field(default_factory=list)
     unchanged: bool = False
+    handed: list[Tensor] = field(default_factory=list)  # placeholders, as the body got them
 
     def enter(self, region: Region, parent: Tracer) -> Any:
         """What the body finds."""
@@ -53,7 +54,7 @@ class Carry:
         if isinstance(value, Tensor):
             param = region.param(value.type, self.label, parent.record_of(value))
             self.leaves.append(Leaf(value, param))
-            return param
+            return self._handed(param)
         if isinstance(value, Number) or type(value) in (bool, int, float):
             kind = kind_of(value)
             param = region.param(tensor_type(NUMBER_DTYPES[kind], ()), self.label)
@@ -71,12 +72,19 @@ class Carry:
             return {key: self._placeholder(item, region, parent) for key, item in value.items()}
         return value
 
+    def _handed(self, param: Tensor) -> Tensor:
+        """What the author gets for ``param``, and may write to."""
+        made = make_tensor(param.type, param.data)
+        made.record = param.record
+        self.handed.append(made)
+        return made
+
     def _zeros(self, like: Any, region: Region) -> Any:
         """A placeholder for a value that begins as zeros of the structure of ``like``."""
         if isinstance(like, Tensor):
             param = region.param(like.type, self.label)
             self.leaves.append(Leaf(None, param))
-            return param
+            return self._handed(param)
         if isinstance(like, Number) or type(like) in (bool, int, float):
             kind = kind_of(like)
             return Number(kind, self._zeros(_scalar(region, kind), region))
@@ -92,7 +100,9 @@ class Carry:
 
     def leave(self, final: Any, region: Region) -> None:
         """The body has left ``final``; raises Mismatch when that cannot be carried."""
-        self.unchanged = final is self.inside
+        params = {leaf.param.data for leaf in self.leaves}
+        written = any(tensor.data not in params for tensor in self.handed)
+        self.unchanged = final is self.inside and not written
         with interpreting(region):
             finals = list(_finals(self.inside, final, region))
         for leaf, value in zip(self.leaves, finals, strict=True):

@@ -103,7 +103,22 @@ class Merge:
         if wanted is None or (mixed and self.first.region.general):
             self.refuse(a, b, name)
         index = self.pair(self._as(self.first, a, wanted), self._as(self.second, b, wanted))
-        return lambda results: results[index]
+
+        def build(results: Sequence[Tensor]) -> Tensor:
+            for side, value in ((self.first, a), (self.second, b)):
+                self._remember(results[index], side, value)
+            return results[index]
+
+        return build
+
+    def _remember(self, made: Tensor, side: Side, value: Any) -> None:
+        """What is written to ``made`` is written to a ``value`` from outside the region, too."""
+        region = side.region
+        if isinstance(value, Tensor) and value.type is made.type:
+            inner = id(value) in region.choices
+            if inner or not region.owns(value):
+                place = None if inner else value
+                region.parent.choose(made, place, self.pred, side is self.first)
 
     def _as(self, side: Side, value: Any, wanted: TensorType) -> Tensor:
         with interpreting(side.region):

@@ -45,6 +45,30 @@ class Cell:
         return self.value is not self.initial
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Choice:
+    """A tensor that is ``place`` itself where ``pred`` is ``taken``: both are written to."""
+
+    made: Tensor
+    place: Tensor | None  # None: which it is hangs on further conditions
+    pred: Tensor
+    taken: bool
+
+    def write(self, tracer: Tracer, value: Tensor) -> None:
+        """``made`` has been given ``value``."""
+        if self.place is None:
+            raise CaptureError(
+                f"a tensor ({self.made.type}) was written that is another one, depending on "
+                "several conditions",
+                at=author_location(),
+                why="Which of them to write to would have to be known while the function is "
+                "captured.",
+                fix="bind the name to a new tensor (x = x + 1), or write in the branches",
+            )
+        sides = (value, self.place) if self.taken else (self.place, value)
+        tracer.assign(self.place, tracer.apply(get_op("where"), (self.pred, *sides), {}))
+
+
 @dataclass(eq=False)
 class Tracer:
     """Records op calls into ``builder``."""
@@ -57,6 +81,7 @@ class Tracer:
     notes: list[tuple[Location | None, str]] = field(default_factory=list)  # for explain()
     texts: list[Entry] = field(default_factory=list)  # that were asked of traced values
     grown: list[Any] = field(default_factory=list)  # what lists hold, and hand out, that have grown
+    choices: dict[int, list[Choice]] = field(default_factory=dict)  # by the ids of what they made
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
@@ -105,10 +130,16 @@ class Tracer:
         if self.owns(cell):
             cell.data = value.data
             cell.record = value.record or getattr(cell, "leaf", None)
+            for choice in self.choices.get(id(cell), ()):
+                choice.write(self, value)
         else:
             entry = self.cell(cell)
             entry.value = value.data
             entry.record = value.record or getattr(cell, "leaf", None)
+
+    def choose(self, made: Tensor, place: Tensor | None, pred: Tensor, taken: bool) -> None:
+        """Remember that ``made`` is ``place`` itself where ``pred`` is ``taken``."""
+        self.choices.setdefault(id(made), []).append(Choice(made, place, pred, taken))
 
     def read_slot(self, owner: Any, name: str) -> Any:
         slot = self.slots.get((id(owner), name))

@@ -29,7 +29,6 @@ PENDING: frozenset[str] = frozenset(
         "test_models::test_same[attention_row_by_row]",
         "test_names::test_same[names_that_look_generated]",
         "test_names::test_same[tuple_targets]",
-        "test_objects::test_same[write_to_one_of_two]",
         "test_output::test_same[print_and_assert]",
         "test_output::test_same[print_formatted]",
         "test_output::test_same[print_to_a_file]",

@@ -1,0 +1,90 @@
+"""Tensors that are one of several, as a condition decides: what is written goes to that one."""
+
+import pytest
+
+import hybrid as hy
+from hybrid.errors import CaptureError
+
+
+def one_of_two(x, y):
+    z = x
+    if x[0] <= 0:
+        z = y
+    z += 1
+    return z * 2
+
+
+def one_of_the_arguments_or_new(x, y):
+    if x[0] > 0:
+        x = x * 2
+    x += y
+    return x * 1
+
+
+def one_of_what_was_computed(x, y):
+    a, b = x * 1, y * 1
+    z = a if x[0] > 0 else b
+    z *= 3
+    return a, b, z
+
+
+def in_another_branch(x, y):
+    z = x
+    if x[0] <= 0:
+        z = y
+    if x[1] > 0:
+        z += 1
+    return z * 2
+
+
+def carried_and_written(x, y):
+    z = x * 1
+    for _ in range(3):
+        z += y
+        z = z * 2
+    while z[0] > 10:
+        z -= 1
+        z = z * 0.5
+    return z
+
+
+FUNCTIONS = [
+    one_of_two, one_of_the_arguments_or_new, one_of_what_was_computed, in_another_branch,
+    carried_and_written,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_what_is_written_is_that_of_eager(function) -> None:
+    hybridized = hy.hybridize(function)
+    for a, b in ((1.0, 2.0), (-1.0, 2.0), (1.0, -2.0), (-1.0, -2.0)):
+        seen = []
+        for call in (function, hybridized):
+            given = [hy.asarray([a, b]), hy.asarray([3.0, 4.0])]
+            result = call(*given)
+            results = result if isinstance(result, tuple) else (result,)
+            seen.append([t.tolist() for t in (*given, *results)])
+        assert seen[0] == seen[1]
+    assert len(hybridized.plans) == 1
+
+
+def test_several_conditions_are_refused() -> None:
+    def choosing(x, y):
+        z = x
+        if x[0] > 0:
+            z = y if x[1] > 0 else x
+        z += 1
+        return z
+
+    x = hy.ones(2)
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(choosing)(x, hy.ones(2))
+    assert x.tolist() == [1.0, 1.0]
+    assert caught.value.what == (
+        "a tensor (f32[2]) was written that is another one, depending on several conditions"
+    )
+    assert caught.value.at.text == "z += 1"
+    assert str(caught.value).endswith(
+        "Which of them to write to would have to be known while the function is captured.\n"
+        "Fix: bind the name to a new tensor (x = x + 1), or write in the branches."
+    )
