@@ -33,8 +33,12 @@ HIGHER_ORDER = frozenset(
 def resolve(site: Site, function: Any) -> Any:
     """What to call for ``function`` at ``site``."""
     from hybrid.convert.builtins import OVERRIDES
+    from hybrid.convert.output import write_method
 
     if isinstance(function, types.MethodType):
+        written = write_method(function)
+        if written is not None:
+            return written
         override = OVERRIDES.get(_key(function.__func__))
         if override is not None:
             return _overridden(function, override, site, function.__self__)
@@ -44,7 +48,7 @@ def resolve(site: Site, function: Any) -> Any:
         return _overridden(function, override, site)
     if isinstance(function, (types.FunctionType, functools.partial, type)) or _is_python(function):
         return converted(function)
-    return _announced(function)
+    return write_method(function) or _announced(function)
 
 
 def _key(function: Any) -> Any:

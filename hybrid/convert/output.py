@@ -28,13 +28,42 @@ def print_(*values: Any, **options: Any) -> Any:
     if not tracing():
         return NotImplemented
     texts = [str(value) for value in values]
-    # The file stays what it is: it is written to, not shown.
-    file = {"file": options.pop("file")} if "file" in options else {}
-    return call_late(functools.partial(_print, **file), options, *texts)
+    stream = _stream(options.pop("file", None))
+    return call_late(functools.partial(_print, stream), options, *texts)
 
 
-def _print(options: dict[str, Any], *texts: str, **file: Any) -> None:
-    print(*texts, **file, **options)
+def _print(stream: Callable[[], Any], options: dict[str, Any], *texts: str) -> None:
+    print(*texts, file=stream(), **options)
+
+
+def _stream(file: Any) -> Callable[[], Any]:
+    """Where to find ``file`` when the plan runs: the standard streams are those of that moment."""
+    for name in ("stdout", "stderr"):
+        if file is getattr(sys, name):
+            return functools.partial(getattr, sys, name)
+    return lambda: file
+
+
+def write_method(method: Any) -> Override | None:
+    """What stages ``sys.stdout.write`` and its like; None for other methods."""
+    file = getattr(method, "__self__", None)
+    if file is None or getattr(method, "__name__", "") != "write":
+        return None
+    if file is not sys.stdout and file is not sys.stderr:
+        return None
+    stream = _stream(file)
+
+    def write(text: str) -> int:
+        if not isinstance(text, str):
+            return method(text)  # which raises
+        call_late(functools.partial(_write, stream), text)
+        return len(text)
+
+    return write
+
+
+def _write(stream: Callable[[], Any], text: str) -> None:
+    stream().write(text)
 
 
 # Logging -----------------------------------------------------------------------------------------
