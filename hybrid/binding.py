@@ -230,7 +230,8 @@ class _Binding:
             return f"leaves[{source.index}]"
         if source.kind == "number":
             lift = self.writer.name("lift", functools.partial(_number, source.tensor.type.dtype))
-            return f"{lift}(leaves[{source.index}])"
+            found = source.address and source.address.text(self.writer.name)
+            return f"{lift}({found or f'leaves[{source.index}]'})"
         if source.kind == "cell":
             return self.writer.name("cell", source.tensor)
         return source.address.text(self.writer.name)

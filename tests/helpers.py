@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import warnings
 from collections.abc import Callable
 from textwrap import dedent
@@ -94,3 +95,14 @@ def leaf(*shape: int, seed: int = 0) -> hy.Tensor:
 def same(a: hy.Tensor, b: hy.Tensor) -> bool:
     """Whether two tensors are equal bit for bit."""
     return a.dtype is b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
+
+
+def shown(value: Any) -> Any:
+    """``value`` with tensors as numbers."""
+    if isinstance(value, hy.Tensor):
+        return value.tolist()
+    if isinstance(value, dict):
+        return type(value), [(key, shown(item)) for key, item in value.items()]
+    if isinstance(value, (list, tuple, collections.deque)):
+        return type(value), [shown(item) for item in value]
+    return value

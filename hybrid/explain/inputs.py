@@ -34,6 +34,8 @@ def inputs_of(
 def _source(source: Source, names: Sequence[str], paths: Mapping[Any, str]) -> str:
     if source.kind == "argument":
         return f"argument {names[source.index]}"
+    if source.kind == "number" and source.address is not None:
+        return f"{slot_name(source.address, paths)}, any number"
     if source.kind == "number":
         return f"argument {names[source.index]}, any number"
     if source.kind == "cell":
@@ -46,6 +48,7 @@ def slot_name(address: Address, paths: Mapping[Any, str], key: tuple[Any, ...] =
     items = "".join(f"[{k.start}:]" if type(k) is slice else f"[{k!r}]" for k in key)
     if address.owner is GIVEN:
         return paths.get(address.keys, "an argument") + items
+    items = "".join(f"[{k!r}]" for k in address.keys) + items
     return _attribute(address.owner, address.name, paths) + items
 
 

@@ -82,8 +82,10 @@ def capture(
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
         contents = Contents([*guards.containers.values(), *[c for c, _ in given]])
+        kept = {}
         try:
             try:
+                kept = _put_numbers(tracer, guards)
                 result = resolve(tracer.converted(function)(*args, **kwargs))
             finally:
                 tracer.adopt(guards.written_slots())
@@ -99,7 +101,9 @@ def capture(
             slots = tracer.slots.values()
             if not covers(guards.written, outer, slots):
                 raise Rewritten(outer, slots, _side_effect(name, label, at))
-            made = _Finish(tracer, leaves, places, guards, at, given).run(result, final, changes)
+            made = _Finish(tracer, leaves, places, guards, at, given, kept).run(
+                result, final, changes
+            )
         except BaseException:
             guards.rewind()
             raise
@@ -117,6 +121,17 @@ def number_cell(value: float) -> Tensor:
 def as_input(tracer: Tracer, leaf: Any, cell: Tensor | None) -> Any:
     """``leaf``, or the traced number that stands for it."""
     return leaf if cell is None else Number(type(leaf).__name__, tracer.traced(cell))
+
+
+def _put_numbers(tracer: Tracer, guards: Guards) -> dict[int, Address]:
+    """Let inputs stand for numbers in containers that only a run knows: where, by their cells."""
+    found = {}
+    for address in guards.written.numbers.values():
+        container, key = address.owner, address.keys[0]
+        cell = number_cell(container[key])
+        container[key] = as_input(tracer, container[key], cell)
+        found[id(cell)] = address
+    return found
 
 
 def _definition(function: Callable[..., Any]) -> Location | None:
@@ -155,6 +170,7 @@ class _Finish:
         guards: Guards,
         at: Location | None,
         given: Sequence[tuple[Any, tuple[Any, ...]]],
+        kept: dict[int, Address],
     ) -> None:
         self.tracer, self.leaves, self.guards, self.at = tracer, leaves, guards, at
         # Containers that are handed on, not built anew: by their ids, as leaves.
@@ -165,6 +181,7 @@ class _Finish:
             self.containers[id(container)] = "constant", container
         self.given = False
         self.numbers = {id(cell): index for index, cell in places.items()}
+        self.kept = kept
         self.arguments = {
             id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
         }
@@ -261,6 +278,8 @@ class _Finish:
             return Source("argument", index)
         if id(cell.tensor) in self.numbers:
             return Source("number", self.numbers[id(cell.tensor)], cell.tensor)
+        if id(cell.tensor) in self.kept:
+            return Source("number", -1, cell.tensor, self.kept[id(cell.tensor)])
         if cell.slot is not None:
             return Source("slot", address=cell.slot)
         return Source("cell", tensor=cell.tensor)

@@ -6,7 +6,8 @@ constants, so that a state that is written at each call does not make each call 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from hybrid.errors import CaptureError
 from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.tensor import Tensor
+from hybrid.trace.address import Address
 from hybrid.trace.contents import Change, Content, containers_in
 from hybrid.trace.grown import Grown
 from hybrid.trace.guards import Guards
 from hybrid.trace.matching import Written
-from hybrid.trace.places import Slot, refill
+from hybrid.trace.places import CONTENT, Slot, refill
 from hybrid.trace.reads import ATOMS, CONTAINERS, Reads
 from hybrid.tree import flatten, unflatten
 
@@ -75,13 +77,29 @@ class Rewritten(Exception):
         """Let the guards of the next capture know."""
         written.containers.update((id(c.container), c.container) for c in self.changes)
         written.places.update((id(slot.owner), slot.name) for slot in self.places)
+        for change in self.changes:
+            for key in numbers_in(change):
+                address = Address(change.container, CONTENT).item(key)
+                written.numbers[id(change.container), key] = address
 
 
 def covers(written: Written, changes: Iterable[Change], slots: Iterable[Slot]) -> bool:
     """Whether guards made for ``written`` are right for a capture."""
-    return all(id(c.container) in written.containers for c in changes) and all(
-        (id(slot.owner), slot.name) in written.places for slot in slots if holds_slots(slot)
-    )
+    return all(
+        id(c.container) in written.containers
+        and all((id(c.container), key) in written.numbers for key in numbers_in(c))
+        for c in changes
+    ) and all((id(slot.owner), slot.name) in written.places for slot in slots if holds_slots(slot))
+
+
+def numbers_in(change: Change) -> Iterator[Any]:
+    """The keys of numbers that became others of their kind, which only a run knows."""
+    before, after = change.before, change.after
+    if isinstance(change.container, (list, dict, deque)):
+        for key in before if isinstance(before, dict) else range(min(len(before), len(after))):
+            now = after.get(key) if isinstance(after, dict) else after[key]
+            if isinstance(now, Number) and type(before[key]).__name__ == now.kind:
+                yield key
 
 
 def holds_slots(slot: Slot) -> bool:
@@ -99,7 +117,7 @@ def refuse_counting(found: Rewritten, capture_again: Callable[[], Any]) -> None:
     Those that a call sets to what it has set them to before are fine.  Which of the two it is shows
     when the function is captured once more from where the first call has left it.
     """
-    moved = [c for c in found.changes if _plain(c.before) != _plain(c.after)]
+    moved = [c for c in found.changes if _counts(c)]
     if not moved:
         return
     for change in found.changes:
@@ -107,7 +125,7 @@ def refuse_counting(found: Rewritten, capture_again: Callable[[], Any]) -> None:
     try:
         capture_again()
     except Rewritten as second:
-        if any(_plain(c.before) != _plain(c.after) for c in second.changes):
+        if any(_counts(c) for c in second.changes):
             raise found.refusal from None
     except CaptureError:
         raise found.refusal from None
@@ -116,11 +134,25 @@ def refuse_counting(found: Rewritten, capture_again: Callable[[], Any]) -> None:
             refill(change.container, change.before)
 
 
-def _plain(content: Content) -> Any:
-    """What ``content`` holds but for tensors."""
-    if isinstance(content, dict):
-        return [(key, _described(v)) for key, v in content.items() if not _is_run_time(v)]
-    return [_described(v) for v in content if not _is_run_time(v)]
+def _counts(change: Change) -> bool:
+    """Whether what is plain has become another: not where there is now what only a run knows."""
+    before, after = change.before, change.after
+    if isinstance(after, dict):
+        late = {key for key, value in after.items() if _is_run_time(value)}
+        return _plain_items(before, late) != _plain_items(after, late)
+    if len(before) == len(after):
+        pairs = [pair for pair in zip(before, after, strict=True) if not _is_run_time(pair[1])]
+        before, after = ([pair[side] for pair in pairs] for side in (0, 1))
+    plain = ([_described(v) for v in content if not _is_run_time(v)] for content in (before, after))
+    return next(plain) != next(plain)
+
+
+def _plain_items(content: dict[Any, Any], late: Collection[Any]) -> list[Any]:
+    return [
+        (key, _described(value))
+        for key, value in content.items()
+        if key not in late and not _is_run_time(value)
+    ]
 
 
 def _is_run_time(value: Any) -> bool:
