@@ -242,7 +242,7 @@ def assignment(kind: Features) -> Block:
         plain += ["v0, v1 = v1, v0", "v0 = v1", "s1 = s0"]
     written = [
         "v0 += {v}", "v0 *= 0.5", "s0 += {s}", "s1 -= 0.25", "v1[i0 % 3] = {s}", "v0[1] += 0.5",
-        "v1[:2] = {s}", "o.v += {v}", 'd["b"] *= 0.5', "state.v += {v}", "xs[0] += 1.0",
+        "v1[:2] = {s}", "o.v += {v}", 'd["b"] *= 0.5', "state.v += ({v}).detach()", "xs[0] += 1.0",
         "v1.assign({v})",
     ]  # fmt: skip
     patterns = [*plain, *late, *(written if kind.in_place else [])]
@@ -252,7 +252,7 @@ def assignment(kind: Features) -> Block:
         for p in patterns
     ]
     two = _format("{v}", v=v).map(lambda text: (f"xs.append({text})", "xs.pop(0)"))
-    return st.one_of(*lines, two)
+    return st.one_of(*lines, two).map(tuple)  # one choice, beside those of other statements
 
 
 @cache
@@ -365,13 +365,14 @@ def mix(v, s, i):
 def programs(draw: st.DrawFn) -> Program:
     kind = draw(st.sampled_from(FAMILIES))
     jumps = draw(st.booleans())
-    body = draw(st.lists(statement(2, kind, 0, jumps), min_size=1, max_size=4))
+    size = draw(st.integers(1, 8))
+    body = draw(st.lists(statement(2, kind, 0, jumps), min_size=size, max_size=size))
     helper = HELPER.format(
         condition=draw(st.sampled_from(["s > 0.5", "i > 2", "hy.sum(v) < s"])),
         factor=draw(st.sampled_from(["0.5", "s", "i"])),
         limit=draw(st.sampled_from(["1.0", "s", "i"])),
     )
-    copied = draw(st.sampled_from(["", " * 1.0"]))
+    copied = " * 1.0" if kind.in_place else draw(st.sampled_from(["", " * 1.0"]))
     start = START.format(copied=copied) + (LATE if kind.late else "")
     lines = [*start.splitlines(), *sum(body, ()), f"return {RESULT}"]
     text = "\n".join(

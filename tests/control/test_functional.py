@@ -196,6 +196,7 @@ def test_calls_into_python_are_ordered() -> None:
     hybridized = hy.hybridize(f)
     assert hybridized(f32(1.0)).item() == 4.0 and seen == [1.0, 2.0, 3.0]
     assert hybridized(f32(5.0)).item() == 8.0 and seen == [1.0, 2.0, 3.0, 5.0, 6.0, 7.0]
+    assert len(hybridized.plans) == 1
 
 
 def test_trips_may_be_none() -> None:

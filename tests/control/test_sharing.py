@@ -222,6 +222,7 @@ def test_threads_print_and_raise() -> None:
         t.join()
     assert len(seen) == 180 and len(set(seen)) == 3
     assert errors == ["large"] * 20
+    assert len(f.plans) == 1  # what the function for Python keeps is no key
 
 
 class Looping(nn.Module):
