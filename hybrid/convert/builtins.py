@@ -274,6 +274,11 @@ def _truth(x: Any) -> Any:
 
 
 def _sum(iterable: Any, /, start: Any = 0) -> Any:
+    if is_grown(iterable):
+        from hybrid.convert.sums import sum_of
+
+        look(iterable)
+        return sum_of(iterable, start)
     if sys.version_info < (3, 12):
         return NotImplemented
     items = list(iterable)

@@ -5,20 +5,23 @@ Its tensors and numbers are the loop's carried values; around them its structure
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid import ops
-from hybrid.ir.interpreter import interpreting
+from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.grown import Grown, unwritten
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge import NUMBER_DTYPES, kind_of, number_tensor, rebuilt, same_constant
 from hybrid.trace.reads import MISSING
 from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
 from hybrid.types import TensorType, tensor_type
+
+UNWRITTEN: Any = object()  # in place of the initial value of what nobody reads
 
 
 class Mismatch(Exception):
@@ -29,7 +32,7 @@ class Mismatch(Exception):
 class Leaf:
     """One carried value."""
 
-    initial: Any  # a Tensor or number of the surroundings; None: zeros
+    initial: Any  # a Tensor or number of the surroundings, UNWRITTEN, or None: zeros
     param: Tensor
     final: Tensor | None = None
 
@@ -43,6 +46,8 @@ class Carry:
     inside: Any = None  # the same with placeholders
     leaves: list[Leaf] = field(default_factory=list)
     unchanged: bool = False
+    # Containers from before the loop, by id: they stay what they are, and are no state themselves.
+    outside: dict[int, Any] = field(default_factory=dict)
     handed: list[Tensor] = field(default_factory=list)  # placeholders, as the body got them
 
     def enter(self, region: Region, parent: Tracer) -> Any:
@@ -66,6 +71,10 @@ class Carry:
             return Maybe(inner, getattr(flag, "tensor", flag), value.other)
         if isinstance(value, Zeros):
             return self._zeros(value.like, region)
+        if type(value) is Grown:
+            return value.with_tensors(
+                [self._placeholder(t, region, parent) for t in value.tensors()], region
+            )
         if isinstance(value, (tuple, list)):
             return rebuilt(value, [self._placeholder(item, region, parent) for item in value])
         if type(value) is dict:
@@ -92,6 +101,13 @@ class Carry:
             return Maybe(
                 self._zeros(like.value, region), self._zeros(like.flag, region), like.other
             )
+        if type(like) is Grown:
+            params = [region.param(t.type, self.label) for t in like.tensors()]
+            self.leaves += [Leaf(UNWRITTEN, param) for param in params]
+            return like.with_tensors(params, region)
+        if isinstance(like, (list, dict)) and region.is_outside(like):
+            self.outside[id(like)] = like
+            return like
         if isinstance(like, (tuple, list)):
             return rebuilt(like, [self._zeros(item, region) for item in like])
         if type(like) is dict:
@@ -104,14 +120,14 @@ class Carry:
         written = any(tensor.data not in params for tensor in self.handed)
         self.unchanged = final is self.inside and not written
         with interpreting(region):
-            finals = list(_finals(self.inside, final, region))
+            finals = list(_finals(self.inside, final, region, self.outside))
         for leaf, value in zip(self.leaves, finals, strict=True):
             leaf.final = value
 
     def after(self, results: Iterator[Tensor]) -> Any:
         """What the variable or place holds after the loop; takes its results off ``results``."""
         mine = iter([next(results) for _ in self.leaves])
-        return self.initial if self.unchanged else _rebuild(self.inside, mine)
+        return self.initial if self.unchanged else _rebuild(self.inside, mine, self.outside)
 
 
 class Zeros:
@@ -128,9 +144,16 @@ def _scalar(region: Region, kind: str) -> Tensor:
         return ops.zeros((), dtype=NUMBER_DTYPES[kind])
 
 
-def _finals(inside: Any, final: Any, region: Region) -> Iterator[Tensor]:
+def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -> Iterator[Tensor]:
     """The tensors that ``final`` has where ``inside`` has placeholders."""
-    if isinstance(inside, Number):
+    if id(inside) in outside:
+        if final is not inside:
+            raise Mismatch
+    elif type(inside) is Grown:
+        if type(final) is not Grown or not inside.is_like(final):
+            raise Mismatch
+        yield from [region.traced(t) for t in final.tensors()]
+    elif isinstance(inside, Number):
         if not (isinstance(final, Number) or type(final) in (bool, int, float)):
             raise Mismatch
         if kind_of(final) != inside.kind:
@@ -141,48 +164,55 @@ def _finals(inside: Any, final: Any, region: Region) -> Iterator[Tensor]:
             raise Mismatch
         yield region.traced(final)
     elif isinstance(inside, Maybe):
-        yield from _finals_of_maybe(inside, final, region)
+        yield from _finals_of_maybe(inside, final, region, outside)
     elif isinstance(inside, (tuple, list)):
         if type(final) is not type(inside) or len(final) != len(inside):
             raise Mismatch
         for x, y in zip(inside, final, strict=True):
-            yield from _finals(x, y, region)
+            yield from _finals(x, y, region, outside)
     elif type(inside) is dict:
         if type(final) is not dict or final.keys() != inside.keys():
             raise Mismatch
         for key, x in inside.items():
-            yield from _finals(x, final[key], region)
+            yield from _finals(x, final[key], region, outside)
     elif not (final is inside or same_constant(final, inside)):
         raise Mismatch
 
 
-def _finals_of_maybe(inside: Maybe, final: Any, region: Region) -> Iterator[Tensor]:
+def _finals_of_maybe(
+    inside: Maybe, final: Any, region: Region, outside: Collection[int]
+) -> Iterator[Tensor]:
     if final is inside.other:
-        yield from _finals(inside.value, inside.value, region)
+        yield from _finals(inside.value, inside.value, region, outside)
         yield region.traced(number_tensor(False, "bool"))
     elif isinstance(final, Maybe):
         if final.other is not inside.other:
             raise Mismatch
-        yield from _finals(inside.value, final.value, region)
+        yield from _finals(inside.value, final.value, region, outside)
         yield region.traced(final.flag)
     else:
-        yield from _finals(inside.value, final, region)
+        yield from _finals(inside.value, final, region, outside)
         yield region.traced(number_tensor(True, "bool"))
 
 
-def _rebuild(inside: Any, results: Iterator[Tensor]) -> Any:
+def _rebuild(inside: Any, results: Iterator[Tensor], outside: Collection[int]) -> Any:
     """The structure of ``inside`` with results in place of its placeholders."""
+    if id(inside) in outside:
+        return inside
+    if type(inside) is Grown:
+        mine = [next(results) for _ in inside.tensors()]
+        return inside.with_tensors(mine, current())
     if isinstance(inside, Number):
         return Number(inside.kind, next(results))
     if isinstance(inside, Tensor):
         return next(results)
     if isinstance(inside, Maybe):
-        value = _rebuild(inside.value, results)
+        value = _rebuild(inside.value, results, outside)
         return Maybe(value, next(results), inside.other)
     if isinstance(inside, (tuple, list)):
-        return rebuilt(inside, [_rebuild(item, results) for item in inside])
+        return rebuilt(inside, [_rebuild(item, results, outside) for item in inside])
     if type(inside) is dict:
-        return {key: _rebuild(item, results) for key, item in inside.items()}
+        return {key: _rebuild(item, results, outside) for key, item in inside.items()}
     return inside
 
 
@@ -192,6 +222,8 @@ def initial_tensor(leaf: Leaf, parent: Tracer) -> Tensor:
     with interpreting(parent):
         if leaf.initial is None:
             return ops.zeros(type_.shape, dtype=type_.dtype)
+        if leaf.initial is UNWRITTEN:
+            return unwritten(leaf.param)
         if isinstance(leaf.initial, Tensor):
             return leaf.initial
         kind = kind_of(leaf.initial)

@@ -159,14 +159,14 @@ def _choose(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> An
         return body() if test else orelse()
     from hybrid.convert.staged_logic import Choice
 
-    return Choice(_site(), "an item of a list").between(test, body, orelse)
+    return Choice(Site("item", *here()), "an item of a list").between(test, body, orelse)
 
 
-def _site() -> Site:
-    """Where the author's code is."""
+def here() -> tuple[Location, str]:
+    """Where the author's code is: the line, and the function."""
     frame = author_frame(sys._getframe(1))
     function = "<module>" if frame is None else frame.f_code.co_name
-    return Site("item", author_location() or Location("<unknown>", 0), function)
+    return author_location() or Location("<unknown>", 0), function
 
 
 # All items, one after the other -----------------------------------------------------------------

@@ -170,10 +170,11 @@ class Loop(Staged):
 
     def _mismatch(self, key: str | Key, carry: Carry, final: Any) -> bool:
         wider = widened(carry.initial, final)
-        if carry.initial is UNBOUND and carry.label.startswith(OWN):
+        own = carry.label.startswith(OWN)
+        if carry.initial is UNBOUND and own:
             wider = Zeros(final)
         peel = self.peels < 2 and carry.initial is not UNBOUND
-        if wider is not None and not peel:
+        if wider is not None and (own or not peel):
             self.widened[key] = wider
         elif peel:
             self.peels = 1

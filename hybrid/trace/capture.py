@@ -26,7 +26,7 @@ from hybrid.trace.address import GIVEN, Address
 from hybrid.trace.captured import Capture, Either, Gradient, Made, SlotWrite, Source
 from hybrid.trace.contents import Change, Contents, containers_in, pieces
 from hybrid.trace.differentiate import cut
-from hybrid.trace.grown import Grown, refuse_torn, refuse_written
+from hybrid.trace.grown import Grown, otherwise, refuse_torn, refuse_written
 from hybrid.trace.guards import Guards
 from hybrid.trace.items import items_of
 from hybrid.trace.late import Late, LateText
@@ -299,8 +299,17 @@ class _Finish:
         if id(leaf) in self.containers:
             self.given = self.given or self.containers[id(leaf)][0] == "given"
             return self.containers[id(leaf)]
+        if self.tracer.grown and isinstance(leaf, (Tensor, Number)):
+            found = otherwise(self.tracer.grown, getattr(leaf, "tensor", leaf))
+            if found is not None:
+                flag = self.leaf(found.flag)[1]
+                return "either", Either(self.place(leaf), flag, found.other)
+        return self.place(leaf)
+
+    def place(self, leaf: Any) -> tuple[str, Any]:
+        """A leaf that is one thing in every run."""
         if isinstance(leaf, Number):
-            return "number", self.leaf(leaf.tensor)[1]
+            return "number", self.place(leaf.tensor)[1]
         if isinstance(leaf, str) and marks(leaf):
             late = Late(leaf)
             operands = [make_tensor(t.type, t.data) for t in late.operands]

@@ -44,8 +44,7 @@ class Made:
         for kind, what in self.leaves:
             yield kind, what
             if kind == "items":
-                yield from what.columns
-                yield from (("output", index) for index in what.outputs)
+                yield from what.places
             elif kind == "either":
                 yield from (what.leaf, ("output", what.flag))
 

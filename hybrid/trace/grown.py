@@ -101,6 +101,18 @@ class Grown:
             self, count=count, columns=columns, last=last, gaps=gaps, owner=owner, order=None
         )
 
+    def is_like(self, other: Grown) -> bool:
+        """Whether the two differ in nothing but their tensors."""
+        return (
+            self.structure == other.structure
+            and self.capacity == other.capacity
+            and [t.type for t in self.tensors()] == [t.type for t in other.tensors()]
+            and all(
+                (type(x) is Column and type(y) is Column and x.kind == y.kind) or x is y
+                for x, y in zip(self.columns, other.columns, strict=True)
+            )
+        )
+
     # Items ------------------------------------------------------------------------------------
 
     def item(self, index: Tensor) -> Any:
@@ -253,6 +265,23 @@ def refuse_written(grown: Sequence[Any]) -> None:
                 why="The items are rows of one tensor, and the one looked at here is a copy.",
                 fix="compute a new tensor from the item (y = y + 1), and collect those",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """A value that, should the function return it, is a Python object where ``flag`` is false."""
+
+    value: Any
+    flag: Tensor
+    other: Any
+
+
+def otherwise(grown: Sequence[Any], tensor: Tensor) -> Otherwise | None:
+    """What is known of ``tensor`` in this respect."""
+    for entry in grown:
+        if isinstance(entry, Otherwise) and entry.value is tensor.data:
+            return entry
+    return None
 
 
 # Lists that hold it -----------------------------------------------------------------------------

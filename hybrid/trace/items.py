@@ -6,7 +6,7 @@ that no iteration has made are left unwritten, for nothing reads them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,13 +29,16 @@ class Items:
 
     count: int  # the result that says how many there are
     structure: Structure  # of one item
-    columns: tuple[Place, ...]  # its leaves: of an "output" or a "number", the rows
+    columns: tuple[Place, ...]  # its leaves: "rows" or "numbers" of a result, or what is shared
     gaps: tuple[int, int] | None  # the results that say which rows are items, and how many rows
 
     @property
-    def outputs(self) -> tuple[int, ...]:
-        """The results that are asked for their values alone."""
-        return (self.count, *(self.gaps or ()))
+    def places(self) -> Iterator[Place]:
+        """What it is made of."""
+        for kind, what in self.columns:
+            yield ("output" if kind in ("rows", "numbers") else kind), what
+        for index in (self.count, *(self.gaps or ())):
+            yield "output", index
 
     def build(self, results: Sequence[Tensor], value: Callable[[str, Any], Any]) -> Several:
         """The items; ``value`` gives what they share."""
@@ -49,9 +52,9 @@ class Items:
             last = results[self.gaps[1]].item()
         columns: list[Sequence[Any]] = []
         for kind, what in self.columns:
-            if kind == "output":
+            if kind == "rows":
                 columns.append(_rows(results[what], rows, last))
-            elif kind == "number":
+            elif kind == "numbers":
                 columns.append(_array(results[what])[np.asarray(rows, np.int64)].tolist())
             else:
                 columns.append([value(kind, what)] * count)
@@ -68,7 +71,7 @@ def items_of(grown: Grown, leaf: Callable[[Any], Place]) -> Items:
     columns = []
     for column in grown.columns:
         if isinstance(column, Column):
-            columns.append(("number" if column.kind else "output", leaf(column.stack)[1]))
+            columns.append(("numbers" if column.kind else "rows", leaf(column.stack)[1]))
         else:
             columns.append(leaf(column))
     gaps = grown.gaps

@@ -22,8 +22,10 @@ from hybrid.number.staging import locate
 from hybrid.ops.control import py_call
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
+from hybrid.trace.grown import Grown
+from hybrid.trace.items import items_of
 from hybrid.trace.texts import marks, written
-from hybrid.tree import flatten, unflatten
+from hybrid.tree import flatten, unflatten, unflatten_several
 
 Arrays = Sequence[Any]
 Build = Callable[[Arrays], Any]
@@ -47,7 +49,8 @@ class Late:
         builds = [self._leaf(leaf) for leaf in leaves]
         if not builds or all(b is None for b in builds):
             return lambda _arrays: unflatten(structure, leaves)
-        return lambda arrays: unflatten(
+        join = unflatten_several if any(type(leaf) is Grown for leaf in leaves) else unflatten
+        return lambda arrays: join(
             structure,
             [
                 leaf if build is None else build(arrays)
@@ -62,6 +65,8 @@ class Late:
         if type(leaf) is Number:
             at = self._place(leaf.tensor)
             return lambda arrays: arrays[at].item()
+        if type(leaf) is Grown:
+            return self._items(leaf)
         if isinstance(leaf, str):
             return self._text(leaf) if marks(leaf) else None
         if isinstance(leaf, BaseException):
@@ -90,17 +95,54 @@ class Late:
 
         return build
 
+    def _items(self, grown: Grown) -> Build:
+        """The items of a list whose length only the run knows."""
+
+        recorded = set()
+
+        def leaf(value: Any) -> tuple[str, Any]:
+            if not isinstance(value, Tensor):
+                return "built", self._builder(value)
+            at = self._place(value)
+            if value.record is not None:
+                recorded.add(at)
+            return "operand", at
+
+        items = items_of(grown, leaf)
+
+        def build(arrays: Arrays) -> Any:
+            results = [from_numpy(np.asarray(a)) for a in arrays]
+            for at in recorded:
+                results[at].record = Leaf(results[at].type)
+
+            def value(kind: str, what: Any) -> Any:
+                return results[what] if kind == "operand" else what(arrays)
+
+            return items.build(results, value)
+
+        return build
+
     def _text(self, text: str) -> Build:
         """``text`` with the values in the place of their marks."""
         for index in marks(text):
             if index not in self._texts:
                 self._texts[index] = self._entry(index)
         builds = self._texts
-        return lambda arrays: written(str.__str__(text), lambda index: builds[index](arrays))
+
+        def build(arrays: Arrays) -> str:
+            found = written(str.__str__(text), lambda index: builds[index](arrays))
+            if _NOTHING in found:
+                for gap in (f", {_NOTHING}", f"{_NOTHING}, ", _NOTHING):
+                    found = found.replace(gap, "")
+            return found
+
+        return build
 
     def _entry(self, index: int) -> Build:
         entry = current().texts[index]
         value = self._leaf(entry.value)
+        if type(entry.value) is Grown:
+            return lambda arrays: ", ".join(map(repr, value(arrays))) or _NOTHING
         write = {"s": str, "r": repr}.get(entry.conversion) or (lambda v: format(v, entry.spec))
         return lambda arrays: write(value(arrays))
 
@@ -131,6 +173,7 @@ class Late:
         return lambda arrays: Shown(as_str(arrays), as_repr(arrays))
 
 
+_NOTHING = "\0"  # in a text, in the place of the items of a list that has none
 _ATOMS = (bool, int, float, complex, bytes, type(None), type)
 
 

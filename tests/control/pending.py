@@ -53,7 +53,6 @@ PENDING: frozenset[str] = frozenset(
         "test_raise::test_same[cell_written_before_the_raise]",
         "test_raise::test_same[finally_of_a_traced_raise]",
         "test_raise::test_same[state_written_before_the_raise]",
-        "test_returns::test_same[python_break_in_finally]",
         "test_sharing::test_threads_print_and_raise",
         "test_state::test_same[items_written_in_a_fixed_loop]",
         "test_training::test_one_loop_node[plain-args0]",

@@ -1,0 +1,76 @@
+"""``sum`` of a list whose length only the run knows: a loop node that adds item by item."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from hybrid import ops
+from hybrid.convert.lists import here, length_of, list_feed
+from hybrid.convert.site import Site
+from hybrid.convert.staged_for import StagedFor
+from hybrid.errors import CaptureError
+from hybrid.ir.interpreter import current
+from hybrid.number import Number
+from hybrid.tensor import Tensor
+from hybrid.trace.grown import Column, Grown, Otherwise
+from hybrid.tree import LEAF
+from hybrid.types import TensorType, bool_, tensor_type
+
+SUM = "the sum"
+
+
+def sum_of(items: Sequence[Any], start: Any) -> Any:
+    """``sum(items, start)``."""
+    kinds = {_kind_of(item) for item in items}
+    at, function = here()
+    if "float" in kinds and sys.version_info >= (3, 12):
+        raise CaptureError(
+            "sum() of Python floats of which only the run knows how many there are",
+            at=at,
+            why="Python adds floats up with a running correction, which a loop node does not have.",
+            fix="add them up in a for loop, or append tensors",
+        )
+    first, total = start, start
+    if type(start) is int and start == 0:
+        first = _zero(kinds)
+    feed = list_feed(items)
+    names = frozenset({SUM})
+    site = Site("for", at, function, (SUM,), names, names, names)
+    session = StagedFor(site, feed)
+    found = {SUM: first}
+    while session.again(found):
+        if session.loads:
+            (found[SUM],) = session.values
+        with session:
+            found[SUM] = found[SUM] + session.item
+    if session.loads:
+        (found[SUM],) = session.values
+    total = found[SUM]
+    if first is not start and all(type(item) is Grown for item in items):
+        flag = (length_of(items) > 0).tensor
+        tensor = current().traced(total.tensor if isinstance(total, Number) else total)
+        current().grown.append(Otherwise(tensor.data, flag, start))
+    return total
+
+
+def _kind_of(item: Any) -> Any:
+    """The TensorType of a tensor, the kind of a number; of a Grown, that of its items."""
+    if type(item) is Grown:
+        column = item.columns[0] if item.structure == LEAF else None
+        if isinstance(column, Column):
+            stack = column.stack.type
+            return column.kind or tensor_type(stack.dtype, stack.shape[1:])
+        return _kind_of(column)
+    if isinstance(item, Tensor):
+        return item.type
+    return item.kind if isinstance(item, Number) else type(item).__name__
+
+
+def _zero(kinds: set[Any]) -> Any:
+    """What a sum may begin with in place of 0, so that it is of one type from the beginning."""
+    kind = next(iter(kinds)) if len(kinds) == 1 else None
+    if isinstance(kind, TensorType) and kind.dtype is not bool_:
+        return ops.zeros(kind.shape, dtype=kind.dtype)
+    return 0.0 if kind == "float" else 0
