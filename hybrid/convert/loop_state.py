@@ -55,8 +55,9 @@ class Loop(Staged):
         self.before: dict[str, Any] = {}  # at the head of the first iteration that is in the node
         self.widened: dict[str | Key, Any] = {}  # initial values in place of those of ``before``
         self.carried_places: dict[Key, Slot] = {}
-        self.growing: dict[Key, Inside] = {}  # lists that the body looks at as they grow
-        self.stretches: dict[Key, Stretch] = {}  # what it appends to those
+        self.growing: dict[str | Key, Inside] = {}  # lists that the body looks at as they grow
+        self.growing_places: dict[Key, Slot] = {}
+        self.stretches: dict[str | Key, Stretch] = {}  # what it appends to those
         self.names: dict[str, Carry] = {}
         self.places: dict[Key, Carry] = {}
         self.finals: dict[str, Any] = {}
@@ -85,6 +86,8 @@ class Loop(Staged):
         for name in self.site.names:
             if name in self.site.stops:
                 inside[name] = False
+            elif name in self.growing:
+                inside[name] = self.growing[name].enter(self.initial(name), region, self.parent)
             elif name in self.site.head and self._is_rebound(name):
                 carry = self.names[name] = Carry(name, self.initial(name))
                 inside[name] = carry.enter(region, self.parent)
@@ -92,8 +95,9 @@ class Loop(Staged):
             now = slot.content() if key not in self.widened else self.widened[key]
             carry = self.places[key] = Carry(slot.label, now)
             region.put(slot.owner, slot.name, carry.enter(region, self.parent))
-        for growing in self.growing.values():
-            growing.enter(region, self.parent)
+        for key, slot in self.growing_places.items():
+            content = self.growing[key].enter(slot.content(), region, self.parent)
+            region.put(slot.owner, slot.name, content)
         self.load(inside)
 
     def _is_rebound(self, name: str) -> bool:
@@ -115,6 +119,9 @@ class Loop(Staged):
         for name, carry in self.names.items():
             again |= self._leave(name, carry, self.finals[name])
         for name in self.site.names:
+            if name in self.growing and name not in self.names:
+                again |= self._has_stopped_growing(name, self.finals[name])
+                continue
             if name in self.names or name in self.site.stops or name not in self.site.head:
                 continue
             if self.finals[name] is not self.before[name]:  # += has made a new object of it
@@ -129,11 +136,12 @@ class Loop(Staged):
                 continue
             final = self.path.places[key]
             if key in self.growing:
-                again |= self._has_stopped_growing(key, slot, final)
+                again |= self._has_stopped_growing(key, final)
             elif key in self.places:
                 again |= self._leave(key, self.places[key], final)
             elif slot.read and slot.name == CONTENT and appended(slot.original, final):
-                self.growing[key] = Inside(slot, final[-1], self.site.location)
+                self.growing[key] = Inside(final[-1], self.site.location)
+                self.growing_places[key] = slot
                 again = True
             elif self._must_carry(slot, final):
                 self.carried_places[key] = slot
@@ -144,10 +152,11 @@ class Loop(Staged):
             del self.tracer.notes[self.noted :]
         return not again
 
-    def _has_stopped_growing(self, key: Key, slot: Slot, final: Any) -> bool:
-        stretch = self.growing[key].leave(slot, final, self.path.region, self.parent)
+    def _has_stopped_growing(self, key: str | Key, final: Any) -> bool:
+        stretch = self.growing[key].leave(final, self.path.region, self.parent)
         if stretch is None:
             del self.growing[key]
+            self.growing_places.pop(key, None)
             return True
         self.stretches[key] = stretch
         return False
@@ -165,6 +174,10 @@ class Loop(Staged):
         try:
             carry.leave(final, self.path.region)
         except Mismatch:
+            added = appended(carry.inside, final)
+            if isinstance(key, str) and added and not self.is_static():  # xs = xs + [x]
+                self.growing[key] = Inside(added[-1], self.site.location)
+                return True
             return self._mismatch(key, carry, final)
         return False
 
@@ -196,7 +209,7 @@ class Loop(Staged):
         """Names that the body binds anew: each iteration forgets them, the last one counts."""
         found = {}
         for name in self.site.names:
-            if name in self.names:
+            if name in self.names or name in self.growing:
                 continue
             before, final = self.before[name], self.finals[name]
             if name in self.site.stops:
@@ -332,21 +345,28 @@ class Loop(Staged):
         stacks = [list(islice(rest, len(found))) for found in rows_of]
         self._put(going_places, after, runs)
         self._put(self.places, after, runs)
+        grown: dict[int, list[Any]] = {}
         trips = made[0] if op.name == "while" else first[0]
         for growth, mine in zip(growths, stacks, strict=True):
             if isinstance(growth, Growth):
                 growth.apply(self.parent, mine, known or 0)
             else:
-                growth.apply(self.parent, mine, trips, after, fits)
+                grown[id(growth)] = growth.apply(self.parent, mine, trips, after, fits)
+        for key, slot in region.slots.items():
+            if id(self.stretches.get(key)) in grown:
+                self.parent.put(slot.owner, CONTENT, grown[id(self.stretches[key])])
         names = dict(self.before)
         for name, carry in {**self.names, **outgoing}.items():
             names[name] = after.get(id(carry), self.before[name])
+        names.update({n: grown[id(self.stretches[n])] for n in self.growing if isinstance(n, str)})
         self.finals = names
 
     def _growths(self, known: int | None) -> list[Growth | Stretch]:
         """What the body appends to lists that it does not carry."""
         region = self.path.region
-        found: list[Growth | Stretch] = []
+        found: list[Growth | Stretch] = [
+            self.stretches[name] for name in self.growing if isinstance(name, str)
+        ]
         for key, slot in region.slots.items():
             if slot.name != CONTENT or key in self.places or not slot.written:
                 continue
@@ -360,8 +380,9 @@ class Loop(Staged):
                 found.append(growth)
                 continue
             if stretch is None:
-                stretch = Stretch(slot, items, self.site.location)
+                stretch = Stretch(slot.original, items, self.site.location)
                 stretch.settle(region, self.parent, {})
+            self.stretches[key] = stretch
             found.append(stretch)
         return found
 

@@ -24,7 +24,6 @@ from hybrid.number import Number
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.grown import MOST, Column, Gaps, Grown
 from hybrid.trace.merge import describe, kind_of, number_tensor, same_constant
-from hybrid.trace.places import CONTENT, Slot
 from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
 from hybrid.tree import Structure, flatten, unflatten
@@ -36,8 +35,8 @@ COUNT, LAST, MISSED, GAP = "the length", "the last item", "a gap", "a gap before
 class Stretch:
     """The items that an iteration appends, in order; a Grown of one stands for one or none."""
 
-    def __init__(self, slot: Slot, items: Sequence[Any], at: Location) -> None:
-        self.slot, self.items, self.at = slot, items, at
+    def __init__(self, before: Sequence[Any], items: Sequence[Any], at: Location) -> None:
+        self.before, self.items, self.at = before, items, at
         self.flags: list[Tensor | None] = []  # of each item: whether it is there, when traced
         self.columns: list[Any] = []  # per leaf the kind of its rows, or the object they share
         self.structure: Structure = None
@@ -173,8 +172,8 @@ class Stretch:
         trips: Tensor,
         after: Mapping[int, Any],
         fits: bool,
-    ) -> None:
-        """Let the list hold what the iterations, ``trips`` of them, have appended."""
+    ) -> list[Any]:
+        """The list with what the iterations, ``trips`` of them, have appended."""
         per = len(self.items)
         if per > 1:
             stacks = [ops.reshape(s, (s.shape[0] * per, *s.shape[2:])) for s in stacks]
@@ -206,7 +205,7 @@ class Stretch:
             gaps,
             fits,
         )
-        parent.put(self.slot.owner, CONTENT, [*self.slot.original, grown])
+        return [*self.before, grown]
 
     # What it cannot do ------------------------------------------------------------------------
 
@@ -242,12 +241,11 @@ def _kind(leaf: Any) -> str | None:
 class Inside:
     """A list that an iteration both appends to and looks at: its length and last item are known."""
 
-    def __init__(self, slot: Slot, item: Any, at: Location) -> None:
-        self.slot, self.sample, self.at = slot, _sample(item), at
+    def __init__(self, item: Any, at: Location) -> None:
+        self.sample, self.at = _sample(item), at
 
-    def enter(self, region: Region, parent: Tracer) -> None:
-        """Let the body find the items of the iterations before."""
-        before = self.slot.content()
+    def enter(self, before: Sequence[Any], region: Region, parent: Tracer) -> list[Any]:
+        """What the body finds in the list: also the items of the iterations before."""
         count, last = Carry(f"{COUNT} of a list", 0), Carry(f"{LAST} of a list", Zeros(self.sample))
         number = count.enter(region, parent)
         leaves, structure = flatten(last.enter(region, parent))
@@ -261,10 +259,10 @@ class Inside:
             tuple(tensors), None, True, False,
         )  # fmt: skip
         self.parts = {COUNT: count, LAST: last}
-        self.content = [*before, grown]
-        region.put(self.slot.owner, CONTENT, self.content)
+        self.before, self.content = before, [*before, grown]
+        return list(self.content)
 
-    def leave(self, slot: Slot, final: Any, region: Region, parent: Tracer) -> Stretch | None:
+    def leave(self, final: Any, region: Region, parent: Tracer) -> Stretch | None:
         """What the body has appended; None if nothing."""
         items = appended(self.content, final)
         if items is None:
@@ -278,7 +276,7 @@ class Inside:
                 fix="append only, and change the list after the loop; or let it keep its length "
                 "(xs.append(v) and xs.pop(0))",
             )
-        stretch = Stretch(slot, items, self.at)
+        stretch = Stretch(self.before, items, self.at)
         stretch.settle(region, parent, self.parts)
         return stretch
 
