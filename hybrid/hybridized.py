@@ -143,13 +143,19 @@ class Hybridized:
                 raise
             self._warn(error)
             return self.function(*args, **kwargs)
-        if not kwargs and len(leaves) == len(args) and _plain(args):
+        strict = self.options["fallback"] != "eager"
+        if strict and not kwargs and len(leaves) == len(args) and _plain(args):
             self._quick[is_recording()][tuple([t.type for t in args])] = planned
         self._clock = planned.last_used = self._clock + 1
         planned.calls += 1
-        if planned.capture.given:
-            return planned.run(leaves, (args, kwargs))
-        return planned.run(leaves)
+        given = (leaves, (args, kwargs)) if planned.capture.given else (leaves,)
+        if strict:
+            return planned.run(*given)
+        try:
+            return planned.run(*given)
+        except CaptureError as error:  # what the values of this call ask for is not in the plan
+            self._warn(error)
+            return self.function(*args, **kwargs)
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Hashable]:
         """The leaves of the arguments, and the key of the call."""
@@ -263,9 +269,8 @@ class Hybridized:
         numbers: Collection[int],
         unrolls: bool,
     ) -> Capture:
-        from hybrid.convert.callee import converted
         from hybrid.convert.classes import converted_members
-        from hybrid.convert.unbound import resolved
+        from hybrid.convert.unbound import resolved, resolving
 
         converts = self.options["mode"] != "trace"
 
@@ -282,7 +287,7 @@ class Hybridized:
                     leaves,
                     guards,
                     self._name(),
-                    convert=converted if converts else None,
+                    convert=resolving if converts else None,
                     resolve=resolved,
                     unrolls=unrolls,
                     numbers=numbers,

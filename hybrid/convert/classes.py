@@ -17,12 +17,13 @@ from hybrid.convert.conversion import convert
 
 # They make or describe objects and classes: calls of them are converted where they are written.
 _LEFT_ALONE = frozenset(
-    """
-    __init__ __new__ __del__ __repr__ __str__ __format__ __hash__ __reduce__ __reduce_ex__
-    __getstate__ __setstate__ __copy__ __deepcopy__ __sizeof__ __dir__ __init_subclass__
-    __subclasshook__ __class_getitem__ __set_name__ __getattribute__ __setattr__ __delattr__
-    """.split()
-)
+    {
+        "__init__", "__new__", "__del__", "__repr__", "__str__", "__format__", "__hash__",
+        "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__copy__",
+        "__deepcopy__", "__sizeof__", "__dir__", "__init_subclass__", "__subclasshook__",
+        "__class_getitem__", "__set_name__", "__getattribute__", "__setattr__", "__delattr__",
+    }
+)  # fmt: skip
 
 
 @contextmanager

@@ -76,11 +76,13 @@ class _Lowering:
     def run(self) -> Body:
         start = 1 if ast.get_docstring(self.node, clean=False) is not None else 0
         head, rest = self.node.body[:start], self.node.body[start:]
+        if self.returns and not _block_ends(rest):  # every path says what it returns
+            rest = [*rest, located(ast.Return(constant(rest[-1], None)), rest[-1])]
         lowered = self.block(rest, Place())
         if not self.returns:
             return head + lowered.body
         at = rest[0]
-        set_up = [_assign(at, RESULT, constant(at, None))]
+        set_up = []
         if RETURNED in _names_stored(lowered.body):
             set_up.append(_assign(at, RETURNED, constant(at, False)))
         last = located(ast.Return(name(at, RESULT)), at)

@@ -104,7 +104,7 @@ class StagedFor(Loop):
                 raise
             return self._unroll(str(error))
 
-    # States ---------------------------------------------------------------------------------------
+    # States ----------------------------------------------------------------------------------
 
     def begin(self, found: Mapping[str, Any]) -> bool:
         self.entry_found = dict(found)
@@ -113,8 +113,8 @@ class StagedFor(Loop):
         if self.is_static() and self.feed.length == 0:
             return self.leave_loop(found)
         if self._may_unroll() and (self.feed.length == 1 or self.tracer.unrolls):
-            return self._unroll("there is one iteration" if self.feed.length == 1 else "a number "
-                                "that it computes is needed while the function is captured")  # fmt: skip
+            needed = "a number that it computes is needed while the function is captured"
+            return self._unroll("there is one iteration" if self.feed.length == 1 else needed)
         return self.attempt()
 
     def attempt(self) -> bool:
@@ -264,7 +264,7 @@ class StagedFor(Loop):
         length = self.feed.length
         return f" of {length - self.start} iterations" if type(length) is int else ""
 
-    # The first iteration, by itself -----------------------------------------------------------------
+    # The first iteration, by itself ----------------------------------------------------------
 
     def _peel(self) -> bool:
         self.peels = 2
@@ -281,9 +281,7 @@ class StagedFor(Loop):
     def peel_done(self, found: Mapping[str, Any]) -> bool:
         with self.inside(self.parent):
             over, flag = (
-                (True, None)
-                if self.path is not None and self.path.diverged
-                else self.flags(found)
+                (True, None) if self.path is not None and self.path.diverged else self.flags(found)
             )
             if flag is not None:
                 self.go = ops.logical_not(flag)
@@ -293,7 +291,7 @@ class StagedFor(Loop):
         self.before = self.snapshot(found)
         return self.attempt()
 
-    # Unrolling ------------------------------------------------------------------------------------
+    # Unrolling -------------------------------------------------------------------------------
 
     def is_static(self) -> bool:
         """Whether the number of items is known; a Number says that it is an int, too."""
@@ -334,7 +332,8 @@ class StagedFor(Loop):
             del self.tracer.notes[self.noted :]
         self.unrolled = Unrolled(self.site, rows, why)
         self.unrolled.count = self.start
-        return self._unrolled_again(self.before if self.start or self.attempts else self.entry_found)
+        begun = self.start or self.attempts
+        return self._unrolled_again(self.before if begun else self.entry_found)
 
     def _unrolled_again(self, found: Mapping[str, Any]) -> bool:
         going = self.unrolled.again(found)
@@ -361,4 +360,3 @@ class StagedFor(Loop):
 
 def constant_index(value: int) -> Tensor:
     return number_tensor(value, "int")
-

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Mapping
 from typing import Any
 
 from hybrid.convert.site import Site
 from hybrid.convert.staged import Staged, roots_of
+from hybrid.errors import Location
 from hybrid.trace.branches import Path, join
 from hybrid.trace.region import Region, truth
 
@@ -28,13 +30,13 @@ class StagedIf(Staged):
         if self.path is None:
             self.before = self.snapshot(found)
             self.roots = roots_of(found)
-            self.path = Path(Region(self.tracer, "then", self.roots), THEN)
+            self.path = Path(Region(self.tracer, "then", self.roots), THEN, lines_of(self.site, 0))
             return True
         self.path.end(self.snapshot(found))
         self.taken.append(self.path)
         if len(self.taken) == 1:
             self.test = False
-            self.path = Path(Region(self.tracer, "else", self.roots), ELSE)
+            self.path = Path(Region(self.tracer, "else", self.roots), ELSE, lines_of(self.site, 1))
             self.load(self.before)
             return True
         self.path = None
@@ -44,3 +46,14 @@ class StagedIf(Staged):
         self.load({**self.before, **join(self.tracer, self.pred, first, second, live, at)})
         self.tracer.note(self.site.location, "became a cond node")
         return False
+
+
+def lines_of(site: Site, branch: int) -> dict[str, Location]:
+    """Where a branch binds its names."""
+    if branch >= len(site.branches):
+        return {}
+    path = site.location.path
+    return {
+        name: Location(path, line, linecache.getline(path, line).strip())
+        for name, line in site.branches[branch].assigned.items()
+    }

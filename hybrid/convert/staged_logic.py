@@ -103,10 +103,7 @@ def clear(flags: Sequence[Any]) -> Any:
 
 def compare(site: Site, left: Any, symbol: str, right: Any) -> Any:
     """``is``, ``is not``, ``in`` or ``not in`` between values that may be traced."""
-    if symbol in ("is", "is not"):
-        same = _is(left, right)
-    else:
-        same = _is_in(left, right)
+    same = _is(left, right) if symbol in ("is", "is not") else _is_in(left, right)
     if same is None:
         return PLAIN[symbol](left, right)
     return not_(site, same) if symbol in ("is not", "not in") else same

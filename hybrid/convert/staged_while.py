@@ -41,6 +41,12 @@ class StagedWhile(Loop):
         _, flag = self.flags(found)
         return self.guard(found, flag, self.begin)
 
+    def stop_never(self, found: Mapping[str, Any]) -> bool:
+        """Python's own test goes on and on (it may be an exception that ends the loop)."""
+        found = {**sys._getframe(2).f_locals, **found}
+        self.go = constant(self.tracer, True)
+        return self.begin(found)
+
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass; ``found`` are the author's local variables."""
         return self.state(found)
@@ -53,7 +59,7 @@ class StagedWhile(Loop):
         self.tested = truth(value) if is_traced(value) else bool(value)
         return False
 
-    # States ---------------------------------------------------------------------------------------
+    # States ----------------------------------------------------------------------------------
 
     def begin(self, found: Mapping[str, Any]) -> bool:
         self.roots = roots_of(found)
@@ -95,7 +101,7 @@ class StagedWhile(Loop):
                 return self.leave_loop(self.finals)
         return self.peel() if self.peels == 1 else self.attempt()
 
-    # The first iteration, by itself -----------------------------------------------------------------
+    # The first iteration, by itself ----------------------------------------------------------
 
     def peel(self) -> bool:
         self.peels = 2
@@ -127,7 +133,7 @@ class StagedWhile(Loop):
         self.finish(found)
         return False
 
-    # A test that may not be evaluated ---------------------------------------------------------------
+    # A test that may not be evaluated --------------------------------------------------------
 
     def guard(self, found: Mapping[str, Any], flag: Tensor, then: Any) -> bool:
         """Evaluate the test in a branch that runs where ``flag`` is not set."""

@@ -25,13 +25,26 @@ def read(value: Any, name: str) -> Any:
 def resolved(tree: Any, name: str = "the result") -> Any:
     """A result without Maybes: what may be unbound is checked when the plan runs."""
     if isinstance(tree, Maybe):
-        return read(tree, name)
+        if tree.other is UNBOUND:
+            return read(tree, name)
+        check(Number("bool", tree.flag), _absent(tree, name))
+        return tree.value
     if isinstance(tree, (tuple, list)) and any(map(_has_maybe, tree)):
         items = [resolved(item, f"{name}[{i}]") for i, item in enumerate(tree)]
         return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
     if isinstance(tree, dict) and any(map(_has_maybe, tree.values())):
         return {key: resolved(item, f"{name}[{key!r}]") for key, item in tree.items()}
     return tree
+
+
+def resolving(function: Any) -> Any:
+    """``function``, converted, with results that library code can take."""
+    from hybrid.convert.callee import converted
+
+    made = converted(function)
+    if made is function:
+        return function
+    return lambda *args, **kwargs: resolved(made(*args, **kwargs))
 
 
 def _has_maybe(value: Any) -> bool:

@@ -80,6 +80,9 @@ def native_loop(rewriter: Any, node: ast.While | ast.For) -> ast.stmt:
     return node
 
 
+PATIENCE = 64  # iterations that are traced one by one before the rest becomes a node
+
+
 class While(Session):
     """A ``while`` whose tests have been plain so far."""
 
@@ -115,6 +118,8 @@ class While(Session):
                     return self._stage().stop_traced(found)
                 self.more = self.more and not found[flag]
         self.begun = True
+        if self.more and self.count >= PATIENCE and tracing() and not current().unrolls:
+            return self._stage().stop_never(found)
         if not self.more and tracing():
             why = "its test is a Python value"
             current().note(self.site.location, unrolled(self.count, why))

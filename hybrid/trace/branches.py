@@ -12,8 +12,7 @@ from hybrid.ops.control import cond
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import torn
 from hybrid.trace.merge import DIVERGED, Build, Merge, Side
-from hybrid.trace.places import CONTENT
-from hybrid.trace.places import Slot
+from hybrid.trace.places import CONTENT, Slot
 from hybrid.trace.region import Region, control_histories
 from hybrid.trace.tracer import Tracer
 
@@ -21,11 +20,17 @@ from hybrid.trace.tracer import Tracer
 class Path:
     """One traced branch: its region, and what it left in names and places."""
 
-    def __init__(self, region: Region, label: str) -> None:
-        self.region, self.label = region, label
+    def __init__(
+        self, region: Region, label: str, lines: Mapping[str, Location] | None = None
+    ) -> None:
+        self.region, self.label, self.lines = region, label, lines or {}
         self.places: dict[tuple[int, str], Any] = {}
         self.names: dict[str, Any] = {}
         self.diverged = False  # it ends in an exception
+
+    @property
+    def side(self) -> Side:
+        return Side(self.region, self.label, self.lines)
 
     def end(self, names: Mapping[str, Any]) -> None:
         """The branch has run: keep what it left, and put the places back."""
@@ -49,8 +54,8 @@ def join(
     before: Mapping[str, Any],
     at: Location | None,
 ) -> dict[str, Any]:
-    """Stage ``cond``; the merged values of the names in ``before``.  Places and cells are written."""
-    merge = Merge(Side(first.region, first.label), Side(second.region, second.label), pred, at)
+    """Stage ``cond``; gives the merged values of the names in ``before``, and writes the rest."""
+    merge = Merge(first.side, second.side, pred, at)
     names = {
         name: merge.tree(first.name(name, before), second.name(name, before), name)
         for name in before

@@ -6,8 +6,8 @@ and numbers that differ become results of the node; what cannot be merged is ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid import ops
@@ -35,6 +35,7 @@ class Side:
 
     region: Region
     label: str
+    lines: Mapping[str, Location] = field(default_factory=dict)  # where it binds a name
 
 
 class Merge:
@@ -199,9 +200,17 @@ class Merge:
 
         return build
 
+    def _described(self, value: Any, side: Side, name: str) -> str:
+        text = describe(value)
+        line = side.lines.get(name.split("[")[0])
+        if line is not None and str(line) not in text:
+            text = f"{text} ({line})"
+        return f"{text} {side.label}"
+
     def refuse(self, a: Any, b: Any, name: str) -> Any:
         raise CaptureError(
-            f"{name} is {describe(a)} {self.first.label}, and {describe(b)} {self.second.label}",
+            f"{name} is {self._described(a, self.first, name)}, and "
+            f"{self._described(b, self.second, name)}",
             at=self.at,
             why="Which of the two it is depends on the value of a tensor, and a graph needs one "
             "type and structure.",
@@ -303,7 +312,8 @@ def describe(value: Any) -> str:
     if isinstance(value, Maybe):
         return f"{describe(value.value)} or {describe(value.other)}"
     if isinstance(value, (list, tuple)):
-        return f"a {type(value).__name__} of {len(value)}"
+        known = all(type(item) is not Grown for item in value)
+        return f"a {type(value).__name__} of {len(value) if known else 'unknown length'}"
     if isinstance(value, dict):
         return f"a dict of {', '.join(map(repr, value)) or 'nothing'}"
     if isinstance(value, (bool, int, float, str, type(None))):
