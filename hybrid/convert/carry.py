@@ -48,6 +48,7 @@ class Carry:
     unchanged: bool = False
     # Containers from before the loop, by id: they stay what they are, and are no state themselves.
     outside: dict[int, Any] = field(default_factory=dict)
+    instead: list[Any] | None = None  # what a list is when there is no iteration
     handed: list[Tensor] = field(default_factory=list)  # placeholders, as the body got them
 
     def enter(self, region: Region, parent: Tracer) -> Any:

@@ -7,7 +7,7 @@ before it, a tensor from then on), or the variable is carried together with whet
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -35,6 +35,7 @@ from hybrid.trace.differentiate_unbounded import LIST_SHARE, capacity
 from hybrid.trace.grown import require_room
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge import OWN, describe, number_tensor
+from hybrid.trace.merge_lists import chosen_list
 from hybrid.trace.places import CONTENT, Slot
 from hybrid.trace.region import Region, truth
 from hybrid.trace.tracer import Tracer
@@ -239,10 +240,11 @@ class Loop(Staged):
 
     def _outgoing(self, label: str, before: Any, final: Any, runs: bool) -> Carry | None:
         region = self.path.region
-        for initial in (before, Zeros(final) if runs else widened(before, final)):
+        lists = Zeros(final) if isinstance(before, list) and isinstance(final, list) else None
+        for initial in (before, Zeros(final) if runs else widened(before, final), lists):
             if initial is None:
                 continue
-            carry = Carry(label, initial)
+            carry = Carry(label, initial, instead=before if initial is lists else None)
             carry.enter(region, self.parent)
             try:
                 carry.leave(final, region)
@@ -339,14 +341,14 @@ class Loop(Staged):
         attrs = {**attrs, "carried": carried, "length": length}
         made = apply_control(self.parent, op, operands, attrs, (graph,))
         rest = iter(made[(op.name == "while") + bool(counter) :])
-        after = {id(carry): carry.after(rest) for carry in carries}
+        trips = made[0] if op.name == "while" else first[0]
+        after = {id(carry): self._after(carry, rest, trips) for carry in carries}
         for cell in written:
             write_cell(self.parent, cell.tensor, next(rest), region)
         stacks = [list(islice(rest, len(found))) for found in rows_of]
         self._put(going_places, after, runs)
         self._put(self.places, after, runs)
         grown: dict[int, list[Any]] = {}
-        trips = made[0] if op.name == "while" else first[0]
         for growth, mine in zip(growths, stacks, strict=True):
             if isinstance(growth, Growth):
                 growth.apply(self.parent, mine, known or 0)
@@ -360,6 +362,13 @@ class Loop(Staged):
             names[name] = after.get(id(carry), self.before[name])
         names.update({n: grown[id(self.stretches[n])] for n in self.growing if isinstance(n, str)})
         self.finals = names
+
+    def _after(self, carry: Carry, results: Iterator[Tensor], trips: Tensor) -> Any:
+        value = carry.after(results)
+        if carry.instead is None:
+            return value
+        ran = ops.greater(trips, 0)
+        return chosen_list(ran, value, carry.instead, self.parent, self.site.location)
 
     def _growths(self, known: int | None) -> list[Growth | Stretch]:
         """What the body appends to lists that it does not carry."""

@@ -9,9 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hybrid import ops
+from hybrid.errors import Location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
@@ -21,6 +23,7 @@ from hybrid.tree import flatten
 
 if TYPE_CHECKING:
     from hybrid.trace.merge import Merge, Side
+    from hybrid.trace.tracer import Tracer
 
 Build = Callable[[Sequence[Tensor]], Any]
 
@@ -48,6 +51,37 @@ def merged_lists(merge: Merge, a: list[Any], b: list[Any], name: str) -> Build:
     return lambda results: [
         *a[:front], *[part(results) for part in parts], *a[len(a) - back :]
     ]  # fmt: skip
+
+
+def chosen_list(
+    flag: Tensor, a: list[Any], b: list[Any], owner: Tracer, at: Location | None
+) -> list[Any]:
+    """The items of ``a`` if ``flag`` holds, else those of ``b``; all are values of ``owner``."""
+    with interpreting(owner):
+        first = ops.astype(flag, "int64")
+        second = ops.subtract(1, first)
+        return [
+            *[_counted(item, first, owner, at) for item in a],
+            *[_counted(item, second, owner, at) for item in b],
+        ]
+
+
+def _counted(item: Any, times: Tensor, owner: Tracer, at: Location | None) -> Grown:
+    """``item`` as often as ``times`` says: once or not at all."""
+    if type(item) is Grown:
+        count = Number("int", ops.multiply(item.count.tensor, times), 0, item.count.high)
+        return replace(item, count=count)
+    leaves, structure = flatten(item)
+    columns = tuple([_column_of_one(leaf, owner) for leaf in leaves])
+    return Grown(Number("int", times, 0, 1), columns, structure, 1, at, owner, fits=True)
+
+
+def _column_of_one(leaf: Any, owner: Tracer) -> Any:
+    if isinstance(leaf, Number):
+        return Column(ops.expand_dims(leaf.tensor, 0), leaf.kind)
+    if isinstance(leaf, Tensor) and owner.owns(leaf):
+        return Column(ops.expand_dims(leaf, 0))
+    return leaf
 
 
 def _alike(a: Sequence[Any], b: Sequence[Any]) -> int:
