@@ -189,7 +189,7 @@ class Side:
                     seen["identity"] = _identity(result, before)
                 if grad:
                     seen["gradients"] = _gradients(result, leaves)
-        seen["captures left open"] = _close_captures()
+        seen["captures left open"] = close_captures()
         seen["arguments after"] = describe(args)
         seen["state"] = describe(self.state)
         seen["printed"] = events
@@ -197,7 +197,7 @@ class Side:
         return seen
 
 
-def _close_captures() -> int:
+def close_captures() -> int:
     """How many interpreters the call has left in force; they would disturb what follows."""
     left = len(interpreter.ACTIVE)
     interpreter.ACTIVE.clear()
@@ -270,6 +270,7 @@ def same(
             if may_refuse and isinstance(error, CaptureError):
                 after = found["arguments after"], found["state"]
                 assert after == untouched, f"{where}: a refused capture has left traces"
+                assert not found["captures left open"], f"{where}: the capture is still open"
                 return
             _compare(expected, found, error, where)
         if plans is not None:

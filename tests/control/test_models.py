@@ -324,4 +324,4 @@ def test_a_step_is_traced_a_few_times() -> None:
         hy.hybridize(run).graph(draw(50, 3))
     finally:
         sys.setprofile(None)
-    assert 1 <= len(calls) <= 4
+    assert 1 <= len(calls) <= 8

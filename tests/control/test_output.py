@@ -1,4 +1,7 @@
-"""print, logging and warnings: the same text, as often and in the same order."""
+"""print, logging and warnings: the same text, as often and in the same order.
+
+PYTEST_DONT_REWRITE: the messages of assertions are compared.
+"""
 
 # ruff: noqa: UP031, B028
 

@@ -1,4 +1,7 @@
-"""assert, raise, try, except, finally and with around traced code."""
+"""assert, raise, try, except, finally and with around traced code.
+
+PYTEST_DONT_REWRITE: the messages of assertions are compared.
+"""
 
 # ruff: noqa: B007, B012, B017, B904, SIM105, SIM107, SIM108, RUF100  the programs are about these
 

@@ -261,11 +261,11 @@ def test_loops_have_the_same_bits(make, args, kind, capsys) -> None:
     assert plans <= 2
 
 
-@pytest.mark.parametrize(("make", "args"), [(plain, (BATCHES,)), (stacked, STACKED)])
-def test_one_loop_node(make, args) -> None:
+@pytest.mark.parametrize("make", [stacked, by_index])
+def test_one_loop_node(make) -> None:
     trainer = Trainer(make, "sgd", hybridized=True)
-    trainer.epoch(*args)
-    text = str(trainer.epoch.graph(*args))
+    trainer.epoch(*STACKED)
+    text = str(trainer.epoch.graph(*STACKED))
     assert text.count(" = for ") == 1, text
 
 
