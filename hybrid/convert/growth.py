@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid.convert.carry import Carry
-from hybrid.errors import CaptureError
+from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
@@ -86,6 +86,7 @@ def is_row(leaf: Any, region: Region) -> bool:
     if not isinstance(leaf, ATOMS) and not region.is_outside(leaf):
         raise CaptureError(
             f"{describe(leaf)} is appended to a list in every iteration of a loop",
+            at=author_location(),
             why="What a loop node returns for each iteration are tensors and numbers.",
             fix="append tensors, and keep other values outside the loop",
         )

@@ -30,11 +30,18 @@ def compiled(
     """The code of ``node`` where the code ``like`` stands: same file, same enclosing scopes."""
     module = _wrapped(node, like, class_name, imports)
     flags = like.co_flags & FLAGS
-    code = compile(module, like.co_filename, "exec", flags=flags, dont_inherit=True)
+    code = _compile(module, like.co_filename, flags)
     for name in (FACTORY, *_classes(class_name)):
         code = _code_in(code, name)
     code = _code_in(code, FUNCTION if isinstance(node, ast.FunctionDef) else like.co_name)
     return code.replace(co_name=like.co_name)
+
+
+def _compile(module: ast.Module, path: str, flags: int) -> types.CodeType:
+    try:
+        return compile(module, path, "exec", flags=flags, dont_inherit=True)
+    except SystemError:  # CPython 3.11 miscounts how deep trees are when a collection comes between
+        return compile(module, path, "exec", flags=flags, dont_inherit=True)
 
 
 def _wrapped(

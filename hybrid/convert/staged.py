@@ -109,10 +109,15 @@ class Staged:
             context.__exit__(None, None, None)
             path.region.restore()
             return self.caught(error)
-        self.refuse_handlers(error)
-        fail(error)
+        try:
+            self.refuse_handlers(error)
+            fail(error)
+        except BaseException:
+            path.region.restore()
+            raise
+        finally:
+            context.__exit__(None, None, None)
         path.diverged = True
-        context.__exit__(None, None, None)
         return True
 
     def endless(self) -> CaptureError:

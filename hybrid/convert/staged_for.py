@@ -137,6 +137,9 @@ class StagedFor(Loop):
         return None
 
     def body_done(self, found: Mapping[str, Any]) -> bool:
+        if self.path.diverged and self._may_unroll():  # it is raised for sure, then: here
+            self.path.end(self.before)
+            return self._unroll("its body ends in an exception")
         region = self.path.region
         names = self.before if self.path.diverged else self.snapshot(found)
         with self.inside(region):

@@ -85,7 +85,9 @@ class StagedWhile(Loop):
         return self.guard(found, flag, self.test_done)
 
     def test_done(self, found: Mapping[str, Any]) -> bool:
-        names = self.before if self.path.diverged else self.snapshot(found)
+        names = self.snapshot(found)
+        if self.path.diverged:  # in the body or in the test: there is no next iteration
+            names, self.tested = self.before, False
         region = self.path.region
         tested = self.tested
         if isinstance(tested, bool):
@@ -149,6 +151,8 @@ class StagedWhile(Loop):
 
     def guard_done(self, found: Mapping[str, Any]) -> bool:
         test, self.path = self.path, self.outer
+        if test.diverged:
+            self.tested = False
         parent = test.region.parent
         tested = self.tested if isinstance(self.tested, bool) else Number("bool", self.tested)
         test.end({**self.snapshot(found), TEST: tested})
