@@ -48,4 +48,3 @@ def unbound_error(name: str) -> UnboundLocalError:
         text = f"cannot access local variable '{name}' where it is not associated with a value"
         return UnboundLocalError(text)
     return UnboundLocalError(f"local variable '{name}' referenced before assignment")
-
