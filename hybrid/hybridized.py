@@ -9,7 +9,6 @@ import types
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hybrid.errors import (
@@ -23,7 +22,7 @@ from hybrid.errors import (
 from hybrid.families import Family, family_key
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.planned import Planned
+from hybrid.planned import PlanInfo, Planned
 from hybrid.record import is_recording
 from hybrid.tensor import Tensor
 from hybrid.trace.capture import capture
@@ -45,35 +44,6 @@ if TYPE_CHECKING:  # conversion and explanations are imported with the first cap
 
 MODES = ("auto", "trace", "ast")
 _capturing = threading.RLock()
-
-
-@dataclass(frozen=True, slots=True)
-class PlanInfo:
-    """One cached plan, for reading."""
-
-    arguments: tuple[str, ...]
-    nodes: int
-    steps: int
-    arena_nbytes: int
-    guards: tuple[str, ...]
-    calls: int
-    why: str  # it was built rather than another one used
-
-    def __str__(self) -> str:
-        return f"{self.sizes}; built because: {self.why}"
-
-    @property
-    def sizes(self) -> str:
-        from hybrid.explain.words import counted
-
-        parts = [
-            counted(self.nodes, "node"),
-            counted(self.steps, "step"),
-            f"{counted(self.arena_nbytes, 'byte')} of scratch",
-            counted(len(self.guards), "guard"),
-            counted(self.calls, "call"),
-        ]
-        return f"({', '.join(self.arguments)}): {', '.join(parts)}"
 
 
 class Hybridized:

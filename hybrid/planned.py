@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -145,3 +146,32 @@ class _CallOp:
         targets = [node_of(variables[i].record)[0] for i in gradient.inputs]
         with recording(True):
             return pulled_back(seeds, targets)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInfo:
+    """One cached plan, for reading."""
+
+    arguments: tuple[str, ...]
+    nodes: int
+    steps: int
+    arena_nbytes: int
+    guards: tuple[str, ...]
+    calls: int
+    why: str  # it was built rather than another one used
+
+    def __str__(self) -> str:
+        return f"{self.sizes}; built because: {self.why}"
+
+    @property
+    def sizes(self) -> str:
+        from hybrid.explain.words import counted
+
+        parts = [
+            counted(self.nodes, "node"),
+            counted(self.steps, "step"),
+            f"{counted(self.arena_nbytes, 'byte')} of scratch",
+            counted(len(self.guards), "guard"),
+            counted(self.calls, "call"),
+        ]
+        return f"({', '.join(self.arguments)}): {', '.join(parts)}"
