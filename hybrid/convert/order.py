@@ -20,6 +20,7 @@ from hybrid.convert.stores import (
     AugmentedConverter,
     BindingConverter,
     DeleteConverter,
+    DisplayConverter,
     StarredConverter,
     SubscriptConverter,
     UnpackConverter,
@@ -48,6 +49,7 @@ ORDER: tuple[type[Converter], ...] = (
     ComprehensionConverter,
     AttributeConverter,
     SubscriptConverter,
+    DisplayConverter,
     StarredConverter,
     NameConverter,
 )

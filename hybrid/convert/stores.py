@@ -59,11 +59,24 @@ class SubscriptConverter(Converter):
         return call(node, "taken", node) if isinstance(node.ctx, ast.Load) else node
 
 
+class DisplayConverter(Converter):
+    """Lists and tuples as they are written; what is joined there may be of unknown length."""
+
+    nodes = (ast.List, ast.Tuple)
+
+    def convert(self, node: ast.List | ast.Tuple) -> ast.expr:
+        for item in node.elts:
+            if isinstance(item, ast.Starred):
+                item.hyb_joined = True  # type: ignore[attr-defined]
+        return self.rewriter.children(node)
+
+
 class StarredConverter(Converter):
     """
     ::
 
-        f(*a)    ==>    f(*hyb__.look(a))
+        f(*a)      ==>    f(*hyb__.look(a))
+        [*a, b]    ==>    [*hyb__.joined(a), b]
     """
 
     nodes = (ast.Starred,)
@@ -71,7 +84,8 @@ class StarredConverter(Converter):
     def convert(self, node: ast.Starred) -> ast.expr:
         node.value = self.rewriter.visit(node.value)
         if isinstance(node.ctx, ast.Load):
-            node.value = call(node.value, "look", node.value)
+            function = "joined" if getattr(node, "hyb_joined", False) else "look"
+            node.value = call(node.value, function, node.value)
         return node
 
 
@@ -225,6 +239,12 @@ def attribute_content(owner: Any, name: str) -> Any:
     return owner
 
 
+def joined(value: Any) -> Any:
+    """``value``, whose items are about to become those of another list or tuple."""
+    look(value)
+    return value
+
+
 def item(container: Any) -> Any:
     """``container``, an item of which is about to be set or deleted."""
     if isinstance(container, CONTAINERS) and tracing():
@@ -264,5 +284,6 @@ def global_(namespace: dict[str, Any], name: str) -> None:
 
 AttributeConverter.runtime = (attribute, attribute_content, taken)
 SubscriptConverter.runtime = (item, items, look)
+StarredConverter.runtime = (joined,)
 AugmentedConverter.runtime = (content,)
 BindingConverter.runtime = (cell, global_)

@@ -16,6 +16,11 @@ GLOBAL = 1
 # stores -----------------------------------------------------------------------------------------
 
 
+@case(([1, 2], (3,)), ([], "ab"), (None, [1]))
+def displays(xs, ys):
+    return [*xs, 0, *ys], (*ys, *xs), {*xs, *ys}, [*range(2), *[*ys]]
+
+
 @case(([1, 2, 3],))
 def evaluation_order(xs):
     log = []
