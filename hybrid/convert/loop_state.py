@@ -16,7 +16,7 @@ from hybrid.convert.carry import Carry, Leaf, Mismatch, Zeros, initial_tensor, i
 from hybrid.convert.growth import Growth, appended, has_one
 from hybrid.convert.site import Site
 from hybrid.convert.staged import Staged
-from hybrid.convert.stretch import Inside, Stretch
+from hybrid.convert.stretch import Inside, Stretch, refuse_change
 from hybrid.errors import CaptureError
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import interpreting
@@ -192,6 +192,8 @@ class Loop(Staged):
             self.widened[key] = wider
         elif peel:
             self.peels = 1
+        elif _lengths_differ(carry.initial, final):
+            refuse_change(carry.label, self.site.location)
         else:
             raise CaptureError(
                 f"{carry.label} is {describe(carry.initial)} before an iteration of this loop, "
@@ -448,6 +450,10 @@ class Loop(Staged):
         self.entered = pred
         self.peeled = Path(Region(self.parent, "then", self.roots), "with an iteration")
         self.parent = self.peeled.region
+
+
+def _lengths_differ(a: Any, b: Any) -> bool:
+    return isinstance(a, list) and isinstance(b, list) and len(a) != len(b)
 
 
 def _same_items(a: Any, b: Any) -> bool:

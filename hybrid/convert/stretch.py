@@ -238,6 +238,18 @@ def _kind(leaf: Any) -> str | None:
     return kind_of(leaf) if isinstance(leaf, Number) or type(leaf) in (bool, int, float) else None
 
 
+def refuse_change(label: str, at: Location) -> NoReturn:
+    """Raise: an iteration does more to a list than to append."""
+    raise CaptureError(
+        f"{label} changes its length in a loop, and not by append alone",
+        at=at,
+        why="How many iterations there are depends on the value of a tensor, so all its length "
+        "can do is grow at the end.",
+        fix="append only, and change the list after the loop; or let it keep its length "
+        "(xs.append(v) and xs.pop(0))",
+    )
+
+
 class Inside:
     """A list that an iteration both appends to and looks at: its length and last item are known."""
 
@@ -268,14 +280,7 @@ class Inside:
         if items is None:
             if _is_same(self.content, final):
                 return None
-            raise CaptureError(
-                "a list that grows in a loop is changed in another way there",
-                at=self.at,
-                why="How many iterations there are depends on the value of a tensor, so the loop "
-                "can only append to it.",
-                fix="append only, and change the list after the loop; or let it keep its length "
-                "(xs.append(v) and xs.pop(0))",
-            )
+            refuse_change("a list", self.at)
         stretch = Stretch(self.before, items, self.at)
         stretch.settle(region, parent, self.parts)
         return stretch
