@@ -17,7 +17,6 @@ PENDING: frozenset[str] = frozenset(
         "test_functional::test_calls_into_python_are_ordered",
         "test_functional::test_mistakes_are_refused[<lambda>1]",
         "test_functional::test_mistakes_are_refused[<lambda>3]",
-        "test_gradients::test_backward_inside[early_return]",
         "test_names::test_same[names_that_look_generated]",
         "test_names::test_same[tuple_targets]",
         "test_output::test_same[print_formatted]",
