@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, Phase, given, note, settings
 
 from tests.control.harness import draw, f32, i64, same
+from tests.control.pending import PENDING
 from tests.random_programs import Program, programs
 
 NUMBERS = itertools.count()
@@ -36,7 +37,16 @@ def function_of(program: Program, folder: Path) -> Callable[..., Any]:
 def check(program: Program, folder: Path) -> None:
     note(program.text)
     make = function_of(program, folder)
-    same(make, calls=CALLS, make=True, may_refuse=program.features.grow)
+    same(
+        make,
+        calls=CALLS,
+        make=True,
+        may_refuse=program.features.grow,
+        # Where a value of a run decides which of several tensors a name stands for, the terms of
+        # their cotangents are added in another order than eagerly.
+        gradient_ulps=16,
+        after_raise="test_raise::test_same[cell_written_before_the_raise]" not in PENDING,
+    )
 
 
 relaxed = settings(
@@ -44,6 +54,7 @@ relaxed = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large,
                            HealthCheck.filter_too_much],
     print_blob=True,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -27,6 +28,13 @@ ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
     "JAX_PLATFORMS": "cpu",
 }
+
+
+# The process finds this very package, whatever its working directory holds.
+START = (
+    f"import sys; sys.path[0] = {str(Path(__file__).resolve().parents[2])!r}; del sys.argv[0]; "
+    "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+)
 
 
 class Peer:
@@ -48,7 +56,7 @@ class Peer:
         if self.process is None:
             module = f"hybrid.bench.adapters.{self.framework}_"
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *self.arguments],
+                [sys.executable, "-c", START, module, *self.arguments],
                 env=os.environ | ONE_THREAD,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -70,7 +70,7 @@ def feed_of(iterable: Any) -> Feed | None:
     """How to walk over ``iterable`` by index; None when only Python can."""
     if type(iterable) is range:
         return Range(iterable)
-    if isinstance(iterable, Tensor):
+    if isinstance(iterable, Tensor) and iterable.ndim:
         return Rows(iterable)
     if isinstance(iterable, TreeRows):
         return iterable

@@ -30,7 +30,7 @@ class Path:
 
     @property
     def side(self) -> Side:
-        return Side(self.region, self.label, self.lines)
+        return Side(self.region, self.label, self.lines, self.places)
 
     def end(self, names: Mapping[str, Any]) -> None:
         """The branch has run: keep what it left, and put the places back."""

@@ -18,6 +18,7 @@ from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown, Torn
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge_lists import merged_lists, optional
+from hybrid.trace.places import CONTENT
 from hybrid.trace.reads import ATOMS, MISSING
 from hybrid.trace.region import Region
 from hybrid.types import DType, TensorType, bool_, float64, int64, promote, promote_scalar
@@ -36,6 +37,11 @@ class Side:
     region: Region
     label: str
     lines: Mapping[str, Location] = field(default_factory=dict)  # where it binds a name
+    places: Mapping[tuple[int, str], Any] = field(default_factory=dict)  # what it has left there
+
+    def content(self, value: Any) -> Any:
+        """``value``; a list or dict from outside as the path has left it."""
+        return self.places.get((id(value), CONTENT), value)
 
 
 class Merge:
@@ -57,6 +63,7 @@ class Merge:
         """What builds the merged value of ``a`` and ``b``."""
         if a is b or (a is DIVERGED and b is DIVERGED):
             return lambda results: a
+        a, b = self.first.content(a), self.second.content(b)
         if same_constant(a, b):
             return lambda results: a
         if name.startswith(OWN) and (a is UNBOUND or b is UNBOUND):
