@@ -1,9 +1,13 @@
 """Runs before every test module: decides which ``hybrid`` is tested."""
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -16,3 +20,11 @@ found = find_spec("hybrid")
 assert found is not None and found.origin is not None
 folder = str(Path(found.origin).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+
+
+@pytest.fixture
+def heeded_interrupt() -> Iterator[None]:
+    """SIGINT as Python heeds it by itself, unless the process was started with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

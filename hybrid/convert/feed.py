@@ -12,20 +12,13 @@ from hybrid.tensor import Tensor
 from hybrid.tree import unflatten
 
 
-class Slicer(Protocol):
-    """The session of the loop."""
-
-    def slice(self, tensor: Tensor) -> Tensor | None:
-        """The row of ``tensor`` at the index of the node, if the node can hand it out."""
-
-
 class Feed(Protocol):
     """``length`` items; a Number when that is known only at run time."""
 
     length: int | Number
     python: bool  # whether the items are plain Python numbers
 
-    def row(self, index: int | Number, slicer: Slicer) -> Any:
+    def row(self, index: int | Number) -> Any:
         """The item at ``index``."""
 
 
@@ -40,7 +33,7 @@ class Range:
     def length(self) -> int:
         return len(self.numbers)
 
-    def row(self, index: int | Number, slicer: Slicer) -> Any:
+    def row(self, index: int | Number) -> Any:
         if isinstance(index, Number):
             scaled = index if self.numbers.step == 1 else index * self.numbers.step
             return scaled if self.numbers.start == 0 else scaled + self.numbers.start
@@ -58,11 +51,7 @@ class Rows:
     def length(self) -> int:
         return len(self.tensor)
 
-    def row(self, index: int | Number, slicer: Slicer) -> Any:
-        if isinstance(index, Number):
-            row = slicer.slice(self.tensor)
-            if row is not None:
-                return row
+    def row(self, index: int | Number) -> Any:
         return self.tensor[index]
 
 
@@ -101,8 +90,8 @@ class TreeRows:
     def length(self) -> int:
         return len(self.leaves[0])
 
-    def row(self, index: int | Number, slicer: Slicer) -> Any:
-        rows = [Rows(leaf).row(index, slicer) for leaf in self.leaves]
+    def row(self, index: int | Number) -> Any:
+        rows = [Rows(leaf).row(index) for leaf in self.leaves]
         return unflatten(self.structure, rows)
 
     def __iter__(self) -> Iterator[Any]:

@@ -13,21 +13,11 @@ from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.convert.checks import check
-from hybrid.convert.feed import Feed, Slicer, Walk
+from hybrid.convert.feed import Feed, Walk
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, as_number, choose, host_number, is_plain
 from hybrid.tensor import Tensor
-
-
-class _NoSlicer:
-    """For rows at another index than that of the loop."""
-
-    def slice(self, tensor: Tensor) -> None:
-        return None
-
-
-NO_SLICER = _NoSlicer()
 
 
 def index_of(x: Any) -> Any:
@@ -57,7 +47,7 @@ class TracedRange(Walk):
     def feed(self) -> Feed:
         return self
 
-    def row(self, index: Any, slicer: Slicer = NO_SLICER) -> Number:
+    def row(self, index: Any) -> Number:
         """The number at ``index``, which must lie in [0, length)."""
         bounds = [(n.low, n.high) for n in map(as_number, (self.start, self.stop))]
         low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
@@ -172,7 +162,7 @@ class Once(Walk):
         if self._at >= length:
             raise StopIteration
         self._at += 1
-        return self._items.row(self._at - 1, NO_SLICER)
+        return self._items.row(self._at - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +177,9 @@ class Enumerated:
     def length(self) -> Any:
         return self.items.length
 
-    def row(self, index: Any, slicer: Slicer) -> tuple[Any, Any]:
+    def row(self, index: Any) -> tuple[Any, Any]:
         number = index if type(self.start) is int and self.start == 0 else self.start + index
-        return number, self.items.row(index, slicer)
+        return number, self.items.row(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,17 +190,8 @@ class Zipped:
     length: Any
     python = False
 
-    def row(self, index: Any, slicer: Slicer) -> tuple[Any, ...]:
-        return tuple(
-            [
-                part.row(index, slicer if _same(part.length, self.length) else NO_SLICER)
-                for part in self.parts
-            ]
-        )
-
-
-def _same(a: Any, b: Any) -> bool:
-    return type(a) is int and type(b) is int and a == b
+    def row(self, index: Any) -> tuple[Any, ...]:
+        return tuple([part.row(index) for part in self.parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +208,8 @@ class Reversed:
     def python(self) -> bool:
         return self.items.python
 
-    def row(self, index: Any, slicer: Slicer) -> Any:
-        return self.items.row(self.length - 1 - index, NO_SLICER)
+    def row(self, index: Any) -> Any:
+        return self.items.row(self.length - 1 - index)
 
 
 def shortest(lengths: Sequence[Any]) -> Any:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from hybrid.convert.checks import check
-from hybrid.convert.feed import Feed, Slicer
+from hybrid.convert.feed import Feed
 from hybrid.convert.iterables import index_of
 from hybrid.convert.site import Site
 from hybrid.errors import Location, author_frame, author_location
@@ -181,18 +181,14 @@ class ListFeed:
     capacity: int  # that ``length`` does not exceed
     python = False
 
-    def row(self, index: Any, slicer: Slicer) -> Any:
+    def row(self, index: Any) -> Any:
         """The item at ``index``."""
         first = self.items[0]
         if len(self.items) > 1 or first.gaps is not None or type(index) is int:
             return _position(self.items, index)
-        found = []
-        for column in first.columns:
-            row = slicer.slice(column.stack) if isinstance(column, Column) else None
-            if row is None and isinstance(column, Column):
-                return _position(self.items, index)
-            found.append(row)
-        return first.built(found)
+        if any(isinstance(column, Column) for column in first.columns):
+            return _position(self.items, index)
+        return first.built([None] * len(first.columns))
 
 
 def list_feed(items: Items) -> Feed:

@@ -128,13 +128,9 @@ class StagedFor(Loop):
             index = Number("int", self.index, 0, high)
             at = index + self.start if self.start else index
             self.position = at.tensor.data
-            self.item = self.feed.row(at, self)
+            self.item = self.feed.row(at)
         self.state = self.body_done
         return True
-
-    def slice(self, tensor: Tensor) -> Tensor | None:
-        """Rows are picked by the index; which of them the node hands out is decided at the end."""
-        return None
 
     def body_done(self, found: Mapping[str, Any]) -> bool:
         if self.path.diverged and self._may_unroll():  # it is raised for sure, then: here
@@ -218,7 +214,7 @@ class StagedFor(Loop):
         if static and self.feed.python:
             for name, final in self.finals.items():
                 if final is self.item:
-                    self.last[name] = self.feed.row(self.feed.length - 1, self)
+                    self.last[name] = self.feed.row(self.feed.length - 1)
                     self.finals[name] = self.before[name]
 
     def _stage_as_while(self, over: bool, flag: Tensor | None, count: Tensor) -> None:
@@ -277,7 +273,7 @@ class StagedFor(Loop):
         self.path = self.peeled
         self.load(self.before)
         with self.inside(self.parent):
-            self.item = self.feed.row(0, self)
+            self.item = self.feed.row(0)
         self.state = self.peel_done
         return True
 
@@ -330,7 +326,7 @@ class StagedFor(Loop):
         """Trace what is left iteration by iteration."""
         self.why = why
         self.path = None
-        rows = (self.feed.row(i, self) for i in range(self.start, self.feed.length))
+        rows = (self.feed.row(i) for i in range(self.start, self.feed.length))
         if self.attempts:  # what has been noted of an iteration in the node that there is not
             del self.tracer.notes[self.noted :]
         self.unrolled = Unrolled(self.site, rows, why)

@@ -56,10 +56,12 @@ def join(
 ) -> dict[str, Any]:
     """Stage ``cond``; gives the merged values of the names in ``before``, and writes the rest."""
     merge = Merge(first.side, second.side, pred, at)
-    names = {
-        name: merge.tree(first.name(name, before), second.name(name, before), name)
-        for name in before
-    }
+    names = {}
+    for name in before:
+        a, b = first.name(name, before), second.name(name, before)
+        if _are_other_dicts(a, b, first, second):
+            merge.refuse(a, b, name)
+        names[name] = merge.tree(a, b, name)
     places = _places(merge, first, second)
     cells = _cells(merge, first, second)
     results = _node(parent, pred, first.region, second.region, merge)
@@ -73,6 +75,13 @@ def join(
     for tensor, index in cells:
         write_cell(parent, tensor, results[index], first.region, second.region)
     return {name: build(results) for name, build in names.items()}
+
+
+def _are_other_dicts(a: Any, b: Any, first: Path, second: Path) -> bool:
+    """Whether the paths bind dicts of different keys, and neither is one that has gained some."""
+    if not (type(a) is dict and type(b) is dict) or a.keys() == b.keys():
+        return False
+    return (id(a), CONTENT) not in first.places and (id(b), CONTENT) not in second.places
 
 
 def note_read(parent: Tracer, slot: Slot) -> None:

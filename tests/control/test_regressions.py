@@ -5,10 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import hybrid as hy
-from tests.control.harness import Program, Table, draw, f32
+from tests.control.harness import Program, Table, draw, f32, i64
 
 table = Table()
 X = f32([0.5, -1.0, 2.0])
+NUMBERS = [f32(v) for v in (-2.0, 0.5, 2.0)]
 
 
 @table.runs((X, f32(1.0)), (X, f32(-1.0)), grad=False)
@@ -59,6 +60,141 @@ def a_list_made_anew_in_each_iteration(x):
             best.append(y)
         x = x + hy.sum(hy.stack(best))
     return x
+
+
+@table.runs(*[(x, s) for x in (X, -X, X * 4) for s in NUMBERS])
+def tensor_bound_anew_on_some_paths_then_written(x, s):
+    """No other name holds any of the tensors that v may stand for."""
+    v = x * 1
+    if s < 0:
+        v = v * 2
+    elif s > 1:
+        v = hy.tanh(v)
+    for i in range(2):
+        if hy.sum(v) > i:
+            v += 1
+        else:
+            v = v * 3
+    v += 1
+    return v
+
+
+@table.runs(*[(x, s) for x in (X, -X, X * 4) for s in NUMBERS])
+def tensor_bound_anew_beside_a_written_one(x, s):
+    v, xs = x * 1, [x * 3]
+    if s < 0:
+        y = x
+    elif s > 1:
+        xs[0] += 1
+        v = hy.tanh(v)
+        y = x * 2
+    else:
+        y = x * 4
+    for row in hy.stack([x, x * 2]):
+        if hy.sum(row) > 3:
+            xs[0] = hy.flip(row)
+            v += row * s
+        else:
+            y = y + row
+    return v, xs, y
+
+
+@table.runs(X, -X)
+def dict_rebound_in_one_branch_and_written_in_the_other(x):
+    d = {"a": x, "b": x * 2}
+    if hy.sum(x) > 0:
+        d = {"b": x, "a": x * 5}
+    else:
+        d["a"] = x * 7
+    return d["a"], d["b"]
+
+
+@table.runs(X, -X)
+def object_rebound_in_one_branch_and_written_in_the_other(x):
+    o = SimpleNamespace(v=x)
+    if hy.sum(x) > 0:
+        o = SimpleNamespace(v=x * 5)
+    else:
+        o.v = x * 7
+    return o.v
+
+
+@table.runs(X, -X)
+def list_written_then_rebound(x):
+    xs = [x * 3, x + 1]
+    ys = xs
+    if hy.sum(x) > 0:
+        xs[0] = x
+        xs = [x * 9]
+    else:
+        xs = [x * 8]
+    return xs, ys
+
+
+@table.runs(*[(X, i64(n)) for n in (0, 1, 3)])
+def list_rebound_in_a_loop_after_a_write(x, n):
+    xs = [x * 3, x + 1]
+    for i in range(n):
+        xs[0] = xs[0] * 2 + i
+        xs = [*xs[1:], xs[0]]
+        xs[1] = xs[1] + 1
+    return xs
+
+
+@table.runs(*NUMBERS)
+def list_made_and_left_in_a_branch(x):
+    """Nothing can see it later."""
+    if x > 1:
+        y = x * 2
+    elif x > 0:
+        y = x * 3
+    else:
+        found = []
+        for i in range(3):
+            found.append(x * i)
+        y = sum(found) + len(found)
+    return y
+
+
+@table.makes(*NUMBERS, plans=1)
+def attribute_written_before_an_unbound_name():
+    state = SimpleNamespace(v=hy.ones(()))
+
+    def run(x):
+        if x > 1:
+            y = x * 0.75
+        state.v = state.v + x
+        return y
+
+    return run, state
+
+
+@table.makes(*NUMBERS)
+def attribute_written_before_a_raise_that_python_knows():
+    state = SimpleNamespace(v=hy.ones(()))
+
+    def run(x):
+        state.v = state.v + x
+        raise ValueError("always")
+
+    return run, state
+
+
+@table.runs(*NUMBERS, grad=False)
+def argument_written_before_a_raise(x):
+    x += 1
+    if x > 1:
+        raise ValueError("large")
+    x += 1
+    return x * 2
+
+
+@table.runs(*[f32(v) for v in (1.0, 3.0)])
+def only_a_raise_ends_the_loop(x):
+    while True:
+        x = x * 2
+        if x > 50:
+            raise OverflowError("enough", 3)
 
 
 @table.each()

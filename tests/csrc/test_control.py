@@ -182,6 +182,7 @@ def test_a_loop_asks_whether_to_go_on() -> None:
     assert (gaps > 0.015).all() and gaps.min() < 0.5
 
 
+@pytest.mark.usefixtures("heeded_interrupt")
 def test_a_signal_interrupts_a_loop() -> None:
     plan, started = endless().create(), time.monotonic()
     timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
