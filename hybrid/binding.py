@@ -342,27 +342,32 @@ def _number(dtype: DType, value: float) -> Tensor:
     return as_tensor(value, dtype)
 
 
+def _value(
+    results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any], kind: str, what: Any
+) -> Any:
+    """One leaf.  (No function inside ``build``: calling itself, it would keep the results alive.)"""
+    if kind == "output":
+        return results[what]
+    if kind == "number":
+        return results[what].item()
+    if kind == "text":
+        return what.text(results)
+    if kind == "items":
+        return what.build(results, functools.partial(_value, results, leaves, sources))
+    if kind == "either":
+        chosen = results[what.flag].item()
+        return _value(results, leaves, sources, *what.leaf) if chosen else what.other
+    if kind == "argument":
+        return leaves[what]
+    return sources[what] if kind in ("source", "given") else what
+
+
 def build(
     made: Made, results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any]
 ) -> Any:
     """The tree that ``made`` describes, for one call."""
 
-    def value(kind: str, what: Any) -> Any:
-        if kind == "output":
-            return results[what]
-        if kind == "number":
-            return results[what].item()
-        if kind == "text":
-            return what.text(results)
-        if kind == "items":
-            return what.build(results, value)
-        if kind == "either":
-            return value(*what.leaf) if results[what.flag].item() else what.other
-        if kind == "argument":
-            return leaves[what]
-        return sources[what] if kind in ("source", "given") else what
-
-    values = [value(kind, what) for kind, what in made.leaves]
+    values = [_value(results, leaves, sources, kind, what) for kind, what in made.leaves]
     if any(kind == "items" for kind, _ in made.leaves):
         return unflatten_several(made.structure, values)
     return unflatten(made.structure, values)
