@@ -345,7 +345,7 @@ def _number(dtype: DType, value: float) -> Tensor:
 def _value(
     results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any], kind: str, what: Any
 ) -> Any:
-    """One leaf.  (No function inside ``build``: calling itself, it would keep the results alive.)"""
+    """One leaf.  (A function inside ``build`` that calls itself would keep the results alive.)"""
     if kind == "output":
         return results[what]
     if kind == "number":
