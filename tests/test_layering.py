@@ -12,6 +12,7 @@ PACKAGE = ROOT / "hybrid"
 # Each row imports from itself and from the rows below it.  Units of one row may import each other
 # but for those of a row in NO_SIBLINGS.
 LAYERS: tuple[tuple[str, ...], ...] = (
+    ("__main__",),
     ("cli",),
     ("bench",),
     ("nn", "optim", "data"),

@@ -16,7 +16,7 @@ from hybrid.cli.app import build
 def hybrid(*args: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "hybrid.cli", *args],
+        [sys.executable, "-m", "hybrid", *args],
         cwd=cwd,
         env=os.environ | variables,
         capture_output=True,

@@ -1,6 +1,0 @@
-"""``python -m hybrid.cli``: the command line where no console script is installed."""
-
-from hybrid.cli.app import main
-
-if __name__ == "__main__":
-    main()
