@@ -58,24 +58,14 @@ def ifexp(site: Site, test: Any, body: Thunk, orelse: Thunk) -> Any:
     return Choice(site, "the value of this expression").between(test, body, orelse)
 
 
-def and_(site: Site, value: Any, rest: Thunk) -> Any:
-    """``value and rest()``."""
-    return Choice(site, "the value of this expression").between(value, rest, lambda: value)
+def lazy(site: Site, value: Any, rest: Thunk, decisive: bool, tested: bool) -> Any:
+    """``value`` where its truth is ``decisive``, else ``rest()``.
 
-
-def or_(site: Site, value: Any, rest: Thunk) -> Any:
-    """``value or rest()``."""
-    return Choice(site, "the value of this expression").between(value, lambda: value, rest)
-
-
-def and_test(site: Site, value: Any, rest: Thunk) -> Any:
-    """Something as true as ``value and rest()``."""
-    return Choice(site, "this test").between(value, rest, lambda: False)
-
-
-def or_test(site: Site, value: Any, rest: Thunk) -> Any:
-    """Something as true as ``value or rest()``."""
-    return Choice(site, "this test").between(value, lambda: True, rest)
+    Where only the truth counts, ``tested``, it is ``decisive`` in place of ``value``.
+    """
+    name = "this test" if tested else "the value of this expression"
+    sides = rest, lambda: decisive if tested else value
+    return Choice(site, name).between(value, *(reversed(sides) if decisive else sides))
 
 
 def as_truth(value: Any) -> Any:
