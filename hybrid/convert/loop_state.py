@@ -47,8 +47,6 @@ Key = tuple[int, str]
 class Loop(Staged):
     """What ``while`` and ``for`` have in common: the search for a stable loop state."""
 
-    form = "while"
-
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self.parent: Tracer = self.tracer  # the region that gets the node
@@ -465,5 +463,6 @@ def _same_items(a: Any, b: Any) -> bool:
 
 
 def constant(tracer: Tracer, value: bool) -> Tensor:
+    """``value`` as a scalar of ``tracer``."""
     with interpreting(tracer):
-        return tracer.traced(number_tensor(value, "bool"))
+        return number_tensor(value, "bool")

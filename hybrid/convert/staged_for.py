@@ -40,6 +40,7 @@ class Unrolled(Loop):
         self.items = items
         self.why = why
         self.count = 0
+        self.item: Any = None
 
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass."""
@@ -91,7 +92,7 @@ class StagedFor(Loop):
         self.item: Any = None
         self.why = ""
         self.go: Tensor | None = None  # whether there is a first iteration in the node
-        self.flagged = bool(site.stops)
+        self.slices: list[tuple[Tensor, Tensor]] = []  # whole tensors, and what their rows are
 
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass."""
@@ -229,10 +230,10 @@ class StagedFor(Loop):
                 go = ops.logical_and(go, ops.logical_not(flag))
             go, following = region.traced(go), region.traced(following)
         with self.inside(self.parent):
-            first = ops.less(constant_index(0), count)
+            first = ops.less(number_tensor(0, "int"), count)
             if self.go is not None:
                 first = ops.logical_and(first, self.go)
-            begin = constant_index(0)
+            begin = number_tensor(0, "int")
         counter = (begin, self.index, following)
         runs = self.is_static() and self.go is None
         self.close(
@@ -254,10 +255,9 @@ class StagedFor(Loop):
     def _count(self) -> Tensor:
         length = self.feed.length
         if type(length) is int:
-            return constant_index(length - self.start)
-        return number_tensor(length, "int") if not self.start else ops.subtract(
-            number_tensor(length, "int"), self.start
-        )  # fmt: skip
+            return number_tensor(length - self.start, "int")
+        count = number_tensor(length, "int")
+        return ops.subtract(count, self.start) if self.start else count
 
     def _times(self) -> str:
         length = self.feed.length
@@ -332,21 +332,16 @@ class StagedFor(Loop):
         self.unrolled = Unrolled(self.site, rows, why)
         self.unrolled.count = self.start
         begun = self.start or self.attempts
-        return self._unrolled_again(self.before if begun else self.entry_found)
+        going = self._unrolled_again(self.before if begun else self.entry_found)
+        if self.attempts and not self.loads:  # what attempts have left in the variables goes
+            self.load(self.before)
+        return going
 
     def _unrolled_again(self, found: Mapping[str, Any]) -> bool:
         going = self.unrolled.again(found)
-        self.item = getattr(self.unrolled, "item", None)
-        if self.attempts and not self.loads_done:
-            self.loads_done = True
-            self.load(self.before)
-            if self.unrolled.loads:
-                self.values = self.unrolled.values
-        else:
-            self.loads, self.values = self.unrolled.loads, self.unrolled.values
+        self.item = self.unrolled.item
+        self.loads, self.values = self.unrolled.loads, self.unrolled.values
         return going
-
-    loads_done = False
 
     def __enter__(self) -> None:
         (super() if self.unrolled is None else self.unrolled).__enter__()
@@ -355,7 +350,3 @@ class StagedFor(Loop):
         if self.unrolled is not None:
             return self.unrolled.__exit__(kind, error, trace)
         return super().__exit__(kind, error, trace)
-
-
-def constant_index(value: int) -> Tensor:
-    return number_tensor(value, "int")

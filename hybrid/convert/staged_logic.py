@@ -11,17 +11,16 @@ from hybrid.convert.compare import PLAIN
 from hybrid.convert.defer import evaluate
 from hybrid.convert.iterables import TracedRange
 from hybrid.convert.site import Site
-from hybrid.convert.staged import Staged, roots_of
+from hybrid.convert.staged import ELSE, THEN, Staged, roots_of
 from hybrid.convert.traced import handed, is_traced, look
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import Path, join
 from hybrid.trace.maybe import UNBOUND, Maybe
-from hybrid.trace.reads import of_package
+from hybrid.trace.reads import program_frame
 from hybrid.trace.region import Region, truth
 
 Thunk = Callable[[], Any]
-THEN, ELSE = "where the condition holds", "where it does not"
 
 
 class Choice(Staged):
@@ -30,10 +29,8 @@ class Choice(Staged):
     def __init__(self, site: Site, name: str) -> None:
         super().__init__(site)
         self.name = name  # what messages call the value of the expression
-        frame = sys._getframe(1)
-        while of_package(frame.f_code):
-            frame = frame.f_back  # type: ignore[assignment]
-        self.roots = roots_of(frame.f_locals)
+        frame = program_frame(sys._getframe(1))
+        self.roots = roots_of({} if frame is None else frame.f_locals)
 
     def branch(self, region: str, label: str, thunk: Thunk) -> Path:
         self.path = Path(Region(self.tracer, region, self.roots), label)
