@@ -12,16 +12,16 @@ from hybrid.convert.loop_state import Loop, constant
 from hybrid.convert.session import ONE_BY_ONE, unrolled
 from hybrid.convert.site import Site
 from hybrid.convert.staged import roots_of
+from hybrid.convert.unstopped import Unstopped
 from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.ops.control import COUNT, for_, while_
 from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.branches import Path, join
 from hybrid.trace.grown import MOST
 from hybrid.trace.merge import number_tensor
-from hybrid.trace.region import Region, truth
+from hybrid.trace.region import truth
 
 
 def staged_for(site: Site, iterable: Any) -> Any:
@@ -41,12 +41,13 @@ class Unrolled(Loop):
         self.why = why
         self.count = 0
         self.item: Any = None
+        self.branch: Unstopped | None = None  # that the iteration is traced into
 
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass."""
         names = found
-        if self.path is not None:
-            names = self.leave_guard(found)
+        if self.branch is not None:
+            names = self.leave_branch(self.branch, found)
         over, flag = self.flags(names)
         if over:
             return self.stop(names)
@@ -56,22 +57,13 @@ class Unrolled(Loop):
             return self.stop(names)
         self.count += 1
         if flag is not None:
-            self.enter_guard(names, flag)
+            self.branch = Unstopped(self, self.parent, flag, names, "in this iteration")
+            self.load({**self.branch.before, **dict.fromkeys(self.site.stops, False)})
         return True
 
-    def enter_guard(self, found: Mapping[str, Any], flag: Tensor) -> None:
-        self.guarded = self.snapshot(found)
-        self.clear = ops.logical_not(flag)
-        self.path = Path(Region(self.tracer, "then", roots_of(found)), "in this iteration")
-        self.load({**self.guarded, **dict.fromkeys(self.site.stops, False)})
-
-    def leave_guard(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        path, self.path = self.path, None
-        path.end(self.snapshot(found))
-        empty = Path(Region(self.tracer, "else"), "without it")
-        empty.end({})
-        before = {**self.guarded}
-        names = join(self.tracer, self.clear, path, empty, before, self.site.location)
+    def leave_branch(self, branch: Unstopped, found: Mapping[str, Any]) -> Mapping[str, Any]:
+        names = branch.leave(self.snapshot(found), branch.before, "without it")
+        self.branch = None
         self.load(names)
         return names
 
