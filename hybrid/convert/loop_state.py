@@ -36,7 +36,7 @@ from hybrid.trace.grown import require_room
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge import OWN, describe, number_tensor
 from hybrid.trace.merge_lists import chosen_list
-from hybrid.trace.places import CONTENT, Slot
+from hybrid.trace.places import CONTENT, Slot, same_items
 from hybrid.trace.region import Region, truth
 from hybrid.trace.tracer import Tracer
 
@@ -163,11 +163,9 @@ class Loop(Staged):
     def _must_carry(self, slot: Slot, final: Any) -> bool:
         if final is slot.original:
             return False
-        if slot.name == CONTENT and appended(slot.original, final):
-            return False
-        if slot.name == CONTENT and _same_items(slot.original, final):
-            return False
-        return slot.read or slot.name == CONTENT
+        if slot.name == CONTENT:
+            return not (appended(slot.original, final) or same_items(slot.original, final))
+        return slot.read
 
     def _leave(self, key: str | Key, carry: Carry, final: Any) -> bool:
         try:
@@ -452,14 +450,6 @@ class Loop(Staged):
 
 def _lengths_differ(a: Any, b: Any) -> bool:
     return isinstance(a, list) and isinstance(b, list) and len(a) != len(b)
-
-
-def _same_items(a: Any, b: Any) -> bool:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return list(a) == list(b) and all(a[key] is b[key] for key in a)
-    return isinstance(a, list) and len(a) == len(b) and all(
-        x is y for x, y in zip(a, b, strict=True)
-    )  # fmt: skip
 
 
 def constant(tracer: Tracer, value: bool) -> Tensor:

@@ -69,6 +69,15 @@ def refill(container: Any, content: Any) -> None:
         (container.extend if isinstance(container, deque) else container.update)(content)
 
 
+def same_items(a: Any, b: Any) -> bool:
+    """Whether two lists, or two dicts, hold the very same objects in the same order."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, list):
+        return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+    return isinstance(a, dict) and list(a) == list(b) and all(a[key] is b[key] for key in a)
+
+
 def is_stored(owner: Any, name: str) -> bool:
     """Whether setting the attribute stores it, and runs no property's code (which says itself)."""
     for base in type(owner).__mro__:
