@@ -15,7 +15,7 @@ from typing import Any
 from hybrid.ir import Op
 from hybrid.tensor import Tensor
 from hybrid.trace.reads import ATOMS, MISSING, content_of, user_object
-from hybrid.trace.rewind import put_attribute
+from hybrid.trace.rewind import put_attribute, refill
 
 CONTENT = "[]"  # in place of an attribute's name: all that a container holds
 
@@ -58,15 +58,6 @@ def write_place(owner: Any, name: str, value: Any) -> None:
             owner[name] = value
     else:
         put_attribute(owner, name, value)
-
-
-def refill(container: Any, content: Any) -> None:
-    """Let ``container`` hold what ``content`` does."""
-    if isinstance(container, (list, bytearray)):
-        container[:] = content
-    else:
-        container.clear()
-        (container.extend if isinstance(container, deque) else container.update)(content)
 
 
 def same_items(a: Any, b: Any) -> bool:
