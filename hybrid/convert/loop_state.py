@@ -34,7 +34,7 @@ from hybrid.trace.branches import (
 from hybrid.trace.differentiate_unbounded import LIST_SHARE, capacity
 from hybrid.trace.grown import require_room
 from hybrid.trace.maybe import UNBOUND, Maybe
-from hybrid.trace.merge import OWN, describe, number_tensor
+from hybrid.trace.merge import OWN, describe, is_number, number_tensor
 from hybrid.trace.merge_lists import chosen_list
 from hybrid.trace.places import CONTENT, Slot, same_items
 from hybrid.trace.region import Region, truth
@@ -104,7 +104,7 @@ class Loop(Staged):
         if name in self.site.rebound or name in self.widened:
             return True
         before = self.before[name]
-        return isinstance(before, Number) or type(before) in (bool, int, float)
+        return is_number(before)
 
     def initial(self, name: str) -> Any:
         return self.widened.get(name, self.before[name])
