@@ -50,11 +50,11 @@ class Unrolled(Loop):
             names = self.leave_branch(self.branch, found)
         over, flag = self.flags(names)
         if over:
-            return self.stop(names)
+            return self.stop()
         try:
             self.item = next(self.items)
         except StopIteration:
-            return self.stop(names)
+            return self.stop()
         self.count += 1
         if flag is not None:
             self.branch = Unstopped(self, self.parent, flag, names, "in this iteration")
@@ -67,7 +67,7 @@ class Unrolled(Loop):
         self.load(names)
         return names
 
-    def stop(self, found: Mapping[str, Any]) -> bool:
+    def stop(self) -> bool:
         self.tracer.note(self.site.location, unrolled(self.count, self.why))
         return False
 
