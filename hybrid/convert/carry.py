@@ -15,7 +15,14 @@ from hybrid.number import Number
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.grown import Grown, unwritten
 from hybrid.trace.maybe import UNBOUND, Maybe
-from hybrid.trace.merge import NUMBER_DTYPES, kind_of, number_tensor, rebuilt, same_constant
+from hybrid.trace.merge import (
+    NUMBER_DTYPES,
+    is_number,
+    kind_of,
+    number_tensor,
+    rebuilt,
+    same_constant,
+)
 from hybrid.trace.reads import MISSING
 from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
@@ -61,7 +68,7 @@ class Carry:
             param = region.param(value.type, self.label, parent.record_of(value))
             self.leaves.append(Leaf(value, param))
             return self._handed(param)
-        if isinstance(value, Number) or type(value) in (bool, int, float):
+        if is_number(value):
             kind = kind_of(value)
             param = region.param(tensor_type(NUMBER_DTYPES[kind], ()), self.label)
             self.leaves.append(Leaf(value, param))
@@ -95,7 +102,7 @@ class Carry:
             param = region.param(like.type, self.label)
             self.leaves.append(Leaf(None, param))
             return self._handed(param)
-        if isinstance(like, Number) or type(like) in (bool, int, float):
+        if is_number(like):
             kind = kind_of(like)
             return Number(kind, self._zeros(_scalar(region, kind), region))
         if isinstance(like, Maybe):
@@ -155,9 +162,7 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
             raise Mismatch
         yield from [region.traced(t) for t in final.tensors()]
     elif isinstance(inside, Number):
-        if not (isinstance(final, Number) or type(final) in (bool, int, float)):
-            raise Mismatch
-        if kind_of(final) != inside.kind:
+        if not is_number(final) or kind_of(final) != inside.kind:
             raise Mismatch
         yield region.traced(number_tensor(final, inside.kind))
     elif isinstance(inside, Tensor):

@@ -62,28 +62,32 @@ def peeking(loaded: ast.expr) -> ast.expr:
 # The run-time half ------------------------------------------------------------------------------
 
 
-def compare(site: Site, left: Any, symbol: str, right: Any, *chain: Any) -> Any:
-    """``left symbol right``, and so on while that is true; the chain is of symbols and thunks."""
-    result = _apply(site, symbol, left, right)
-    if not chain:
-        return result
-    if is_traced(result):
-        from hybrid.convert import staged_logic
+def _chained(name: str, tested: bool) -> Callable[..., Any]:
+    """What gives ``left symbol right``, and so on while that is true.
 
-        return staged_logic.and_(site, result, _rest(compare, site, right, chain))
-    return _rest(compare, site, right, chain)() if result else result
+    The chain is of symbols and thunks.  Where only the truth counts, ``tested``, a comparison that
+    is not true is not handed back but False.
+    """
+
+    def compared(site: Site, left: Any, symbol: str, right: Any, *chain: Any) -> Any:
+        result = _apply(site, symbol, left, right)
+        if not chain:
+            return result
+        rest = _rest(compared, site, right, chain)
+        if is_traced(result):
+            from hybrid.convert import staged_logic
+
+            return staged_logic.lazy(site, result, rest, False, tested)
+        if result:
+            return rest()
+        return False if tested else result
+
+    compared.__name__ = name
+    return compared
 
 
-def compare_test(site: Site, left: Any, symbol: str, right: Any, *chain: Any) -> Any:
-    """Something as true as ``compare`` with the same arguments."""
-    result = _apply(site, symbol, left, right)
-    if not chain:
-        return result
-    if is_traced(result):
-        from hybrid.convert import staged_logic
-
-        return staged_logic.and_test(site, result, _rest(compare_test, site, right, chain))
-    return _rest(compare_test, site, right, chain)() if result else False
+compare = _chained("compare", tested=False)
+compare_test = _chained("compare_test", tested=True)
 
 
 def _rest(

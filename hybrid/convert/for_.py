@@ -6,17 +6,16 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from hybrid.convert.converter import Converter, located, name
-from hybrid.convert.if_ import load
+from hybrid.convert.converter import Filling, located, name
 from hybrid.convert.session import ONE_BY_ONE, Session, unrolled
 from hybrid.convert.site import Site
+from hybrid.convert.statement import StatementConverter
 from hybrid.convert.traced import look, tracing
-from hybrid.convert.trees import stops_of
 from hybrid.convert.while_ import native_loop
 from hybrid.ir.interpreter import current
 
 
-class ForConverter(Converter):
+class ForConverter(StatementConverter):
     """The target and the body stay in the author's frame.
 
     ::
@@ -33,6 +32,8 @@ class ForConverter(Converter):
     """
 
     nodes = (ast.For,)
+    kind, blocks = "for", 2
+    head = "iter"  # where Python itself says that iterating goes wrong
     template = """
         SESSION = hyb__.for_(SITE, ITERABLE)
         while SESSION.again(VIEW):
@@ -42,29 +43,16 @@ class ForConverter(Converter):
         LOAD
     """
 
-    def convert(self, node: ast.For) -> Any:
-        rewriter = self.rewriter
-        if rewriter.stays(node, 2):
-            node.iter = rewriter.visit(node.iter)
-            node.target = rewriter.visit(node.target)
-            return native_loop(rewriter, node)
-        site, names = rewriter.statement_site("for", node)
-        session = rewriter.fresh()
-        at = node.iter  # where Python itself says that iterating goes wrong
-        iterable = rewriter.visit(node.iter)
+    def native(self, node: ast.For) -> ast.stmt:
+        node.iter = self.rewriter.visit(node.iter)
+        node.target = self.rewriter.visit(node.target)
+        return native_loop(self.rewriter, node)
+
+    def parts(self, node: ast.For, session: str) -> dict[str, Filling]:
+        iterable = self.rewriter.visit(node.iter)
         item = located(ast.Attribute(name(node.target, session), "item", ast.Load()), node.target)
         target = located(ast.Assign([node.target], item), node.target)
-        with rewriter.blocks(2):
-            body = rewriter.block([target, *node.body])
-        return self.fill(
-            at,
-            SESSION=session,
-            SITE=site,
-            ITERABLE=iterable,
-            VIEW=rewriter.view(at, session, stops_of(node)),
-            LOAD=load(at, session, names),
-            BODY=body,
-        )
+        return {"ITERABLE": iterable, "BODY": self.body([target, *node.body])}
 
 
 class For(Session):

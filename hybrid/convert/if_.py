@@ -6,18 +6,14 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from hybrid.convert.converter import Converter, fill, located
+from hybrid.convert.converter import Filling, located
 from hybrid.convert.session import Session
 from hybrid.convert.site import Site
+from hybrid.convert.statement import StatementConverter
 from hybrid.convert.traced import is_traced, look
 
-LOAD = """
-    if SESSION.loads:
-        NAMES = SESSION.values
-"""
 
-
-class IfConverter(Converter):
+class IfConverter(StatementConverter):
     """The branches stay in the author's frame, each at most once per pass.
 
     ::
@@ -42,6 +38,7 @@ class IfConverter(Converter):
     """
 
     nodes = (ast.If,)
+    kind, head, blocks = "if", "test", 1
     template = """
         SESSION = hyb__.if_(SITE, TEST)
         if SESSION.again(VIEW):
@@ -56,34 +53,18 @@ class IfConverter(Converter):
         LOAD
     """
 
-    def convert(self, node: ast.If) -> Any:
+    def native(self, node: ast.If) -> ast.If:
         rewriter = self.rewriter
-        if rewriter.stays(node, 1):
-            node.test = rewriter.native_test(node.test)
-            node.body = rewriter.block(node.body)
-            node.orelse = rewriter.block(node.orelse)
-            return node
-        site, names = rewriter.statement_site("if", node)
-        session = rewriter.fresh()
+        node.test = rewriter.native_test(node.test)
+        node.body = rewriter.block(node.body)
+        node.orelse = rewriter.block(node.orelse)
+        return node
+
+    def parts(self, node: ast.If, _session: str) -> dict[str, Filling]:
         at = node.test
-        test = rewriter.test(node.test)
-        with rewriter.blocks(1):
-            body, orelse = rewriter.block(node.body), rewriter.block(node.orelse)
-        return self.fill(
-            at,
-            SESSION=session,
-            SITE=site,
-            TEST=test,
-            VIEW=rewriter.view(at, session),
-            LOAD=load(at, session, names),
-            BODY=body,
-            ORELSE=orelse or [located(ast.Pass(), at)],
-        )
-
-
-def load(at: ast.AST, session: str, names: tuple[str, ...]) -> list[ast.stmt]:
-    """Put what the session has for the author's variables into them."""
-    return fill(LOAD, at, SESSION=session, NAMES=names) if names else []
+        test = self.rewriter.test(node.test)
+        body, orelse = self.body(node.body), self.body(node.orelse)
+        return {"TEST": test, "BODY": body, "ORELSE": orelse or [located(ast.Pass(), at)]}
 
 
 class If(Session):

@@ -31,7 +31,6 @@ from hybrid.convert.traced import is_traced
 from hybrid.convert.trees import LOOPS, TRIES, blocks_of, mark_dead, set_native, set_stops
 
 RETURNED, RESULT = "hyb_returned", "hyb_result"
-CONSTRUCTS = (ast.If, *LOOPS)
 DEEPEST = 6  # levels that jumps may add; beyond, guards come one after the other
 Body = list[ast.stmt]
 

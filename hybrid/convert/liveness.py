@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hybrid.convert.scope import Scope, names_in
-from hybrid.convert.trees import is_dead, stops_of
+from hybrid.convert.trees import TRIES, is_dead, stops_of
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -127,9 +127,6 @@ class Liveness:
         after = self.block(node.orelse, live, exits)
         inner = replace(exits, raises=exits.raises | handlers)
         return self.block(node.body, after, inner)
-
-
-TRIES = (ast.Try, ast.TryStar) if hasattr(ast, "TryStar") else (ast.Try,)
 
 
 def _reads(*nodes: ast.AST | None) -> Names:

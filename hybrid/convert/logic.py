@@ -79,60 +79,34 @@ def _flat(node: ast.BoolOp) -> list[ast.expr]:
 # The run-time half ------------------------------------------------------------------------------
 
 
-def and_(site: Site, first: Any, *rest: Thunk) -> Any:
-    """The first operand that is false, else the last."""
-    value = first
-    for index, thunk in enumerate(rest):
-        if is_traced(value):
-            from hybrid.convert import staged_logic
+def _lazy(name: str, decisive: bool, tested: bool) -> Callable[..., Any]:
+    """What evaluates operands until the truth of one is ``decisive``.
 
-            return staged_logic.and_(site, value, _remaining(and_, site, rest[index:]))
-        if not look(value):
-            return value
-        value = evaluate(site, thunk)
-    return value
+    That operand is the result, else the last; where only the truth counts, ``tested``, it is the
+    truth that was decisive instead.
+    """
 
+    def evaluated(site: Site, first: Any, *rest: Thunk) -> Any:
+        value = first
+        for index, thunk in enumerate(rest):
+            if is_traced(value):
+                from hybrid.convert import staged_logic
 
-def or_(site: Site, first: Any, *rest: Thunk) -> Any:
-    """The first operand that is true, else the last."""
-    value = first
-    for index, thunk in enumerate(rest):
-        if is_traced(value):
-            from hybrid.convert import staged_logic
+                remaining = _remaining(evaluated, site, rest[index:])
+                return staged_logic.lazy(site, value, remaining, decisive, tested)
+            if bool(look(value)) is decisive:
+                return decisive if tested else value
+            value = evaluate(site, thunk)
+        return value
 
-            return staged_logic.or_(site, value, _remaining(or_, site, rest[index:]))
-        if look(value):
-            return value
-        value = evaluate(site, thunk)
-    return value
+    evaluated.__name__ = name
+    return evaluated
 
 
-def and_test(site: Site, first: Any, *rest: Thunk) -> Any:
-    """Something as true as ``first and ...``."""
-    value = first
-    for index, thunk in enumerate(rest):
-        if is_traced(value):
-            from hybrid.convert import staged_logic
-
-            return staged_logic.and_test(site, value, _remaining(and_test, site, rest[index:]))
-        if not look(value):
-            return False
-        value = evaluate(site, thunk)
-    return value
-
-
-def or_test(site: Site, first: Any, *rest: Thunk) -> Any:
-    """Something as true as ``first or ...``."""
-    value = first
-    for index, thunk in enumerate(rest):
-        if is_traced(value):
-            from hybrid.convert import staged_logic
-
-            return staged_logic.or_test(site, value, _remaining(or_test, site, rest[index:]))
-        if look(value):
-            return True
-        value = evaluate(site, thunk)
-    return value
+and_ = _lazy("and_", decisive=False, tested=False)
+or_ = _lazy("or_", decisive=True, tested=False)
+and_test = _lazy("and_test", decisive=False, tested=True)
+or_test = _lazy("or_test", decisive=True, tested=True)
 
 
 def _remaining(function: Callable[..., Any], site: Site, thunks: tuple[Thunk, ...]) -> Thunk:

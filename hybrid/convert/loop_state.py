@@ -34,9 +34,9 @@ from hybrid.trace.branches import (
 from hybrid.trace.differentiate_unbounded import LIST_SHARE, capacity
 from hybrid.trace.grown import require_room
 from hybrid.trace.maybe import UNBOUND, Maybe
-from hybrid.trace.merge import OWN, describe, number_tensor
+from hybrid.trace.merge import OWN, describe, is_number, number_tensor
 from hybrid.trace.merge_lists import chosen_list
-from hybrid.trace.places import CONTENT, Slot
+from hybrid.trace.places import CONTENT, Slot, same_items
 from hybrid.trace.region import Region, truth
 from hybrid.trace.tracer import Tracer
 
@@ -46,8 +46,6 @@ Key = tuple[int, str]
 
 class Loop(Staged):
     """What ``while`` and ``for`` have in common: the search for a stable loop state."""
-
-    form = "while"
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
@@ -106,7 +104,7 @@ class Loop(Staged):
         if name in self.site.rebound or name in self.widened:
             return True
         before = self.before[name]
-        return isinstance(before, Number) or type(before) in (bool, int, float)
+        return is_number(before)
 
     def initial(self, name: str) -> Any:
         return self.widened.get(name, self.before[name])
@@ -165,11 +163,9 @@ class Loop(Staged):
     def _must_carry(self, slot: Slot, final: Any) -> bool:
         if final is slot.original:
             return False
-        if slot.name == CONTENT and appended(slot.original, final):
-            return False
-        if slot.name == CONTENT and _same_items(slot.original, final):
-            return False
-        return slot.read or slot.name == CONTENT
+        if slot.name == CONTENT:
+            return not (appended(slot.original, final) or same_items(slot.original, final))
+        return slot.read
 
     def _leave(self, key: str | Key, carry: Carry, final: Any) -> bool:
         try:
@@ -456,14 +452,7 @@ def _lengths_differ(a: Any, b: Any) -> bool:
     return isinstance(a, list) and isinstance(b, list) and len(a) != len(b)
 
 
-def _same_items(a: Any, b: Any) -> bool:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return list(a) == list(b) and all(a[key] is b[key] for key in a)
-    return isinstance(a, list) and len(a) == len(b) and all(
-        x is y for x, y in zip(a, b, strict=True)
-    )  # fmt: skip
-
-
 def constant(tracer: Tracer, value: bool) -> Tensor:
+    """``value`` as a scalar of ``tracer``."""
     with interpreting(tracer):
-        return tracer.traced(number_tensor(value, "bool"))
+        return number_tensor(value, "bool")

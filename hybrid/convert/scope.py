@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})  # they see all variables
 
 

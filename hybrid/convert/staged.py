@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from hybrid.convert.checks import fail
@@ -19,9 +19,10 @@ from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.branches import Path
 from hybrid.trace.capture import capture
 from hybrid.trace.maybe import UNBOUND
-from hybrid.trace.reads import of_package
+from hybrid.trace.reads import of_package, program_frame
 from hybrid.trace.tracer import Tracer
 
+THEN, ELSE = "where the condition holds", "where it does not"
 _INTERNAL = (CaptureError, GraphError, NativeError)  # what is about the capture, not of the author
 
 
@@ -30,9 +31,7 @@ class Roots:
 
     def __init__(self, values: list[Any]) -> None:
         self.values = values
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None and of_package(frame.f_code):
-            frame = frame.f_back
+        frame = program_frame(sys._getframe(1))
         self.frame = None if frame is None else frame.f_back
 
     def __iter__(self) -> Iterator[Any]:

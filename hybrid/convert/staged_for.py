@@ -12,16 +12,16 @@ from hybrid.convert.loop_state import Loop, constant
 from hybrid.convert.session import ONE_BY_ONE, unrolled
 from hybrid.convert.site import Site
 from hybrid.convert.staged import roots_of
+from hybrid.convert.unstopped import Unstopped
 from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.ops.control import COUNT, for_, while_
 from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.branches import Path, join
 from hybrid.trace.grown import MOST
 from hybrid.trace.merge import number_tensor
-from hybrid.trace.region import Region, truth
+from hybrid.trace.region import truth
 
 
 def staged_for(site: Site, iterable: Any) -> Any:
@@ -40,41 +40,34 @@ class Unrolled(Loop):
         self.items = items
         self.why = why
         self.count = 0
+        self.item: Any = None
+        self.branch: Unstopped | None = None  # that the iteration is traced into
 
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass."""
         names = found
-        if self.path is not None:
-            names = self.leave_guard(found)
+        if self.branch is not None:
+            names = self.leave_branch(self.branch, found)
         over, flag = self.flags(names)
         if over:
-            return self.stop(names)
+            return self.stop()
         try:
             self.item = next(self.items)
         except StopIteration:
-            return self.stop(names)
+            return self.stop()
         self.count += 1
         if flag is not None:
-            self.enter_guard(names, flag)
+            self.branch = Unstopped(self, self.parent, flag, names, "in this iteration")
+            self.load({**self.branch.before, **dict.fromkeys(self.site.stops, False)})
         return True
 
-    def enter_guard(self, found: Mapping[str, Any], flag: Tensor) -> None:
-        self.guarded = self.snapshot(found)
-        self.clear = ops.logical_not(flag)
-        self.path = Path(Region(self.tracer, "then", roots_of(found)), "in this iteration")
-        self.load({**self.guarded, **dict.fromkeys(self.site.stops, False)})
-
-    def leave_guard(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        path, self.path = self.path, None
-        path.end(self.snapshot(found))
-        empty = Path(Region(self.tracer, "else"), "without it")
-        empty.end({})
-        before = {**self.guarded}
-        names = join(self.tracer, self.clear, path, empty, before, self.site.location)
+    def leave_branch(self, branch: Unstopped, found: Mapping[str, Any]) -> Mapping[str, Any]:
+        names = branch.leave(self.snapshot(found), branch.before, "without it")
+        self.branch = None
         self.load(names)
         return names
 
-    def stop(self, found: Mapping[str, Any]) -> bool:
+    def stop(self) -> bool:
         self.tracer.note(self.site.location, unrolled(self.count, self.why))
         return False
 
@@ -91,7 +84,7 @@ class StagedFor(Loop):
         self.item: Any = None
         self.why = ""
         self.go: Tensor | None = None  # whether there is a first iteration in the node
-        self.flagged = bool(site.stops)
+        self.slices: list[tuple[Tensor, Tensor]] = []  # whole tensors, and what their rows are
 
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass."""
@@ -229,10 +222,10 @@ class StagedFor(Loop):
                 go = ops.logical_and(go, ops.logical_not(flag))
             go, following = region.traced(go), region.traced(following)
         with self.inside(self.parent):
-            first = ops.less(constant_index(0), count)
+            first = ops.less(number_tensor(0, "int"), count)
             if self.go is not None:
                 first = ops.logical_and(first, self.go)
-            begin = constant_index(0)
+            begin = number_tensor(0, "int")
         counter = (begin, self.index, following)
         runs = self.is_static() and self.go is None
         self.close(
@@ -254,10 +247,9 @@ class StagedFor(Loop):
     def _count(self) -> Tensor:
         length = self.feed.length
         if type(length) is int:
-            return constant_index(length - self.start)
-        return number_tensor(length, "int") if not self.start else ops.subtract(
-            number_tensor(length, "int"), self.start
-        )  # fmt: skip
+            return number_tensor(length - self.start, "int")
+        count = number_tensor(length, "int")
+        return ops.subtract(count, self.start) if self.start else count
 
     def _times(self) -> str:
         length = self.feed.length
@@ -332,21 +324,16 @@ class StagedFor(Loop):
         self.unrolled = Unrolled(self.site, rows, why)
         self.unrolled.count = self.start
         begun = self.start or self.attempts
-        return self._unrolled_again(self.before if begun else self.entry_found)
+        going = self._unrolled_again(self.before if begun else self.entry_found)
+        if self.attempts and not self.loads:  # what attempts have left in the variables goes
+            self.load(self.before)
+        return going
 
     def _unrolled_again(self, found: Mapping[str, Any]) -> bool:
         going = self.unrolled.again(found)
-        self.item = getattr(self.unrolled, "item", None)
-        if self.attempts and not self.loads_done:
-            self.loads_done = True
-            self.load(self.before)
-            if self.unrolled.loads:
-                self.values = self.unrolled.values
-        else:
-            self.loads, self.values = self.unrolled.loads, self.unrolled.values
+        self.item = self.unrolled.item
+        self.loads, self.values = self.unrolled.loads, self.unrolled.values
         return going
-
-    loads_done = False
 
     def __enter__(self) -> None:
         (super() if self.unrolled is None else self.unrolled).__enter__()
@@ -355,7 +342,3 @@ class StagedFor(Loop):
         if self.unrolled is not None:
             return self.unrolled.__exit__(kind, error, trace)
         return super().__exit__(kind, error, trace)
-
-
-def constant_index(value: int) -> Tensor:
-    return number_tensor(value, "int")

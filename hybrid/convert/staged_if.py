@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hybrid.convert.site import Site
-from hybrid.convert.staged import Staged, roots_of
+from hybrid.convert.staged import ELSE, THEN, Staged, roots_of
 from hybrid.errors import Location
 from hybrid.trace.branches import Path, join
 from hybrid.trace.region import Region, truth
-
-THEN, ELSE = "where the condition holds", "where it does not"
 
 
 class StagedIf(Staged):

@@ -11,17 +11,16 @@ from hybrid.convert.compare import PLAIN
 from hybrid.convert.defer import evaluate
 from hybrid.convert.iterables import TracedRange
 from hybrid.convert.site import Site
-from hybrid.convert.staged import Staged, roots_of
+from hybrid.convert.staged import ELSE, THEN, Staged, roots_of
 from hybrid.convert.traced import handed, is_traced, look
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import Path, join
 from hybrid.trace.maybe import UNBOUND, Maybe
-from hybrid.trace.reads import of_package
+from hybrid.trace.reads import program_frame
 from hybrid.trace.region import Region, truth
 
 Thunk = Callable[[], Any]
-THEN, ELSE = "where the condition holds", "where it does not"
 
 
 class Choice(Staged):
@@ -30,10 +29,8 @@ class Choice(Staged):
     def __init__(self, site: Site, name: str) -> None:
         super().__init__(site)
         self.name = name  # what messages call the value of the expression
-        frame = sys._getframe(1)
-        while of_package(frame.f_code):
-            frame = frame.f_back  # type: ignore[assignment]
-        self.roots = roots_of(frame.f_locals)
+        frame = program_frame(sys._getframe(1))
+        self.roots = roots_of({} if frame is None else frame.f_locals)
 
     def branch(self, region: str, label: str, thunk: Thunk) -> Path:
         self.path = Path(Region(self.tracer, region, self.roots), label)
@@ -58,24 +55,14 @@ def ifexp(site: Site, test: Any, body: Thunk, orelse: Thunk) -> Any:
     return Choice(site, "the value of this expression").between(test, body, orelse)
 
 
-def and_(site: Site, value: Any, rest: Thunk) -> Any:
-    """``value and rest()``."""
-    return Choice(site, "the value of this expression").between(value, rest, lambda: value)
+def lazy(site: Site, value: Any, rest: Thunk, decisive: bool, tested: bool) -> Any:
+    """``value`` where its truth is ``decisive``, else ``rest()``.
 
-
-def or_(site: Site, value: Any, rest: Thunk) -> Any:
-    """``value or rest()``."""
-    return Choice(site, "the value of this expression").between(value, lambda: value, rest)
-
-
-def and_test(site: Site, value: Any, rest: Thunk) -> Any:
-    """Something as true as ``value and rest()``."""
-    return Choice(site, "this test").between(value, rest, lambda: False)
-
-
-def or_test(site: Site, value: Any, rest: Thunk) -> Any:
-    """Something as true as ``value or rest()``."""
-    return Choice(site, "this test").between(value, lambda: True, rest)
+    Where only the truth counts, ``tested``, it is ``decisive`` in place of ``value``.
+    """
+    name = "this test" if tested else "the value of this expression"
+    sides = rest, lambda: decisive if tested else value
+    return Choice(site, name).between(value, *(reversed(sides) if decisive else sides))
 
 
 def as_truth(value: Any) -> Any:

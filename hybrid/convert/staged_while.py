@@ -6,16 +6,15 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from hybrid import ops
 from hybrid.convert.loop_state import Loop, constant
 from hybrid.convert.site import Site
 from hybrid.convert.staged import roots_of
 from hybrid.convert.traced import is_traced
+from hybrid.convert.unstopped import Unstopped
 from hybrid.number import Number
 from hybrid.ops.control import while_
 from hybrid.tensor import Tensor
-from hybrid.trace.branches import Path, join
-from hybrid.trace.region import Region, truth
+from hybrid.trace.region import truth
 
 TEST = "the test"
 
@@ -139,31 +138,24 @@ class StagedWhile(Loop):
 
     def guard(self, found: Mapping[str, Any], flag: Tensor, then: Any) -> bool:
         """Evaluate the test in a branch that runs where ``flag`` is not set."""
-        self.outer = self.path
         parent = self.parent if self.path is None else self.path.region
-        with self.inside(parent):
-            self.clear = ops.logical_not(flag)
-        self.guarded = self.snapshot(found)
-        self.path = Path(Region(parent, "then", roots_of(found)), TEST)
+        self.tests = Unstopped(self, parent, flag, found, TEST)
         self.loads, self.then, self.state = False, then, self.guard_done
         self.body = False
         return True
 
     def guard_done(self, found: Mapping[str, Any]) -> bool:
-        test, self.path = self.path, self.outer
-        if test.diverged:
+        branch = self.tests
+        if branch.path.diverged:
             self.tested = False
-        parent = test.region.parent
         tested = self.tested if isinstance(self.tested, bool) else Number("bool", self.tested)
-        test.end({**self.snapshot(found), TEST: tested})
-        empty = Path(Region(parent, "else"), TEST)
-        before = {**self.guarded, TEST: False}
-        with self.inside(parent):
-            names = join(parent, self.clear, test, empty, before, self.site.location)
-            result = names.pop(TEST)
+        names = {**self.snapshot(found), TEST: tested}
+        names = branch.leave(names, {**branch.before, TEST: False}, TEST)
+        result = names.pop(TEST)
+        with self.inside(branch.parent):
             self.tested = truth(result) if is_traced(result) else result
-        if self.outer is None or self.path is self.peeled:
+        if self.path is None or self.path is self.peeled:
             self.go = self.tested if isinstance(self.tested, Tensor) else None
             if self.go is None:
-                self.go = constant(parent, self.tested)
+                self.go = constant(branch.parent, self.tested)
         return self.then(names)

@@ -23,7 +23,8 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.grown import MOST, Column, Gaps, Grown
-from hybrid.trace.merge import describe, kind_of, number_tensor, same_constant
+from hybrid.trace.merge import describe, is_number, kind_of, number_tensor, same_constant
+from hybrid.trace.places import same_items
 from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
 from hybrid.tree import Structure, flatten, unflatten
@@ -235,7 +236,7 @@ def _kind(leaf: Any) -> str | None:
     """Of a number its kind, of a tensor nothing; None for any other value."""
     if isinstance(leaf, Tensor):
         return ""
-    return kind_of(leaf) if isinstance(leaf, Number) or type(leaf) in (bool, int, float) else None
+    return kind_of(leaf) if is_number(leaf) else None
 
 
 def refuse_change(label: str, at: Location) -> NoReturn:
@@ -278,18 +279,12 @@ class Inside:
         """What the body has appended; None if nothing."""
         items = appended(self.content, final)
         if items is None:
-            if _is_same(self.content, final):
+            if same_items(self.content, final):
                 return None
             refuse_change("a list", self.at)
         stretch = Stretch(self.before, items, self.at)
         stretch.settle(region, parent, self.parts)
         return stretch
-
-
-def _is_same(before: Sequence[Any], final: Any) -> bool:
-    return len(before) == len(final) and all(
-        x is y for x, y in zip(before, final, strict=True)
-    )  # fmt: skip
 
 
 def _sample(item: Any) -> Any:

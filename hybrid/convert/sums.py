@@ -32,7 +32,7 @@ def sum_of(items: Sequence[Any], start: Any) -> Any:
             why="Python adds floats up with a running correction, which a loop node does not have.",
             fix="add them up in a for loop, or append tensors",
         )
-    first, total = start, start
+    first = start
     if type(start) is int and start == 0:
         first = _zero(kinds)
     feed = list_feed(items)

@@ -6,16 +6,16 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from hybrid.convert.converter import Converter, located
-from hybrid.convert.if_ import load
+from hybrid.convert.converter import Filling, located
 from hybrid.convert.session import Session, unrolled
 from hybrid.convert.site import Site
+from hybrid.convert.statement import StatementConverter
 from hybrid.convert.traced import is_traced, look, tracing
 from hybrid.convert.trees import stops_of
 from hybrid.ir.interpreter import current
 
 
-class WhileConverter(Converter):
+class WhileConverter(StatementConverter):
     """The test and the body stay in the author's frame.
 
     ::
@@ -32,6 +32,7 @@ class WhileConverter(Converter):
     """
 
     nodes = (ast.While,)
+    kind, head, blocks = "while", "test", 2
     template = """
         SESSION = hyb__.while_(SITE)
         while SESSION.again(VIEW):
@@ -42,26 +43,12 @@ class WhileConverter(Converter):
         LOAD
     """
 
-    def convert(self, node: ast.While) -> Any:
-        rewriter = self.rewriter
-        if rewriter.stays(node, 2):
-            node.test = rewriter.native_test(node.test)
-            return native_loop(rewriter, node)
-        site, names = rewriter.statement_site("while", node)
-        session = rewriter.fresh()
-        at = node.test
-        test = rewriter.test(node.test)
-        with rewriter.blocks(2):
-            body = rewriter.block(node.body)
-        return self.fill(
-            at,
-            SESSION=session,
-            SITE=site,
-            TEST=test,
-            VIEW=rewriter.view(at, session, stops_of(node)),
-            LOAD=load(at, session, names),
-            BODY=body,
-        )
+    def native(self, node: ast.While) -> ast.stmt:
+        node.test = self.rewriter.native_test(node.test)
+        return native_loop(self.rewriter, node)
+
+    def parts(self, node: ast.While, _session: str) -> dict[str, Filling]:
+        return {"TEST": self.rewriter.test(node.test), "BODY": self.body(node.body)}
 
 
 def native_loop(rewriter: Any, node: ast.While | ast.For) -> ast.stmt:

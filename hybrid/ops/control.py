@@ -105,6 +105,10 @@ def for_(
     return (*operands[:carried], *[_stack(length, row) for row in stacked])
 
 
+LOOPS = (while_, for_)
+CONTROL = (cond, *LOOPS)
+
+
 @op(pure=False, raises=True, differentiable=False)
 def py_call(
     *operands: TensorType, function: Any, types: tuple[TensorType, ...] = ()

@@ -123,7 +123,7 @@ def _outside(output: Output, parts: Cond, builder: Builder) -> Value | None:
             return builder.apply(op, (), a.attrs, hints=(output.result.hint,))[0]
     if output.result.type is not FLAG or None in found:
         return None
-    match [_flag(x, parts.pred) for x in found]:
+    match [_flag(x) for x in found]:
         case [True, False]:
             return parts.pred
         case [False, True]:
@@ -172,7 +172,7 @@ def _meaning(value: Value, branch: int, parts: Cond) -> Value | Node | None:
     return None
 
 
-def _flag(meaning: Value | Node, pred: Value) -> Any:
+def _flag(meaning: Value | Node) -> Any:
     """``meaning`` as a bool where it is a constant."""
     if isinstance(meaning, Value):
         return meaning

@@ -19,7 +19,7 @@ costs more than to compute it in the cache.
 from __future__ import annotations
 
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
-from hybrid.ops.control import for_, while_
+from hybrid.ops.control import LOOPS, while_
 from hybrid.passes.facts import CONSTANTS
 from hybrid.passes.parts import Given, Loop, copied, holds_control_flow
 
@@ -32,7 +32,7 @@ def hoist(graph: Graph) -> Graph:
         return graph
 
     def rule(node: Node, builder: Builder) -> tuple[Value, ...] | None:
-        if node.op not in (while_, for_):
+        if node.op not in LOOPS:
             return None
         loop = Loop(node)
         moved = _invariant_nodes(loop)

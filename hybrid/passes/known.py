@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
-from hybrid.ops.control import COUNT, cond, for_, while_
+from hybrid.ops.control import COUNT, LOOPS, cond
 from hybrid.ops.creation import fill
 from hybrid.passes.facts import Facts
 from hybrid.passes.parts import Loop, holds_control_flow, inlined
@@ -38,7 +38,7 @@ def known(graph: Graph) -> Graph:
             pred = facts.number(node.operands[0])
             if pred is not None:
                 results = inlined(builder, node.regions[0 if pred else 1], node.operands[1:])
-        elif node.op in (while_, for_):
+        elif node.op in LOOPS:
             loop = Loop(node)
             trips = _trips(loop, facts)
             if trips == 0:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ir.rewrite import with_replaced
-from hybrid.ops.control import FLAG, for_, while_
+from hybrid.ops.control import FLAG, LOOPS
 from hybrid.ops.creation import fill
 from hybrid.passes.cse import cse
 from hybrid.passes.facts import Facts
@@ -42,7 +42,7 @@ def simplify_loop(graph: Graph) -> Graph:
 
     def rule(node: Node, builder: Builder) -> tuple[Value, ...] | None:
         facts.add(node)
-        if node.op not in (while_, for_):
+        if node.op not in LOOPS:
             return None
         loop = Loop(node)
         replaced = _fix(loop, facts)

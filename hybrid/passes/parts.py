@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hybrid.ir import Builder, Graph, Node, Value, get_op
 from hybrid.ir.rewrite import with_replaced
-from hybrid.ops.control import cond, for_, while_
+from hybrid.ops.control import CONTROL, for_
 from hybrid.types import int64
 
 Renaming = dict[Value, Value]
@@ -16,7 +16,7 @@ Renaming = dict[Value, Value]
 
 def holds_control_flow(graph: Graph) -> bool:
     """Whether ``graph`` has a node that the passes of control flow look at."""
-    return any(node.regions and node.op in (cond, while_, for_) for node in graph.nodes)
+    return any(node.regions and node.op in CONTROL for node in graph.nodes)
 
 
 class Input(NamedTuple):

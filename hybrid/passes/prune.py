@@ -15,7 +15,7 @@ Before::                                                  After::
 from __future__ import annotations
 
 from hybrid.ir import Builder, Node, Value
-from hybrid.ops.control import cond, for_, while_
+from hybrid.ops.control import LOOPS, cond
 from hybrid.passes.parts import Carried, Cond, Loop
 
 
@@ -23,7 +23,7 @@ def prune(node: Node, used: set[Value]) -> list[Node]:
     """``node`` with only those results that are ``used``, after the nodes that it then needs."""
     if node.op is cond:
         return [_pruned_cond(node, used)]
-    if node.op in (while_, for_):
+    if node.op in LOOPS:
         return _pruned_loop(node, used)
     return [node]
 
@@ -84,7 +84,7 @@ def _operands_for(node: Node, used: set[Value]) -> list[Value]:
             wanted = {o.values[branch] for o in parts.outputs if o.result in used}
             read |= _reached(nodes, wanted)
         return [parts.pred, *[i.operand for i in parts.inputs if not read.isdisjoint(i.params)]]
-    if node.op in (while_, for_):
+    if node.op in LOOPS:
         loop = Loop(node)
         loop.stacks = [stack for stack in loop.stacks if stack.result in used]
         kept = _needed(loop, used)

@@ -26,7 +26,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
-from hybrid.ops.control import cond, for_, while_
+from hybrid.ops.control import LOOPS, cond
 from hybrid.passes.facts import CONSTANTS
 from hybrid.passes.parts import (
     Cond,
@@ -52,7 +52,7 @@ def share(graph: Graph) -> Graph:
         begin, changed = len(builder.nodes), False
         if node.op is cond:
             changed = _share_cond(Cond(node), known, builder)
-        elif node.op in (while_, for_):
+        elif node.op in LOOPS:
             changed = _share_loop(Loop(node), known, builder)
         for new in builder.nodes[begin:] if changed else [node]:
             if new.pure:

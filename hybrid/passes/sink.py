@@ -15,7 +15,7 @@ flags that this decides.  Then fold, simplify and fuse see them there.
 from __future__ import annotations
 
 from hybrid.ir import Builder, Graph, Node, Value, rewrite, with_regions
-from hybrid.ops.control import FLAG, cond, for_, while_
+from hybrid.ops.control import FLAG, LOOPS, cond
 from hybrid.ops.creation import fill
 from hybrid.passes.facts import Facts
 from hybrid.passes.implied import implied
@@ -40,7 +40,7 @@ def sink(graph: Graph) -> Graph:
         new = node
         if node.op is cond:
             new = _into_branches(node, facts)
-        elif node.op in (while_, for_):
+        elif node.op in LOOPS:
             new = _into_body(node, facts, builder)
         if new.regions:
             new = with_regions(new, sink)  # afterwards: what came in may go further in

@@ -12,7 +12,7 @@ from hybrid.ops.control import cond
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import torn
 from hybrid.trace.merge import DIVERGED, Build, Merge, Side
-from hybrid.trace.places import CONTENT, Slot
+from hybrid.trace.places import CONTENT, Slot, same_items
 from hybrid.trace.region import Region, control_histories
 from hybrid.trace.tracer import Tracer
 
@@ -134,13 +134,7 @@ def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
 
 
 def _unchanged(now: Any, original: Any) -> bool:
-    if now is original or now is DIVERGED:
-        return True
-    if isinstance(now, list) and type(original) is type(now) and len(now) == len(original):
-        return all(x is y for x, y in zip(now, original, strict=True))
-    if isinstance(now, dict) and type(original) is type(now) and list(now) == list(original):
-        return all(now[key] is original[key] for key in now)
-    return False
+    return now is original or now is DIVERGED or same_items(now, original)
 
 
 def _cells(merge: Merge, first: Path, second: Path) -> list[tuple[Tensor, int]]:

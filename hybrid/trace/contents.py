@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hybrid.trace.grown import Grown
-from hybrid.trace.places import refill
+from hybrid.trace.rewind import refill
 
 Content = Any  # a list or a dict of what a container holds
 

@@ -19,13 +19,13 @@ from hybrid.ir import Builder, Graph, Node, Op, Value
 from hybrid.ir import with_regions as change_regions
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of
+from hybrid.ops.control import FLAG
 from hybrid.record import Leaf, Output, Record, is_recording, record_call, recording, with_regions
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.tracer import Tracer
-from hybrid.types import TensorType, bool_, tensor_type
+from hybrid.types import TensorType
 
 T = TypeVar("T")
-FLAG = tensor_type(bool_, ())
 MAX_DERIVED = 256
 # Elementwise ops that cost no more than reading back what they had computed.
 CHEAP = frozenset(

@@ -104,7 +104,7 @@ def _derive(
     arrived: tuple[Kind | None, ...],
 ) -> Derived:
     halves = [_Half(region, places, cts, arrived) for region in regions]
-    totals = _totals(halves, places, arrived, regions[0])
+    totals = _totals(halves, places, regions[0])
     cuts = [half.cut(totals) for half in halves]
     forward, slots = _with_slots(regions, halves, cuts)
     used = {v for c in cuts for v in c.given}
@@ -182,7 +182,6 @@ class _Half:
 def _totals(
     halves: Sequence[_Half],
     places: Sequence[int],
-    arrived: Sequence[Kind | None],
     region: Graph,
 ) -> list[Total]:
     totals = []

@@ -75,7 +75,7 @@ class Merge:
             self.refuse(a, b, name)
         if a is DIVERGED or b is DIVERGED:
             return self._only(a, b)
-        if _is_number(a) and _is_number(b):
+        if is_number(a) and is_number(b):
             return self._numbers(a, b)
         if _is_leaf(a) and _is_leaf(b):
             return self._tensors(a, b, name)
@@ -241,12 +241,13 @@ def _absence(value: Any, absent: Any) -> bool:
     return isinstance(value, Maybe) and value.other is absent
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether ``value`` is a Python number or a Number."""
     return isinstance(value, Number) or type(value) in (bool, int, float)
 
 
 def _is_leaf(value: Any) -> bool:
-    return isinstance(value, Tensor) or _is_number(value)
+    return isinstance(value, Tensor) or is_number(value)
 
 
 def kind_of(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from hybrid.ir import Op
 from hybrid.tensor import Tensor
 from hybrid.trace.reads import ATOMS, MISSING, content_of, user_object
-from hybrid.trace.rewind import put_attribute
+from hybrid.trace.rewind import put_attribute, refill
 
 CONTENT = "[]"  # in place of an attribute's name: all that a container holds
 
@@ -60,13 +60,13 @@ def write_place(owner: Any, name: str, value: Any) -> None:
         put_attribute(owner, name, value)
 
 
-def refill(container: Any, content: Any) -> None:
-    """Let ``container`` hold what ``content`` does."""
-    if isinstance(container, (list, bytearray)):
-        container[:] = content
-    else:
-        container.clear()
-        (container.extend if isinstance(container, deque) else container.update)(content)
+def same_items(a: Any, b: Any) -> bool:
+    """Whether two lists, or two dicts, hold the very same objects in the same order."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, list):
+        return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+    return isinstance(a, dict) and list(a) == list(b) and all(a[key] is b[key] for key in a)
 
 
 def is_stored(owner: Any, name: str) -> bool:

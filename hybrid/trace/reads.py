@@ -67,6 +67,17 @@ def of_package(code: types.CodeType) -> bool:
     return code.co_filename.startswith(_PACKAGE) and not code.co_filename.startswith(_PROGRAMS)
 
 
+def program_frame(frame: types.FrameType | None) -> types.FrameType | None:
+    """``frame`` or the innermost one around it that runs no code of this package.
+
+    Programs that come with the package are none of it here; they are to ``author_frame``, which
+    says where an error is.
+    """
+    while frame is not None and of_package(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """What a function's code, and the code nested in it, refers to by name."""

@@ -16,6 +16,7 @@ from hybrid.errors import ArgumentError
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
+from hybrid.ops.control import CONTROL
 from hybrid.record import AnyRecord, is_recording
 from hybrid.record import Leaf as GradientLeaf
 from hybrid.tensor import Tensor, make_tensor
@@ -36,14 +37,18 @@ class Region(Tracer):
     """Records the op calls of one region of a node that ``parent`` is about to get."""
 
     def __init__(self, parent: Tracer, name: str, roots: Iterable[Any] = ()) -> None:
-        super().__init__(Builder(name))
-        self.parent = parent
+        super().__init__(
+            Builder(name),
+            parent=parent,
+            notes=parent.notes,
+            texts=parent.texts,
+            grown=parent.grown,
+            convert=parent.convert,
+            general=parent.general,
+            unrolls=parent.unrolls,
+        )
         self.roots = roots  # what the code of the region can get at from outside
         self._outside: set[int] | None = None
-
-        self.notes, self.unrolls, self.convert = parent.notes, parent.unrolls, parent.convert
-        self.general = parent.general
-        self.texts, self.grown = parent.texts, parent.grown
 
     # Tensors ----------------------------------------------------------------------------------
 
@@ -186,7 +191,7 @@ def histories(graph: Graph, params: Sequence[bool]) -> list[bool]:
 def _node_histories(node: Node, operands: Sequence[bool]) -> Sequence[bool]:
     if node.op.name == "stop_gradient" or not any(operands):
         return [False] * len(node.results)
-    if node.op.name in ("cond", "while", "for"):
+    if node.op in CONTROL:
         return control_histories(node.op, operands, node.attributes, node.regions)
     return [node.op.differentiable] * len(node.results)
 

@@ -37,22 +37,24 @@ def _contents(value: Any, seen: set[int]) -> list[Undo]:
     if not isinstance(value, (set, bytearray, np.ndarray)):
         for item in value.values() if isinstance(value, dict) else value:
             undos += _contents(item, seen)
-    if isinstance(value, (list, bytearray)):
-        undos.append(functools.partial(value.__setitem__, slice(None), value[:]))
-    elif isinstance(value, dict):
-        undos.append(functools.partial(_refill, value, value.update, dict(value)))
-    elif isinstance(value, deque):
-        undos.append(functools.partial(_refill, value, value.extend, tuple(value)))
-    elif isinstance(value, set):
-        undos.append(functools.partial(_refill, value, value.update, frozenset(value)))
+    if isinstance(value, dict):
+        undos.append(functools.partial(refill, value, dict(value)))
+    elif isinstance(value, bytearray):
+        undos.append(functools.partial(refill, value, bytes(value)))
+    elif isinstance(value, (list, set, deque)):
+        undos.append(functools.partial(refill, value, tuple(value)))
     elif isinstance(value, np.ndarray) and value.flags.writeable:
         undos.append(functools.partial(np.copyto, value, value.copy()))
     return undos
 
 
-def _refill(container: Any, fill: Callable[[Any], Any], content: Any) -> None:
-    container.clear()
-    fill(content)
+def refill(container: Any, content: Any) -> None:
+    """Let ``container`` hold what ``content`` does."""
+    if isinstance(container, (list, bytearray)):
+        container[:] = content
+    else:
+        container.clear()
+        (container.extend if isinstance(container, deque) else container.update)(content)
 
 
 def put_attribute(owner: Any, name: str, value: Any) -> None:

@@ -22,8 +22,9 @@ from hybrid.trace.contents import Change, Content, containers_in
 from hybrid.trace.grown import Grown
 from hybrid.trace.guards import Guards
 from hybrid.trace.matching import Written
-from hybrid.trace.places import CONTENT, Slot, refill
+from hybrid.trace.places import CONTENT, Slot
 from hybrid.trace.reads import ATOMS, CONTAINERS, Reads
+from hybrid.trace.rewind import refill
 from hybrid.tree import flatten, unflatten
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from hybrid._native import ffi, lib
 
 DTYPES = {
@@ -274,6 +275,18 @@ def run(plan: Any, *arrays: np.ndarray) -> None:
     if status := lib.hyb_plan_run(plan, externals):
         name = ffi.string(lib.hyb_status_name(status)).decode()
         raise NativeFailure(f"{name} at step {lib.hyb_last_step()}: {last_error()}")
+
+
+def require_refused(make: Callable[[], Spec], change: Callable[[Spec], None], text: str) -> None:
+    """A spec that is whole is refused with ``text`` once it is changed, and leaves nothing."""
+    make().create()
+    spec = make()
+    change(spec)
+    before = live_bytes()
+    with pytest.raises(NativeFailure) as failure:
+        spec.create()
+    assert str(failure.value) == text
+    assert live_bytes() == before
 
 
 def map_spec(

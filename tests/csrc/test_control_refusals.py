@@ -17,7 +17,7 @@ from tests.csrc.control_specs import (
     nested,
     running_sums,
 )
-from tests.csrc.specs import NativeFailure, Spec, find, last_error, live_bytes, run
+from tests.csrc.specs import NativeFailure, Spec, find, last_error, require_refused, run
 from tests.csrc.test_plan_refusals import BIG, change, counts, several
 
 # Slots of the specs, by what they are for.
@@ -405,15 +405,7 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_specs_are_refused(name: str) -> None:
-    make, apply, text = BROKEN[name]
-    make().create()  # whole before it is broken
-    spec = make()
-    apply(spec)
-    before = live_bytes()
-    with pytest.raises(NativeFailure) as failure:
-        spec.create()
-    assert str(failure.value) == text
-    assert live_bytes() == before
+    require_refused(*BROKEN[name])
 
 
 def test_missing_tables_are_refused() -> None:

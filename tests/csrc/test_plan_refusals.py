@@ -15,8 +15,8 @@ from tests.csrc.specs import (
     chain,
     find,
     last_error,
-    live_bytes,
     one_map,
+    require_refused,
     run,
     with_post_ops,
 )
@@ -383,15 +383,7 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_specs_are_refused(name: str) -> None:
-    make, apply, text = BROKEN[name]
-    make().create()  # whole before it is broken
-    spec = make()
-    apply(spec)
-    before = live_bytes()
-    with pytest.raises(NativeFailure) as failure:
-        spec.create()
-    assert str(failure.value) == text
-    assert live_bytes() == before
+    require_refused(*BROKEN[name])
 
 
 def test_missing_tables_are_refused() -> None:

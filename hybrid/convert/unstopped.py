@@ -1,0 +1,39 @@
+"""Branches of a loop that run where a traced flag has not stopped it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hybrid import ops
+from hybrid.convert.staged import Staged, roots_of
+from hybrid.tensor import Tensor
+from hybrid.trace.branches import Path, join
+from hybrid.trace.region import Region
+from hybrid.trace.tracer import Tracer
+
+
+class Unstopped:
+    """What ``session`` runs next, in a branch of ``parent``: there where ``flag`` is not set."""
+
+    def __init__(
+        self, session: Staged, parent: Tracer, flag: Tensor, found: Mapping[str, Any], label: str
+    ) -> None:
+        self.session, self.parent = session, parent
+        with session.inside(parent):
+            self.clear = ops.logical_not(flag)
+        self.before = session.snapshot(found)
+        self.outer = session.path
+        self.path = session.path = Path(Region(parent, "then", roots_of(found)), label)
+
+    def leave(
+        self, names: Mapping[str, Any], before: Mapping[str, Any], label: str
+    ) -> dict[str, Any]:
+        """What ``names`` are once the branches meet; they are as ``before`` where there is none."""
+        self.session.path = self.outer
+        self.path.end(names)
+        empty = Path(Region(self.parent, "else"), label)
+        with self.session.inside(self.parent):
+            return join(
+                self.parent, self.clear, self.path, empty, before, self.session.site.location
+            )
