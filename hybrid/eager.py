@@ -20,7 +20,7 @@ from hybrid.ir.interpreter import set_bottom
 from hybrid.ir.lowering import row_major
 from hybrid.ops.checks import is_traced_number
 from hybrid.plan import Plan, make_plan
-from hybrid.record import record_call, with_regions
+from hybrid.record import Record, record_call, with_regions
 from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked
 from hybrid.types import (
     DEFAULT_FLOAT,
@@ -155,6 +155,10 @@ class Eager:
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         object.__setattr__(owner, name, value)  # past the hooks that ask to write here
+
+    def use_up(self, records: Sequence[Record]) -> None:
+        for record in records:
+            record.free()
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
         cell.data = value.data

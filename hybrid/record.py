@@ -59,6 +59,11 @@ class Record:
         self.results: tuple[Any, ...] | None = results
         self.sequence = next(_sequence)
 
+    def free(self) -> None:
+        """Let go of what the vjp needed: nobody walks this again."""
+        self.saved = self.results = None
+        self.parents = ()
+
 
 class Output:
     """Result ``index`` of a record of several results."""
@@ -70,6 +75,11 @@ class Output:
 
 
 AnyRecord = Leaf | Record | Output
+
+
+def latest() -> int:
+    """A number that all records made from now on have a higher ``sequence`` than."""
+    return next(_sequence)
 
 
 class _Mode(threading.local):

@@ -364,10 +364,7 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
                     new = (old if isinstance(old, Tensor) else old.or_nothing()) + neutral(grad)
                 interpreter.write_slot(leaf, "grad", new)
     if not retain_graph:
-        for node in nodes:
-            if type(node) is Record:
-                node.saved = node.results = None
-                node.parents = ()
+        interpreter.use_up([node for node in nodes if type(node) is Record])
 
 
 def refuse_foreign(nodes: Sequence[Node]) -> None:

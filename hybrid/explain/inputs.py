@@ -12,7 +12,7 @@ from hybrid.explain.words import is_plain, is_telling, shown
 from hybrid.ir.printer import names_of
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
-from hybrid.trace.address import GIVEN, Address
+from hybrid.trace.address import GIVEN, Address, LeafOf
 from hybrid.trace.captured import Capture, Source
 from hybrid.trace.places import CONTENT
 from hybrid.trace.reads import CONTAINERS
@@ -40,6 +40,8 @@ def _source(source: Source, names: Sequence[str], paths: Mapping[Any, str]) -> s
         return f"argument {names[source.index]}, any number"
     if source.kind == "cell":
         return paths.get(id(source.tensor), "a tensor from outside")
+    if type(source.address.owner) is LeafOf:
+        return slot_name(source.address, paths)
     return paths.get(id(source.address.read())) or slot_name(source.address, paths)
 
 
@@ -55,7 +57,7 @@ def slot_name(address: Address, paths: Mapping[Any, str], key: tuple[Any, ...] =
 def _attribute(owner: Any, name: str, paths: Mapping[Any, str]) -> str:
     if isinstance(owner, types.CellType):  # a variable of an enclosing function
         return paths.get(id(owner), "a closure variable")
-    known = paths.get(id(owner))
+    known = paths.get(owner if type(owner) is LeafOf else id(owner))
     if known is None:
         known = "a tensor" if isinstance(owner, Leaf) else shown(owner).partition(" ")[2]
     return known if name == CONTENT else f"{known}.{name}"
@@ -74,6 +76,7 @@ def paths_of(
     if isinstance(plain, types.FunctionType):
         cells = zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True)
         paths |= {id(cell): name for name, cell in cells}
+    paths |= {LeafOf(index): name for index, name in enumerate(names)}
     roots = [("self", instance), *zip(names, leaves, strict=True)]
     if not _is_module(instance):
         roots += [(f"self.{n}", value) for n, value in getattr(instance, "__dict__", {}).items()]

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from hybrid.explain.words import counted, listed, shown
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
+from hybrid.trace.address import LeafOf
 from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guard, Guards
 from hybrid.trace.signature import describe_leaf
@@ -98,7 +99,7 @@ def differences(request: Request, planned: Cached) -> Iterator[Difference]:
     if not found and aliased != planned.key[3]:
         now, was = _aliases(aliased, request), _aliases(planned.key[3], request)
         found.append(Difference("aliases", whole=f"{now} one tensor; in the cached plan {was}"))
-    yield from found or _outside(planned)
+    yield from found or _outside(planned, request.leaves)
 
 
 def _leaves(request: Request, planned: Cached) -> Iterator[Difference]:
@@ -134,7 +135,7 @@ def _aliases(aliases: tuple[int, ...] | None, request: Request) -> str:
 # What the capture read from outside ---------------------------------------------------------------
 
 
-def _outside(planned: Cached) -> Iterator[Difference]:
+def _outside(planned: Cached, leaves: Sequence[Any]) -> Iterator[Difference]:
     found = [
         _broken(guard, planned.capture)
         for guard in sorted(
@@ -142,11 +143,11 @@ def _outside(planned: Cached) -> Iterator[Difference]:
         )
         if not guard.holds()
     ]
-    for owner, name, original in planned.capture.slot_reads:
-        now = getattr(owner, name, None)
+    for address, original in planned.capture.slot_reads:
+        now, owner = address.read(leaves), address.owner
         if getattr(now, "type", None) is not getattr(original, "type", None):
-            label = "the gradient of a tensor" if isinstance(owner, Leaf) else shown(owner)
-            label = label if name == "grad" else f"{label}.{name}"
+            gradient = isinstance(owner, (Leaf, LeafOf))
+            label = "the gradient of a tensor" if gradient else f"{shown(owner)}.{address.name}"
             found.append(_changed(label, shown(original), shown(now)))
     for source, flowed in zip(planned.capture.sources, planned.capture.requires, strict=True):
         if source.kind == "cell" and (source.tensor.record is not None) != flowed:

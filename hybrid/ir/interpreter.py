@@ -44,6 +44,9 @@ class Interpreter(Protocol):
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         """Set the attribute ``name`` of ``owner``."""
 
+    def use_up(self, records: Sequence[Any]) -> None:
+        """Free what records have kept: backward() has walked them."""
+
 
 class _Stack(threading.local):
     def __init__(self) -> None:

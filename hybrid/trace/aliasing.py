@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
+from hybrid.trace.address import LeafOf
 
 if TYPE_CHECKING:
     from hybrid.trace.captured import Capture
@@ -36,7 +37,7 @@ def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:
         for i, s in enumerate(sources)
         if s.kind not in ("cell", "number")
         and not (
-            s.address is not None and isinstance(s.address.owner, Leaf)
+            s.address is not None and isinstance(s.address.owner, (Leaf, LeafOf))
         )  # a gradient is nobody else's
     }
     for i, now in moving.items():

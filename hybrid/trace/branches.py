@@ -70,11 +70,19 @@ def join(
             against = other.region.slots.get(key)
             if slot.read or against is None or not against.written:
                 note_read(parent, slot)  # what a path does not write, it hands on
+    _use_up(parent, first, second)
     for slot, build in places:
         parent.put(slot.owner, slot.name, build(results))
     for tensor, index in cells:
         write_cell(parent, tensor, results[index], first.region, second.region)
     return {name: build(results) for name, build in names.items()}
+
+
+def _use_up(parent: Tracer, *paths: Path) -> None:
+    """Free the records that backward() has walked on every path that goes on."""
+    used = [path.region.used for path in paths if not path.diverged]
+    if used:
+        parent.use_up([record for record in used[0] if all(record in other for other in used)])
 
 
 def _are_other_dicts(a: Any, b: Any, first: Path, second: Path) -> bool:

@@ -22,7 +22,7 @@ from hybrid.number import Number
 from hybrid.number.staging import DTYPES
 from hybrid.record import AnyRecord, Leaf, Record, recording
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.address import GIVEN, Address
+from hybrid.trace.address import GIVEN, Address, owners
 from hybrid.trace.captured import Capture, Either, Gradient, Made, SlotWrite, Source
 from hybrid.trace.contents import Change, Contents, containers_in, pieces
 from hybrid.trace.differentiate import cut
@@ -185,6 +185,7 @@ class _Finish:
         self.arguments = {
             id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
         }
+        self.owners = owners(leaves)
         self.outputs: list[Value] = []
         self.output_of: dict[int, int] = {}  # id of a returned Tensor -> output
         self.tensors: list[Tensor | None] = []  # the returned Tensor of each output
@@ -198,13 +199,14 @@ class _Finish:
         made = self.made(result)
         slot_writes = [
             SlotWrite(
-                Address(slot.owner, slot.name),
+                Address(slot.owner, slot.name).seen_from(self.owners),
                 self.made(final[key]),
                 slot.original is not MISSING,
             )
             for key, slot in tracer.slots.items()
             if slot.written and self.changed(slot, final[key])
         ]
+        known, slots = self.owners, list(tracer.slots.values())
         for change in changes:
             slot_writes += self.content_writes(change)
         cells = self.cells()
@@ -240,7 +242,7 @@ class _Finish:
             self.guards,
             [cell.tensor.record is not None for cell in cells],
             gradient,
-            [(s.owner, s.name, s.original) for s in tracer.slots.values() if s.read],
+            [(Address(s.owner, s.name).seen_from(known), s.original) for s in slots if s.read],
             self.same(),
             tuple(self.guards.containers.values()) if changes else None,
             self.given,
@@ -281,7 +283,7 @@ class _Finish:
         if id(cell.tensor) in self.kept:
             return Source("number", -1, cell.tensor, self.kept[id(cell.tensor)])
         if cell.slot is not None:
-            return Source("slot", address=cell.slot)
+            return Source("slot", address=cell.slot.seen_from(self.owners))
         return Source("cell", tensor=cell.tensor)
 
     def made(self, tree: Any) -> Made:

@@ -94,7 +94,7 @@ class Capture:
     guards: Guards
     requires: list[bool]  # of each source: whether gradients flowed to it
     gradient: Gradient | None = None
-    slot_reads: list[tuple[Any, str, Any]] = field(default_factory=list)
+    slot_reads: list[tuple[Address, Any]] = field(default_factory=list)  # with what was there
     # Argument leaves that are also reached from outside: (index, that tensor or its slot).
     same: list[tuple[int, Any]] = field(default_factory=list)
     # The containers from outside, if some container is written: these are not among the arguments.

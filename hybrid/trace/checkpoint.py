@@ -26,6 +26,7 @@ from hybrid.record import (
     Record,
     is_recording,
     keeping_operands,
+    latest,
     recording,
 )
 from hybrid.tensor import Tensor
@@ -35,7 +36,7 @@ from hybrid.trace.replay import replay
 from hybrid.trace.rewind import put_attribute
 from hybrid.trace.tracer import Tracer
 from hybrid.tree import flatten
-from hybrid.types import TensorType, bool_, tensor_type
+from hybrid.types import TensorType
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,11 +132,6 @@ def _type_of(record: AnyRecord) -> TensorType:
     return saved[0] if isinstance(saved, tuple) else saved
 
 
-def _now() -> int:
-    """The sequence number of what is recorded from here on."""
-    return Leaf(tensor_type(bool_, ())).sequence
-
-
 def _is_new(record: AnyRecord | None, since: int) -> bool:
     return record is not None and node_of(record)[0].sequence >= since
 
@@ -197,7 +193,7 @@ def _hold(tensors: Iterable[tuple], slots: Iterable[tuple]) -> None:
 
 
 def _eager(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    since, watch = _now(), _Watch()
+    since, watch = latest(), _Watch()
     with interpreting(watch):
         result = function(*args, **kwargs)
     cells = [t for t, _, _ in watch.met.values()]
@@ -231,7 +227,7 @@ def _eager(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    tracer, since = current(), _now()
+    tracer, since = current(), latest()
     given = [t for t in flatten((args, kwargs))[0] if isinstance(t, Tensor)]
     entered = {tracer.traced(t).data for t in given}
     mark = len(tracer.builder.nodes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybrid.config import EPOCH
 from hybrid.tensor import Tensor
-from hybrid.trace.address import Address
+from hybrid.trace.address import Address, LeafOf
 from hybrid.trace.aliasing import alias_terms
 from hybrid.trace.matching import Matcher, Matching, Written, plainly
 from hybrid.trace.reads import (
@@ -258,9 +258,12 @@ class Guards:
             )
             by_value = f"same{i}(read{i}())"
             terms.append(f"(read{i}() is was{i} or {by_value})" if guard.by_identity else by_value)
-        for i, (owner, name, original) in enumerate(capture.slot_reads):
-            names[f"owner{i}"] = owner
-            now = f"owner{i}.{name}"
+        places = [source.address for source in capture.sources]
+        places += [w.address for w in capture.slot_writes] + [a for a, _ in capture.slot_reads]
+        owners = {a.owner: None for a in places if a is not None and type(a.owner) is LeafOf}
+        terms += [owner.guard() for owner in owners]
+        for i, (address, original) in enumerate(capture.slot_reads):
+            now = address.text(functools.partial(_named, names))
             if original is None:
                 terms.append(f"{now} is None")
             else:
@@ -288,6 +291,13 @@ class Guards:
             if not guard.holds():
                 return guard.name
         return None
+
+
+def _named(names: dict[str, Any], prefix: str, value: Any) -> str:
+    """A name for ``value`` among ``names``."""
+    name = f"{prefix}{len(names)}"
+    names[name] = value
+    return name
 
 
 def _label(owner: Any) -> str:

@@ -17,7 +17,7 @@ from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.ops.control import CONTROL
-from hybrid.record import AnyRecord, is_recording
+from hybrid.record import AnyRecord, Record, is_recording, latest
 from hybrid.record import Leaf as GradientLeaf
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.places import (
@@ -49,6 +49,8 @@ class Region(Tracer):
         )
         self.roots = roots  # what the code of the region can get at from outside
         self._outside: set[int] | None = None
+        self._start = latest()
+        self.used: dict[Record, tuple] = {}  # older records that backward() has freed, as they were
 
     # Tensors ----------------------------------------------------------------------------------
 
@@ -73,8 +75,8 @@ class Region(Tracer):
             outer = self.parent.traced(tensor)
             value = Value(tensor.type, outer.data.hint)
             self.owned.add(value)
-            inside = inside_leaf(tensor.type, self.parent.record_of(tensor))
-            entry = self.cells[id(tensor)] = Cell(tensor, value, value, inside, inside)
+            record = self.parent.record_of(tensor)  # its history goes on in the surroundings
+            entry = self.cells[id(tensor)] = Cell(tensor, value, value, record, None)
         return entry
 
     def value_of(self, tensor: Tensor) -> Tensor:
@@ -152,6 +154,17 @@ class Region(Tracer):
         if self.has_outside(owner, name):
             self.log(owner, name, read=False, written=True)
         write_place(owner, name, value)
+
+    def use_up(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if record.sequence < self._start:  # to other paths it is as it was
+                self.used[record] = record.saved, record.results, record.parents
+            record.free()
+
+    def restore(self) -> dict[tuple[int, str], Any]:
+        for record, kept in self.used.items():
+            record.saved, record.results, record.parents = kept
+        return super().restore()
 
     # The graph --------------------------------------------------------------------------------
 

@@ -19,7 +19,15 @@ from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number, number_of
-from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call, with_regions
+from hybrid.record import (
+    AnyRecord,
+    Boundary,
+    Leaf,
+    Record,
+    is_recording,
+    record_call,
+    with_regions,
+)
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.address import Address
 from hybrid.trace.grown import refuse_torn
@@ -157,6 +165,10 @@ class Tracer:
             slot = self.slots[id(owner), name] = Slot(owner, name, original, read=False)
         slot.written = True
         object.__setattr__(owner, name, value)
+
+    def use_up(self, records: Sequence[Record]) -> None:
+        for record in records:
+            record.free()
 
     def put(self, owner: Any, name: str, value: Any) -> None:
         """Write to a place what a node has made of it."""
