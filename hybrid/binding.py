@@ -24,7 +24,8 @@ from hybrid.plan import Plan
 from hybrid.tensor import Tensor
 from hybrid.trace.address import GIVEN, Address
 from hybrid.trace.captured import Capture, Made, SlotWrite, Source
-from hybrid.trace.places import CONTENT, refill
+from hybrid.trace.key import CONTENT
+from hybrid.trace.places import refill
 from hybrid.tree import LEAF, unflatten, unflatten_several
 from hybrid.types import DType
 

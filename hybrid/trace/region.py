@@ -19,15 +19,8 @@ from hybrid.number import Number
 from hybrid.record import AnyRecord, is_recording
 from hybrid.record import Leaf as GradientLeaf
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.places import (
-    CONTENT,
-    Slot,
-    is_stored,
-    label_of,
-    reachable,
-    read_place,
-    write_place,
-)
+from hybrid.trace.key import CONTENT
+from hybrid.trace.places import Slot, is_stored, label_of, reachable, read_place, write_place
 from hybrid.trace.tracer import Cell, Tracer, inside_leaf
 from hybrid.types import TensorType
 
@@ -42,7 +35,8 @@ class Region(Tracer):
         self._outside: set[int] | None = None
 
         self.notes, self.unrolls, self.convert = parent.notes, parent.unrolls, parent.convert
-        self.general = parent.general
+        self.general, self.announced = parent.general, parent.announced
+        self.hosted, self.called = parent.hosted, parent.called
         self.texts, self.grown = parent.texts, parent.grown
 
     # Tensors ----------------------------------------------------------------------------------
@@ -117,22 +111,27 @@ class Region(Tracer):
         return getattr(owner, name)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
+        self.announced.add((id(owner), name))
         self.log(owner, name, read=False, written=True)
         object.__setattr__(owner, name, value)
 
     def will_write_attribute(self, owner: Any, name: str) -> None:
+        super().will_write_attribute(owner, name)
         if not isinstance(owner, Tensor) and self.is_outside(owner) and is_stored(owner, name):
             self.log(owner, name, read=True, written=True)
 
     def will_write_container(self, container: Any) -> None:
+        super().will_write_container(container)
         if self.is_outside(container):
             self.log(container, CONTENT, read=False, written=True)
 
     def will_write_cell(self, cell: Any) -> None:
+        super().will_write_cell(cell)
         if self.is_outside(cell):
             self.log(cell, "cell_contents", read=True, written=True)
 
     def will_write_global(self, namespace: dict, name: str) -> None:
+        super().will_write_global(namespace, name)
         self.log(namespace, name, read=True, written=True)
 
     def will_read_container(self, container: Any) -> None:
