@@ -24,7 +24,7 @@ from hybrid.plan import Plan
 from hybrid.tensor import Tensor
 from hybrid.trace.address import GIVEN, Address
 from hybrid.trace.captured import Capture, Made, SlotWrite, Source
-from hybrid.trace.places import CONTENT
+from hybrid.trace.key import CONTENT
 from hybrid.trace.rewind import refill
 from hybrid.tree import LEAF, unflatten, unflatten_several
 from hybrid.types import DType

@@ -109,7 +109,10 @@ def py_call(function: Callable[..., Any], *args: Any, result: Any = ()) -> Any:
                 f"py_call returns a {type(wanted).__name__}",
                 fix="give the result as TensorTypes: hy.TensorType of dtype and shape",
             )
-    made = current().apply(call_op, args, {"function": function, "types": types})
+    interpreter = current()
+    if interpreter.traces:
+        interpreter.will_host(function)
+    made = interpreter.apply(call_op, args, {"function": function, "types": types})
     made = made if isinstance(made, tuple) else (made,)
     if isinstance(result, tuple):
         return made

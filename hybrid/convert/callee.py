@@ -16,10 +16,12 @@ from typing import Any
 
 from hybrid.convert.changes import announcer
 from hybrid.convert.site import Site
-from hybrid.convert.traced import handed, look
+from hybrid.convert.traced import handed, look, tracing
+from hybrid.ir.interpreter import current
 from hybrid.trace.reads import is_library, of_package
 
 _PACKAGES = ("site-packages", "dist-packages")
+FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 # Library functions that call what they are given.
 HIGHER_ORDER = frozenset(
     {
@@ -79,6 +81,8 @@ def converted(function: Any) -> Any:
     """``function`` with the user's code in it converted."""
     from hybrid.convert.conversion import convert
 
+    if tracing():
+        current().will_call(function)
     if isinstance(function, types.FunctionType):
         return convert(function) if is_users(function) else _with_functions(function)
     if isinstance(function, types.MethodType):
@@ -164,8 +168,7 @@ def _with_functions(function: Any) -> Any:
 
 def _given(argument: Any) -> Any:
     handed(argument)
-    kinds = (types.FunctionType, types.MethodType, functools.partial)
-    return converted(argument) if isinstance(argument, kinds) else argument
+    return converted(argument) if isinstance(argument, FUNCTIONS) else argument
 
 
 def _announced(function: Any) -> Any:
@@ -182,9 +185,20 @@ def _announced(function: Any) -> Any:
     if function in KNOWING:
         return _after(function, lambda *args, **_: [look(a) for a in args])
     name = _name(function)
-    return _after(
-        function, lambda *args, **kwargs: [handed(a, name) for a in (*args, *kwargs.values())]
-    )
+    keeps = function is functools.partial or _is_ours(function)
+
+    def announce_arguments(*args: Any, **kwargs: Any) -> None:
+        for argument in (*args, *kwargs.values()):
+            handed(argument, name)
+            if not keeps and isinstance(argument, FUNCTIONS):
+                current().will_call(argument)
+
+    return _after(function, announce_arguments)
+
+
+def _is_ours(function: Any) -> bool:
+    """Whether ``function`` is this package's: it has functions that it calls converted first."""
+    return isinstance(function, types.FunctionType) and of_package(function.__code__)
 
 
 def _name(function: Any) -> str:

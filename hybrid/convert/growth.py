@@ -15,8 +15,9 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown
+from hybrid.trace.key import CONTENT
 from hybrid.trace.merge import describe, kind_of, number_tensor
-from hybrid.trace.places import CONTENT, Slot
+from hybrid.trace.places import Slot
 from hybrid.trace.reads import ATOMS
 from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer

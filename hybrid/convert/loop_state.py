@@ -33,10 +33,11 @@ from hybrid.trace.branches import (
 )
 from hybrid.trace.differentiate_unbounded import LIST_SHARE, capacity
 from hybrid.trace.grown import require_room
+from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge import OWN, describe, is_number, number_tensor
 from hybrid.trace.merge_lists import chosen_list
-from hybrid.trace.places import CONTENT, Slot, same_items
+from hybrid.trace.places import Slot, same_items
 from hybrid.trace.region import Region, truth
 from hybrid.trace.tracer import Tracer
 

@@ -14,7 +14,7 @@ from hybrid.record import Leaf
 from hybrid.tensor import Tensor
 from hybrid.trace.address import GIVEN, Address, LeafOf
 from hybrid.trace.captured import Capture, Source
-from hybrid.trace.places import CONTENT
+from hybrid.trace.key import CONTENT
 from hybrid.trace.reads import CONTAINERS
 
 

@@ -35,6 +35,9 @@ class Interpreter(Protocol):
     def converted(self, function: Any) -> Any:
         """What to call in place of a function of the author's."""
 
+    def will_host(self, function: Any) -> None:
+        """``function`` is about to be handed to ``py_call``, for a plan to call."""
+
     def assign(self, cell: Any, value: Any) -> None:
         """Put ``value`` into ``cell``."""
 

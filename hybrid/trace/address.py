@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hybrid.trace.places import CONTENT
+from hybrid.trace.key import CONTENT
 
 GIVEN: Any = object()  # in place of an owner: the arguments of the call, (args, kwargs)
 

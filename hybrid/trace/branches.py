@@ -11,8 +11,9 @@ from hybrid.ir import Op, Value
 from hybrid.ops.control import cond
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import torn
+from hybrid.trace.key import CONTENT
 from hybrid.trace.merge import DIVERGED, Build, Merge, Side
-from hybrid.trace.places import CONTENT, Slot, same_items
+from hybrid.trace.places import Slot, same_items
 from hybrid.trace.region import Region, control_histories
 from hybrid.trace.tracer import Tracer
 

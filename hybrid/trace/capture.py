@@ -7,6 +7,7 @@ the tensors that it returned or wrote.  ``Capture`` says where each of them come
 from __future__ import annotations
 
 import functools
+import itertools
 import linecache
 import types
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
@@ -29,9 +30,9 @@ from hybrid.trace.differentiate import cut
 from hybrid.trace.grown import Grown, otherwise, refuse_torn, refuse_written
 from hybrid.trace.guards import Guards
 from hybrid.trace.items import items_of
+from hybrid.trace.key import CONTENT
 from hybrid.trace.late import Late, LateText
 from hybrid.trace.maybe import Maybe
-from hybrid.trace.places import CONTENT
 from hybrid.trace.reads import (
     CONTAINERS,
     MISSING,
@@ -41,7 +42,8 @@ from hybrid.trace.reads import (
     stored,
     user_object,
 )
-from hybrid.trace.settle import Rewritten, covers
+from hybrid.trace.rewind import Moved
+from hybrid.trace.settle import Mine, Rewritten, Unsettled, covers, refuse_unsettled
 from hybrid.trace.texts import marks
 from hybrid.trace.tracer import Cell, Slot, Tracer
 from hybrid.tree import flatten, flatten_until, unflatten
@@ -65,7 +67,8 @@ def capture(
     The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's
     stage their control flow; ``resolve`` makes a result of what they return; ``unrolls`` tells to
     trace loops over Python ranges iteration by iteration.  Whatever happens, function, cells,
-    attributes and containers are left as they were.
+    attributes and containers are left as they were, but for what may be the work of other threads:
+    ``Unsettled`` tells of that.
     """
     tracer = Tracer(
         Builder(name),
@@ -82,17 +85,26 @@ def capture(
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
         contents = Contents([*guards.containers.values(), *[c for c, _ in given]])
+        mine = Mine(tracer, guards.written, given)
+
+        strange: list[Change | Moved] = []
         kept = {}
         try:
             try:
                 kept = _put_numbers(tracer, guards)
                 result = resolve(tracer.converted(function)(*args, **kwargs))
             finally:
-                tracer.adopt(guards.written_slots())
+                tracer.adopt(guards.written_slots(mine))
                 final = tracer.restore()
-                changes = contents.changes()
+                found = contents.changes()
+                claims = [mine(c.key, c.added()) for c in found]
+                changes = list(itertools.compress(found, claims))
                 label = guards.broken() if changes else None
-                contents.restore()
+                for change in changes:
+                    change.undo()
+                strange = [c for c, own in zip(found, claims, strict=True) if not own]
+                strange += [m for m in guards.moved(cached=False) if not mine(m.key, [m.after])]
+            refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
             at = _definition(function)
             broken = guards.broken()
             if broken is not None:
@@ -104,8 +116,16 @@ def capture(
             made = _Finish(tracer, leaves, places, guards, at, given, kept).run(
                 result, final, changes
             )
-        except BaseException:
-            guards.rewind()
+        except BaseException as error:
+            keys = {m.key for m in strange}
+            for moved in guards.moved(cached=True):
+                if moved.key not in keys:
+                    moved.undo()
+            if strange and not isinstance(error, Unsettled):
+                if isinstance(error, Exception):
+                    refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
+                for m in strange:
+                    m.undo()
             raise
         guards.settle()
         made.notes = tracer.notes

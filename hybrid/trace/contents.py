@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hybrid.trace.grown import Grown
+from hybrid.trace.key import CONTENT, Key
 from hybrid.trace.rewind import refill
 
 Content = Any  # a list or a dict of what a container holds
@@ -25,6 +26,34 @@ class Change:
     before: Content
     after: Content
 
+    @property
+    def key(self) -> Key:
+        """Of the place that this is."""
+        return id(self.container), CONTENT
+
+    def added(self) -> list[Any]:
+        """What the container holds that it did not hold before."""
+        kept = set(map(id, _items(self.before)))
+        return [item for item in _items(self.after) if id(item) not in kept]
+
+    def undo(self) -> None:
+        refill(self.container, self.before)
+
+    def redo(self) -> None:
+        """Let the container hold again what ``undo`` has taken, besides what it has got since."""
+        now = content(self.container)
+        before, after = self.before, self.after
+        if _is_still(now, before, type(self.container)):
+            refill(self.container, after)
+        elif isinstance(self.container, dict):
+            gained = {k: v for k, v in after.items() if before.get(k, before) is not v}
+            refill(self.container, {**now, **{k: v for k, v in gained.items() if k not in now}})
+        elif isinstance(self.container, set):
+            self.container.update(set(after) - set(before))
+        else:
+            n = len(before)
+            refill(self.container, [*now[:n], *after[n:], *now[n:]])
+
 
 class Contents:
     """What ``containers`` held when this was made."""
@@ -34,33 +63,31 @@ class Contents:
 
     def changes(self) -> list[Change]:
         """What is no longer so."""
-        return [
-            Change(container, before, content(container))
-            for container, before in self._before
-            if not _is_still(container, before)
-        ]
-
-    def restore(self) -> None:
-        """Put everything back."""
-        for change in self.changes():
-            refill(change.container, change.before)
+        found = []
+        for container, before in self._before:
+            now = content(container)
+            if not _is_still(now, before, type(container)):
+                found.append(Change(container, before, now))
+        return found
 
 
 def content(container: Any) -> Content:
-    """What ``container`` holds, apart from it."""
+    """What ``container`` holds, apart from it: copied at once, as other threads may change it."""
     return dict(container) if isinstance(container, dict) else list(container)
 
 
-def _is_still(container: Any, before: Content) -> bool:
-    if len(container) != len(before):
+def _items(content: Content) -> Iterable[Any]:
+    return content.values() if isinstance(content, dict) else content
+
+
+def _is_still(now: Content, before: Content, kind: type) -> bool:
+    if len(now) != len(before):
         return False
-    if isinstance(container, dict):
-        return list(container) == list(before) and all(
-            container[key] is value for key, value in before.items()
-        )
-    if isinstance(container, (set, frozenset)):
-        return all(item in container for item in before)
-    return all(a is b for a, b in zip(container, before, strict=True))
+    if isinstance(now, dict):
+        return list(now) == list(before) and all(now[key] is value for key, value in before.items())
+    if issubclass(kind, (set, frozenset)):
+        return set(now) == set(before)
+    return all(a is b for a, b in zip(now, before, strict=True))
 
 
 def containers_in(tree: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:

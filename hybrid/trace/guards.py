@@ -17,6 +17,7 @@ from hybrid.config import EPOCH
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address, LeafOf
 from hybrid.trace.aliasing import alias_terms
+from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.matching import Matcher, Matching, Written, plainly
 from hybrid.trace.reads import (
     MISSING,
@@ -29,11 +30,12 @@ from hybrid.trace.reads import (
     stored,
     watched,
 )
-from hybrid.trace.rewind import Undo, put_attribute, rewinder
+from hybrid.trace.rewind import Moved, arrays_in, put_attribute
 from hybrid.tree import flatten
 
 if TYPE_CHECKING:
     from hybrid.trace.captured import Capture
+    from hybrid.trace.settle import Mine
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,21 @@ def _set_by_users(kind: type, name: str) -> bool:
     )
 
 
+class Kept:
+    """What a guarded place held, so that it can be put back."""
+
+    def __init__(
+        self, key: Key, guard: Guard, value: Any, put: Callable[[Any], Any] | None
+    ) -> None:
+        self.key, self.guard, self.value, self.put = key, guard, value, put
+        self.arrays = arrays_in(value)
+
+    def moved(self) -> Moved:
+        """What is there instead."""
+        read = self.guard.read
+        return Moved(self.key, read, self.put, self.value, read(), self.arrays)
+
+
 class Guards:
     """All guards of one capture."""
 
@@ -71,6 +88,7 @@ class Guards:
 
         ``written`` are the containers, and the places of containers, that the capture writes.
         """
+        self.reads: Reads | None = reads
         self.always: list[Guard] = []
         self.by_epoch: list[Guard] = []
         self.written = Written() if written is None else written
@@ -83,7 +101,7 @@ class Guards:
         # What only the capture itself needs:
         self._places: list[tuple[Any, str, Callable[[], Any], Any]] = []  # owner, name, read, value
         self._absent: list[tuple[Any, frozenset[str], bool]] = []  # (owner, names, configured)
-        self._undo: list[tuple[Guard, Undo]] = []
+        self._kept: list[Kept] = []
         if self.written.containers or self.written.places:
             self._fix(reads)
         for key, (namespace, name) in reads.globals.items():
@@ -120,11 +138,12 @@ class Guards:
         name: str,
         read: Callable[..., Any],
         value: Any,
+        key: Key,
         put: Callable[[Any], Any] | None = None,
     ) -> None:
         guard = Guard(name, read, self.matching.exactly(value), value)
         self.always.append(guard)
-        self._undo.append((guard, rewinder(value, put)))
+        self._kept.append(Kept(key, guard, value, put))
 
     def _global(self, namespace: dict, name: str, assigned: bool) -> None:
         read = functools.partial(namespace.get, name, MISSING)
@@ -139,7 +158,7 @@ class Guards:
             else:
                 namespace[name] = value
 
-        self._add(f"global {name}", read, read(), put)
+        self._add(f"global {name}", read, read(), (id(namespace), name), put)
 
     def _cell(self, cell: types.CellType, label: str, assigned: bool) -> None:
         def read() -> Any:
@@ -151,7 +170,7 @@ class Guards:
         if assigned:
             self._place(cell, "cell_contents", read, label)
         else:
-            self._add(label, read, read())
+            self._add(label, read, read(), (id(cell), "cell_contents"))
 
     def _defaults(self, function: types.FunctionType) -> None:
         if function.__defaults__ or function.__kwdefaults__:
@@ -159,11 +178,13 @@ class Guards:
             def read() -> Any:
                 return function.__defaults__, function.__kwdefaults__
 
-            self._add(f"defaults of {function.__name__}", read, read())
+            key = id(function), "__defaults__"
+            self._add(f"defaults of {function.__name__}", read, read(), key)
 
     def _argument(self, argument: Any) -> None:
         """A container that is no tree: the key tells which it is, not what it holds."""
-        self._add(f"{type(argument).__name__} argument", lambda: argument, argument)
+        label = f"{type(argument).__name__} argument"
+        self._add(label, lambda: argument, argument, (id(argument), CONTENT))
 
     def _attribute(self, owner: Any, name: str, configured: bool) -> None:
         own = getattr(owner, "__dict__", {})
@@ -192,7 +213,8 @@ class Guards:
         by_epoch = by_epoch and not isinstance(value, MUTABLE) and not slot and not written
         (self.by_epoch if by_epoch else self.always).append(guard)
         self._places.append((owner, name, read, value))
-        self._undo.append((guard, rewinder(value, functools.partial(put_attribute, owner, name))))
+        put = functools.partial(put_attribute, owner, name)
+        self._kept.append(Kept(key_of(owner, name), guard, value, put))
 
     def _nothing_new(self, owner: Any, read: set[str], configured: bool) -> None:
         """No attribute set on the object itself, hiding a method or not, that was looked for."""
@@ -213,34 +235,40 @@ class Guards:
 
     # Around the capture -----------------------------------------------------------------------
 
-    def written_slots(self) -> Iterator[tuple[Any, str, Any]]:
-        """(owner, name, original) of the places that were given or lost a tensor."""
+    def written_slots(self, mine: Mine) -> Iterator[tuple[Any, str, Any]]:
+        """(owner, name, original) of the places of ``mine`` that were given or lost a tensor."""
         for owner, name, read, value in self._places:
             now = read()
-            if now is not value and (_holds_tensor(now) or _holds_tensor(value)):
+            moved = now is not value and (_holds_tensor(now) or _holds_tensor(value))
+            if moved and mine(key_of(owner, name), [now]):
                 yield owner, name, value
         for owner, names, configured in self._absent:
-            made = [n for n in names & vars(owner).keys() if _holds_tensor(vars(owner)[n])]
+            made = [
+                n for n in names & vars(owner).keys()
+                if _holds_tensor(vars(owner)[n]) and mine(key_of(owner, n), [vars(owner)[n]])
+            ]  # fmt: skip
             for name in made:
                 yield owner, name, MISSING
             if made and isinstance(owner, (types.ModuleType, type)):
                 self._still_absent(owner, frozenset(made), configured)
 
-    def rewind(self) -> None:
-        """Put back what a capture that is given up has changed."""
-        for guard, undo in self._undo:
-            if not guard.holds():
-                undo()
+    def moved(self, *, cached: bool) -> list[Moved]:
+        """The places that are not as they were; what properties have cached is not always meant."""
+        found = [kept.moved() for kept in self._kept if not kept.guard.holds()]
         for owner, names, _ in self._absent:
-            for name in names & vars(owner).keys():
-                put_attribute(owner, name, MISSING)
+            for name in names & vars(owner).keys() - (set() if cached else cached_names(owner)):
+                put = functools.partial(put_attribute, owner, name)
+                read = functools.partial(stored, owner, name)
+                found.append(Moved(key_of(owner, name), read, put, MISSING, read()))
+        return found
 
     def settle(self) -> None:
         """The capture is good: guard cached properties that it has computed, forget what was."""
         for owner, names, configured in self._absent:
             for name in names & vars(owner).keys():
                 self._attribute(owner, name, configured)
-        self._places, self._absent, self._undo, self.containers = [], [], [], {}
+        self._places, self._absent, self._kept, self.containers = [], [], [], {}
+        self.reads = None
 
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
         """``holds(leaves)``: whether everything is as it was, written out as one expression.

@@ -14,7 +14,7 @@ import numpy as np
 
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
-from hybrid.trace.places import CONTENT
+from hybrid.trace.key import CONTENT, Key
 from hybrid.trace.reads import ATOMS, CONTAINERS
 
 Matcher = Callable[[Any], bool]
@@ -28,6 +28,8 @@ class Written:
     places: set[tuple[int, str]] = field(default_factory=set)  # (id of the owner, attribute)
     # Items that are given a number that only a run knows: (id of the container, key).
     numbers: dict[tuple[int, Any], Address] = field(default_factory=dict)
+    # Places, likewise, that nobody announces to write, and that each capture finds changed.
+    claimed: set[Key] = field(default_factory=set)
 
 
 @dataclass(slots=True)

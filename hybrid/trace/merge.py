@@ -16,9 +16,9 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown, Torn
+from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge_lists import merged_lists, optional
-from hybrid.trace.places import CONTENT
 from hybrid.trace.reads import ATOMS, MISSING
 from hybrid.trace.region import Region
 from hybrid.types import DType, TensorType, bool_, float64, int64, promote, promote_scalar

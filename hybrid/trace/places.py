@@ -14,10 +14,9 @@ from typing import Any
 
 from hybrid.ir import Op
 from hybrid.tensor import Tensor
+from hybrid.trace.key import CONTENT
 from hybrid.trace.reads import ATOMS, MISSING, content_of, user_object
 from hybrid.trace.rewind import put_attribute, refill
-
-CONTENT = "[]"  # in place of an attribute's name: all that a container holds
 
 
 @dataclass(eq=False, slots=True)

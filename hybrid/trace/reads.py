@@ -22,6 +22,7 @@ import numpy as np
 
 from hybrid.ir import Op
 from hybrid.tensor import Tensor
+from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.types import DType, TensorType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -86,20 +87,48 @@ class Names:
     assigned: frozenset[str]  # those, and variables of enclosing functions, that are set
     attributes: frozenset[str]  # of any object; also those spelled out for getattr()
     modules: frozenset[str]  # imported inside
+    variables: frozenset[str]  # of enclosing functions; also what functions nested in it use
+
+
+Place = tuple[Any, ...]  # of code: see ``place_of``
+
+
+def place_of(function: Any) -> Place | None:
+    """Where the code that a call of ``function`` runs is written: conversion does not move it."""
+    if isinstance(function, functools.partial):
+        return place_of(function.func)
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, types.FunctionType):
+        function = getattr(type(function), "__call__", None)  # noqa: B004  what it is matters
+    return _place(function.__code__) if isinstance(function, types.FunctionType) else None
 
 
 @functools.lru_cache(maxsize=4096)
-def names_in(code: types.CodeType) -> Names:
-    """The names in ``code`` and the code nested in it."""
+def _place(code: types.CodeType) -> Place:
+    place = (code.co_filename, code.co_firstlineno, code.co_name)
+    if code.co_name != "<lambda>":
+        return place
+    if not hasattr(code, "co_positions"):
+        return (*place, id(code))  # lambdas on one line cannot be told apart
+    spans = [(p[0], p[2]) for p in code.co_positions() if None not in p and p[2] != p[3]]
+    return (*place, min(spans, default=None))
+
+
+@functools.lru_cache(maxsize=4096)
+def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Names:
+    """The names in ``code`` and the code nested in it, but for that at the places ``hosted``."""
     import dis
 
-    loaded, assigned, attributes, modules = set(), set(), set(), set()
+    loaded, assigned, attributes, modules, variables = set(), set(), set(), set(), set()
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             if instruction.argval.isidentifier():  # others are not the author's, but say pytest's
                 loaded.add(instruction.argval)
         elif instruction.opname in ("STORE_GLOBAL", "STORE_DEREF"):
             assigned.add(instruction.argval)
+            variables.add(instruction.argval)
+        elif "DEREF" in instruction.opname:
+            variables.add(instruction.argval)
         elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             attributes.add(instruction.argval)  # which may share its name with a global
         elif instruction.opname == "IMPORT_NAME":
@@ -107,7 +136,10 @@ def names_in(code: types.CodeType) -> Names:
     attributes |= set(code.co_names) - loaded - assigned
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            inner = names_in(constant)
+            if _place(constant) in hosted:
+                continue
+            inner = names_in(constant, hosted)
+            variables |= inner.variables
             loaded |= inner.loaded
             assigned |= inner.assigned
             attributes |= inner.attributes
@@ -115,13 +147,22 @@ def names_in(code: types.CodeType) -> Names:
         else:
             texts = constant if isinstance(constant, tuple) else (constant,)
             attributes |= {t for t in texts if isinstance(t, str) and t.isidentifier()}
-    return Names(*map(frozenset, (loaded, assigned, attributes, modules)))
+    return Names(*map(frozenset, (loaded, assigned, attributes, modules, variables)))
 
 
 class Reads:
-    """The functions, global names, cells and objects that a capture of ``function`` depends on."""
+    """The functions, global names, cells and objects that a capture of ``function`` depends on.
 
-    def __init__(self, function: Callable[..., Any], arguments: list[Any]) -> None:
+    What only the functions at the places ``hosted`` use is not among them: those run with the plan.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        arguments: list[Any],
+        hosted: frozenset[Place] = frozenset(),
+    ) -> None:
+        self.function, self.given, self.hosted = function, arguments, hosted
         self.globals: dict[tuple[int, str], tuple[dict, str]] = {}
         self.cells: dict[int, types.CellType] = {}
         self.variables: dict[int, str] = {}  # what the author calls the cells
@@ -164,6 +205,7 @@ class Reads:
         if (
             isinstance(value, (*ATOMS, Tensor, Op, np.ndarray, np.generic))
             or id(value) in self.seen
+            or (self.hosted and self._is_hosted(value))
         ):
             return
         self.seen.add(id(value))
@@ -195,6 +237,33 @@ class Reads:
         else:
             self._instance(value)
 
+    def _is_hosted(self, value: Any) -> bool:
+        kinds = (types.FunctionType, types.MethodType, functools.partial)
+        return isinstance(value, kinds) and place_of(value) in self.hosted
+
+    def without(self, hosted: frozenset[Place]) -> Reads | None:
+        """What is left without the functions at the places ``hosted``, if that is less."""
+        left = Reads(self.function, self.given, self.hosted | hosted)
+        return None if left.keys() == self.keys() else left
+
+    def keys(self) -> set[Key]:
+        """Of the places: those that are likely to change."""
+        fixed = (types.FunctionType, types.ModuleType, types.BuiltinFunctionType, type, Op)
+        found = {
+            (key, "cell_contents")
+            for key, cell in self.cells.items()
+            if not isinstance(content_of(cell), fixed)
+        }
+        for namespace, name in self.globals.values():
+            if not isinstance(namespace.get(name), fixed):
+                found.add((id(namespace), name))
+        for key, function in self.functions.items():
+            if function.__defaults__ or function.__kwdefaults__:
+                found.add((key, "__defaults__"))
+        found.update(key_of(owner, name) for owner, name in watched(self))
+        found.update((key, CONTENT) for key in self.containers)
+        return found
+
     def _function(self, function: types.FunctionType) -> None:
         wrapped = getattr(function, "__wrapped__", None)
         if wrapped is not None:
@@ -210,7 +279,7 @@ class Reads:
             self.functions[id(function)] = function
             if function.__dict__:
                 self.objects[id(function)] = function
-        names = names_in(function.__code__)
+        names = names_in(function.__code__, self.hosted)
         self.attributes |= names.attributes
         for name in names.modules:
             self.visit(sys.modules.get(name))
@@ -226,7 +295,9 @@ class Reads:
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
-            if name != "__class__":  # what super() reads; it is never written
+            if name == "__class__":  # what super() reads; it is never written
+                continue
+            if not self.hosted or name in names.variables:
                 self.cells[id(cell)] = cell
                 self.variables.setdefault(id(cell), name)
                 if name in names.assigned:

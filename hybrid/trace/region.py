@@ -20,15 +20,8 @@ from hybrid.ops.control import CONTROL
 from hybrid.record import AnyRecord, Record, is_recording, latest
 from hybrid.record import Leaf as GradientLeaf
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.places import (
-    CONTENT,
-    Slot,
-    is_stored,
-    label_of,
-    reachable,
-    read_place,
-    write_place,
-)
+from hybrid.trace.key import CONTENT
+from hybrid.trace.places import Slot, is_stored, label_of, reachable, read_place, write_place
 from hybrid.trace.tracer import Cell, Tracer, inside_leaf
 from hybrid.types import TensorType
 
@@ -46,6 +39,9 @@ class Region(Tracer):
             convert=parent.convert,
             general=parent.general,
             unrolls=parent.unrolls,
+            announced=parent.announced,
+            hosted=parent.hosted,
+            called=parent.called,
         )
         self.roots = roots  # what the code of the region can get at from outside
         self._outside: set[int] | None = None
@@ -124,22 +120,27 @@ class Region(Tracer):
         return getattr(owner, name)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
+        self.announced.add((id(owner), name))
         self.log(owner, name, read=False, written=True)
         object.__setattr__(owner, name, value)
 
     def will_write_attribute(self, owner: Any, name: str) -> None:
+        super().will_write_attribute(owner, name)
         if not isinstance(owner, Tensor) and self.is_outside(owner) and is_stored(owner, name):
             self.log(owner, name, read=True, written=True)
 
     def will_write_container(self, container: Any) -> None:
+        super().will_write_container(container)
         if self.is_outside(container):
             self.log(container, CONTENT, read=False, written=True)
 
     def will_write_cell(self, cell: Any) -> None:
+        super().will_write_cell(cell)
         if self.is_outside(cell):
             self.log(cell, "cell_contents", read=True, written=True)
 
     def will_write_global(self, namespace: dict, name: str) -> None:
+        super().will_write_global(namespace, name)
         self.log(namespace, name, read=True, written=True)
 
     def will_read_container(self, container: Any) -> None:

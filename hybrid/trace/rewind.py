@@ -2,50 +2,69 @@
 
 from __future__ import annotations
 
-import functools
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hybrid.trace.reads import MISSING, MUTABLE
+from hybrid.trace.key import Key
+from hybrid.trace.reads import CONTAINERS, MISSING
 
-Undo = Callable[[], Any]
-
-
-def rewinder(value: Any, put: Callable[[Any], Any] | None) -> Undo:
-    """What restores the content of ``value``, then puts ``value`` back in its place."""
-    undos = [*_contents(value, set())]
-    if put is not None:
-        undos.append(functools.partial(put, value))
-
-    def undo() -> None:
-        for step in undos:
-            step()
-
-    return undo
+Array = Any  # a NumPy array or a bytearray
 
 
-def _contents(value: Any, seen: set[int]) -> list[Undo]:
-    """What restores ``value`` and the containers in it, innermost first."""
-    if id(value) in seen or not isinstance(value, (*MUTABLE, tuple)):
-        return []
-    seen.add(id(value))
-    undos = []
-    if not isinstance(value, (set, bytearray, np.ndarray)):
+@dataclass(slots=True)
+class Moved:
+    """A place, the value that it held, and the one that it holds now.
+
+    Lists, dicts and their like are restored on their own: see ``Change``.
+    """
+
+    key: Key
+    read: Callable[[], Any]
+    put: Callable[[Any], Any] | None
+    before: Any
+    after: Any
+    arrays: Sequence[tuple[Array, Array]] = ()  # those in it, each with what it held
+    _taken: list[tuple[Array, Array, Array]] = field(default_factory=list)
+
+    def undo(self) -> None:
+        for array, before in self.arrays:
+            self._taken.append((array, before, array.copy()))
+            _fill(array, before)
+        if self.put is not None and self.after is not self.before:
+            self.put(self.before)
+
+    def redo(self) -> None:
+        """Put again what ``undo`` has taken away, unless there is something newer."""
+        for array, before, after in self._taken:
+            if bytes(array) == bytes(before):
+                _fill(array, after)
+        if self.put is not None and self.after is not self.before and self.read() is self.before:
+            self.put(self.after)
+
+
+def arrays_in(value: Any, seen: frozenset[int] = frozenset()) -> list[tuple[Array, Array]]:
+    """The arrays in ``value`` that can change, each with a copy."""
+    if isinstance(value, bytearray):
+        return [(value, value[:])]
+    if isinstance(value, np.ndarray):
+        return [(value, value.copy())] if value.flags.writeable else []
+    found: list[tuple[Array, Array]] = []
+    if isinstance(value, CONTAINERS) and id(value) not in seen:
         for item in value.values() if isinstance(value, dict) else value:
-            undos += _contents(item, seen)
-    if isinstance(value, dict):
-        undos.append(functools.partial(refill, value, dict(value)))
-    elif isinstance(value, bytearray):
-        undos.append(functools.partial(refill, value, bytes(value)))
-    elif isinstance(value, (list, set, deque)):
-        undos.append(functools.partial(refill, value, tuple(value)))
-    elif isinstance(value, np.ndarray) and value.flags.writeable:
-        undos.append(functools.partial(np.copyto, value, value.copy()))
-    return undos
+            found += arrays_in(item, seen | {id(value)})
+    return found
+
+
+def _fill(array: Array, content: Array) -> None:
+    if isinstance(array, bytearray):
+        array[:] = content
+    else:
+        np.copyto(array, content)
 
 
 def refill(container: Any, content: Any) -> None:

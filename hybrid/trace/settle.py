@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,14 +22,17 @@ from hybrid.trace.address import Address
 from hybrid.trace.contents import Change, Content, containers_in
 from hybrid.trace.grown import Grown
 from hybrid.trace.guards import Guards
+from hybrid.trace.key import CONTENT, Key
 from hybrid.trace.matching import Written
-from hybrid.trace.places import CONTENT, Slot
-from hybrid.trace.reads import ATOMS, CONTAINERS, Reads
-from hybrid.trace.rewind import refill
+from hybrid.trace.maybe import Maybe
+from hybrid.trace.places import Slot
+from hybrid.trace.reads import ATOMS, CONTAINERS, Place, Reads
+from hybrid.trace.rewind import Moved, refill
 from hybrid.tree import flatten, unflatten
 
 if TYPE_CHECKING:
     from hybrid.trace.captured import Capture
+    from hybrid.trace.tracer import Tracer
 
 
 def settled(
@@ -39,16 +43,31 @@ def settled(
 ) -> Capture:
     """The capture that ``once`` makes of ``function`` for arguments of ``leaves``."""
 
-    def again(written: Written | None) -> Capture:
-        reads = Reads(function, list(leaves))
-        return once(reads, Guards(reads, configured, written))
+    hosts = Hosts()
+
+    def again(written: Written) -> Capture:
+        before: list[Unsettled] = []
+        try:
+            while True:
+                reads = Reads(function, list(leaves), hosts.places)
+                try:
+                    return once(reads, Guards(reads, configured, written))
+                except Unsettled as found:
+                    hosts.note(found)
+                    earlier = frozenset().union(*[b.keys for b in before])
+                    last = len(before) == ATTEMPTS
+                    written.claimed |= found.keys if last else found.keys & earlier
+                    before.append(found)
+        finally:
+            for found in before:
+                found.redo(written.claimed)
 
     written = Written()
     while True:
         try:
             return again(written)
         except Rewritten as found:
-            refuse_counting(found, lambda: again(None))
+            refuse_counting(found, lambda: again(Written(claimed=written.claimed)))
             found.note(written)
 
 
@@ -64,6 +83,91 @@ def refuse_shared(name: str, given: Any, outside: Sequence[Any]) -> None:
                 fix="pass it once, or pass a copy",
             )
         seen.add(id(container))
+
+
+class Unsettled(Exception):
+    """A capture cannot tell its own doing from that of others: it has to be made again.
+
+    Places have changed that nobody has announced to write: it may have been another thread, whose
+    work must stand, or library code.  The latter does so every time.
+    """
+
+    def __init__(
+        self, moved: Sequence[Change | Moved], hosted: Collection[Place], called: Collection[Place]
+    ) -> None:
+        super().__init__()
+        self.moved, self.hosted, self.called = moved, hosted, called
+        self.keys = frozenset(m.key for m in moved)
+        for m in reversed(moved):
+            m.undo()
+
+    def redo(self, claimed: Collection[Key]) -> None:
+        """Put again what turned out to be the work of others: all that is not ``claimed``."""
+        for m in self.moved:
+            if m.key not in claimed:
+                m.redo()
+
+
+ATTEMPTS = 4  # that others may disturb
+
+
+@dataclass
+class Hosts:
+    """Functions that a plan calls: what they alone use is no matter of the capture."""
+
+    hosted: set[Place] = field(default_factory=set)
+    called: set[Place] = field(default_factory=set)  # by the author's code too
+
+    @property
+    def places(self) -> frozenset[Place]:
+        return frozenset(self.hosted - self.called)
+
+    def note(self, found: Unsettled) -> None:
+        self.hosted.update(found.hosted)
+        self.called.update(found.called)
+
+
+def refuse_unsettled(
+    guards: Guards, moved: Sequence[Change | Moved], hosted: set[Place], called: set[Place]
+) -> None:
+    """Raise if ``moved`` may be the work of others, or if the reads are more than need be.
+
+    They are if functions that, as has turned out, the plan is to call were looked into.
+    """
+    reads = guards.reads
+    late = frozenset(hosted - called)
+    fewer = reads.without(late) if late - reads.hosted else None
+    if fewer is not None:
+        left = fewer.keys()
+        moved = [m for m in moved if m.key in left]
+    if moved or fewer is not None or reads.hosted & called:
+        raise Unsettled(moved, hosted, called)
+
+
+class Mine:
+    """Whether a capture itself has changed the place of a key, where there is ``now`` something.
+
+    What its own code writes is announced, and what stands for the values of a run can only come
+    from it.  Where nothing is converted nothing is announced: then it is what has to do with
+    tensors.
+    """
+
+    def __init__(self, tracer: Tracer, written: Written, given: Iterable[tuple[Any, Any]]) -> None:
+        self.keys = (
+            tracer.announced,
+            written.claimed,
+            written.places,
+            {(key, CONTENT) for key in written.containers},
+            {(id(container), CONTENT) for container, _ in given},
+        )
+        self.kinds = (Number, Grown, Maybe) if tracer.convert else (Number, Grown, Maybe, Tensor)
+
+    def __call__(self, key: Key, now: Sequence[Any]) -> bool:
+        return any(key in keys for keys in self.keys) or any(map(self._is_made, flatten(now)[0]))
+
+    def _is_made(self, leaf: Any) -> bool:
+        traced = isinstance(leaf, Tensor) and type(leaf.data) is Value
+        return traced or isinstance(leaf, self.kinds)
 
 
 class Rewritten(Exception):

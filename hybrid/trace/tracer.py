@@ -31,8 +31,9 @@ from hybrid.record import (
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.address import Address
 from hybrid.trace.grown import refuse_torn
+from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.places import Slot, write_place
-from hybrid.trace.reads import MISSING
+from hybrid.trace.reads import MISSING, Place, place_of
 from hybrid.trace.texts import Entry, mark
 from hybrid.types import DType, TensorType, dtype_of, tensor_type
 
@@ -97,6 +98,9 @@ class Tracer:
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
+    announced: set[Key] = field(default_factory=set)  # of places that this thread writes
+    hosted: set[Place] = field(default_factory=set)  # of functions that the plan is to call
+    called: set[Place] = field(default_factory=set)  # of those that were called meanwhile
     traces = True
 
     # The interpreter's half -------------------------------------------------------------------
@@ -159,6 +163,7 @@ class Tracer:
         return found
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
+        self.announced.add((id(owner), name))
         slot = self.slots.get((id(owner), name))
         if slot is None:
             original = getattr(owner, name, MISSING)
@@ -223,6 +228,18 @@ class Tracer:
         self.owned.update(made)
         return made
 
+    def will_host(self, function: Any) -> None:
+        """The plan will call ``function``, at every run."""
+        place = place_of(function)
+        if place is not None and self.convert is not None:  # else calls of it would go unseen
+            self.hosted.add(place)
+
+    def will_call(self, function: Any) -> None:
+        """``function`` is about to be called, now."""
+        place = place_of(function)
+        if place is not None:
+            self.called.add(place)
+
     # What converted code announces; only a region undoes and merges it -------------------------
 
     def is_outside(self, owner: Any) -> bool:
@@ -231,9 +248,11 @@ class Tracer:
 
     def will_write_attribute(self, owner: Any, name: str) -> None:
         """``owner.name`` is about to be set or deleted."""
+        self.announced.add(key_of(owner, name))
 
     def will_write_container(self, container: Any) -> None:
         """What ``container`` holds is about to change."""
+        self.announced.add((id(container), CONTENT))
 
     def will_read_container(self, container: Any) -> None:
         """What ``container`` holds is about to be looked at."""
@@ -242,9 +261,11 @@ class Tracer:
 
     def will_write_cell(self, cell: Any) -> None:
         """A variable of an enclosing function is about to be set."""
+        self.announced.add((id(cell), "cell_contents"))
 
     def will_write_global(self, namespace: dict, name: str) -> None:
         """A global name is about to be set."""
+        self.announced.add((id(namespace), name))
 
     # Rows of what a loop has stacked ----------------------------------------------------------
 

@@ -10,7 +10,6 @@ PENDING: frozenset[str] = frozenset(
         "test_dicts::test_same[history_is_read_in_the_loop]",
         "test_dicts::test_same[unpacked]",
         "test_errors::test_a_mismatch_names_the_variable_both_types_and_both_lines[none_of_branches]",
-        "test_functional::test_calls_into_python_are_ordered",
         "test_names::test_same[names_that_look_generated]",
         "test_names::test_same[tuple_targets]",
         "test_output::test_same[print_formatted]",
@@ -21,6 +20,5 @@ PENDING: frozenset[str] = frozenset(
         "test_regressions::test_same[attribute_written_before_an_unbound_name]",
         "test_regressions::test_same[object_rebound_in_one_branch_and_written_in_the_other]",
         "test_regressions::test_same[tensor_bound_anew_beside_a_written_one]",
-        "test_sharing::test_threads_print_and_raise",
     }
 )

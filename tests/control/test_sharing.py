@@ -205,9 +205,10 @@ def test_threads_print_and_raise() -> None:
             raise ValueError("large")
         return x
 
-    errors = []
+    errors, start = [], threading.Barrier(3)
 
     def work(x: float) -> None:
+        start.wait()  # no thread takes over the number of one that has ended
         for _ in range(20):
             try:
                 if f(f32(x)).item() != x + 3:
