@@ -32,6 +32,7 @@ from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
 from hybrid.tensor import Tensor
+from hybrid.trace.texts import Text
 from hybrid.tree import flatten
 
 Override = Callable[..., Any]
@@ -77,12 +78,16 @@ def truth_of(x: Tensor) -> Number:
 
 
 def _int(*args: Any, **kwargs: Any) -> Any:
+    if args and type(args[0]) is Text:
+        args[0].refuse()
     if len(args) != 1 or kwargs or not _is_numeric(args[0]):
         return NotImplemented
     return to_int(_number(args[0]))
 
 
 def _float(*args: Any) -> Any:
+    if args and type(args[0]) is Text:
+        args[0].refuse()
     if len(args) != 1 or not _is_numeric(args[0]):
         return NotImplemented
     return to_float(_number(args[0]))

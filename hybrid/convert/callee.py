@@ -18,6 +18,7 @@ from hybrid.convert.changes import announcer
 from hybrid.convert.site import Site
 from hybrid.convert.traced import handed, look
 from hybrid.trace.reads import is_library, of_package
+from hybrid.trace.texts import Text
 
 _PACKAGES = ("site-packages", "dist-packages")
 # Library functions that call what they are given.
@@ -34,6 +35,7 @@ def resolve(site: Site, function: Any) -> Any:
     """What to call for ``function`` at ``site``."""
     from hybrid.convert.builtins import OVERRIDES
     from hybrid.convert.output import write_method
+    from hybrid.convert.texts import method_of
 
     if isinstance(function, types.MethodType):
         written = write_method(function)
@@ -48,7 +50,7 @@ def resolve(site: Site, function: Any) -> Any:
         return _overridden(function, override, site)
     if isinstance(function, (types.FunctionType, functools.partial, type)) or _is_python(function):
         return converted(function)
-    return write_method(function) or _announced(function)
+    return write_method(function) or method_of(function) or _announced(function)
 
 
 def _key(function: Any) -> Any:
@@ -181,10 +183,15 @@ def _announced(function: Any) -> Any:
         return function
     if function in KNOWING:
         return _after(function, lambda *args, **_: [look(a) for a in args])
-    name = _name(function)
-    return _after(
-        function, lambda *args, **kwargs: [handed(a, name) for a in (*args, *kwargs.values())]
-    )
+    name, looks = _name(function), not isinstance(function, type)
+
+    def announce_all(*args: Any, **kwargs: Any) -> None:
+        for argument in (*args, *kwargs.values()):
+            handed(argument, name)
+            if looks and type(argument) is Text:
+                argument.refuse()
+
+    return _after(function, announce_all)
 
 
 def _name(function: Any) -> str:
@@ -214,7 +221,7 @@ def _is_framed(function: Any) -> bool:
 
 # What may be given a list whose length only the run knows.
 KNOWING = (
-    bool, enumerate, getattr, hasattr, id, isinstance, len, list, print, repr, reversed, setattr,
-    str, sum, tuple, type, zip,
+    bool, enumerate, format, getattr, hasattr, id, isinstance, len, list, print, repr, reversed,
+    setattr, str, sum, tuple, type, zip,
 )  # fmt: skip
 FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__)

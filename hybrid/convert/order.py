@@ -25,6 +25,7 @@ from hybrid.convert.stores import (
     SubscriptConverter,
     UnpackConverter,
 )
+from hybrid.convert.texts import FormattedConverter, PercentConverter
 from hybrid.convert.while_ import WhileConverter
 
 ORDER: tuple[type[Converter], ...] = (
@@ -51,5 +52,7 @@ ORDER: tuple[type[Converter], ...] = (
     SubscriptConverter,
     DisplayConverter,
     StarredConverter,
+    FormattedConverter,
+    PercentConverter,
     NameConverter,
 )

@@ -19,6 +19,7 @@ from hybrid.trace.branches import Path, join
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.reads import of_package
 from hybrid.trace.region import Region, truth
+from hybrid.trace.texts import Text
 
 Thunk = Callable[[], Any]
 THEN, ELSE = "where the condition holds", "where it does not"
@@ -132,6 +133,8 @@ def _is_in(item: Any, container: Any) -> Any:
         return TracedRange(container.start, container.stop, container.step).contains(item)
     if isinstance(container, Tensor):
         container = [container[i] for i in range(len(container))]
+    if type(item) is Text and isinstance(container, str):
+        item.refuse()
     if not isinstance(container, (list, tuple)):
         return None
     handed(container)

@@ -13,7 +13,6 @@ PENDING: frozenset[str] = frozenset(
         "test_functional::test_calls_into_python_are_ordered",
         "test_names::test_same[names_that_look_generated]",
         "test_names::test_same[tuple_targets]",
-        "test_output::test_same[print_formatted]",
         "test_raise::test_same[cell_written_before_the_raise]",
         "test_raise::test_same[state_written_before_the_raise]",
         "test_regressions::test_same[argument_written_before_a_raise]",
