@@ -221,7 +221,7 @@ def _is_framed(function: Any) -> bool:
 
 # What may be given a list whose length only the run knows.
 KNOWING = (
-    bool, enumerate, format, getattr, hasattr, id, isinstance, len, list, print, repr, reversed,
-    setattr, str, sum, tuple, type, zip,
+    all, any, bool, enumerate, format, getattr, hasattr, id, isinstance, len, list, max, min, print,
+    repr, reversed, setattr, str, sum, tuple, type, zip,
 )  # fmt: skip
 FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__)

@@ -18,6 +18,7 @@ FLAGS = functools.reduce(
     int.__or__, [getattr(__future__, n).compiler_flag for n in __future__.all_feature_names]
 )
 FACTORY, CLASS, FUNCTION = "hyb_factory", "hyb_class", "hyb_function"
+ITEMS = "hyb_items"  # what a comprehension is given to go over
 NO_NAME = "\0"  # begins the constants that stand for objects: no author writes such a string
 
 
@@ -107,10 +108,15 @@ def with_objects(
 
     Qualified names that begin with the first of ``prefix`` begin with the second.
     """
+    inner = prefix
+    if code.co_varnames[: code.co_argcount] == (ITEMS,) and hasattr(code, "co_qualname"):
+        local = ".<locals>."  # what conversion puts around a comprehension is in no name
+        outer = code.co_qualname.rpartition(local)[0] + local
+        inner = (code.co_qualname + local, _moved(outer, prefix))
 
     def replaced(constant: Any) -> Any:
         if isinstance(constant, types.CodeType):
-            return with_objects(constant, objects, prefix)
+            return with_objects(constant, objects, inner)
         if isinstance(constant, str):
             if constant in objects:
                 return objects[constant]

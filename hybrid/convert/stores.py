@@ -242,6 +242,10 @@ def attribute_content(owner: Any, name: str) -> Any:
 def joined(value: Any) -> Any:
     """``value``, whose items are about to become those of another list or tuple."""
     look(value)
+    if tracing():
+        from hybrid.convert.staged_each import Generated
+
+        return value.collected() if type(value) is Generated else value
     return value
 
 

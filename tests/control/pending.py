@@ -4,8 +4,6 @@ PENDING: frozenset[str] = frozenset(
     {
         "test_callables::test_same[builtins_on_tensors]",
         "test_callables::test_same[keyword_only_arguments]",
-        "test_comprehensions::test_same[sum_filtered_by_a_tensor]",
-        "test_comprehensions::test_same[sum_of_unknown_length]",
         "test_dicts::test_same[dict_methods]",
         "test_dicts::test_same[history_is_read_in_the_loop]",
         "test_dicts::test_same[unpacked]",
