@@ -197,12 +197,8 @@ class Rewriter:
 
     def fresh(self, hint: str = "") -> str:
         """A name that the function does not have."""
-        taken = self.scope.uses | self.scope.bound
-        while True:
-            self.numbers[hint] = self.numbers.get(hint, 0) + 1
-            found = f"{PREFIX}{hint}{self.numbers[hint]}"
-            if found not in taken:
-                return found
+        self.numbers[hint] = self.numbers.get(hint, 0) + 1
+        return f"{PREFIX}{hint}{self.numbers[hint]}"
 
     def location(self, node: ast.AST) -> Location:
         line = node.lineno  # type: ignore[attr-defined]

@@ -26,7 +26,8 @@ from hybrid.types import DType, TensorType, bool_, float64, int64, promote, prom
 Build = Callable[[Sequence[Tensor]], Any]  # from the node's results to the merged value
 NUMBER_DTYPES: dict[str, DType] = {"bool": bool_, "int": int64, "float": float64}
 _RANK = {"bool": 0, "int": 1, "float": 2}
-OWN = "hyb_"  # how variables of conversion itself begin: they are not read before they are bound
+# How variables of conversion itself begin, and no others; they are not read before they are bound.
+OWN = "hyb$"
 DIVERGED: Any = object()  # in place of the values of a path that ends in an exception
 
 
