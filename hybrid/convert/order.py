@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hybrid.convert.assert_ import AssertConverter
-from hybrid.convert.call import CallConverter
+from hybrid.convert.call import CallConverter, HandedConverter
 from hybrid.convert.compare import CompareConverter
 from hybrid.convert.comprehension import ComprehensionConverter
 from hybrid.convert.converter import Converter
@@ -47,6 +47,7 @@ ORDER: tuple[type[Converter], ...] = (
     CompareConverter,
     IfExpConverter,
     CallConverter,
+    HandedConverter,
     ComprehensionConverter,
     AttributeConverter,
     SubscriptConverter,

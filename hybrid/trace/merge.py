@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from hybrid import ops
@@ -192,6 +193,8 @@ class Merge:
             else:
                 parts.append((value, True))
         (value_a, flag_a), (value_b, flag_b) = parts
+        both = name in self.first.lines and name in self.second.lines
+        refuse = partial(self.refuse, a, b, name) if both and absent is None else None
         flag = self.tree(flag_a, flag_b, name)
         if value_a is absent:
             value = self._filled(value_b, self.second, self.first)
@@ -203,7 +206,7 @@ class Merge:
         def build(results: Sequence[Tensor]) -> Any:
             known = flag(results)
             if isinstance(known, Number):
-                return Maybe(value(results), known.tensor, absent)
+                return Maybe(value(results), known.tensor, absent, refuse=refuse)
             return value(results) if known else absent
 
         return build

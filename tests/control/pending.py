@@ -7,7 +7,6 @@ PENDING: frozenset[str] = frozenset(
         "test_dicts::test_same[dict_methods]",
         "test_dicts::test_same[history_is_read_in_the_loop]",
         "test_dicts::test_same[unpacked]",
-        "test_errors::test_a_mismatch_names_the_variable_both_types_and_both_lines[none_of_branches]",
         "test_functional::test_calls_into_python_are_ordered",
         "test_names::test_same[tuple_targets]",
         "test_raise::test_same[cell_written_before_the_raise]",
