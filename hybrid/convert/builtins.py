@@ -25,13 +25,15 @@ from hybrid.convert.iterables import (
     index_of,
     shortest,
 )
-from hybrid.convert.lists import length_of
+from hybrid.convert.lists import length_of, optional
 from hybrid.convert.site import Site
+from hybrid.convert.staged_each import Generated
 from hybrid.convert.traced import is_grown, is_traced, look
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
 from hybrid.tensor import Tensor
+from hybrid.trace.texts import Text
 from hybrid.tree import flatten
 
 Override = Callable[..., Any]
@@ -77,12 +79,16 @@ def truth_of(x: Tensor) -> Number:
 
 
 def _int(*args: Any, **kwargs: Any) -> Any:
+    if args and type(args[0]) is Text:
+        args[0].refuse()
     if len(args) != 1 or kwargs or not _is_numeric(args[0]):
         return NotImplemented
     return to_int(_number(args[0]))
 
 
 def _float(*args: Any) -> Any:
+    if args and type(args[0]) is Text:
+        args[0].refuse()
     if len(args) != 1 or not _is_numeric(args[0]):
         return NotImplemented
     return to_float(_number(args[0]))
@@ -197,7 +203,9 @@ def _extremum(function: Callable[..., Any], better: Callable[[Any, Any], Any]) -
     def override(site: Site, *args: Any, key: Any = None, **kwargs: Any) -> Any:
         if not args or (len(args) > 1 and kwargs) or kwargs.keys() - {"default"}:
             return NotImplemented
-        items = list(args[0]) if len(args) == 1 else list(args)
+        items = listed(args[0]) if len(args) == 1 else list(args)
+        if is_grown(items):
+            return _grown_extremum(site, function, better, items, key, kwargs)
         rated = items if key is None else [_call(site, key, item) for item in items]
         if not any(map(is_traced, rated)):
             if key is None:
@@ -212,6 +220,38 @@ def _extremum(function: Callable[..., Any], better: Callable[[Any, Any], Any]) -
         return best
 
     return override
+
+
+def _grown_extremum(
+    site: Site,
+    function: Callable[..., Any],
+    better: Callable[[Any, Any], Any],
+    items: list[Any],
+    key: Any,
+    default: dict[str, Any],
+) -> Any:
+    """The same of items of which only the run knows how many there are."""
+    from hybrid.convert.folds import extreme
+
+    def replaced(best: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+        test = better(other[0], best[0])
+        rate = _either(site, test, other[0], best[0])
+        return rate, rate if key is None else _either(site, test, other[1], best[1])
+
+    rate = None if key is None else functools.partial(_call, site, key)
+    best = functools.partial(extreme, items, rate, replaced, _of_nothing(function))
+    if not default:
+        return best()
+    return _runtime().ifexp(site, length_of(items) > 0, best, lambda: default["default"])
+
+
+def _of_nothing(function: Callable[..., Any]) -> Exception:
+    """What ``max`` or ``min`` raises where there is no item."""
+    try:
+        function(())
+    except ValueError as error:
+        return error
+    raise AssertionError(function)  # pragma: no cover
 
 
 def _place(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -230,6 +270,20 @@ def _all_or_any(logic: str, decides: bool) -> Override:
     join = operator.or_ if decides else operator.and_
 
     def override(site: Site, iterable: Any) -> Any:
+        if is_grown(iterable):
+            from hybrid.convert.folds import decided
+
+            look(iterable)
+            return settled(decided(feed_of(iterable), _truth, decides))
+        if type(iterable) is Generated:
+            if not iterable.is_counted:
+                from hybrid.convert.folds import decided
+
+                def of_one(item: Any) -> Any:
+                    return override(site, iterable.step([item]))
+
+                return settled(decided(iterable.feed(), of_one, decides))
+            iterable = iterable.native
         if isinstance(iterable, (*_SEQUENCES, Tensor)):
             found: Any = not decides
             for item in iterable:
@@ -240,12 +294,16 @@ def _all_or_any(logic: str, decides: bool) -> Override:
             return found
         items = iter(iterable)
         for item in items:
-            truth = _truth(item)
+            truth = optional(item, _truth, not decides)
             if is_traced(truth):
                 return one_by_one(site, truth, items)
             if truth is decides:
                 return decides
         return not decides
+
+    def settled(found: Any) -> Any:
+        """What was looked for, given whether it was found."""
+        return found if decides else _runtime().not_(None, found)
 
     def one_by_one(site: Site, found: Any, items: Iterator[Any]) -> Any:
         """Each further item is asked for only where those before have not decided."""
@@ -256,7 +314,7 @@ def _all_or_any(logic: str, decides: bool) -> Override:
             nonlocal ended
             item = next(items, _MISSING)
             ended = item is _MISSING
-            return (not decides) if ended else _truth(item)
+            return (not decides) if ended else optional(item, _truth, not decides)
 
         while is_traced(found) and not ended:
             found = decide(site, found, following)
@@ -274,14 +332,15 @@ def _truth(x: Any) -> Any:
 
 
 def _sum(iterable: Any, /, start: Any = 0) -> Any:
-    if is_grown(iterable):
+    items = listed(iterable) if type(iterable) is Generated else iterable
+    if is_grown(items):
         from hybrid.convert.sums import sum_of
 
-        look(iterable)
-        return sum_of(iterable, start)
+        look(items)
+        return sum_of(items, start)
     if sys.version_info < (3, 12):
-        return NotImplemented
-    items = list(iterable)
+        return NotImplemented if items is iterable else sum(items, start)
+    items = list(items)
     leaves = [start, *items]
     if not any(type(x) is Number for x in leaves):
         return sum(items, start)
@@ -303,6 +362,21 @@ def _sorted(site: Site, iterable: Any, /, *, key: Any = None, reverse: bool = Fa
     _refuse_order(rated)
     order = sorted(range(len(items)), key=rated.__getitem__, reverse=reverse)
     return [items[at] for at in order]
+
+
+def listed(iterable: Any) -> list[Any]:
+    """The items of ``iterable``, also where only the run knows which there are."""
+    if type(iterable) is Generated:
+        return iterable.collected()
+    return list(iterable)
+
+
+def _list(*args: Any) -> Any:
+    return listed(*args) if len(args) == 1 and type(args[0]) is Generated else NotImplemented
+
+
+def _tuple(*args: Any) -> Any:
+    return tuple(listed(*args)) if len(args) == 1 and type(args[0]) is Generated else NotImplemented
 
 
 def _refuse_order(rated: list[Any]) -> None:
@@ -337,10 +411,12 @@ _SITELESS: dict[Any, Override] = {
     float: _float,
     int: _int,
     len: _len,
+    list: _list,
     pow: _pow,
     range: _range,
     reversed: _reversed,
     sum: _sum,
+    tuple: _tuple,
     type: _type,
     zip: _zip,
 }

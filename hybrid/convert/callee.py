@@ -19,6 +19,7 @@ from hybrid.convert.site import Site
 from hybrid.convert.traced import handed, look, tracing
 from hybrid.ir.interpreter import current
 from hybrid.trace.reads import is_library, of_package
+from hybrid.trace.texts import Text
 
 _PACKAGES = ("site-packages", "dist-packages")
 FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
@@ -36,6 +37,7 @@ def resolve(site: Site, function: Any) -> Any:
     """What to call for ``function`` at ``site``."""
     from hybrid.convert.builtins import OVERRIDES
     from hybrid.convert.output import write_method
+    from hybrid.convert.texts import method_of
 
     if isinstance(function, types.MethodType):
         written = write_method(function)
@@ -50,7 +52,7 @@ def resolve(site: Site, function: Any) -> Any:
         return _overridden(function, override, site)
     if isinstance(function, (types.FunctionType, functools.partial, type)) or _is_python(function):
         return converted(function)
-    return write_method(function) or _announced(function)
+    return write_method(function) or method_of(function) or _announced(function)
 
 
 def _key(function: Any) -> Any:
@@ -184,12 +186,14 @@ def _announced(function: Any) -> Any:
         return function
     if function in KNOWING:
         return _after(function, lambda *args, **_: [look(a) for a in args])
-    name = _name(function)
+    name, looks = _name(function), not isinstance(function, type)
     keeps = function is functools.partial or _is_ours(function)
 
     def announce_arguments(*args: Any, **kwargs: Any) -> None:
         for argument in (*args, *kwargs.values()):
             handed(argument, name)
+            if looks and type(argument) is Text:
+                argument.refuse()
             if not keeps and isinstance(argument, FUNCTIONS):
                 current().will_call(argument)
 
@@ -228,7 +232,7 @@ def _is_framed(function: Any) -> bool:
 
 # What may be given a list whose length only the run knows.
 KNOWING = (
-    bool, enumerate, getattr, hasattr, id, isinstance, len, list, print, repr, reversed, setattr,
-    str, sum, tuple, type, zip,
+    all, any, bool, enumerate, format, getattr, hasattr, id, isinstance, len, list, max, min, print,
+    repr, reversed, setattr, str, sum, tuple, type, zip,
 )  # fmt: skip
 FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__)

@@ -9,6 +9,7 @@ from typing import Any
 
 from hybrid.convert.converter import Converter, call, constant, is_runtime_call
 from hybrid.convert.defer import deferred, evaluate
+from hybrid.convert.names import handed_on
 from hybrid.convert.site import Site
 from hybrid.convert.traced import is_traced, tracing
 
@@ -54,9 +55,7 @@ def peeking(loaded: ast.expr) -> ast.expr:
     """A converted load that takes what only some paths have bound as it is."""
     if is_runtime_call(loaded) and loaded.func.attr == "taken":
         return loaded.args[0]
-    if is_runtime_call(loaded) and loaded.func.attr == "load":
-        loaded.func.attr = "peek"
-    return loaded
+    return handed_on(loaded)
 
 
 # The run-time half ------------------------------------------------------------------------------

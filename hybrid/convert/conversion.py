@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hybrid.convert.converter import RUNTIME
+from hybrid.convert.converter import RUNTIME, readable
 from hybrid.convert.order import ORDER
 from hybrid.convert.rebuild import (
     NO_NAME,
@@ -80,7 +80,7 @@ def converted_source(function: Callable[..., Any]) -> str:
     """The source that ``convert`` compiles for ``function``; raises NoSource."""
     function = getattr(function, "__func__", function)
     node, _ = _convert_tree(function, definition_of(function.__code__))
-    return ast.unparse(ast.fix_missing_locations(node))
+    return readable(ast.unparse(ast.fix_missing_locations(node)))
 
 
 def _conversion(function: types.FunctionType) -> _Conversion:

@@ -5,7 +5,7 @@ A template is Python source whose placeholders are names in capitals::
     SESSION = hyb__.while_(SITE)        fill(template, SESSION="hyb_1", SITE=site, BODY=[...])
 
 A placeholder is filled with an expression, a name, a tuple of names or, where it is a statement of
-its own, with statements.
+its own, with statements.  The names that conversion adds are none that an author could write.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from hybrid.trace.merge import OWN
+
 if TYPE_CHECKING:
     from hybrid.convert.rewriter import Rewriter
 
-RUNTIME = "hyb__"  # what the run-time halves are found under
-PREFIX = "hyb_"  # of all names that conversion adds
+PREFIX = OWN  # of all names that conversion adds
+RUNTIME = f"{PREFIX}$"  # what the run-time halves are found under; templates and texts say hyb__
 
 T = TypeVar("T", bound=ast.AST)
 Filling = ast.expr | str | tuple[str, ...] | Sequence[ast.stmt]
@@ -54,7 +56,7 @@ class Converter:
 
 def fill(template: str, at: ast.AST, **placeholders: Filling) -> list[ast.stmt]:
     """The statements of ``template`` with its placeholders filled, located at ``at``."""
-    return _filled(_parsed(template).body, at, placeholders)
+    return _filled(_parsed(template).body, at, {"hyb__": RUNTIME, **placeholders})
 
 
 @functools.lru_cache(maxsize=256)
@@ -125,6 +127,11 @@ def thunk(at: ast.AST, body: ast.expr) -> ast.Lambda:
         posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
     )
     return located(ast.Lambda(empty, body), at)
+
+
+def readable(text: str) -> str:
+    """Converted source with the names of conversion as documentation writes them."""
+    return text.replace(RUNTIME, "hyb__").replace(PREFIX, "hyb_")
 
 
 def is_runtime_call(node: ast.AST) -> bool:

@@ -73,6 +73,8 @@ def feed_of(iterable: Any) -> Feed | None:
 class Walk:
     """An iterable made while a function is captured, such as ``enumerate`` of a tensor."""
 
+    length: Any  # a Number when that is known only at run time
+
     def feed(self) -> Feed | None:
         """How to walk over it by index; None when it has been begun by other means."""
         raise NotImplementedError

@@ -99,16 +99,17 @@ class TracedRange(Walk):
 def _range_length(start: Any, stop: Any, step: Any) -> Any:
     """``len(range(start, stop, step))``, traced."""
     if type(step) is not int:
-        return _not_negative(host_number(_length, "int", start, stop, step))
+        return not_negative(host_number(_length, "int", start, stop, step))
     if step == 0:
         raise ValueError("range() arg 3 must not be zero")
     span = (stop - start) if step > 0 else (start - stop)
     if abs(step) != 1:
         span = (span + (abs(step) - 1)) // abs(step)
-    return span if type(span) is int else _not_negative(span)
+    return span if type(span) is int else not_negative(span)
 
 
-def _not_negative(n: Number) -> Number:
+def not_negative(n: Number) -> Number:
+    """``max(n, 0)``."""
     if n.low >= 0:
         return n
     return Number("int", ops.maximum(n.tensor, 0), 0, max(n.high, 0))
@@ -132,6 +133,11 @@ class Once(Walk):
         self._items = items
         self._at = 0
         self._taken = False
+
+    @property
+    def length(self) -> Any:
+        """How many items there were at first."""
+        return self._items.length
 
     def feed(self) -> Feed | None:
         """The items, for one loop."""

@@ -25,12 +25,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hybrid.convert.converter import Converter, call, constant, located, name
+from hybrid.convert.converter import PREFIX, Converter, call, constant, located, name
 from hybrid.convert.scope import FUNCTIONS
 from hybrid.convert.traced import is_traced
 from hybrid.convert.trees import LOOPS, TRIES, blocks_of, mark_dead, set_native, set_stops
 
-RETURNED, RESULT = "hyb_returned", "hyb_result"
+RETURNED, RESULT = f"{PREFIX}returned", f"{PREFIX}result"
 DEEPEST = 6  # levels that jumps may add; beyond, guards come one after the other
 Body = list[ast.stmt]
 
@@ -331,7 +331,7 @@ def _block_ends(body: Sequence[ast.stmt]) -> bool:
 
 
 def _flag(kind: str, loop: int) -> str:
-    return f"hyb_{kind}_{loop}"
+    return f"{PREFIX}{kind}_{loop}"
 
 
 def _assign(at: ast.AST, target: str, value: ast.expr) -> ast.stmt:

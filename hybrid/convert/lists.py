@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from hybrid import ops
 from hybrid.convert.checks import check
 from hybrid.convert.feed import Feed
 from hybrid.convert.iterables import index_of
 from hybrid.convert.site import Site
 from hybrid.errors import Location, author_frame, author_location
+from hybrid.ir.interpreter import current
 from hybrid.number import Number, as_number
-from hybrid.trace.grown import Column, Grown, grown_in, refuse
+from hybrid.trace.grown import Column, Gaps, Grown, grown_in, refuse
 
 Items = Sequence[Any]  # some of them Grown
 
@@ -111,9 +113,10 @@ def item_at(items: Items, index: Any) -> Any:
         if index == -back - 1:
             return _last(items[: len(items) - back])
     length = length_of(items)
-    at = index if index >= 0 else index + length  # type: ignore[operator]
     if type(index) is Number:
         at = _from_front(index, length)
+    else:
+        at = index if index >= 0 else index + length
     _require(at >= 0)
     _require(at < length)
     return _position(items, at)
@@ -198,3 +201,38 @@ def list_feed(items: Items) -> Feed:
         grown.limit()
     capacity = sum(item.capacity if type(item) is Grown else 1 for item in items)
     return ListFeed(tuple(items), length_of(items), capacity)
+
+
+# Items that are there or not -------------------------------------------------------------------
+
+
+def compacted(items: list[Any]) -> list[Any]:
+    """``items``, each there or not, as rows that know of gaps; any other list as it is."""
+    first = items[0] if items else None
+    if type(first) is not Grown or len(items) == 1:
+        return items
+    if not all(type(item) is Grown and item.is_like(first) for item in items):
+        return items
+    if first.capacity != 1 or first.gaps is not None or first.last:
+        return items
+    columns = []
+    for parts in zip(*[item.columns for item in items], strict=True):
+        column = parts[0]
+        if isinstance(column, Column):
+            column = Column(ops.concat([part.stack for part in parts]), column.kind)
+        columns.append(column)
+    filled = ops.stack([item.count.tensor for item in items]) > 0
+    count = Number("int", ops.sum(ops.astype(filled, "int64")), 0, len(items))
+    in_front = ops.arange(len(items)) < count.tensor
+    gaps = Gaps(ops.any(filled != in_front), filled, ops.full((), len(items), dtype="int64"))
+    made = Grown(
+        count, tuple(columns), first.structure, len(items), first.at, current(), (), gaps, True
+    )
+    return [made]
+
+
+def optional(item: Any, value: Callable[[Any], Any], absent: Any) -> Any:
+    """``value`` of an item; ``absent`` where the item is not there."""
+    if type(item) is not Grown:
+        return value(item)
+    return _choose(item.count > 0, lambda: value(item.last_item()), lambda: absent)

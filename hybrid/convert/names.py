@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from hybrid.convert.converter import Converter, call, constant
+from hybrid.convert.converter import Converter, call, constant, is_runtime_call
 from hybrid.convert.unbound import read
 from hybrid.trace.maybe import UNBOUND, Maybe, Unbound
 
@@ -36,6 +36,15 @@ def load(name: str, value: Any) -> Any:
 def peek(name: str, value: Any) -> Any:
     """The same for a look at the identity of the value alone."""
     return value if isinstance(value, Maybe) and value.other is not UNBOUND else load(name, value)
+
+
+def handed_on(converted: ast.expr) -> ast.expr:
+    """A converted name or call whose value goes where it need not be there on all paths."""
+    if is_runtime_call(converted) and converted.func.attr == "load":
+        converted.func.attr = "peek"
+    elif is_runtime_call(converted) and converted.func.attr == "result":
+        return converted.args[0]
+    return converted
 
 
 NameConverter.runtime = (load, peek)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hybrid.convert.assert_ import AssertConverter
-from hybrid.convert.call import CallConverter
+from hybrid.convert.call import CallConverter, HandedConverter
 from hybrid.convert.compare import CompareConverter
 from hybrid.convert.comprehension import ComprehensionConverter
 from hybrid.convert.converter import Converter
@@ -25,6 +25,7 @@ from hybrid.convert.stores import (
     SubscriptConverter,
     UnpackConverter,
 )
+from hybrid.convert.texts import FormattedConverter, PercentConverter
 from hybrid.convert.while_ import WhileConverter
 
 ORDER: tuple[type[Converter], ...] = (
@@ -46,10 +47,13 @@ ORDER: tuple[type[Converter], ...] = (
     CompareConverter,
     IfExpConverter,
     CallConverter,
+    HandedConverter,
     ComprehensionConverter,
     AttributeConverter,
     SubscriptConverter,
     DisplayConverter,
     StarredConverter,
+    FormattedConverter,
+    PercentConverter,
     NameConverter,
 )

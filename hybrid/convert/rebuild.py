@@ -14,10 +14,13 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hybrid.trace.merge import OWN
+
 FLAGS = functools.reduce(
     int.__or__, [getattr(__future__, n).compiler_flag for n in __future__.all_feature_names]
 )
-FACTORY, CLASS, FUNCTION = "hyb_factory", "hyb_class", "hyb_function"
+FACTORY, CLASS, FUNCTION = f"{OWN}factory", f"{OWN}class", f"{OWN}function"
+ITEMS = f"{OWN}items"  # what a comprehension is given to go over
 NO_NAME = "\0"  # begins the constants that stand for objects: no author writes such a string
 
 
@@ -70,10 +73,11 @@ def _wrapped(
     else:
         body = [ast.copy_location(ast.Expr(bare), bare)]
     for name in reversed(_classes(class_name)):
-        made = ast.parse(f"class {name}: pass").body[0]
-        made.body = body  # type: ignore[attr-defined]
+        made = ast.parse("class Body: pass").body[0]
+        made.name, made.body = name, body  # type: ignore[attr-defined]
         body = [made]
-    factory = ast.parse(f"def {FACTORY}(): pass").body[0]
+    factory = ast.parse("def factory(): pass").body[0]
+    factory.name = FACTORY  # type: ignore[attr-defined]
     given = () if class_name is None else ("__class__", "__classdict__")
     names = [name for name in like.co_freevars if name not in given]
     bind = [ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in names]
@@ -107,10 +111,15 @@ def with_objects(
 
     Qualified names that begin with the first of ``prefix`` begin with the second.
     """
+    inner = prefix
+    if code.co_varnames[: code.co_argcount] == (ITEMS,) and hasattr(code, "co_qualname"):
+        local = ".<locals>."  # what conversion puts around a comprehension is in no name
+        outer = code.co_qualname.rpartition(local)[0] + local
+        inner = (code.co_qualname + local, _moved(outer, prefix))
 
     def replaced(constant: Any) -> Any:
         if isinstance(constant, types.CodeType):
-            return with_objects(constant, objects, prefix)
+            return with_objects(constant, objects, inner)
         if isinstance(constant, str):
             if constant in objects:
                 return objects[constant]

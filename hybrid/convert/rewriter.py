@@ -57,7 +57,9 @@ class Rewriter:
         self.scope = Scope()
         self.liveness: Liveness | None = None
         self.definite: Definite | None = None
-        self.merged: frozenset[str] = frozenset()  # names that branches and loops bind
+        self.merged: frozenset[str] = (
+            frozenset()
+        )  # names that branches, loops, calls and choices bind
         self.first_parameter: str | None = None
         self.depth = 0  # blocks nested so far
         self.handled = False
@@ -93,7 +95,7 @@ class Rewriter:
             bound
             for statement in body
             for inner in walk_scope(statement)
-            if isinstance(inner, (ast.If, *LOOPS))
+            if isinstance(inner, (ast.If, *LOOPS)) or _holds_result(inner)
             for bound in names_in(inner).bound
         )
         if isinstance(node, ast.Lambda):
@@ -197,12 +199,8 @@ class Rewriter:
 
     def fresh(self, hint: str = "") -> str:
         """A name that the function does not have."""
-        taken = self.scope.uses | self.scope.bound
-        while True:
-            self.numbers[hint] = self.numbers.get(hint, 0) + 1
-            found = f"{PREFIX}{hint}{self.numbers[hint]}"
-            if found not in taken:
-                return found
+        self.numbers[hint] = self.numbers.get(hint, 0) + 1
+        return f"{PREFIX}{hint}{self.numbers[hint]}"
 
     def location(self, node: ast.AST) -> Location:
         line = node.lineno  # type: ignore[attr-defined]
@@ -313,6 +311,14 @@ class Rewriter:
         if node.id in self.scope.locals:
             return self.definite.is_sure(node)
         return node.id not in self.around.unbound
+
+
+def _holds_result(node: ast.AST) -> bool:
+    """Whether ``node`` binds variables to what some paths alone have given a value."""
+    if not isinstance(node, ast.Assign):
+        return False
+    unpacks = not all(isinstance(target, ast.Name) for target in node.targets)
+    return unpacks or isinstance(node.value, (ast.Call, ast.IfExp, ast.BoolOp))
 
 
 def convert_copy(

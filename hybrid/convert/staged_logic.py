@@ -19,6 +19,7 @@ from hybrid.trace.branches import Path, join
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.reads import program_frame
 from hybrid.trace.region import Region, truth
+from hybrid.trace.texts import Text
 
 Thunk = Callable[[], Any]
 
@@ -119,6 +120,8 @@ def _is_in(item: Any, container: Any) -> Any:
         return TracedRange(container.start, container.stop, container.step).contains(item)
     if isinstance(container, Tensor):
         container = [container[i] for i in range(len(container))]
+    if type(item) is Text and isinstance(container, str):
+        item.refuse()
     if not isinstance(container, (list, tuple)):
         return None
     handed(container)

@@ -11,7 +11,8 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hybrid.convert.converter import Converter, call, constant, located, thunk
+from hybrid.convert.converter import PREFIX, Converter, call, constant, located, thunk
+from hybrid.convert.names import handed_on
 from hybrid.convert.scope import FUNCTIONS, walk_scope
 from hybrid.convert.traced import CONTAINERS, look, tracing
 from hybrid.convert.unbound import read
@@ -60,15 +61,21 @@ class SubscriptConverter(Converter):
 
 
 class DisplayConverter(Converter):
-    """Lists and tuples as they are written; what is joined there may be of unknown length."""
+    """Lists, tuples and dicts as they are written.
 
-    nodes = (ast.List, ast.Tuple)
+    What is joined there may be of unknown length, and what is put in be there on some paths only.
+    """
 
-    def convert(self, node: ast.List | ast.Tuple) -> ast.expr:
-        for item in node.elts:
+    nodes = (ast.List, ast.Tuple, ast.Dict)
+
+    def convert(self, node: ast.List | ast.Tuple | ast.Dict) -> ast.expr:
+        items = node.values if isinstance(node, ast.Dict) else node.elts
+        for item in items:
             if isinstance(item, ast.Starred):
                 item.hyb_joined = True  # type: ignore[attr-defined]
-        return self.rewriter.children(node)
+        self.rewriter.children(node)
+        items[:] = map(handed_on, items)
+        return node
 
 
 class StarredConverter(Converter):
@@ -100,7 +107,11 @@ class UnpackConverter(Converter):
 
     def convert(self, node: ast.Assign) -> ast.stmt:
         unpacks = any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets)
+        is_call = isinstance(node.value, ast.Call)
+        simple = all(isinstance(target, ast.Name) for target in node.targets)
         node.value = self.rewriter.visit(node.value)
+        if simple and (is_call or node.targets[0].id.startswith(PREFIX)):
+            node.value = handed_on(node.value)
         if unpacks and not isinstance(node.value, (ast.Tuple, ast.List)):
             node.value = call(node.value, "look", node.value)
         node.targets = [self.rewriter.visit(target) for target in node.targets]
@@ -242,6 +253,10 @@ def attribute_content(owner: Any, name: str) -> Any:
 def joined(value: Any) -> Any:
     """``value``, whose items are about to become those of another list or tuple."""
     look(value)
+    if tracing():
+        from hybrid.convert.staged_each import Generated
+
+        return value.collected() if type(value) is Generated else value
     return value
 
 

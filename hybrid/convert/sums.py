@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.convert.lists import here, length_of, list_feed
-from hybrid.convert.site import Site
-from hybrid.convert.staged_for import StagedFor
-from hybrid.errors import CaptureError
+from hybrid.convert.folds import fold
+from hybrid.convert.lists import length_of, list_feed
+from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.tensor import Tensor
@@ -18,36 +18,21 @@ from hybrid.trace.grown import Column, Grown, Otherwise
 from hybrid.tree import LEAF
 from hybrid.types import TensorType, bool_, tensor_type
 
-SUM = "the sum"
-
 
 def sum_of(items: Sequence[Any], start: Any) -> Any:
     """``sum(items, start)``."""
     kinds = {_kind_of(item) for item in items}
-    at, function = here()
     if "float" in kinds and sys.version_info >= (3, 12):
         raise CaptureError(
             "sum() of Python floats of which only the run knows how many there are",
-            at=at,
+            at=author_location(),
             why="Python adds floats up with a running correction, which a loop node does not have.",
             fix="add them up in a for loop, or append tensors",
         )
     first = start
     if type(start) is int and start == 0:
         first = _zero(kinds)
-    feed = list_feed(items)
-    names = frozenset({SUM})
-    site = Site("for", at, function, (SUM,), names, names, names)
-    session = StagedFor(site, feed)
-    found = {SUM: first}
-    while session.again(found):
-        if session.loads:
-            (found[SUM],) = session.values
-        with session:
-            found[SUM] = found[SUM] + session.item
-    if session.loads:
-        (found[SUM],) = session.values
-    total = found[SUM]
+    total = fold(list_feed(items), first, operator.add, label="the sum")
     if first is not start and all(type(item) is Grown for item in items):
         flag = (length_of(items) > 0).tensor
         tensor = current().traced(total.tensor if isinstance(total, Number) else total)

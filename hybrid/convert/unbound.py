@@ -27,6 +27,8 @@ def resolved(tree: Any, name: str = "the result") -> Any:
     if isinstance(tree, Maybe):
         if tree.other is UNBOUND:
             return read(tree, name)
+        if tree.refuse is not None:
+            tree.refuse()
         check(Number("bool", tree.flag), _absent(tree, name))
         return tree.value
     if isinstance(tree, (tuple, list)) and any(map(_has_maybe, tree)):

@@ -92,6 +92,7 @@ class Number:
         return f"<traced {self.kind}>"
 
     def __format__(self, spec: str) -> str:
+        format(CLASSES[self.kind](1), spec)  # raises what Python raises
         return current().text_of(self, "f", spec) if current().traces else repr(self)
 
     # Copies ----------------------------------------------------------------------------------

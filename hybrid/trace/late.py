@@ -7,6 +7,7 @@ of ``x`` and ``n``; before it prints, its arguments are made what they would hav
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -140,6 +141,9 @@ class Late:
 
     def _entry(self, index: int) -> Build:
         entry = current().texts[index]
+        if entry.conversion == "%":
+            pair = self._builder(entry.value)
+            return lambda arrays: operator.mod(*pair(arrays))
         value = self._leaf(entry.value)
         if type(entry.value) is Grown:
             return lambda arrays: ", ".join(map(repr, value(arrays))) or _NOTHING

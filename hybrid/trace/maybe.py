@@ -7,6 +7,7 @@ holds, and for ``other`` (UNBOUND, or a constant such as None) on the rest.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,7 @@ class Maybe:
     flag: Any
     other: Any
     error: Exception | None = None  # what reading it raises where it is not there
+    refuse: Callable[[], Any] | None = None  # says of two branches that they bind unlike values
 
     def or_nothing(self) -> Any:
         """The value, or on the other paths what changes nothing when it is added to: -0.0."""

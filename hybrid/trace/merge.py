@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from hybrid import ops
@@ -26,7 +27,8 @@ from hybrid.types import DType, TensorType, bool_, float64, int64, promote, prom
 Build = Callable[[Sequence[Tensor]], Any]  # from the node's results to the merged value
 NUMBER_DTYPES: dict[str, DType] = {"bool": bool_, "int": int64, "float": float64}
 _RANK = {"bool": 0, "int": 1, "float": 2}
-OWN = "hyb_"  # how variables of conversion itself begin: they are not read before they are bound
+# How variables of conversion itself begin, and no others; they are not read before they are bound.
+OWN = "hyb$"
 DIVERGED: Any = object()  # in place of the values of a path that ends in an exception
 
 
@@ -191,6 +193,8 @@ class Merge:
             else:
                 parts.append((value, True))
         (value_a, flag_a), (value_b, flag_b) = parts
+        both = name in self.first.lines and name in self.second.lines
+        refuse = partial(self.refuse, a, b, name) if both and absent is None else None
         flag = self.tree(flag_a, flag_b, name)
         if value_a is absent:
             value = self._filled(value_b, self.second, self.first)
@@ -202,7 +206,7 @@ class Merge:
         def build(results: Sequence[Tensor]) -> Any:
             known = flag(results)
             if isinstance(known, Number):
-                return Maybe(value(results), known.tensor, absent)
+                return Maybe(value(results), known.tensor, absent, refuse=refuse)
             return value(results) if known else absent
 
         return build

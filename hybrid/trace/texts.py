@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from hybrid.errors import CaptureError, author_location
 
@@ -26,7 +26,10 @@ _MARK = re.compile(f"<traced [^>{_MARKS}]*([{_MARKS}]+)>")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One text to come: ``conversion`` ("s", "r" or, with ``spec``, "f") of a value."""
+    """One text to come: ``conversion`` ("s", "r" or, with ``spec``, "f") of a value.
+
+    A text with places in it ("%") has a template and what goes there for its value.
+    """
 
     value: Any  # a Tensor, a Number or, with marks in it, a str
     conversion: str
@@ -34,9 +37,9 @@ class Entry:
 
 
 class Text(str):
-    """A mark, as ``str`` or ``repr`` of a traced value: it formats, and joins other strings.
+    """A text with marks in it: it formats, and joins other strings.
 
-    What asks for its characters raises; in a longer string they are beyond anyone's control.
+    What asks for its characters raises.
     """
 
     __slots__ = ("texts",)
@@ -49,7 +52,25 @@ class Text(str):
     def __str__(self) -> str:
         return self
 
-    def _refuse(self, *_args: Any) -> Any:
+    def __repr__(self) -> str:
+        return mark(self.texts, self, "r")
+
+    def __add__(self, other: Any) -> Any:
+        return _joined(self.texts, str.__add__(self, other))
+
+    def __radd__(self, other: Any) -> Any:
+        return _joined(self.texts, str.__add__(other, self))
+
+    def __mul__(self, count: Any) -> Any:
+        return _joined(self.texts, str.__mul__(self, count))
+
+    __rmul__ = __mul__
+
+    def __reduce__(self) -> Any:
+        self.refuse()
+
+    def refuse(self, *_args: Any, **_named: Any) -> NoReturn:
+        """Raise: its characters are needed."""
         raise CaptureError(
             "the text of a traced value was asked for",
             at=author_location(),
@@ -58,14 +79,45 @@ class Text(str):
             fix="print or log it, or make the text outside the hybridized function",
         )
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __len__ = __getitem__ = __iter__ = __contains__ = __hash__ = _refuse  # type: ignore[assignment]
+
+def _method(name: str) -> Callable[..., Any]:
+    """A method of a text that fills it in, or joins others with it."""
+
+    def method(self: Text, *args: Any, **kwargs: Any) -> Any:
+        return _joined(self.texts, getattr(str, name)(self, *args, **kwargs))
+
+    return method
+
+
+JOINING = frozenset({"join", "format", "format_map"})
+_REFUSED = ("eq", "ne", "lt", "le", "gt", "ge", "len", "getitem", "iter", "contains", "hash")
+for _name in dir(str):
+    if _name in JOINING:
+        setattr(Text, _name, _method(_name))
+    elif not _name.startswith("_") or _name.strip("_") in _REFUSED:
+        setattr(Text, _name, Text.refuse)
+
+
+def _joined(texts: list[Entry], text: Any) -> Any:
+    if text is NotImplemented:
+        return text
+    made = Text(text)
+    made.texts = texts
+    return made
+
+
+def text_in(texts: list[Entry], text: str) -> str:
+    """``text``, as a Text if there are marks in it."""
+    return _joined(texts, text) if type(text) is str and _MARK.search(text) else text
 
 
 def mark(texts: list[Entry], value: Any, conversion: str, spec: str = "") -> Text:
     """The mark of a new entry in ``texts``."""
-    label = str.__str__(value).strip("<>") if isinstance(value, str) else describe(value)
-    label = _MARK.sub("", label.translate(dict.fromkeys(map(ord, _MARKS))))
+    label = "traced str"
+    if not isinstance(value, (str, tuple)):
+        label = describe(value)
+    elif isinstance(value, Text) and _MARK.fullmatch(value):
+        label = str.translate(value, dict.fromkeys(_PLAIN)).strip("<>")
     made = Text(f"<{label}{str(len(texts)).translate(_DIGITS)}>")
     texts.append(Entry(str.__str__(value) if isinstance(value, Text) else value, conversion, spec))
     made.texts = texts

@@ -198,11 +198,15 @@ class Tracer:
 
     def text_of(self, value: Tensor | Number, conversion: str, spec: str = "") -> str:
         """What stands for the text of ``value`` as it is now."""
-        if isinstance(value, Tensor):
-            inside = self.traced(value)
-            value = make_tensor(inside.type, inside.data)
-            value.record = inside.record
+        value = self.kept(value) if isinstance(value, Tensor) else value
         return mark(self.texts, value, conversion, spec)
+
+    def kept(self, tensor: Tensor) -> Tensor:
+        """A tensor that remains what ``tensor`` is now."""
+        inside = self.traced(tensor)
+        made = make_tensor(inside.type, inside.data)
+        made.record = inside.record
+        return made
 
     def note(self, at: Location | None, text: str) -> None:
         """Remember what became of the author's code at ``at``."""

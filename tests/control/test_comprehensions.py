@@ -163,7 +163,7 @@ def enumerated(x):
     return [v * i for i, v in enumerate(x)]
 
 
-@table.runs((X, i64(2)), (X, i64(0)), may_refuse=True)
+@table.runs((X, i64(2)), (X, i64(0)))
 def of_unknown_length(x, n):
     return [x * i for i in range(n)]
 
@@ -173,7 +173,7 @@ def sum_of_unknown_length(x, n):
     return sum(x[0] * i for i in range(n))
 
 
-@table.runs(X, -X, may_refuse=True)
+@table.runs(X, -X)
 def filtered_by_a_tensor(x):
     return [v for v in x if v > 0]
 

@@ -305,6 +305,33 @@ def names_that_look_generated(x):
     return hyb_break_1
 
 
+hyb_function = hyb_factory = 2.0
+hyb__1 = 3.0
+
+
+@table.runs(*NUMBERS)
+def names_that_look_generated_elsewhere(x):
+    hyb_items, hyb_item1 = x, x * 2
+
+    def inner(hyb__0, hyb_result=x):
+        if hyb__0 > 0:
+            return hyb_result * hyb_function + hyb__0 * hyb__1
+        return hyb_factory * hyb_items
+
+    class Owner:
+        hyb_class = 4.0
+        hyb__ = hyb_items
+
+        def hyb_break_1(self, hyb__):
+            for hyb_continue_1 in range(2):
+                if self.hyb__ > hyb_continue_1:
+                    break
+            return self.hyb_class * hyb__
+
+    found = [hyb_items + v for v in (x, hyb_item1) if v > hyb_item1 - 1]
+    return found, inner(x), inner(hyb__0=-x), Owner().hyb_break_1(hyb__=x), sorted(locals())
+
+
 @table.runs(*NUMBERS)
 def names_of_builtins(x):
     range = [1.0, 2.0]

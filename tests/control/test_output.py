@@ -3,7 +3,7 @@
 PYTEST_DONT_REWRITE: the messages of assertions are compared.
 """
 
-# ruff: noqa: UP031, B028
+# ruff: noqa: UP031, UP032, B028
 
 import logging
 import sys
@@ -43,6 +43,65 @@ def print_formatted(x):
     print(f"{x}")
     print("%.2f" % x[0].item())
     return x
+
+
+@table.runs(X, -X)
+def print_with_percent(x):
+    n = x[0].item()
+    print("%d of %s" % (n, x[1].item()), "%(a)s %(b).3f%%" % {"a": x, "b": x[1].item()})
+    print("%*.*f|%-8d|%+d|%x" % (8, 2, n, int(n), int(n), abs(int(n))))
+    print("%s %r" % ([x, n], (n,)), "%.1f %d" % (x[2], x[2]))
+    print(str(n) + " %.2f" % n, "%s", "%d%%" % 3, 7 % int(n), x % 2)
+    return x
+
+
+@table.runs(X, -X)
+def print_of_texts_of_numbers(x):
+    n = x[0].item()
+    print("{:.2f} {}".format(n, x), str(n), format(n, ".3f"), f"{n!r:>10}", f"{n:{8}.2f}")
+    print("{a:.1f}".format(a=n), "{a:.1f}".format_map({"a": n}), f"{n=} {n=:.2f}")
+    print(", ".join([str(n), f"{n:.1f}", "a"]), "a" + str(n) + "b", "-" * 3 + str(n), str(n) * 2)
+    text = "a"
+    text += f"<{n}>"
+    print(text, [text], {"text": text}, f"{text:>20}", repr(text))
+    return x
+
+
+@table.runs(X, -X)
+def percent_raises(x):
+    return "%d %d" % x[0].item()
+
+
+@table.runs(X, f32([float("nan"), 1.0, 2.0]))
+def percent_raises_at_run_time(x):
+    text = "%d" % x[0].item()
+    return x, text
+
+
+@table.runs(X, -X)
+def format_raises(x):
+    return f"{x[0].item():d}"
+
+
+@table.runs(*STARTS)
+def percent_in_a_loop(x):
+    n = 0
+    while x < 100:
+        print("step %d: %.3f" % (n, x.item()))
+        x = x * 3
+        n += 1
+    return x
+
+
+@table.runs(*STARTS)
+def percent_in_exceptions(x):
+    assert x < 100, "%.2f is large" % x.item()
+    if x > 10:
+        raise ValueError(f"bad {x.item():.2f}", "%.3f" % x.item(), "{:.1f}".format(x.item()))
+    log.info("x %s", "%.1f" % x.item())
+    log.info("%.1f" % x.item())
+    warnings.warn("%.1f" % x.item())
+    return "v %.2f" % x.item()
 
 
 @table.runs(X, -X)

@@ -114,6 +114,51 @@ def return_none_everywhere(x):
     return None
 
 
+def large(x):
+    if hy.sum(x) > 0:
+        return x
+
+
+def looked_for(x):
+    found = None
+    for v in x:
+        if v > 2:
+            found = v
+    return found
+
+
+@table.runs(X, -X)
+def none_is_returned_by_a_function(x):
+    y, z = large(x), large(x * 2)
+    w = large(x - 1)
+    if y is None:
+        return x
+    return y * 2 if z is not None and w is not None else y * 3
+
+
+@table.runs(X, -X)
+def none_is_tested_where_it_is_returned(x):
+    large(x)
+    held = {"large": large(x), "small": [large(-x)]}
+    first = x if large(x) is None else x + 1
+    return first * 2 if held["large"] is None else first * 3 + held["large"]
+
+
+@table.runs(X, X * 2)
+def what_all_calls_return_is_used(x):
+    y = large(x)
+    return y * 2, large(x) * 3, looked_for(x) + 1, looked_for(x)
+
+
+@table.runs(X, -X)
+def none_is_handed_on(x):
+    def again(x):
+        return looked_for(x)
+
+    found = again(x)
+    return x[0] if found is None else found
+
+
 @table.runs(X, -X, covered=False)
 def dead_code(x):
     if x[0] > 0:

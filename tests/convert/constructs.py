@@ -1,7 +1,7 @@
 """Small functions, each about one construct, with arguments to call them with."""
 
 # The code below is as odd as authors may write it.
-# ruff: noqa: B007, B012
+# ruff: noqa: B007, B012, F541, UP031, UP032
 
 from __future__ import annotations
 
@@ -299,6 +299,27 @@ def asserting(x):
     assert x, f"x is {x}"
     assert x
     return x
+
+
+class Modulus:
+    """What a ``%`` by an object of one's own gives."""
+
+    def __rmod__(self, left: Any) -> Any:
+        return "mine", left
+
+    def __imod__(self, right: Any) -> Any:
+        return "in place", right
+
+
+@case(7, 2.5, "a", (1, 2), "%d")
+def texts(x):
+    width = 8
+    shown = f"{x} {x!r:>{width}}", f"{x=}", f"{'plain'}", f"", "{}".format(x), "a".join([str(x)])
+    name = "%s" % (x,)
+    name += f"{name}"
+    modulus = Modulus()
+    modulus %= 3
+    return shown, name, 5 % Modulus(), modulus, type(shown[0]), x % 2
 
 
 @case([1, 2, 3, 4])

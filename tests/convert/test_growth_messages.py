@@ -31,7 +31,7 @@ def grow(x: hy.Tensor, limit: Any = 100) -> list[hy.Tensor]:
 
 
 def comprehension(x):
-    return [y * 2 for y in grow(x)]
+    return {y * 2 for y in grow(x)}
 
 
 def unpacked(x):
@@ -176,7 +176,7 @@ UNLIKE = (
 )
 CASES: dict[Callable[..., Any], str] = {
     stacked: known("given to stack()", "return hy.stack(grow(x))"),
-    comprehension: known("gone over by a comprehension", "return [y * 2 for y in grow(x)]"),
+    comprehension: known("gone over by a comprehension", "return {y * 2 for y in grow(x)}"),
     unpacked: known("unpacked", "a, b = grow(x)"),
     unpacked_into_a_call: known("unpacked", "return max(*grow(x))"),
     popped: known("given to list.pop()", "return ys.pop()"),
@@ -316,3 +316,31 @@ def test_length_without_the_items_is_a_loop_without_stacks() -> None:
 
     assert count(X) == 8
     assert "length=0" in str(count.plans and count._all_plans()[0][1].plan.graph)
+
+
+def one_by_one(x):
+    return list(zip((y for y in x if y > 0), x, strict=False))
+
+
+def one_by_one_in_a_loop(x):
+    total = 0.0
+    for y in (y for y in x if y > 0):
+        total = total + y
+    return total
+
+
+@pytest.mark.parametrize("function", [one_by_one, one_by_one_in_a_loop])
+def test_a_generator_is_asked_for_single_items(function: Callable[..., Any]) -> None:
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(function)(f32([1.0, -1.0]))
+    line, text = caught.value.at.line, caught.value.at.text
+    assert function.__code__.co_firstlineno < line
+    assert str(caught.value) == (
+        "the items of a generator are asked for one by one, and which there are is known only when "
+        f"the plan runs ({__file__}:{line})\n"
+        f"    {line} | {text}\n"
+        "A condition on the value of a tensor decides whether the generator gives an item "
+        f"({__file__}:{line}).\n"
+        "Fix: make a list of it, [...] in place of (...), or give it to sum(), any(), all(), "
+        "min(), max(), list() or tuple()."
+    )

@@ -23,7 +23,7 @@ def walrus(x: Any) -> Any:
 
 
 def condition(x: Any) -> Any:
-    return [y for y in (x, -x) if y.sum() > 0]
+    return {y for y in (x, -x) if y.sum() > 0}
 
 
 def leaving_finally(x: Any) -> Any:
@@ -39,7 +39,7 @@ def leaving_finally(x: Any) -> Any:
 LINES = {
     guard: (2, "case (n,) if x.sum() > 0:"),
     walrus: (1, "return (x > 0) and (y := x) + y"),
-    condition: (1, "return [y for y in (x, -x) if y.sum() > 0]"),
+    condition: (1, "return {y for y in (x, -x) if y.sum() > 0}"),
     leaving_finally: (5, "if x.sum() > 0:"),
 }
 
@@ -54,8 +54,8 @@ def test_tests_that_python_itself_takes(function: Any) -> None:
         "a test on the value of a tensor stands where Python itself has to take the branch "
         f"({__file__}:{line})\n"
         f"    {line} | {text}\n"
-        "Jumps inside `finally`, class bodies, conditions of comprehensions, guards of `match`, "
-        "operands with `:=` or `yield`, and what is nested more than 20 blocks deep are run as "
-        "they are written.\n"
+        "Jumps inside `finally`, class bodies, conditions of set and dict comprehensions, "
+        "guards of `match`, operands with `:=` or `yield`, and what is nested more than 20 blocks "
+        "deep are run as they are written.\n"
         "Fix: move the test into an if statement of its own, or choose with hybrid.where."
     )

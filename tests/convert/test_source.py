@@ -231,5 +231,5 @@ def test_source_reads_well() -> None:
         "    hyb_1.again(hyb_1.wants and hyb__.locals())\n"
         "    if hyb_1.loads:\n"
         "        y, = hyb_1.values\n"
-        "    return hyb__.load('y', y)"
+        "    return hyb__.peek('y', y)"
     )

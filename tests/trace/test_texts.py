@@ -1,13 +1,18 @@
 """The texts of traced values: marks that format, and refuse to be looked at."""
 
+# The lambdas are about these forms.
+# ruff: noqa: UP031, UP032
+
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from hybrid.errors import CaptureError
+from hybrid.convert import convert
+from hybrid.errors import CaptureError, NeedsValue
 from hybrid.trace.texts import marks, written
 from tests.helpers import tensor
 from tests.numbers import capture
@@ -47,15 +52,45 @@ def test_many_marks() -> None:
         lambda text: text[0],
         lambda text: list(text),
         lambda text: "3" in text,
+        lambda text: text.upper(),
+        lambda text: f"{text}!".startswith("3"),
+        lambda text: ("a" + text).split(),
+        lambda text: (text + "a") == "3a",
+        lambda text: ",".join([text, text]) == "3,3",
+        lambda text: "%s" % text == "3",
+        lambda text: "{}".format(text)[0],
+        lambda text: "abc".startswith(text),
+        lambda text: "abc".replace("a", text),
+        lambda text: text in "abc",
+        lambda text: int(text),
+        lambda text: float(text),
+        lambda text: re.match("3", text),
     ],
 )
 def test_asking_for_characters(ask: Callable[[str], Any]) -> None:
     with pytest.raises(CaptureError) as caught:
-        capture(lambda x: ask(str(x)), tensor(3))
+        capture(lambda x: convert(ask)(str(x)), tensor(3))
     line = caught.value.at.line
     assert str(caught.value) == (
         f"the text of a traced value was asked for ({__file__}:{line})\n"
         f"    {line} | {caught.value.at.text}\n"
         "While a function is captured its values are not known, and neither are their texts.\n"
         "Fix: print or log it, or make the text outside the hybridized function."
+    )
+
+
+def test_bytes_are_not_filled_in() -> None:
+    def f(x: Any) -> Any:
+        return b"%.1f" % x.sum().item()
+
+    with pytest.raises(NeedsValue) as caught:
+        capture(convert(f), tensor(3))
+    line = f.__code__.co_firstlineno + 1
+    assert str(caught.value) == (
+        f"the text in a bytes object needs the value of a traced float ({__file__}:{line})\n"
+        f'    {line} | return b"%.1f" % x.sum().item()\n'
+        "A number that is only known at run time (a loop's index, item(), what two branches set "
+        "differently) has no value while the function is captured.\n"
+        "Fix: keep it in arithmetic, comparisons, indexing of tensors and range(), or compute what "
+        "needs its value outside the hybridized function."
     )
