@@ -292,7 +292,7 @@ def _lookup(known: dict[Node, list[Ct | None]], record: AnyRecord | None) -> Ct 
 
 def _push(node: Record, incoming: Sequence[Ct | None]) -> list[Ct | None]:
     """The tangents of the node's results."""
-    if "regions" in node.attrs:
+    if "regions" in node.attrs and node.op.jvp_rule is not None:
         return _apply_jvp(node, incoming)
     total: list[Ct | None] = [None] * len(node.results)
     sure = [t if isinstance(t, Tensor) else None for t in incoming]
@@ -331,7 +331,10 @@ def _push_by_transposing(node: Record, incoming: Sequence[Tensor | None]) -> lis
         leaves.append(probe.record)
     flow = [t is not None for t in incoming]
     with recording(True):
-        cts = apply_vjp(node, probes, flow)
+        if "regions" in node.attrs:
+            cts = _apply_control_vjp(node, probes, flow, [None] * len(flow))
+        else:
+            cts = apply_vjp(node, probes, flow)
     seeds = [
         (ct.record, tangent)
         for ct, tangent in zip(cts, incoming, strict=True)

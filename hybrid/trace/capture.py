@@ -16,14 +16,15 @@ from hybrid.autodiff.presence import Perhaps, neutral
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.eager import as_tensor
 from hybrid.errors import CaptureError, LeakedValueError, Location
-from hybrid.ir import Builder, Graph, Node, Value
+from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES
 from hybrid.record import AnyRecord, Leaf, Record, recording
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address
-from hybrid.trace.captured import Capture, Either, Gradient, Made, SlotWrite, Source
+from hybrid.trace.backward import places_at_hand, uses_of
+from hybrid.trace.captured import Backward, Capture, Either, Gradient, Made, SlotWrite, Source
 from hybrid.trace.contents import Change, Contents, containers_in, pieces
 from hybrid.trace.differentiate import cut
 from hybrid.trace.grown import Grown, otherwise, refuse_torn, refuse_written
@@ -417,31 +418,16 @@ class _Finish:
         for g in found:
             flags.append(len(results) if isinstance(g, Perhaps) else -1)
             results += [g.present.data] if isinstance(g, Perhaps) else []
-        params, nodes, residuals = self.cut(forward_count, results, [ct.data for ct in cts])
-        backward = Graph(f"{tracer.builder.name}_backward", params, nodes, tuple(results))
-        recorded = frozenset(tracer.recorded)
-        return Gradient(tuple(live), inputs, residuals, backward, reached, tuple(flags), recorded)
-
-    def cut(
-        self, forward_count: int, results: Sequence[Value], cts: Sequence[Value]
-    ) -> tuple[tuple[Value, ...], tuple[Node, ...], tuple[tuple[str, int], ...]]:
-        """(parameters, nodes, residuals) of the backward graph.
-
-        Forward values that it reads become results of the forward graph unless they are inputs or
-        results already.
-        """
-        sources = {cell.initial: i for i, cell in enumerate(self.cells())}
-        back = cut(self.tracer.builder.nodes, forward_count, results, [*sources, *cts])
-        outside = (*[v for v in back.given if v in sources], *back.residuals)
-        residuals = []
-        for value in outside:
-            if value in sources:
-                residuals.append(("source", sources[value]))
-                continue
-            if value not in self.outputs:
-                self.outputs.append(value)
-            residuals.append(("output", self.outputs.index(value)))
-        return (*outside, *cts), back.nodes, tuple(residuals)
+        sources = [cell.initial for cell in self.cells()]
+        back = cut(tracer.builder.nodes, forward_count, results, [*sources, *[t.data for t in cts]])
+        self.outputs += [v for v in back.residuals if v not in self.outputs]
+        places = places_at_hand(sources, self.outputs)
+        outside = [v for v in (*back.given, *back.residuals) if v in places]
+        params = (*outside, *[ct.data for ct in cts])
+        graph = Graph(f"{tracer.builder.name}_backward", params, back.nodes, tuple(results))
+        backward = Backward(graph, tuple([places[v] for v in outside]), reached, tuple(flags))
+        uses = uses_of(records, targets)
+        return Gradient(tuple(live), inputs, uses, backward, frozenset(tracer.recorded))
 
     def cells(self) -> list[Cell]:
         return list(self.tracer.cells.values())

@@ -39,11 +39,20 @@ MAX_REPEATED = 4  # ops to repeat for one value
 
 
 class Tape(Tracer):
-    """The nodes of a region with records, as if they had just been traced."""
+    """The nodes of a region with records, as if they had just been traced.
 
-    def __init__(self, graph: Graph, leaves: Sequence[Leaf | None]) -> None:
+    Values that are not in ``recorded`` are constants: that of a whole call tells, regions have none
+    but those that their nodes say.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        leaves: Sequence[Leaf | None],
+        recorded: Collection[Value] | None = None,
+    ) -> None:
         super().__init__(Builder(graph.name))
-        self.graph = graph
+        self.graph, self.is_region = graph, recorded is None
         self.builder.params = list(graph.params)
         known: dict[Value, Tensor] = {}
         for value, leaf in zip(graph.params, leaves, strict=True):
@@ -56,6 +65,9 @@ class Tape(Tracer):
                 if any(t.record is not None for t in operands):
                     attrs = with_regions(node.attrs, node.regions)
                     record_call(node.op, operands, attrs, results)
+                if recorded is not None:
+                    for value, t in zip(node.results, results, strict=True):
+                        t.record = t.record if value in recorded else None
                 known.update(zip(node.results, results, strict=True))
         self.builder.nodes = list(graph.nodes)
         self.forward = len(graph.nodes)

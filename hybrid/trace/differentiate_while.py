@@ -41,7 +41,8 @@ def while_vjp(
     """The totals of the operands once the loop has been gone back."""
     attrs = {"carried": carried, "length": length}
     # Within a region that is itself led back through, the stacks would be residuals: too large.
-    extend = not isinstance(current(), Tape)
+    tape = current()
+    extend = not (isinstance(tape, Tape) and tape.is_region)
     node = here(while_, pull, results, (go, *operands), attrs, regions, extend=extend)
     cts = (*pull.cts[1:], *[None] * (len(node.results) - len(pull.cts)))
     body = remembered(node.regions, "as of for", lambda: _as_of_for(node.regions[0]))

@@ -1,0 +1,93 @@
+"""Backward: further ways back through a captured call.
+
+Its capture has led back from cotangents of all outputs to inputs that have got nothing before.  An
+output that nobody uses has none, though, and an input that is used elsewhere may have got some: the
+terms of this call are added to those one by one, as if its ops had run eagerly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hybrid.autodiff.presence import Perhaps, neutral
+from hybrid.autodiff.tape import history
+from hybrid.ir import Graph, Value
+from hybrid.record import AnyRecord, Leaf, recording
+from hybrid.trace.captured import Asked, Backward, Capture
+from hybrid.trace.differentiate import Kind, Tape, computing, cut, leaves_at, opened, values_of
+
+
+def places_at_hand(sources: Sequence[Value], outputs: Sequence[Value]) -> dict[Value, tuple]:
+    """Where a call finds the values that it starts with and ends with."""
+    places = {v: ("output", i) for i, v in reversed(list(enumerate(outputs)))}
+    return places | {v: ("source", i) for i, v in enumerate(sources)}
+
+
+def uses_of(records: Sequence[AnyRecord | None], leaves: Sequence[Leaf]) -> tuple[int, ...]:
+    """Of how many terms the cotangent of each leaf consists, at most; 2 stands for more, too."""
+    uses = dict.fromkeys(leaves, 0)
+    for record in records:
+        if record in uses:
+            uses[record] += 1
+    for node in history(records):
+        for parent in node.parents:
+            if parent in uses:
+                uses[parent] += 2 if "regions" in node.attrs else 1
+    return tuple(uses.values())
+
+
+def backward_of(capture: Capture, asked: Asked) -> Backward:
+    """The way back that ``asked`` tells of."""
+    gradient, types = capture.gradient, [v.type for v in capture.graph.results]
+    usual = tuple([Kind(types[i]) for i in gradient.outputs])
+    apart = all(place == at for at, place in enumerate(asked.places))
+    if asked.cts == usual and apart and not any(asked.arrived):
+        return gradient.backward
+    found = gradient.further.get(asked)
+    if found is None:
+        found = gradient.further[asked] = _derived(capture, asked)
+    return found
+
+
+def _derived(capture: Capture, asked: Asked) -> Backward:
+    gradient, graph = capture.gradient, capture.graph
+    places = [-1] * len(graph.params)
+    for at, i in enumerate(gradient.inputs):
+        places[i] = gradient.inputs[asked.places[at]]
+    leaves = leaves_at(graph, places)
+    tape = Tape(graph, leaves, gradient.recorded)
+    cts = [tape.params_like(kind, "ct") for kind in asked.cts]
+    arrived = [tape.params_like(kind, "sum") for kind in asked.arrived]
+    targets = [leaves[i] for i in gradient.inputs]
+    with opened(tape), recording(False):
+        seeds = list(zip(targets, arrived, strict=True))
+        seeds += [
+            (tape.results[i].record, ct) for i, ct in zip(gradient.outputs, cts, strict=True)
+        ]
+        found = tape.pull(seeds, targets)
+        given = [v for ct in (*cts, *arrived) for v in values_of(ct)]
+        results, reached, flags = [], [], []
+        news = [
+            (at, ct)
+            for at, ct in enumerate(found)
+            if ct is not None and asked.places[at] == at and ct is not arrived[at]
+        ]
+        for at, ct in news:
+            reached.append(at)
+            results.append(neutral(ct).data)
+        for _, ct in news:
+            flags.append(len(results) if isinstance(ct, Perhaps) else -1)
+            results += [ct.present.data] if isinstance(ct, Perhaps) else []
+    at_hand = places_at_hand(graph.params, graph.results)
+    back = cut(tape.builder.nodes, tape.forward, results, [*at_hand, *given])
+    nodes = back.nodes
+    if back.residuals:  # which the call has not kept
+        whole = Graph(graph.name, graph.params, tuple(tape.builder.nodes), ())
+        nodes = computing(whole, results).nodes
+        at_hand = places_at_hand(graph.params, ())
+    read = {v for node in nodes for v in node.operands} | set(results)
+    outside = [v for v in at_hand if v in read]
+    params = (*outside, *given)
+    derived = Graph(f"{graph.name}_backward", params, nodes, tuple(results))
+    places = tuple([at_hand[v] for v in outside])
+    return Backward(derived, places, tuple(reached), tuple(flags))
