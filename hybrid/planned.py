@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import native, ops
-from hybrid.autodiff.presence import Ct, added, perhaps
+from hybrid.autodiff.presence import Ct, Perhaps, added, flag, neutral, nothing, perhaps
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.binding import bind
 from hybrid.eager import EAGER, call_plan
@@ -96,6 +96,13 @@ class Planned:
         else:
             for index, t in enumerate(outputs):
                 t.record = Output(record, index)
+        known: set[int] = set()
+        for same in gradient.same:
+            there = same.flag < 0 or bytes(native.view(buffers[same.flag], 1))[0]
+            if there and same.output not in known:
+                known.add(same.output)
+                other = tensors if same.of == "source" else outputs
+                outputs[same.output].record = other[same.index].record
 
 
 class _CallOp:
@@ -107,6 +114,7 @@ class _CallOp:
 
     differentiable = True
     jvp_rule = None
+    origin_rule = None
     name = "hybridized call"
 
     def __init__(self, planned: Planned) -> None:
@@ -126,18 +134,22 @@ class _CallOp:
         capture = self.planned.capture
         gradient = capture.gradient
         places = _places(pull)
+        cts = [
+            ct if at not in gradient.unsure else _flagged(ct, saved)
+            for at, (ct, saved) in enumerate(zip(pull.cts, pull.record.results, strict=True))
+        ]
         found = [ct if places[at] == at else None for at, ct in enumerate(pull.arrived)]
         given = [
             ct if uses > 1 or places.count(at) > 1 else None
             for at, (ct, uses) in enumerate(zip(found, gradient.uses, strict=True))
         ]
-        asked = Asked(kinds_of(pull.cts), kinds_of(given), places)
+        asked = Asked(kinds_of(cts), kinds_of(given), places)
         backward = backward_of(capture, asked)
         n_sources = len(capture.sources)
         at_hand = dict(zip([("source", i) for i in range(n_sources)], saved, strict=False))
         at_hand |= zip(gradient.backward.residuals, saved[n_sources:], strict=True)
         operands = [at_hand[place] for place in backward.residuals]
-        operands += [t for ct in (*pull.cts, *given) for t in tensors_of(ct)]
+        operands += [t for ct in (*cts, *given) for t in tensors_of(ct)]
         if current().traces:
             grads = replay(backward.graph, operands)
         else:
@@ -145,8 +157,8 @@ class _CallOp:
             if plan is None:
                 plan = self.plans[backward] = optimized_plan(backward.graph)
             grads = call_plan(plan, operands)
-        for at, (i, flag) in enumerate(zip(backward.reached, backward.flags, strict=True)):
-            ct = grads[at] if flag < 0 else perhaps(grads[at], grads[flag], True)
+        for at, (i, where) in enumerate(zip(backward.reached, backward.flags, strict=True)):
+            ct = grads[at] if where < 0 else perhaps(grads[at], grads[where], True)
             apart = given[i] is None and found[i] is not None and ct is not None
             found[i] = added(found[i], ct) if apart else ct
         return [ct if flows else None for ct, flows in zip(found, pull.flow, strict=True)]
@@ -172,6 +184,13 @@ class _CallOp:
             ct if flows and places[at] == at else None
             for at, (ct, flows) in enumerate(zip(totals, pull.flow, strict=True))
         ]
+
+
+def _flagged(ct: Ct | None, type: TensorType) -> Perhaps:
+    """A cotangent that may be absent."""
+    if isinstance(ct, Perhaps):
+        return Perhaps(neutral(ct), ct.present, True)
+    return Perhaps(nothing(type) if ct is None else ct, flag(ct is not None), True)
 
 
 def _places(pull: Pull) -> tuple[int, ...]:

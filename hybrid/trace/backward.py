@@ -7,12 +7,15 @@ terms of this call are added to those one by one, as if its ops had run eagerly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 
-from hybrid.autodiff.presence import Perhaps, neutral
+from hybrid.autodiff.arrivals import Arrivals, Slot, conjoined
+from hybrid.autodiff.presence import Perhaps, either, neutral
 from hybrid.autodiff.tape import history
 from hybrid.ir import Graph, Value
-from hybrid.record import AnyRecord, Leaf, recording
+from hybrid.record import AnyRecord, Leaf, node_of, recording
+from hybrid.tensor import Tensor
 from hybrid.trace.captured import Asked, Backward, Capture
 from hybrid.trace.differentiate import Kind, Tape, computing, cut, leaves_at, opened, values_of
 
@@ -36,10 +39,39 @@ def uses_of(records: Sequence[AnyRecord | None], leaves: Sequence[Leaf]) -> tupl
     return tuple(uses.values())
 
 
+def alike(
+    records: Sequence[AnyRecord], sources: Mapping[Slot, int]
+) -> list[tuple[int, str, int, Tensor | None]]:
+    """Which of ``records`` are one of the ``sources`` or an earlier one, and where; None: always.
+
+    Outside, the uses of both are then uses of one value.
+    """
+    arrivals = Arrivals(set(history(records)))
+    found: list[tuple[int, str, int, Tensor | None]] = []
+    ends: list[dict[Slot, Tensor | None]] = []
+    with recording(False):
+        for at, record in enumerate(records):
+            mine = arrivals.ends(node_of(record))
+            found += [(at, "source", sources[s], w) for s, w in mine.items() if s in sources]
+            for other, theirs in enumerate(ends):
+                both = [
+                    conjoined(where, theirs[slot])
+                    for slot, where in mine.items()
+                    if slot in theirs and slot not in sources
+                ]
+                if both:
+                    known = None in both
+                    where = None if known else functools.reduce(either, both)
+                    found.append((at, "output", other, where))
+            ends.append(mine)
+    return found
+
+
 def backward_of(capture: Capture, asked: Asked) -> Backward:
     """The way back that ``asked`` tells of."""
     gradient, types = capture.gradient, [v.type for v in capture.graph.results]
-    usual = tuple([Kind(types[i]) for i in gradient.outputs])
+    unsure = gradient.unsure
+    usual = tuple([Kind(types[i], at not in unsure) for at, i in enumerate(gradient.outputs)])
     apart = all(place == at for at, place in enumerate(asked.places))
     if asked.cts == usual and apart and not any(asked.arrived):
         return gradient.backward
@@ -78,13 +110,17 @@ def _derived(capture: Capture, asked: Asked) -> Backward:
         for _, ct in news:
             flags.append(len(results) if isinstance(ct, Perhaps) else -1)
             results += [ct.present.data] if isinstance(ct, Perhaps) else []
-    at_hand = places_at_hand(graph.params, graph.results)
+    kept = {
+        graph.results[i]: ("output", i) for of, i in gradient.backward.residuals if of == "output"
+    }
+    own = places_at_hand(graph.params, ())
+    at_hand = kept | own
     back = cut(tape.builder.nodes, tape.forward, results, [*at_hand, *given])
     nodes = back.nodes
     if back.residuals:  # which the call has not kept
         whole = Graph(graph.name, graph.params, tuple(tape.builder.nodes), ())
         nodes = computing(whole, results).nodes
-        at_hand = places_at_hand(graph.params, ())
+        at_hand = own
     read = {v for node in nodes for v in node.operands} | set(results)
     outside = [v for v in at_hand if v in read]
     params = (*outside, *given)

@@ -87,6 +87,16 @@ class Backward:
     flags: tuple[int, ...]  # of each of these the further result that says if it does; or -1
 
 
+@dataclass(frozen=True, slots=True)
+class Same:
+    """An output has the history of another value, where a graph result says so."""
+
+    output: int  # position in the outputs of the gradient
+    of: str  # "source", or "output": an earlier one
+    index: int
+    flag: int  # the graph result; -1: always
+
+
 @dataclass(slots=True)
 class Gradient:
     """How the call takes part in a gradient: which results, by which inputs, by which graphs."""
@@ -96,7 +106,13 @@ class Gradient:
     uses: tuple[int, ...]  # of each input: of how many terms its cotangent consists, at most
     backward: Backward  # when each output has a cotangent, and no input
     recorded: frozenset[Value]  # values of the forward graph that are no constants to gradients
+    same: tuple[Same, ...]
     further: dict[Asked, Backward] = field(default_factory=dict)  # for other calls
+
+    @property
+    def unsure(self) -> frozenset[int]:
+        """The outputs that may turn out to be other values: to them no cotangent comes then."""
+        return frozenset([same.output for same in self.same])
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ def while_vjp(
     # Within a region that is itself led back through, the stacks would be residuals: too large.
     tape = current()
     extend = not (isinstance(tape, Tape) and tape.is_region)
-    node = here(while_, pull, results, (go, *operands), attrs, regions, extend=extend)
+    node = here(while_, pull.record, results, (go, *operands), attrs, regions, extend=extend)
     cts = (*pull.cts[1:], *[None] * (len(node.results) - len(pull.cts)))
     body = remembered(node.regions, "as of for", lambda: _as_of_for(node.regions[0]))
     question = ask(pull, operands, carried, 0, cts, whole=False)
