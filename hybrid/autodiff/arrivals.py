@@ -103,6 +103,13 @@ class Arrivals:
                 found = ct if found is None else added(found, ct)
         return found
 
+    def taken(self, slot: Slot) -> Ct | None:
+        """All that has arrived, which the rule of the node sends on from here."""
+        found = self.total(slot)
+        for term in self.terms.get(slot, ()):
+            term.own = True
+        return found
+
     def pop(self) -> Record | None:
         """The last made of the nodes at which something has arrived."""
         return heapq.heappop(self.queue)[1] if self.queue else None

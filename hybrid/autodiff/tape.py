@@ -170,7 +170,7 @@ def _pull(
 def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals) -> None:
     for i in range(len(node.results)):
         arrivals.settle((node, i))
-    cts = [arrivals.total((node, i)) for i in range(len(node.results))]
+    cts = [arrivals.taken((node, i)) for i in range(len(node.results))]
     if all(ct is None for ct in cts):
         return
     slots = [None if p is None else node_of(p) for p in node.parents]
