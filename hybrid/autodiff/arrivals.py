@@ -36,6 +36,7 @@ class Origins:
     places: tuple[tuple[int, ...], ...]  # the position of an operand; ~i for result i
     made: tuple[bool, ...]  # whether it may be none of them
     flags: Callable[[], Sequence[Sequence[Tensor]]]  # which it is, in the order of ``places``
+    asks: bool  # whether the vjp rule of the node asks which operand may be which
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,11 @@ class Arrivals:
             return []
         found = [_place(node, at) for at in origins.places[index]]
         return [origin for origin in found if origin is not None and origin[0] in self.needed]
+
+    def asks(self, node: Record) -> bool:
+        """Whether the rule of ``node`` asks which operand may be which."""
+        origins = self._of(node)
+        return origins is not None and origins.asks
 
     def _of(self, node: Record) -> Origins | None:
         if node not in self.origins:
@@ -268,12 +274,17 @@ class Arrivals:
         below = self.below(slot)
         if not below:
             return False
+        if any(self.terms.get(origin) for origin in below) or not self.is_alone(slot, others):
+            return True
         peers = {heir for origin in below for heir in self.heirs[origin]} - {slot}
-        return any(self.terms.get(origin) or self._waiting(origin) for origin in below) or any(
-            self._waiting(peer) for peer in peers
-        ) or any(
-            other != slot and not {other, *self.below(other)}.isdisjoint(below) for other in others
-        )  # fmt: skip
+        return any(self._waiting(peer) for peer in peers)
+
+    def is_alone(self, slot: Slot, others: Iterable[Slot]) -> bool:
+        """Whether none of ``others`` may be the same value."""
+        below = set(self.below(slot))
+        return all(
+            other == slot or below.isdisjoint({other, *self.below(other)}) for other in others
+        )
 
 
 def _join(terms: list[Term], new: Term) -> None:

@@ -18,6 +18,7 @@ from hybrid.autodiff.presence import (
     Ct,
     Perhaps,
     added,
+    chosen_ct,
     marked,
     neutral,
     plain,
@@ -179,13 +180,19 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
     unsure = [slot for slot in own if arrivals.must_tell(slot, own)]
     below = dict.fromkeys(origin for slot in unsure for origin in arrivals.below(slot))
     arrivals.settle_heirs(below, node)
-    further, edges = [], []
-    if node.op.origin_rule is not None:
+    further, edges, lent = [], [], {}
+    if arrivals.asks(node):
         further = [slot for slot in below if slot not in own]
         each = sorted({*unsure, *below}, key=lambda slot: (-slot[0].sequence, -slot[1]))
         edges = [edge for slot in each for edge in arrivals.ways(slot)]
+    else:
+        lent = {slot: arrivals.ends(slot) for slot in unsure if arrivals.is_alone(slot, own)}
     every = [*slots, *further]
-    arrived = [None if slot is None else arrivals.total(slot) for slot in every]
+    arrived = [
+        None if slot is None else arrivals.total(slot) if slot not in lent
+        else _so_far(lent[slot], arrivals)
+        for slot in every
+    ]  # fmt: skip
     count = len(slots)
     pull = Pull(
         tuple(cts),
@@ -198,8 +205,21 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
     totals = _apply_control_vjp(node, pull)
     settled = {edge.slot for edge in edges}
     for slot, before, total in zip(every, arrived, totals, strict=True):
-        if total is not None and total is not before:
+        if total is None or total is before:
+            continue
+        if slot not in lent:
             arrivals.put(slot, total, own=slot in settled)
+            continue
+        for end, where in lent[slot].items():
+            arrivals.put(end, chosen_ct(where, total, arrivals.total(end)), own=end == slot)
+
+
+def _so_far(ends: Mapping[Slot, Tensor | None], arrivals: Arrivals) -> Ct | None:
+    """What has arrived at that one of ``ends`` which a value is."""
+    found: Ct | None = None
+    for end, where in ends.items():
+        found = chosen_ct(where, arrivals.total(end), found)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff.arrivals import Origins
@@ -18,10 +19,12 @@ from hybrid.autodiff.presence import either, flag
 from hybrid.autodiff.tape import make_snapshot, restored
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
-from hybrid.ops.control import cond
+from hybrid.ops.control import cond, for_, while_
 from hybrid.record import Record, recording
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.differentiate import FLAG, here, remembered
+from hybrid.trace.differentiate import FLAG, applied, computing, here, remembered
+from hybrid.trace.differentiate_for import known_int
+from hybrid.trace.differentiate_while import as_of_for
 from hybrid.trace.tracer import Tracer
 
 Holds = bool | Tensor  # where something is so; a bool if that is known
@@ -50,12 +53,10 @@ class Handed:
 
 
 @cond.origins
-def cond_origins(record: Record) -> Origins | None:
+def cond_origins(record: Record) -> Origins:
     """What may be what, for the way back through ``record``."""
     regions: Regions = record.attrs["regions"]
     found = handed(regions)
-    if not any(found.ways):
-        return None
     places = tuple([tuple([way.place for way in ways]) for ways in found.ways])
 
     def flags() -> list[list[Tensor]]:
@@ -67,7 +68,7 @@ def cond_origins(record: Record) -> Origins | None:
             outcome = node.extended(len(now.regions[0].results) - len(node.results), now.regions)
             return [[_flag(way, pred, outcome) for way in now.ways[i]] for i in range(len(places))]
 
-    return Origins(places, found.made, flags)
+    return Origins(places, found.made, flags, asks=True)
 
 
 def handed(regions: Regions) -> Handed:
@@ -215,3 +216,140 @@ class _Side:
             made = self.tracer.extend(node.results[0], inner.regions, {})
             self.flags[node] = [make_tensor(FLAG, v) for v in made]
         return self.flags[node][way.result - len(node.results)]
+
+
+# Loops ------------------------------------------------------------------------------------------
+
+
+@for_.origins
+def for_origins(record: Record) -> Origins:
+    """What the carried values may be after the loop."""
+    count, *operands = [make_snapshot(saved) for saved in record.saved]
+    attrs = dict(record.attrs)
+    (body,) = attrs.pop("regions")
+    return _loop_origins(record, body, count, operands, attrs)
+
+
+@while_.origins
+def while_origins(record: Record) -> Origins:
+    """The same; the number of iterations is nobody else."""
+    _, *operands = [make_snapshot(saved) for saved in record.saved]
+    attrs = dict(record.attrs)
+    (region,) = attrs.pop("regions")
+    body = remembered((region,), "as of for", lambda: as_of_for(region))
+    attrs = {"carried": attrs["carried"], "length": 0, "reverse": False, "sliced": 0}
+    found = _loop_origins(record, body, restored(record, 0), operands, attrs)
+    places = ((), *[tuple([at - (at < 0) for at in each]) for each in found.places])
+    return Origins(places, (True, *found.made), lambda: [[], *found.flags()], asks=False)
+
+
+def _loop_origins(
+    record: Record, body: Graph, count: Tensor, operands: list[Tensor], attrs: dict[str, Any]
+) -> Origins:
+    history = remembered((body,), ("carried on", attrs["carried"]), lambda: _Kept(body, attrs))
+    known = known_int(count)
+    return history.origins(count, known, operands, attrs)
+
+
+class _Kept:
+    """What the carried values of a loop may be after it: operands, as positions among them."""
+
+    def __init__(self, body: Graph, attrs: dict[str, Any]) -> None:
+        n = self.carried = attrs["carried"]
+        self.body, self.side = body, _Side(body)
+        self.first_invariant = n + attrs["sliced"]
+        position = {v: at for at, v in enumerate(body.params[1:])}
+        self.steps = [
+            {position.get(v, -1): holds for v, holds in self.side.ways(result).items()}
+            if result.type.floating
+            else {}
+            for result in body.results[:n]
+        ]
+        self.steps = [self._without_rows(step) for step in self.steps]
+        self.possible: list[set[int]] = [set() for _ in range(n)]
+        now: list[set[int]] = [{at} for at in range(n)]
+        while True:
+            now = [
+                set().union(*[now[b] if 0 <= b < n else {b} for b in step]) for step in self.steps
+            ]
+            grown = [old | new for old, new in zip(self.possible, now, strict=True)]
+            if grown == self.possible:
+                break
+            self.possible = grown
+        keys = {(at, o) for at in range(n) for o in (at, *self.possible[at])}
+        self.keys = sorted([key for key in keys if key[1] >= 0])
+        self.telling: Graph | None = None
+
+    def _without_rows(self, step: dict[int, Holds]) -> dict[int, Holds]:
+        return {-1 if self.carried <= b < self.first_invariant else b: h for b, h in step.items()}
+
+    def origins(
+        self, count: Tensor, known: int | None, operands: list[Tensor], attrs: dict[str, Any]
+    ) -> Origins:
+        places, made = [], []
+        for at in range(self.carried):
+            found = set(self.possible[at]) if known is None or known > 0 else set()
+            if known is None or known <= 0:
+                found.add(at)
+            floats = self.body.params[1 + at].type.floating
+            places.append(tuple([1 + o for o in sorted(found) if o >= 0]) if floats else ())
+            made.append(-1 in found or not floats)
+        results = len(self.body.results) - self.carried
+        wanted = [[place - 1 for place in each] for each in places]
+
+        def flags() -> list[list[Tensor]]:
+            with recording(False):
+                return [*self.flags(wanted, count, operands, attrs), *[[] for _ in range(results)]]
+
+        return Origins((*places, *[()] * results), (*made, *[True] * results), flags, asks=False)
+
+    def flags(
+        self,
+        wanted: list[list[int]],
+        count: Tensor,
+        operands: list[Tensor],
+        attrs: dict[str, Any],
+    ) -> list[list[Tensor]]:
+        """Where each carried value is each of the operands ``wanted``."""
+        ran = ops.greater(count, 0)
+        simple = [self._simple(at, each, ran) for at, each in enumerate(wanted)]
+        if all(each is not None for each in simple):
+            return [each for each in simple if each is not None]
+        keys = self.keys
+        if self.telling is None:
+            self.telling = self._telling(keys)
+        start = [flag(at == o) for at, o in keys]
+        n = self.carried
+        if attrs["sliced"] or len(self.body.results) > n and attrs["length"]:
+            count = ops.minimum(count, attrs["length"])
+        every = (count, *operands[:n], *start, *operands[n:])
+        found = applied(for_, every, (self.telling,), **attrs | {"carried": n + len(keys)})
+        result = dict(zip(keys, found[n:], strict=True))
+        return [[result[at, o] for o in each] for at, each in enumerate(wanted)]
+
+    def _simple(self, at: int, wanted: list[int], ran: Tensor) -> list[Tensor] | None:
+        """The flags where it is one thing if the loop runs, and its first value if not."""
+        if len(self.possible[at] | {-1}) > 2 or at in self.possible[at]:
+            return None if wanted else []
+        if -1 in self.possible[at] and len(self.possible[at]) > 1:
+            return None
+        return [ops.logical_not(ran) if o == at else ran for o in wanted]
+
+    def _telling(self, keys: list[tuple[int, int]]) -> Graph:
+        """The body that carries flags beside the values."""
+        side, n = self.side, self.carried
+        given = {key: Value(FLAG, "same") for key in keys}
+        side.tracer.owned.update(given.values())
+        flags = []
+        for at, o in keys:
+            holds: Holds = False
+            for b, where in self.steps[at].items():
+                before: Holds = b == o
+                if 0 <= b < n:
+                    before = make_tensor(FLAG, given[b, o]) if (b, o) in given else False
+                holds = side.any(holds, side.both(where, before))
+            flags.append(side.value(holds))
+        index, *rest = self.body.params
+        params = (index, *rest[:n], *given.values(), *rest[n:])
+        whole = Graph("body", params, tuple(side.tracer.builder.nodes), ())
+        return computing(whole, (*self.body.results[:n], *flags))
