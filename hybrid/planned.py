@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hybrid import native, ops
-from hybrid.autodiff.presence import Ct, perhaps
-from hybrid.autodiff.tape import node_of, pulled_back
+from hybrid.autodiff.presence import Ct, Perhaps, added, flag, neutral, nothing, perhaps
+from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.binding import bind
 from hybrid.eager import EAGER, call_plan
 from hybrid.ir import Graph, Op
@@ -19,7 +19,9 @@ from hybrid.passes import run_pipeline
 from hybrid.plan import Plan, make_plan
 from hybrid.record import Leaf, Output, Record, is_recording, recording
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.captured import Capture
+from hybrid.trace.backward import backward_of
+from hybrid.trace.captured import Asked, Backward, Capture
+from hybrid.trace.differentiate import kinds_of, tensors_of
 from hybrid.trace.replay import replay
 from hybrid.types import TensorType
 
@@ -58,7 +60,6 @@ class Planned:
         self.capture = capture
         self.guards = capture.guards
         self.plan = optimized_plan(capture.graph)
-        self.backward_plan: Plan | None = None
         self.calls = self.last_used = self.made = 0
         self.key: Any = None  # of the call that it was made for
         self.why = ""  # it was made
@@ -77,7 +78,7 @@ class Planned:
         gradient = self.capture.gradient
         saved = [(t.type, data, t.record) for t, data in zip(tensors, datas, strict=True)]
         types = self.plan.output_types
-        for kind, index in gradient.residuals:
+        for kind, index in gradient.backward.residuals:
             if kind == "output":
                 saved.append((types[index], buffers[index], None))
             else:
@@ -85,7 +86,7 @@ class Planned:
         outputs = [results[i] for i in gradient.outputs]
         record = Record(
             self.vjp_op,
-            {},
+            {"regions": ()},
             tuple(tensors[i].record for i in gradient.inputs),
             tuple(saved),
             tuple(t.type for t in outputs),
@@ -95,57 +96,107 @@ class Planned:
         else:
             for index, t in enumerate(outputs):
                 t.record = Output(record, index)
+        known: set[int] = set()
+        for same in gradient.same:
+            there = same.flag < 0 or bytes(native.view(buffers[same.flag], 1))[0]
+            if there and same.output not in known:
+                known.add(same.output)
+                other = tensors if same.of == "source" else outputs
+                outputs[same.output].record = other[same.index].record
 
 
 class _CallOp:
-    """Stands as the op of a call's record: its vjp is the planned backward graph."""
+    """Stands as the op of a call's record: its vjp is the planned backward graph.
+
+    Like that of control flow it is told what the inputs have got so far, for one that the call uses
+    several times would get each use in turn if its ops ran eagerly.
+    """
 
     differentiable = True
     jvp_rule = None
+    origin_rule = None
     name = "hybridized call"
 
     def __init__(self, planned: Planned) -> None:
         self.planned = planned
+        self.plans: dict[Backward, Plan] = {}
 
-    def vjp_rule(self, cts: Any, _results: Any, *saved: Tensor) -> list[Ct | None]:
-        """One cotangent per parent."""
-        cts = cts if isinstance(cts, tuple) else (cts,)
+    def vjp_rule(
+        self, pull: Pull, _results: Any, *saved: Tensor, regions: tuple[()]
+    ) -> list[Ct | None]:
+        """The total of each parent."""
         n_sources = len(self.planned.capture.sources)
         if is_recording():
-            return self._replayed(cts, saved[:n_sources])
-        return self._planned(cts, saved[n_sources:])
+            return self._replayed(pull, saved[:n_sources])
+        return self._planned(pull, saved)
 
-    def _planned(self, cts: Sequence[Tensor], residuals: Sequence[Tensor]) -> list[Ct | None]:
-        planned = self.planned
-        gradient = planned.capture.gradient
-        found: list[Ct | None] = [None] * len(gradient.inputs)
+    def _planned(self, pull: Pull, saved: Sequence[Tensor]) -> list[Ct | None]:
+        capture = self.planned.capture
+        gradient = capture.gradient
+        places = _places(pull)
+        cts = [
+            ct if at not in gradient.unsure else _flagged(ct, saved)
+            for at, (ct, saved) in enumerate(zip(pull.cts, pull.record.results, strict=True))
+        ]
+        found = [ct if places[at] == at else None for at, ct in enumerate(pull.arrived)]
+        given = [
+            ct if uses > 1 or places.count(at) > 1 else None
+            for at, (ct, uses) in enumerate(zip(found, gradient.uses, strict=True))
+        ]
+        asked = Asked(kinds_of(cts), kinds_of(given), places)
+        backward = backward_of(capture, asked)
+        n_sources = len(capture.sources)
+        at_hand = dict(zip([("source", i) for i in range(n_sources)], saved, strict=False))
+        at_hand |= zip(gradient.backward.residuals, saved[n_sources:], strict=True)
+        operands = [at_hand[place] for place in backward.residuals]
+        operands += [t for ct in (*cts, *given) for t in tensors_of(ct)]
         if current().traces:
-            grads = replay(gradient.backward, [*residuals, *cts])
+            grads = replay(backward.graph, operands)
         else:
-            if planned.backward_plan is None:
-                planned.backward_plan = optimized_plan(gradient.backward)
-            grads = call_plan(planned.backward_plan, [*residuals, *cts])
-        for at, (position, flag) in enumerate(zip(gradient.reached, gradient.flags, strict=True)):
-            found[position] = grads[at] if flag < 0 else perhaps(grads[at], grads[flag], True)
-        return found
+            plan = self.plans.get(backward)
+            if plan is None:
+                plan = self.plans[backward] = optimized_plan(backward.graph)
+            grads = call_plan(plan, operands)
+        for at, (i, where) in enumerate(zip(backward.reached, backward.flags, strict=True)):
+            ct = grads[at] if where < 0 else perhaps(grads[at], grads[where], True)
+            apart = given[i] is None and found[i] is not None and ct is not None
+            found[i] = added(found[i], ct) if apart else ct
+        return [ct if flows else None for ct, flows in zip(found, pull.flow, strict=True)]
 
-    def _replayed(self, cts: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Ct | None]:
+    def _replayed(self, pull: Pull, inputs: Sequence[Tensor]) -> list[Ct | None]:
         """Differentiable again: the forward ops once more, one by one, and back through them."""
         gradient = self.planned.capture.gradient
         variables = list(inputs)
-        for i in gradient.inputs:
+        for i, first in zip(gradient.inputs, _places(pull), strict=True):
             variables[i] = ops.identity(inputs[i])
             if variables[i].record is None:
                 variables[i].record = Leaf(variables[i].type)
+            variables[i].record = variables[gradient.inputs[first]].record
         results = replay(self.planned.capture.graph, variables, gradient.recorded)
-        seeds = [
-            (results[i].record, ct)
-            for i, ct in zip(gradient.outputs, cts, strict=True)
-            if results[i].record is not None
-        ]
-        targets = [node_of(variables[i].record)[0] for i in gradient.inputs]
+        targets = [variables[i].record for i in gradient.inputs]
+        seeds = list(zip(targets, pull.arrived, strict=True))
+        seeds += [(results[i].record, ct) for i, ct in zip(gradient.outputs, pull.cts, strict=True)]
+        seeds = [(r, ct) for r, ct in seeds if r is not None and ct is not None]
         with recording(True):
-            return pulled_back(seeds, targets)
+            totals = pulled_back(seeds, targets, stop=True)
+        places = _places(pull)
+        return [
+            ct if flows and places[at] == at else None
+            for at, (ct, flows) in enumerate(zip(totals, pull.flow, strict=True))
+        ]
+
+
+def _flagged(ct: Ct | None, type: TensorType) -> Perhaps:
+    """A cotangent that may be absent."""
+    if isinstance(ct, Perhaps):
+        return Perhaps(neutral(ct), ct.present, True)
+    return Perhaps(nothing(type) if ct is None else ct, flag(ct is not None), True)
+
+
+def _places(pull: Pull) -> tuple[int, ...]:
+    """For each input the first one of the same record."""
+    nodes = [parent if parent is None else node_of(parent) for parent in pull.record.parents]
+    return tuple([nodes.index(node) for node in nodes])
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,11 @@ def latest() -> int:
     return next(_sequence)
 
 
+def node_of(record: AnyRecord) -> tuple[Leaf | Record, int]:
+    """The node behind a tensor's record, and which of its results the tensor is."""
+    return (record.record, record.index) if type(record) is Output else (record, 0)
+
+
 class _Mode(threading.local):
     enabled = True
     keep_operands = False  # forward mode reads operands that no vjp reads

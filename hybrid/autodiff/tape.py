@@ -6,18 +6,19 @@ same order whether the ops run eagerly or are being traced.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hybrid import native, ops
+from hybrid.autodiff.arrivals import Arrivals, Edge, Node, Slot
 from hybrid.autodiff.presence import (
     Ct,
     Perhaps,
     added,
+    chosen_ct,
     marked,
     neutral,
     plain,
@@ -31,17 +32,20 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir.interpreter import current
-from hybrid.record import AnyRecord, Boundary, Leaf, Output, Record, is_recording, recording
+from hybrid.record import (
+    AnyRecord,
+    Boundary,
+    Leaf,
+    Output,
+    Record,
+    is_recording,
+    node_of,
+    recording,
+)
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import TensorType
 
-Node = Leaf | Record
 LARGE = 1 << 22  # bytes
-
-
-def node_of(record: AnyRecord) -> tuple[Node, int]:
-    """The node behind a tensor's record, and which of its results the tensor is."""
-    return (record.record, record.index) if type(record) is Output else (record, 0)
 
 
 def history(roots: Iterable[AnyRecord | None], ends: Collection[Node] = ()) -> list[Node]:
@@ -116,15 +120,20 @@ def cotangents(
 
 
 def pulled_back(
-    seeds: Sequence[tuple[AnyRecord, Ct]], targets: Sequence[AnyRecord], *, stop: bool = False
+    seeds: Sequence[tuple[AnyRecord, Ct]],
+    targets: Sequence[AnyRecord],
+    *,
+    stop: bool = False,
+    known: Mapping[Slot, Sequence[Edge]] | None = None,
 ) -> list[Ct | None]:
     """``cotangents``, which at run time may turn out to be none, of seeds that may be none.
 
-    With ``stop`` the way back ends at the targets, even if one came from another.
+    With ``stop`` the way back ends at the targets, even if one came from another.  The ``known``
+    origins of targets get what is theirs.
     """
     wanted = {node_of(target)[0] for target in targets}
     nodes = history((record for record, _ in seeds), wanted if stop else ())
-    return _pull(seeds, targets, wanted, descendants(nodes, wanted), stop)
+    return _pull(seeds, targets, wanted, descendants(nodes, wanted), stop, known)
 
 
 def _pull(
@@ -133,46 +142,84 @@ def _pull(
     wanted: set[Node],
     needed: set[Node],
     stop: bool = False,
+    known: Mapping[Slot, Sequence[Edge]] | None = None,
 ) -> list[Ct | None]:
-    arrived: dict[Node, list[Ct | None]] = {}
-    queue: list[tuple[int, Node]] = []
-
-    def slots_of(node: Node) -> list[Ct | None]:
-        slots = arrived.get(node)
-        if slots is None:
-            count = len(node.results) if type(node) is Record else 1
-            slots = arrived[node] = [None] * count
-            heapq.heappush(queue, (-node.sequence, node))
-        return slots
-
-    def send(record: AnyRecord, ct: Ct) -> None:
-        node, index = node_of(record)
-        slots = slots_of(node)
-        slots[index] = ct if slots[index] is None else added(slots[index], ct)
-
+    arrivals = Arrivals(needed, known or {})
     for record, ct in seeds:
-        send(record, ct)
-    while queue:
-        node = heapq.heappop(queue)[1]
-        if type(node) is not Record or node not in needed:
+        arrivals.send(node_of(record), ct)
+    while (node := arrivals.pop()) is not None:
+        if node not in needed:
             continue
         flow = [p is not None and node_of(p)[0] in needed for p in node.parents]
         if node in wanted and (stop or not any(flow)):
             continue
         if "regions" in node.attrs:
-            parents = [None if p is None else node_of(p) for p in node.parents]
-            so_far = [arrived[p[0]][p[1]] if p and p[0] in arrived else None for p in parents]
-            totals = _apply_control_vjp(node, arrived[node], flow, so_far)
-            for parent, total in zip(parents, totals, strict=True):
-                if total is not None:
-                    slots_of(parent[0])[parent[1]] = total
+            _pull_through_control(node, flow, arrivals)
             continue
-        cts = apply_vjp(node, arrived[node], flow)
+        arrived = [arrivals.total((node, i)) for i in range(len(node.results))]
+        if all(ct is None for ct in arrived):
+            continue
+        cts = apply_vjp(node, arrived, flow)
         for parent, ct, flows in zip(node.parents, cts, flow, strict=True):
             if flows and ct is not None:
-                send(parent, ct)
-    ends = [node_of(target) for target in targets]
-    return [arrived[node][index] if node in arrived else None for node, index in ends]
+                arrivals.send(node_of(parent), ct)
+    for slot in arrivals.known:
+        arrivals.settle(slot, surely=True)
+    return [arrivals.total(node_of(target)) for target in targets]
+
+
+def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals) -> None:
+    for i in range(len(node.results)):
+        arrivals.settle((node, i))
+    cts = [arrivals.taken((node, i)) for i in range(len(node.results))]
+    if all(ct is None for ct in cts):
+        return
+    slots = [None if p is None else node_of(p) for p in node.parents]
+    own = dict.fromkeys(s for s, flows in zip(slots, flow, strict=True) if flows)
+    arrivals.settle_heirs(own, node)
+    unsure = [slot for slot in own if arrivals.must_tell(slot, own)]
+    below = dict.fromkeys(origin for slot in unsure for origin in arrivals.below(slot))
+    arrivals.settle_heirs(below, node)
+    further, edges, lent = [], [], {}
+    if arrivals.asks(node):
+        further = [slot for slot in below if slot not in own]
+        each = sorted({*unsure, *below}, key=lambda slot: (-slot[0].sequence, -slot[1]))
+        edges = [edge for slot in each for edge in arrivals.ways(slot)]
+    else:
+        lent = {slot: arrivals.ends(slot) for slot in unsure if arrivals.is_alone(slot, own)}
+    every = [*slots, *further]
+    arrived = [
+        None if slot is None else arrivals.total(slot) if slot not in lent
+        else _so_far(lent[slot], arrivals)
+        for slot in every
+    ]  # fmt: skip
+    count = len(slots)
+    pull = Pull(
+        tuple(cts),
+        tuple(flow),
+        tuple(arrived[:count]),
+        node,
+        tuple(arrived[count:]),
+        tuple([(every.index(e.slot), every.index(e.origin), e.flag) for e in edges]),
+    )
+    totals = _apply_control_vjp(node, pull)
+    settled = {edge.slot for edge in edges}
+    for slot, before, total in zip(every, arrived, totals, strict=True):
+        if total is None or total is before:
+            continue
+        if slot not in lent:
+            arrivals.put(slot, total, own=slot in settled)
+            continue
+        for end, where in lent[slot].items():
+            arrivals.put(end, chosen_ct(where, total, arrivals.total(end)), own=end == slot)
+
+
+def _so_far(ends: Mapping[Slot, Tensor | None], arrivals: Arrivals) -> Ct | None:
+    """What has arrived at that one of ``ends`` which a value is."""
+    found: Ct | None = None
+    for end, where in ends.items():
+        found = chosen_ct(where, arrivals.total(end), found)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,22 +229,25 @@ class Pull:
     Its body may use an operand many times, and eager code would add each use to what has arrived
     before; so the rule is given that, and answers with the new total of each operand.  Operands of
     the same record share one total, given with the first of them.
+
+    An operand may, as ``edges`` say, be another one, or one of some ``further`` values (numbered
+    after the operands), of which the rule gives the totals too.  The rules of ops whose results
+    have origins are asked that.
     """
 
     cts: tuple[Ct | None, ...]  # of the results
     flow: tuple[bool, ...]  # which operands want a cotangent
     arrived: tuple[Ct | None, ...]  # what the operands have got so far
     record: Record
+    further: tuple[Ct | None, ...] = ()  # what these values have got so far
+    edges: tuple[tuple[int, int, Tensor], ...] = ()  # which may be which, and where it is
 
 
-def _apply_control_vjp(
-    node: Record, cts: Sequence[Ct | None], flow: Sequence[bool], so_far: Sequence[Ct | None]
-) -> Sequence[Ct | None]:
+def _apply_control_vjp(node: Record, pull: Pull) -> Sequence[Ct | None]:
     rule = _vjp_rule(node)
     count = len(node.results)
-    results = tuple([_restored(saved, node, i, count) for i, saved in enumerate(node.results)])
+    results = tuple([restored(node, i) for i in range(count)])
     operands = [make_snapshot(saved) for saved in node.saved]
-    pull = Pull(tuple(cts), tuple(flow), tuple(so_far), node)
     return rule(pull, results, *operands, **node.attrs)
 
 
@@ -214,7 +264,7 @@ def _vjp_rule(node: Record) -> Any:
 def apply_vjp(node: Record, cts: Sequence[Ct | None], flow: Sequence[bool]) -> Sequence[Ct | None]:
     """The vjp rule of ``node``; entries that are not in ``flow`` may be left uncomputed."""
     rule = _vjp_rule(node)
-    results = [_restored(saved, node, i, len(cts)) for i, saved in enumerate(node.results)]
+    results = [restored(node, i) for i in range(len(cts))]
     operands = [make_snapshot(saved) for saved in node.saved]
     present = presence_of(cts)
     if len(cts) == 1:
@@ -240,11 +290,13 @@ def make_snapshot(saved: Any) -> Any:
     return tensor
 
 
-def _restored(saved: Any, node: Record, index: int, count: int) -> Any:
+def restored(node: Record, index: int) -> Any:
+    """The result that a record kept: a Tensor with its history, or only its type."""
+    saved = node.results[index]
     if type(saved) is TensorType:
         return saved
     tensor = make_tensor(*saved)
-    tensor.record = node if count == 1 else Output(node, index)
+    tensor.record = node if len(node.results) == 1 else Output(node, index)
     return tensor
 
 
@@ -292,7 +344,7 @@ def _lookup(known: dict[Node, list[Ct | None]], record: AnyRecord | None) -> Ct 
 
 def _push(node: Record, incoming: Sequence[Ct | None]) -> list[Ct | None]:
     """The tangents of the node's results."""
-    if "regions" in node.attrs:
+    if "regions" in node.attrs and node.op.jvp_rule is not None:
         return _apply_jvp(node, incoming)
     total: list[Ct | None] = [None] * len(node.results)
     sure = [t if isinstance(t, Tensor) else None for t in incoming]
@@ -314,7 +366,7 @@ def _apply_jvp(node: Record, incoming: Sequence[Ct | None]) -> list[Ct | None]:
     rule = node.op.jvp_rule
     if rule is None:
         return _push_by_transposing(node, incoming)
-    results = [_restored(saved, node, i, count) for i, saved in enumerate(node.results)]
+    results = [restored(node, i) for i in range(count)]
     operands = [make_snapshot(saved) for saved in node.saved]
     result = results[0] if count == 1 else tuple(results)
     out = rule(tuple(incoming), result, *operands, **node.attrs)
@@ -331,7 +383,11 @@ def _push_by_transposing(node: Record, incoming: Sequence[Tensor | None]) -> lis
         leaves.append(probe.record)
     flow = [t is not None for t in incoming]
     with recording(True):
-        cts = apply_vjp(node, probes, flow)
+        if "regions" in node.attrs:
+            pull = Pull(tuple(probes), tuple(flow), (None,) * len(flow), node)
+            cts = _apply_control_vjp(node, pull)
+        else:
+            cts = apply_vjp(node, probes, flow)
     seeds = [
         (ct.record, tangent)
         for ct, tangent in zip(cts, incoming, strict=True)

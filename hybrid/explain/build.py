@@ -161,6 +161,6 @@ def _summary(capture: Capture, nodes: int) -> str:
     if top != nodes:
         parts[0] += f", {nodes - top} of them in regions"
     if capture.gradient is not None:
-        backward = sum(1 for _ in capture.gradient.backward.walk())
+        backward = sum(1 for _ in capture.gradient.backward.graph.walk())
         parts.append(f"backward {counted(backward, 'node')}")
     return "; ".join(parts)

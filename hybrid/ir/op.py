@@ -79,6 +79,7 @@ class Op:
         self.reference_rule: Callable[..., Any] | None = None
         self.vjp_rule: Callable[..., Any] | None = None
         self.jvp_rule: Callable[..., Any] | None = None
+        self.origin_rule: Callable[..., Any] | None = None
         self.lowering_rule: Callable[..., Any] | None = None
         self.view_rule: Callable[..., Any] | None = None
         self.sample_rule: Callable[..., Any] | None = None
@@ -120,6 +121,11 @@ class Op:
         Optional: without it forward mode transposes the vjp twice.
         """
         self.jvp_rule = function
+        return function
+
+    def origins(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``(record)`` -> which results are an operand itself, of an op that hands some on."""
+        self.origin_rule = function
         return function
 
     def lowering(self, function: Callable[..., Any]) -> Callable[..., Any]:

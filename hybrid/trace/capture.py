@@ -13,20 +13,21 @@ import types
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from typing import Any
 
-from hybrid.autodiff.presence import Perhaps, neutral
+from hybrid.autodiff.presence import Ct, Perhaps, neutral
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.eager import as_tensor
 from hybrid.errors import CaptureError, LeakedValueError, Location
-from hybrid.ir import Builder, Graph, Node, Value
+from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES
 from hybrid.record import AnyRecord, Leaf, Record, recording
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address, owners
-from hybrid.trace.captured import Capture, Either, Gradient, Made, SlotWrite, Source
+from hybrid.trace.backward import alike, places_at_hand, uses_of
+from hybrid.trace.captured import Backward, Capture, Either, Gradient, Made, Same, SlotWrite, Source
 from hybrid.trace.contents import Change, Contents, containers_in, pieces
-from hybrid.trace.differentiate import cut
+from hybrid.trace.differentiate import FLAG, cut, values_of
 from hybrid.trace.grown import Grown, otherwise, refuse_torn, refuse_written
 from hybrid.trace.guards import Guards
 from hybrid.trace.items import items_of
@@ -47,6 +48,7 @@ from hybrid.trace.settle import Mine, Rewritten, Unsettled, covers, refuse_unset
 from hybrid.trace.texts import marks
 from hybrid.trace.tracer import Cell, Slot, Tracer
 from hybrid.tree import flatten, flatten_until, unflatten
+from hybrid.types import TensorType
 
 
 def capture(
@@ -243,11 +245,14 @@ class _Finish:
         live = [
             i for i, r in enumerate(records[:n_returned]) if r is not None and i not in consumed
         ]
+        alike: tuple[Same, ...] = ()
+        if live:
+            alike = self.alike([records[i] for i in live], cells)
         forward_count = len(tracer.builder.nodes)
         forward_params = len(tracer.builder.params)
         gradient = None
         if live:
-            gradient = self.gradient(live, [records[i] for i in live], cells, forward_count)
+            gradient = self.gradient(live, [records[i] for i in live], cells, forward_count, alike)
             del tracer.builder.params[forward_params:]
         builder = tracer.builder
         nodes = tuple(builder.nodes[:forward_count])
@@ -411,23 +416,36 @@ class _Finish:
                 fix="write it under hybrid.no_grad(), or write value.detach()",
             )
 
+    def alike(self, records: list[AnyRecord], cells: list[Cell]) -> tuple[Same, ...]:
+        """Which outputs have the history of another value; what says so becomes a result."""
+        sources = {(c.inside, 0): i for i, c in enumerate(cells) if c.inside is not None}
+        found = []
+        for output, of, index, where in alike(records, sources):
+            flag = -1
+            if where is not None:
+                flag = len(self.outputs)
+                self.outputs.append(where.data)
+            found.append(Same(output, of, index, flag))
+        return tuple(found)
+
     def gradient(
         self,
         live: list[int],
         records: list[AnyRecord],
         cells: list[Cell],
         forward_count: int,
+        alike: tuple[Same, ...],
     ) -> Gradient:
         """Go on tracing through the backward pass, then cut it off as a graph of its own."""
         tracer = self.tracer
         leaves = [n for n in history(records) if isinstance(n, Leaf)]
         of_leaf = {id(cell.inside): i for i, cell in enumerate(cells) if cell.inside is not None}
         targets = [leaf for leaf in leaves if id(leaf) in of_leaf]
-        cts = []
-        for index in live:
-            value = tracer.builder.param(self.outputs[index].type)
-            tracer.owned.add(value)
-            cts.append(make_tensor(value.type, value))
+        cts: list[Ct] = []
+        unsure = {same.output for same in alike}
+        for at, index in enumerate(live):
+            ct = self.param(self.outputs[index].type)
+            cts.append(Perhaps(ct, self.param(FLAG), True) if at in unsure else ct)
         seeds = list(zip(records, cts, strict=True))
         with recording(False):
             grads = pulled_back(seeds, targets)
@@ -439,31 +457,24 @@ class _Finish:
         for g in found:
             flags.append(len(results) if isinstance(g, Perhaps) else -1)
             results += [g.present.data] if isinstance(g, Perhaps) else []
-        params, nodes, residuals = self.cut(forward_count, results, [ct.data for ct in cts])
-        backward = Graph(f"{tracer.builder.name}_backward", params, nodes, tuple(results))
+        sources = [cell.initial for cell in self.cells()]
+        given = [v for ct in cts for v in values_of(ct)]
+        back = cut(tracer.builder.nodes, forward_count, results, [*sources, *given])
+        self.outputs += [v for v in back.residuals if v not in self.outputs]
+        places = places_at_hand(sources, self.outputs)
+        outside = [v for v in (*back.given, *back.residuals) if v in places]
+        params = (*outside, *given)
+        graph = Graph(f"{tracer.builder.name}_backward", params, back.nodes, tuple(results))
+        backward = Backward(graph, tuple([places[v] for v in outside]), reached, tuple(flags))
+        uses = uses_of(records, targets)
         recorded = frozenset(tracer.recorded)
-        return Gradient(tuple(live), inputs, residuals, backward, reached, tuple(flags), recorded)
+        return Gradient(tuple(live), inputs, uses, backward, recorded, alike)
 
-    def cut(
-        self, forward_count: int, results: Sequence[Value], cts: Sequence[Value]
-    ) -> tuple[tuple[Value, ...], tuple[Node, ...], tuple[tuple[str, int], ...]]:
-        """(parameters, nodes, residuals) of the backward graph.
-
-        Forward values that it reads become results of the forward graph unless they are inputs or
-        results already.
-        """
-        sources = {cell.initial: i for i, cell in enumerate(self.cells())}
-        back = cut(self.tracer.builder.nodes, forward_count, results, [*sources, *cts])
-        outside = (*[v for v in back.given if v in sources], *back.residuals)
-        residuals = []
-        for value in outside:
-            if value in sources:
-                residuals.append(("source", sources[value]))
-                continue
-            if value not in self.outputs:
-                self.outputs.append(value)
-            residuals.append(("output", self.outputs.index(value)))
-        return (*outside, *cts), back.nodes, tuple(residuals)
+    def param(self, type: TensorType) -> Tensor:
+        """A parameter of the backward graph."""
+        value = self.tracer.builder.param(type)
+        self.tracer.owned.add(value)
+        return make_tensor(type, value)
 
     def cells(self) -> list[Cell]:
         return list(self.tracer.cells.values())

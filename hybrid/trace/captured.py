@@ -68,17 +68,51 @@ class SlotWrite:
     key: tuple[Any, ...] = ()  # of the item to set in the container that is at the address
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is known of a way back through a call before it is gone."""
+
+    cts: tuple[Any, ...]  # the Kind of the cotangent of each output, None where there is none
+    arrived: tuple[Any, ...]  # of what each input has got so far, where the order of sums asks
+    places: tuple[int, ...]  # for each input the first one of the same record
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Backward:
+    """A way back through the call: (residuals, cotangents, sums so far) -> total per input."""
+
+    graph: Graph
+    residuals: tuple[tuple[str, int], ...]  # what it reads: ("source" or "output", index)
+    reached: tuple[int, ...]  # positions in the inputs that get a cotangent
+    flags: tuple[int, ...]  # of each of these the further result that says if it does; or -1
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """An output has the history of another value, where a graph result says so."""
+
+    output: int  # position in the outputs of the gradient
+    of: str  # "source", or "output": an earlier one
+    index: int
+    flag: int  # the graph result; -1: always
+
+
 @dataclass(slots=True)
 class Gradient:
     """How the call takes part in a gradient: which results, by which inputs, by which graphs."""
 
     outputs: tuple[int, ...]  # graph results that have a history
     inputs: tuple[int, ...]  # sources whose records are the parents
-    residuals: tuple[tuple[str, int], ...]  # what backward reads: ("source" or "output", index)
-    backward: Graph  # (residuals..., cotangents...) -> cotangent per input that gets one
-    reached: tuple[int, ...]  # positions in ``inputs`` that get a cotangent
-    flags: tuple[int, ...]  # of each of these the further result that says if it does; or -1
+    uses: tuple[int, ...]  # of each input: of how many terms its cotangent consists, at most
+    backward: Backward  # when each output has a cotangent, and no input
     recorded: frozenset[Value]  # values of the forward graph that are no constants to gradients
+    same: tuple[Same, ...]
+    further: dict[Asked, Backward] = field(default_factory=dict)  # for other calls
+
+    @property
+    def unsure(self) -> frozenset[int]:
+        """The outputs that may turn out to be other values: to them no cotangent comes then."""
+        return frozenset([same.output for same in self.same])
 
 
 @dataclass(slots=True)

@@ -64,6 +64,7 @@ class _Again:
     """
 
     differentiable = True
+    origin_rule = None
     name = "checkpoint"
 
     def __init__(

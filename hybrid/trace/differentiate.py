@@ -12,15 +12,25 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from hybrid.autodiff.arrivals import Edge
+from hybrid.autodiff.arrivals import Node as TapeNode
 from hybrid.autodiff.presence import Ct, Perhaps
-from hybrid.autodiff.tape import Node as TapeNode
-from hybrid.autodiff.tape import Pull, node_of, pulled_back
+from hybrid.autodiff.tape import pulled_back
 from hybrid.ir import Builder, Graph, Node, Op, Value
 from hybrid.ir import with_regions as change_regions
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of
 from hybrid.ops.control import FLAG
-from hybrid.record import Leaf, Output, Record, is_recording, record_call, recording, with_regions
+from hybrid.record import (
+    Leaf,
+    Output,
+    Record,
+    is_recording,
+    node_of,
+    record_call,
+    recording,
+    with_regions,
+)
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.tracer import Tracer
 from hybrid.types import TensorType
@@ -39,11 +49,20 @@ MAX_REPEATED = 4  # ops to repeat for one value
 
 
 class Tape(Tracer):
-    """The nodes of a region with records, as if they had just been traced."""
+    """The nodes of a region with records, as if they had just been traced.
 
-    def __init__(self, graph: Graph, leaves: Sequence[Leaf | None]) -> None:
+    Values that are not in ``recorded`` are constants: that of a whole call tells, regions have none
+    but those that their nodes say.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        leaves: Sequence[Leaf | None],
+        recorded: Collection[Value] | None = None,
+    ) -> None:
         super().__init__(Builder(graph.name))
-        self.graph = graph
+        self.graph, self.is_region = graph, recorded is None
         self.builder.params = list(graph.params)
         known: dict[Value, Tensor] = {}
         for value, leaf in zip(graph.params, leaves, strict=True):
@@ -56,6 +75,9 @@ class Tape(Tracer):
                 if any(t.record is not None for t in operands):
                     attrs = with_regions(node.attrs, node.regions)
                     record_call(node.op, operands, attrs, results)
+                if recorded is not None:
+                    for value, t in zip(node.results, results, strict=True):
+                        t.record = t.record if value in recorded else None
                 known.update(zip(node.results, results, strict=True))
         self.builder.nodes = list(graph.nodes)
         self.forward = len(graph.nodes)
@@ -79,11 +101,20 @@ class Tape(Tracer):
         return Perhaps(made, self.param(FLAG, f"has_{hint}"), ct.neutral)
 
     def pull(
-        self, seeds: Iterable[tuple[Any, Ct | None]], targets: Sequence[TapeNode]
+        self,
+        seeds: Iterable[tuple[Any, Ct | None]],
+        targets: Sequence[TapeNode],
+        edges: Iterable[tuple[Leaf, Leaf, Tensor]] = (),
     ) -> list[Ct | None]:
-        """The cotangents of ``targets``, from pairs of a record and its cotangent."""
+        """The cotangents of ``targets``, from pairs of a record and its cotangent.
+
+        By ``edges`` a leaf is another one itself where a flag holds.
+        """
         pairs = [(record, ct) for record, ct in seeds if record is not None and ct is not None]
-        return pulled_back(pairs, targets)
+        known: dict[Any, list[Edge]] = {}
+        for leaf, origin, where in edges:
+            known.setdefault((leaf, 0), []).append(Edge((leaf, 0), (origin, 0), where))
+        return pulled_back(pairs, targets, known=known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +331,7 @@ class Here:
 
 def here(
     op: Op,
-    pull: Pull,
+    record: Record,
     results: Sequence[Tensor],
     operands: Sequence[Tensor],
     attrs: dict[str, Any],
@@ -316,9 +347,9 @@ def here(
     node = None if tracer is None else tracer.maker(value)
     operands, results = tuple(operands), tuple(results)
     if node is None:
-        return Here(op, attrs, regions, operands, results, None, pull.record)
-    results = _refreshed(tracer, pull.record, results)
-    return Here(op, node.attributes, node.regions, operands, results, tracer, pull.record)
+        return Here(op, attrs, regions, operands, results, None, record)
+    results = _refreshed(tracer, record, results)
+    return Here(op, node.attributes, node.regions, operands, results, tracer, record)
 
 
 def _refreshed(tracer: Tracer, record: Record, results: Sequence[Tensor]) -> tuple[Tensor, ...]:

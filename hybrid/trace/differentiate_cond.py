@@ -23,9 +23,10 @@ from hybrid.autodiff.tape import Pull
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.control import cond
 from hybrid.ops.creation import fill
-from hybrid.record import recording
+from hybrid.record import Leaf, recording
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import (
+    FLAG,
     Cut,
     Kind,
     Tape,
@@ -50,7 +51,7 @@ NAMES = ("then", "else")
 class Total:
     """What is known of the cotangent of one operand before the graph runs."""
 
-    place: int  # of the operand
+    place: int  # of the operand, or of a further value
     type: TensorType
     flagged: bool  # whether a further result says if it is present
 
@@ -76,21 +77,23 @@ def cond_vjp(
     regions: tuple[Graph, Graph],
 ) -> list[Ct | None]:
     """The totals of the operands once the region taken has been led back through."""
-    node = here(cond, pull, results, (pred, *operands), {}, regions)
+    node = here(cond, pull.record, results, (pred, *operands), {}, regions)
     places = places_of(operands, pull.flow[1:])
     further = (None,) * (len(node.results) - len(pull.cts))
-    arrived = firsts(places, pull.arrived[1:])
-    kinds = (places, kinds_of((*pull.cts, *further)), kinds_of(arrived))
+    arrived = [*firsts(places, pull.arrived[1:]), *pull.further]
+    edges = tuple([(heir - 1, origin - 1) for heir, origin, _ in pull.edges])
+    kinds = (places, kinds_of((*pull.cts, *further)), kinds_of(arrived), edges)
     derived = remembered(node.regions, kinds, lambda: _derive(node.regions, *kinds))
     if not derived.totals:
-        return [None] * len(pull.flow)
+        return [None] * (1 + len(arrived))
     fresh = len(derived.forward[0].results) - len(node.results)
     outcome = node.extended(fresh, derived.forward)
     flat = [t for ct in (*pull.cts, *arrived) for t in tensors_of(ct)]
+    flat += [where for _, _, where in pull.edges]
     cts = [flat[i] for i in derived.cts]
     kept = [*[operands[i] for i in derived.operands], *[outcome[i] for i in derived.slots]]
     found = iter(applied(cond, (pred, *kept, *cts), derived.backward))
-    totals: list[Ct | None] = [None] * (1 + len(operands))
+    totals: list[Ct | None] = [None] * (1 + len(arrived))
     for total in derived.totals:
         ct = next(found)
         totals[1 + total.place] = perhaps(ct, next(found), True) if total.flagged else ct
@@ -102,9 +105,10 @@ def _derive(
     places: tuple[int, ...],
     cts: tuple[Kind | None, ...],
     arrived: tuple[Kind | None, ...],
+    edges: tuple[tuple[int, int], ...],
 ) -> Derived:
-    halves = [_Half(region, places, cts, arrived) for region in regions]
-    totals = _totals(halves, places, regions[0])
+    halves = [_Half(region, places, cts, arrived, edges) for region in regions]
+    totals = _totals(halves)
     cuts = [half.cut(totals) for half in halves]
     forward, slots = _with_slots(regions, halves, cuts)
     used = {v for c in cuts for v in c.given}
@@ -128,18 +132,27 @@ class _Half:
         places: tuple[int, ...],
         cts: tuple[Kind | None, ...],
         arrived: tuple[Kind | None, ...],
+        edges: tuple[tuple[int, int], ...],
     ) -> None:
         leaves = leaves_at(region, places)
         self.tape = Tape(region, leaves)
+        types = {i: v.type for i, v in enumerate(region.params)}
+        for heir, origin in edges:  # heirs come first
+            types.setdefault(origin, types[heir])
+        leaves += [Leaf(types[i]) for i in range(len(places), len(arrived))]
         self.cts = [self.tape.params_like(ct, "ct") for ct in cts]
         self.arrived = [self.tape.params_like(ct, "sum") for ct in arrived]
+        where = [self.tape.param(FLAG, "same") for _ in edges]
         self.flat = [v for ct in (*self.cts, *self.arrived) for v in values_of(ct)]
+        self.flat += [t.data for t in where]
         self.firsts = [i for i, at in enumerate(places) if at == i]
+        self.firsts += range(len(places), len(arrived))
         targets = [leaves[i] for i in self.firsts]
         with opened(self.tape), recording(False):
             seeds = [(leaves[i], self.arrived[i]) for i in self.firsts]
             seeds += [(t.record, ct) for t, ct in zip(self.tape.results, self.cts, strict=True)]
-            found = self.tape.pull(seeds, targets)
+            known = [(leaves[i], leaves[j], t) for (i, j), t in zip(edges, where, strict=True)]
+            found = self.tape.pull(seeds, targets, known)
         self.found: dict[int, Ct | None] = dict(zip(self.firsts, found, strict=True))
         self.results: list[Value] = []
 
@@ -153,10 +166,7 @@ class _Half:
                 if total.flagged:
                     known = ct.present if isinstance(ct, Perhaps) else flag(ct is not None)
                     self.results.append(known.data)
-        given = [
-            *tape.graph.params,
-            *[v for ct in (*self.cts, *self.arrived) for v in values_of(ct)],
-        ]
+        given = [*tape.graph.params, *self.flat]
         return cut(tape.builder.nodes, tape.forward, self.results, given)
 
     def finish(
@@ -179,18 +189,15 @@ class _Half:
         return Graph(name, tuple(params), c.nodes, tuple(self.results))
 
 
-def _totals(
-    halves: Sequence[_Half],
-    places: Sequence[int],
-    region: Graph,
-) -> list[Total]:
+def _totals(halves: Sequence[_Half]) -> list[Total]:
     totals = []
-    for i, at in enumerate(places):
-        found = [half.found.get(i) for half in halves]
+    for i in halves[0].firsts:
+        found = [half.found[i] for half in halves]
         news = [ct is not half.arrived[i] for ct, half in zip(found, halves, strict=True)]
-        if at == i and any(news):
+        if any(news):
             sure = all(ct is not None and not isinstance(ct, Perhaps) for ct in found)
-            totals.append(Total(i, region.params[i].type, not sure))
+            type = next(ct.type for ct in found if ct is not None)
+            totals.append(Total(i, type, not sure))
     return totals
 
 

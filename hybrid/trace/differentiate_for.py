@@ -44,7 +44,7 @@ def for_vjp(
 ) -> list[Ct | None]:
     """The totals of the operands once the loop has been gone back."""
     attrs = {"carried": carried, "length": length, "reverse": reverse, "sliced": sliced}
-    node = here(for_, pull, results, (count, *operands), attrs, regions)
+    node = here(for_, pull.record, results, (count, *operands), attrs, regions)
     cts = (*pull.cts, *[None] * (len(node.results) - len(pull.cts)))
     known = known_int(count)
     bounded = sliced > 0 or len(node.results) > carried

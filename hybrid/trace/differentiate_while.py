@@ -41,10 +41,11 @@ def while_vjp(
     """The totals of the operands once the loop has been gone back."""
     attrs = {"carried": carried, "length": length}
     # Within a region that is itself led back through, the stacks would be residuals: too large.
-    extend = not isinstance(current(), Tape)
-    node = here(while_, pull, results, (go, *operands), attrs, regions, extend=extend)
+    tape = current()
+    extend = not (isinstance(tape, Tape) and tape.is_region)
+    node = here(while_, pull.record, results, (go, *operands), attrs, regions, extend=extend)
     cts = (*pull.cts[1:], *[None] * (len(node.results) - len(pull.cts)))
-    body = remembered(node.regions, "as of for", lambda: _as_of_for(node.regions[0]))
+    body = remembered(node.regions, "as of for", lambda: as_of_for(node.regions[0]))
     question = ask(pull, operands, carried, 0, cts, whole=False)
     answer = remembered((body,), question, lambda: derive(body, question))
     if answer is None:
@@ -75,7 +76,7 @@ def while_vjp(
     return totals_of(answer, pull, cts, operands, found, ran)
 
 
-def _as_of_for(body: Graph) -> Graph:
+def as_of_for(body: Graph) -> Graph:
     """The body without its test, and with an index that nothing reads."""
     index = Value(COUNT, "i")
     return Graph(body.name, (index, *body.params), body.nodes, body.results[1:])

@@ -2,12 +2,6 @@
 
 PENDING: frozenset[str] = frozenset(
     {
-        "test_callables::test_same[builtins_on_tensors]",
-        "test_callables::test_same[keyword_only_arguments]",
-        "test_dicts::test_same[dict_methods]",
-        "test_dicts::test_same[history_is_read_in_the_loop]",
-        "test_dicts::test_same[unpacked]",
-        "test_names::test_same[tuple_targets]",
         "test_raise::test_same[cell_written_before_the_raise]",
         "test_raise::test_same[state_written_before_the_raise]",
         "test_regressions::test_same[argument_written_before_a_raise]",

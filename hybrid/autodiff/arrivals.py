@@ -1,0 +1,315 @@
+"""What has arrived at each value on the way back, and in which order it is added up.
+
+The rule is that of eager code: each use of a value is one term, and the terms of a value are added
+in the order in which they arrive, from its last use to its first.
+
+While a graph is traced, a result of a ``cond`` may be one of its operands itself, if the region
+taken hands it on.  Its uses are uses of that operand then, so its terms belong among those of the
+operand, each in its turn, and count there where the region is taken.  Of a result that may be
+another value (its *origin*) terms are therefore kept one by one, until all have arrived; then they
+are handed on.  Often nothing has arrived at the origin in between: then the sum is handed on.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hybrid import ops
+from hybrid.autodiff.presence import Ct, added, either, marked
+from hybrid.ir.interpreter import current
+from hybrid.record import Leaf, Record, node_of
+from hybrid.tensor import Tensor
+
+Node = Leaf | Record
+Slot = tuple[Node, int]  # a value: a result of a node
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """For each result of a node the values that it may be: operands, and results before it."""
+
+    places: tuple[tuple[int, ...], ...]  # the position of an operand; ~i for result i
+    made: tuple[bool, ...]  # whether it may be none of them
+    flags: Callable[[], Sequence[Sequence[Tensor]]]  # which it is, in the order of ``places``
+    asks: bool  # whether the vjp rule of the node asks which operand may be which
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A value is another one itself where ``flag`` holds."""
+
+    slot: Slot
+    origin: Slot
+    flag: Tensor
+
+
+@dataclass(slots=True)
+class Term:
+    """One addition to a cotangent; ``flag``: where it counts."""
+
+    turn: int
+    ct: Ct
+    flag: Tensor | None = None
+    many: bool = False  # whether it is a sum itself
+    own: bool = False  # whether it counts only where the value is no other one
+
+    def tensor(self) -> Ct | None:
+        if self.flag is None or current().traces:
+            return marked(self.ct, self.flag)
+        return self.ct if self.flag.item() else None
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """The terms of the values that are ``needed``; ``known`` are the origins of leaves."""
+
+    needed: set[Node]
+    known: Mapping[Slot, Sequence[Edge]] = field(default_factory=dict)
+    terms: dict[Slot, list[Term]] = field(default_factory=dict)
+    heirs: dict[Slot, list[Slot]] = field(default_factory=dict)  # who may be that value
+    direct: dict[Slot, tuple[Slot, ...]] = field(default_factory=dict)  # who it may be
+    origins: dict[Node, Origins | None] = field(default_factory=dict)
+    edges: dict[Node, list[list[Edge]]] = field(default_factory=dict)
+    queue: list[tuple[int, Record]] = field(default_factory=list)
+    queued: set[Node] = field(default_factory=set)
+    turns: Any = field(default_factory=itertools.count)
+
+    # Terms ------------------------------------------------------------------------------------
+
+    def send(self, slot: Slot, ct: Ct) -> None:
+        """``ct`` arrives."""
+        terms = self.terms.get(slot)
+        if terms is None:
+            self._open(slot).append(Term(next(self.turns), ct))
+        elif not terms or self.direct[slot] or slot in self.heirs:
+            terms.append(Term(next(self.turns), ct))
+        else:
+            terms[0].ct, terms[0].many = added(terms[0].ct, ct), True
+
+    def put(self, slot: Slot, total: Ct, *, own: bool = False) -> None:
+        """``total`` holds all that has arrived."""
+        self._open(slot)[:] = [Term(next(self.turns), total, None, True, own)]
+
+    def total(self, slot: Slot) -> Ct | None:
+        """All that has arrived."""
+        found: Ct | None = None
+        for term in self.terms.get(slot, ()):
+            ct = term.tensor()
+            if ct is not None:
+                found = ct if found is None else added(found, ct)
+        return found
+
+    def taken(self, slot: Slot) -> Ct | None:
+        """All that has arrived, which the rule of the node sends on from here."""
+        found = self.total(slot)
+        for term in self.terms.get(slot, ()):
+            term.own = True
+        return found
+
+    def pop(self) -> Record | None:
+        """The last made of the nodes at which something has arrived."""
+        return heapq.heappop(self.queue)[1] if self.queue else None
+
+    def _open(self, slot: Slot) -> list[Term]:
+        terms = self.terms.get(slot)
+        if terms is None:
+            terms = self.terms[slot] = []
+            self.enter(slot)
+            node = slot[0]
+            if type(node) is Record and node not in self.queued:
+                self.queued.add(node)
+                heapq.heappush(self.queue, (-node.sequence, node))
+        return terms
+
+    # Origins ----------------------------------------------------------------------------------
+
+    def enter(self, slot: Slot) -> tuple[Slot, ...]:
+        """The values that this one may be, directly."""
+        found = self.direct.get(slot)
+        if found is None:
+            found = self.direct[slot] = tuple(dict.fromkeys(self._possible(slot)))
+            for origin in found:
+                self.heirs.setdefault(origin, []).append(slot)
+                self.enter(origin)
+        return found
+
+    def _possible(self, slot: Slot) -> Iterable[Slot]:
+        node, index = slot
+        if type(node) is not Record or "regions" not in node.attrs:
+            return [edge.origin for edge in self.known.get(slot, ())]
+        origins = self._of(node)
+        if origins is None or index >= len(origins.places):
+            return []
+        found = [_place(node, at) for at in origins.places[index]]
+        return [origin for origin in found if origin is not None and origin[0] in self.needed]
+
+    def asks(self, node: Record) -> bool:
+        """Whether the rule of ``node`` asks which operand may be which."""
+        origins = self._of(node)
+        return origins is not None and origins.asks
+
+    def _of(self, node: Record) -> Origins | None:
+        if node not in self.origins:
+            rule = node.op.origin_rule
+            self.origins[node] = None if rule is None else rule(node)
+        return self.origins[node]
+
+    def ways(self, slot: Slot) -> Sequence[Edge]:
+        """The values that this one may be, and where it is each of them."""
+        node, index = slot
+        if not self.enter(slot):
+            return ()
+        if slot in self.known:
+            return self.known[slot]
+        if node not in self.edges:
+            origins = self._of(node)
+            self.edges[node] = [
+                [
+                    Edge((node, i), origin, flag)
+                    for at, flag in zip(places, flags, strict=True)
+                    if (origin := _place(node, at)) is not None and origin[0] in self.needed
+                ]
+                for i, (places, flags) in enumerate(
+                    zip(origins.places, origins.flags(), strict=True)
+                )
+            ]
+        return self.edges[node][index]
+
+    def below(self, slot: Slot) -> list[Slot]:
+        """All values that this one may be, the last made first."""
+        found: set[Slot] = set()
+        stack = [slot]
+        while stack:
+            for origin in self.enter(stack.pop()):
+                if origin not in found:
+                    found.add(origin)
+                    stack.append(origin)
+        return sorted(found, key=_order)
+
+    def settle(self, slot: Slot, *, surely: bool = False) -> None:
+        """Hand on the terms of a value.
+
+        Where that adds up to the same, they stay for the rule of its node, unless ``surely``.
+        """
+        if not self.enter(slot):
+            return
+        terms = self.terms.get(slot, [])
+        new = [term for term in terms if not term.own]
+        if not new or not (surely or self._must_go(slot, new)):
+            return
+        ways = self.ways(slot)
+        for way in ways:
+            others = self._open(way.origin)
+            for term in new:
+                _join(others, Term(term.turn, term.ct, conjoined(term.flag, way.flag), term.many))
+            others.sort(key=lambda term: term.turn)
+        if not self._may_be_made(slot):
+            terms[:] = [term for term in terms if term.own]
+            return
+        rest = _none_of(ways)
+        terms[:] = [
+            t if t.own else Term(t.turn, t.ct, conjoined(t.flag, rest), t.many, True) for t in terms
+        ]
+
+    def _may_be_made(self, slot: Slot) -> bool:
+        """Whether it may be none of the values that are told."""
+        node, index = slot
+        if node not in self.edges:
+            return True
+        origins = self.origins[node]
+        told = len(self.edges[node][index]) == len(origins.places[index])
+        return origins.made[index] or not told
+
+    def ends(self, slot: Slot) -> dict[Slot, Tensor | None]:
+        """The values that this one may be in the end, and where it is each of them."""
+        ways = self.ways(slot)
+        if not ways:
+            return {slot: None}
+        found: dict[Slot, Tensor | None] = {}
+        for way in ways:
+            for end, where in self.ends(way.origin).items():
+                where = conjoined(way.flag, where)
+                found[end] = either(found[end], where) if end in found else where
+        if self._may_be_made(slot):
+            found[slot] = _none_of(ways)
+        return found
+
+    def _must_go(self, slot: Slot, terms: Sequence[Term]) -> bool:
+        below = self.below(slot)
+        peers = {heir for origin in below for heir in self.heirs[origin]} - {slot, *below}
+        if any(self._waiting(peer) for peer in peers):
+            return True
+        others = [term for origin in below for term in self.terms.get(origin, ())]
+        if not others:
+            return False
+        if any(self.enter(origin) for origin in below):
+            return True
+        if len(terms) == 1 and not terms[0].many:
+            return any(term.turn > terms[0].turn for term in others)
+        alone = len(others) == 1 and not others[0].many
+        return not alone or any(term.turn > others[0].turn for term in terms)
+
+    def _waiting(self, slot: Slot) -> bool:
+        """Whether it has terms that may have to be handed on."""
+        return any(not term.own for term in self.terms.get(slot, ()))
+
+    def settle_heirs(self, slots: Iterable[Slot], but: Node | None = None) -> None:
+        """Before all that has arrived is asked for: hand on what was sent to heirs."""
+        stack, found = list(slots), set()
+        while stack:
+            for heir in self.heirs.get(stack.pop(), ()):
+                if heir not in found and heir[0] is not but:
+                    found.add(heir)
+                    stack.append(heir)
+        for heir in sorted(found, key=_order):
+            self.settle(heir, surely=True)
+
+    def must_tell(self, slot: Slot, others: Iterable[Slot]) -> bool:
+        """Whether a node that uses this value, and ``others``, must know which value it may be."""
+        below = self.below(slot)
+        if not below:
+            return False
+        if any(self.terms.get(origin) for origin in below) or not self.is_alone(slot, others):
+            return True
+        peers = {heir for origin in below for heir in self.heirs[origin]} - {slot}
+        return any(self._waiting(peer) for peer in peers)
+
+    def is_alone(self, slot: Slot, others: Iterable[Slot]) -> bool:
+        """Whether none of ``others`` may be the same value."""
+        below = set(self.below(slot))
+        return all(
+            other == slot or below.isdisjoint({other, *self.below(other)}) for other in others
+        )
+
+
+def _join(terms: list[Term], new: Term) -> None:
+    """Add a term; the same one may come by two ways, of which a run takes one."""
+    for term in terms:
+        if term.turn == new.turn and term.flag is not None:
+            term.flag = either(term.flag, new.flag)
+            return
+    terms.append(new)
+
+
+def _none_of(edges: Sequence[Edge]) -> Tensor:
+    return ops.logical_not(functools.reduce(either, [edge.flag for edge in edges]))
+
+
+def conjoined(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """Where both hold; None holds everywhere."""
+    return b if a is None else a if b is None else ops.logical_and(a, b)
+
+
+def _place(node: Record, at: int) -> Slot | None:
+    if at < 0:
+        return node, ~at
+    return None if node.parents[at] is None else node_of(node.parents[at])
+
+
+def _order(slot: Slot) -> tuple[int, int]:
+    return -slot[0].sequence, -slot[1]

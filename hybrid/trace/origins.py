@@ -1,0 +1,355 @@
+"""Which results of a cond are one of its operands itself: the regions hand it on.
+
+::
+
+    %y = cond %p, %x {             %y is %x itself where %p holds; so is %z, unless %q holds, which
+      then(%x) { return %x }       is known only inside: a further result says it
+      else(%x) { ... }
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hybrid import ops
+from hybrid.autodiff.arrivals import Origins
+from hybrid.autodiff.presence import either, flag
+from hybrid.autodiff.tape import make_snapshot, restored
+from hybrid.ir import Builder, Graph, Node, Value
+from hybrid.ir.interpreter import interpreting
+from hybrid.ops.control import cond, for_, while_
+from hybrid.record import Record, recording
+from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.differentiate import FLAG, applied, computing, here, remembered
+from hybrid.trace.differentiate_for import known_int
+from hybrid.trace.differentiate_while import as_of_for
+from hybrid.trace.tracer import Tracer
+
+Holds = bool | Tensor  # where something is so; a bool if that is known
+Regions = tuple[Graph, Graph]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A result is the value at ``place`` (an operand; ~i for result i) where a flag says so.
+
+    The flag is one of each region, if these are known, else a further result of the node.
+    """
+
+    place: int
+    known: tuple[bool, bool]
+    result: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What regions hand on, and those regions with the flags that tell it as further results."""
+
+    regions: Regions
+    ways: tuple[tuple[Way, ...], ...]  # of each result
+    made: tuple[bool, ...]  # whether it may be none of these
+
+
+@cond.origins
+def cond_origins(record: Record) -> Origins:
+    """What may be what, for the way back through ``record``."""
+    regions: Regions = record.attrs["regions"]
+    found = handed(regions)
+    places = tuple([tuple([way.place for way in ways]) for ways in found.ways])
+
+    def flags() -> list[list[Tensor]]:
+        results = [restored(record, i) for i in range(len(record.results))]
+        pred, *operands = [make_snapshot(saved) for saved in record.saved]
+        node = here(cond, record, results, (pred, *operands), {}, regions)
+        now = handed(node.regions)
+        with recording(False):
+            outcome = node.extended(len(now.regions[0].results) - len(node.results), now.regions)
+            return [[_flag(way, pred, outcome) for way in now.ways[i]] for i in range(len(places))]
+
+    return Origins(places, found.made, flags, asks=True)
+
+
+def handed(regions: Regions) -> Handed:
+    """What ``regions`` hand on."""
+    return remembered(regions, "handed on", lambda: _handed(regions))
+
+
+def _flag(way: Way, pred: Tensor, results: list[Tensor]) -> Tensor:
+    if way.result >= 0:
+        return results[way.result]
+    if way.known[0] == way.known[1]:
+        return flag(way.known[0])
+    return pred if way.known[0] else ops.logical_not(pred)
+
+
+def _handed(regions: Regions) -> Handed:
+    sides = [_Side(region) for region in regions]
+    further: list[tuple[Value, Value]] = []
+    count = len(regions[0].results)
+
+    def way(place: int, holds: list[Holds]) -> Way | None:
+        first, second = holds
+        if isinstance(first, bool) and isinstance(second, bool):
+            return Way(place, (first, second)) if first or second else None
+        values = [side.value(h) for side, h in zip(sides, holds, strict=True)]
+        further.append((values[0], values[1]))
+        return Way(place, (False, False), count + len(further) - 1)
+
+    ways, made = [], []
+    for j, result in enumerate(regions[0].results):
+        found: list[Way | None] = []
+        own = not result.type.floating
+        for side in sides if not own else ():
+            own = own or not side.params.issuperset(side.ways(side.graph.results[j]))
+        made.append(own)
+        if result.type.floating:
+            for at in range(len(regions[0].params)):
+                found.append(way(1 + at, [side.is_param(j, at) for side in sides]))
+            taken: list[Holds] = [False, False]
+            for i in range(j):
+                shared = [
+                    side.both(side.shared(j, i), side.negated(t))
+                    for side, t in zip(sides, taken, strict=True)
+                ]
+                taken = [s.any(t, h) for s, t, h in zip(sides, taken, shared, strict=True)]
+                found.append(way(~i, shared))
+        ways.append(tuple([w for w in found if w is not None]))
+    made_regions = tuple(
+        Graph(
+            region.name,
+            region.params,
+            tuple(side.tracer.builder.nodes),
+            (*region.results, *[pair[at] for pair in further]),
+        )
+        for at, (region, side) in enumerate(zip(regions, sides, strict=True))
+    )
+    return Handed(made_regions, tuple(ways), tuple(made))
+
+
+class _Side:
+    """One region, and what its values may be."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.tracer = tracer = Tracer(Builder(graph.name))
+        tracer.builder.params, tracer.builder.nodes = list(graph.params), list(graph.nodes)
+        self.makers = {v: node for node in graph.nodes for v in node.results}
+        tracer.owned.update(graph.params, self.makers)
+        self.params = set(graph.params)
+        self.known: dict[Value, dict[Value, Holds]] = {}
+        self.flags: dict[Node, list[Tensor]] = {}
+
+    # Flags ------------------------------------------------------------------------------------
+
+    def value(self, holds: Holds) -> Value:
+        if isinstance(holds, bool):
+            with interpreting(self.tracer), recording(False):
+                holds = flag(holds)
+        return holds.data
+
+    def both(self, a: Holds, b: Holds) -> Holds:
+        if isinstance(a, bool) or isinstance(b, bool):
+            return (b if a else False) if isinstance(a, bool) else a if b else False
+        with interpreting(self.tracer), recording(False):
+            return ops.logical_and(a, b)
+
+    def any(self, a: Holds, b: Holds) -> Holds:
+        if isinstance(a, bool) or isinstance(b, bool):
+            return (True if a else b) if isinstance(a, bool) else True if b else a
+        with interpreting(self.tracer), recording(False):
+            return either(a, b)
+
+    def negated(self, a: Holds) -> Holds:
+        if isinstance(a, bool):
+            return not a
+        with interpreting(self.tracer), recording(False):
+            return ops.logical_not(a)
+
+    # Values -----------------------------------------------------------------------------------
+
+    def is_param(self, result: int, at: int) -> Holds:
+        """Whether a result is a parameter."""
+        return self.ways(self.graph.results[result]).get(self.graph.params[at], False)
+
+    def shared(self, result: int, other: int) -> Holds:
+        """Whether two results are one value that is made here."""
+        found: Holds = False
+        one, two = (self.ways(self.graph.results[i]) for i in (result, other))
+        for value, holds in one.items():
+            if value in two and value not in self.params:
+                found = self.any(found, self.both(holds, two[value]))
+        return found
+
+    def ways(self, value: Value) -> dict[Value, Holds]:
+        """The values that ``value`` may be, itself among them, and where it is each of them."""
+        found = self.known.get(value)
+        if found is None:
+            found = self.known[value] = self._ways(value)
+        return found
+
+    def _ways(self, value: Value) -> dict[Value, Holds]:
+        node = self.makers.get(value)
+        if node is None or node.op is not cond or not value.type.floating:
+            return {value: True}
+        inner, at = handed(node.regions), node.results.index(value)
+        found: dict[Value, Holds] = {}
+        other: Holds = False
+        for way in inner.ways[at]:
+            holds = self._flag(node, inner, way)
+            origin = node.operands[way.place] if way.place >= 0 else node.results[~way.place]
+            other = self.any(other, holds)
+            for base, where in self.ways(origin).items():
+                found[base] = self.any(found.get(base, False), self.both(holds, where))
+        if inner.made[at]:
+            found[value] = self.negated(other)
+        return found
+
+    def _flag(self, node: Node, inner: Handed, way: Way) -> Holds:
+        if way.result < 0:
+            if way.known[0] == way.known[1]:
+                return way.known[0]
+            pred = make_tensor(FLAG, node.operands[0])
+            return pred if way.known[0] else self.negated(pred)
+        if node not in self.flags:
+            made = self.tracer.extend(node.results[0], inner.regions, {})
+            self.flags[node] = [make_tensor(FLAG, v) for v in made]
+        return self.flags[node][way.result - len(node.results)]
+
+
+# Loops ------------------------------------------------------------------------------------------
+
+
+@for_.origins
+def for_origins(record: Record) -> Origins:
+    """What the carried values may be after the loop."""
+    count, *operands = [make_snapshot(saved) for saved in record.saved]
+    attrs = dict(record.attrs)
+    (body,) = attrs.pop("regions")
+    return _loop_origins(record, body, count, operands, attrs)
+
+
+@while_.origins
+def while_origins(record: Record) -> Origins:
+    """The same; the number of iterations is nobody else."""
+    _, *operands = [make_snapshot(saved) for saved in record.saved]
+    attrs = dict(record.attrs)
+    (region,) = attrs.pop("regions")
+    body = remembered((region,), "as of for", lambda: as_of_for(region))
+    attrs = {"carried": attrs["carried"], "length": 0, "reverse": False, "sliced": 0}
+    found = _loop_origins(record, body, restored(record, 0), operands, attrs)
+    places = ((), *[tuple([at - (at < 0) for at in each]) for each in found.places])
+    return Origins(places, (True, *found.made), lambda: [[], *found.flags()], asks=False)
+
+
+def _loop_origins(
+    record: Record, body: Graph, count: Tensor, operands: list[Tensor], attrs: dict[str, Any]
+) -> Origins:
+    history = remembered((body,), ("carried on", attrs["carried"]), lambda: _Kept(body, attrs))
+    known = known_int(count)
+    return history.origins(count, known, operands, attrs)
+
+
+class _Kept:
+    """What the carried values of a loop may be after it: operands, as positions among them."""
+
+    def __init__(self, body: Graph, attrs: dict[str, Any]) -> None:
+        n = self.carried = attrs["carried"]
+        self.body, self.side = body, _Side(body)
+        self.first_invariant = n + attrs["sliced"]
+        position = {v: at for at, v in enumerate(body.params[1:])}
+        self.steps = [
+            {position.get(v, -1): holds for v, holds in self.side.ways(result).items()}
+            if result.type.floating
+            else {}
+            for result in body.results[:n]
+        ]
+        self.steps = [self._without_rows(step) for step in self.steps]
+        self.possible: list[set[int]] = [set() for _ in range(n)]
+        now: list[set[int]] = [{at} for at in range(n)]
+        while True:
+            now = [
+                set().union(*[now[b] if 0 <= b < n else {b} for b in step]) for step in self.steps
+            ]
+            grown = [old | new for old, new in zip(self.possible, now, strict=True)]
+            if grown == self.possible:
+                break
+            self.possible = grown
+        keys = {(at, o) for at in range(n) for o in (at, *self.possible[at])}
+        self.keys = sorted([key for key in keys if key[1] >= 0])
+        self.telling: Graph | None = None
+
+    def _without_rows(self, step: dict[int, Holds]) -> dict[int, Holds]:
+        return {-1 if self.carried <= b < self.first_invariant else b: h for b, h in step.items()}
+
+    def origins(
+        self, count: Tensor, known: int | None, operands: list[Tensor], attrs: dict[str, Any]
+    ) -> Origins:
+        places, made = [], []
+        for at in range(self.carried):
+            found = set(self.possible[at]) if known is None or known > 0 else set()
+            if known is None or known <= 0:
+                found.add(at)
+            floats = self.body.params[1 + at].type.floating
+            places.append(tuple([1 + o for o in sorted(found) if o >= 0]) if floats else ())
+            made.append(-1 in found or not floats)
+        results = len(self.body.results) - self.carried
+        wanted = [[place - 1 for place in each] for each in places]
+
+        def flags() -> list[list[Tensor]]:
+            with recording(False):
+                return [*self.flags(wanted, count, operands, attrs), *[[] for _ in range(results)]]
+
+        return Origins((*places, *[()] * results), (*made, *[True] * results), flags, asks=False)
+
+    def flags(
+        self,
+        wanted: list[list[int]],
+        count: Tensor,
+        operands: list[Tensor],
+        attrs: dict[str, Any],
+    ) -> list[list[Tensor]]:
+        """Where each carried value is each of the operands ``wanted``."""
+        ran = ops.greater(count, 0)
+        simple = [self._simple(at, each, ran) for at, each in enumerate(wanted)]
+        if all(each is not None for each in simple):
+            return [each for each in simple if each is not None]
+        keys = self.keys
+        if self.telling is None:
+            self.telling = self._telling(keys)
+        start = [flag(at == o) for at, o in keys]
+        n = self.carried
+        if attrs["sliced"] or (len(self.body.results) > n and attrs["length"]):
+            count = ops.minimum(count, attrs["length"])
+        every = (count, *operands[:n], *start, *operands[n:])
+        found = applied(for_, every, (self.telling,), **attrs | {"carried": n + len(keys)})
+        result = dict(zip(keys, found[n:], strict=True))
+        return [[result[at, o] for o in each] for at, each in enumerate(wanted)]
+
+    def _simple(self, at: int, wanted: list[int], ran: Tensor) -> list[Tensor] | None:
+        """The flags where it is one thing if the loop runs, and its first value if not."""
+        if len(self.possible[at] | {-1}) > 2 or at in self.possible[at]:
+            return None if wanted else []
+        if -1 in self.possible[at] and len(self.possible[at]) > 1:
+            return None
+        return [ops.logical_not(ran) if o == at else ran for o in wanted]
+
+    def _telling(self, keys: list[tuple[int, int]]) -> Graph:
+        """The body that carries flags beside the values."""
+        side, n = self.side, self.carried
+        given = {key: Value(FLAG, "same") for key in keys}
+        side.tracer.owned.update(given.values())
+        flags = []
+        for at, o in keys:
+            holds: Holds = False
+            for b, where in self.steps[at].items():
+                before: Holds = b == o
+                if 0 <= b < n:
+                    before = make_tensor(FLAG, given[b, o]) if (b, o) in given else False
+                holds = side.any(holds, side.both(where, before))
+            flags.append(side.value(holds))
+        index, *rest = self.body.params
+        params = (index, *rest[:n], *given.values(), *rest[n:])
+        whole = Graph("body", params, tuple(side.tracer.builder.nodes), ())
+        return computing(whole, (*self.body.results[:n], *flags))
