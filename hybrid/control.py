@@ -109,6 +109,8 @@ def py_call(function: Callable[..., Any], *args: Any, result: Any = ()) -> Any:
                 f"py_call returns a {type(wanted).__name__}",
                 fix="give the result as TensorTypes: hy.TensorType of dtype and shape",
             )
+    if ACTIVE and current().traces:
+        function, args = current().leaving(function, args)
     made = current().apply(call_op, args, {"function": function, "types": types})
     made = made if isinstance(made, tuple) else (made,)
     if isinstance(result, tuple):

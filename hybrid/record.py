@@ -72,6 +72,15 @@ class Output:
 AnyRecord = Leaf | Record | Output
 
 
+def _lost() -> Record:
+    record = Record(None, {}, (), (), ())  # type: ignore[arg-type]
+    record.saved = record.results = None
+    return record
+
+
+LOST = _lost()  # of a value whose history went with the run that raised after it was written
+
+
 class _Mode(threading.local):
     enabled = True
     keep_operands = False  # forward mode reads operands that no vjp reads

@@ -31,7 +31,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir.interpreter import current
-from hybrid.record import AnyRecord, Boundary, Leaf, Output, Record, is_recording, recording
+from hybrid.record import LOST, AnyRecord, Boundary, Leaf, Output, Record, is_recording, recording
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import TensorType
 
@@ -51,6 +51,13 @@ def history(roots: Iterable[AnyRecord | None], ends: Collection[Node] = ()) -> l
     while stack:
         node = stack.pop()
         if node not in found:
+            if node is LOST:
+                raise GradientError(
+                    "the history of a value went with the call that wrote it and then raised",
+                    why="A plan that raises hands over what it has written, not how it was "
+                    "computed.",
+                    fix="compute the value again, or go on from value.detach()",
+                )
             if type(node) is Record and node.saved is None:
                 raise GradientError(
                     "this history was already used by backward()",

@@ -14,15 +14,13 @@ from typing import Any
 
 from hybrid.convert.checks import fail
 from hybrid.convert.site import Site
-from hybrid.errors import CaptureError, GraphError, NativeError
+from hybrid.errors import OF_CAPTURE, CaptureError
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.branches import Path
 from hybrid.trace.capture import capture
 from hybrid.trace.maybe import UNBOUND
 from hybrid.trace.reads import of_package
 from hybrid.trace.tracer import Tracer
-
-_INTERNAL = (CaptureError, GraphError, NativeError)  # what is about the capture, not of the author
 
 
 class Roots:
@@ -105,7 +103,7 @@ class Staged:
             context.__exit__(None, None, None)
             path.region.restore()
             raise self.endless() from None
-        if not isinstance(error, Exception) or isinstance(error, _INTERNAL):
+        if not isinstance(error, Exception) or isinstance(error, OF_CAPTURE):
             context.__exit__(None, None, None)
             path.region.restore()
             return self.caught(error)

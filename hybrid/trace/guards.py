@@ -226,6 +226,16 @@ class Guards:
             if made and isinstance(owner, (types.ModuleType, type)):
                 self._still_absent(owner, frozenset(made), configured)
 
+    def changed_places(self) -> Iterator[tuple[Any, str, Any, Any]]:
+        """(owner, name, what is there, what was) of the places that hold something else by now."""
+        for owner, name, read, value in self._places:
+            now = read()
+            if now is not value:
+                yield owner, name, now, value
+        for owner, names, _ in self._absent:
+            for name in names & vars(owner).keys():
+                yield owner, name, vars(owner)[name], MISSING
+
     def rewind(self) -> None:
         """Put back what a capture that is given up has changed."""
         for guard, undo in self._undo:

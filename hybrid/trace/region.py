@@ -42,7 +42,7 @@ class Region(Tracer):
         self._outside: set[int] | None = None
 
         self.notes, self.unrolls, self.convert = parent.notes, parent.unrolls, parent.convert
-        self.general = parent.general
+        self.general, self.remaining = parent.general, parent.remaining
         self.texts, self.grown = parent.texts, parent.grown
 
     # Tensors ----------------------------------------------------------------------------------

@@ -89,6 +89,9 @@ class Tracer:
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
+    remaining: Any = None  # tells what is written so far (a Remaining)
+    rewritten: Collection[int] = ()  # ids of tensors that other iterations write
+    told: Collection[int] | None = None  # ids of those that all that may raise here hands over
     traces = True
 
     # The interpreter's half -------------------------------------------------------------------
@@ -210,6 +213,14 @@ class Tracer:
         )
         self.owned.update(made)
         return made
+
+    def leaving(
+        self, function: Callable[..., Any], operands: Sequence[Any]
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """``function`` with its operands, such that it leaves what is written when it raises."""
+        if self.remaining is None:
+            return function, list(operands)
+        return self.remaining.leaving(function, operands)
 
     # What converted code announces; only a region undoes and merges it -------------------------
 
