@@ -16,7 +16,7 @@ from hybrid.autodiff.tape import history, pulled_back
 from hybrid.eager import as_tensor
 from hybrid.errors import OF_CAPTURE, CaptureError, LeakedValueError, Location
 from hybrid.ir import Builder, Graph, Node, Value
-from hybrid.ir.interpreter import interpreting
+from hybrid.ir.interpreter import ACTIVE, interpreting
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES
 from hybrid.record import AnyRecord, Leaf, Record, recording
@@ -73,7 +73,8 @@ def capture(
         leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
-        contents = Contents([*guards.containers.values(), *[c for c, _ in given]])
+        outside = [c for c in guards.containers.values() if c is not ACTIVE]
+        contents = Contents([*outside, *[c for c, _ in given]])
         at = _definition(function)
         known = Known(leaves, given, guards.containers.values(), places, at)
         tracer.remaining = Remaining(tracer, known, guards, contents)

@@ -160,6 +160,19 @@ class Grown:
                 "or keep what the next iterations need in variables",
             )
 
+    def require_whole(self) -> None:
+        """Raise where an exception, in the loop that appends the items, would have to keep them."""
+        if not self.readable:
+            raise CaptureError(
+                "a list that outlives the call grows in a loop, and something in the loop may "
+                "raise an exception",
+                at=author_location(),
+                why=f"What the loop appends {of_place(self.at)} is put together after the loop; an "
+                "exception in the loop would lose it.",
+                fix="append to a list of the function's own and keep that after the loop, or check "
+                "after the loop",
+            )
+
     def limit(self) -> None:
         """Stage the check that the stacks hold all items."""
         if self.fits or not any(isinstance(c, Column) for c in self.columns):

@@ -121,6 +121,7 @@ class Making:
         if isinstance(leaf, Maybe):
             return "either", self.either(leaf)
         if type(leaf) is Grown:
+            leaf.require_whole()
             return "items", items_of(leaf, self.leaf)
         if not isinstance(leaf, Tensor):
             refuse_torn([leaf])

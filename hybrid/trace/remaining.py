@@ -87,13 +87,20 @@ class Remaining:
 
     def __init__(self, root: Tracer, known: Known, guards: Guards, contents: Contents) -> None:
         self.root, self.known, self.guards, self.contents = root, known, guards, contents
+        self.asked = False  # whether somebody is being told
         self.changed = False  # whether some container is written before something may raise
 
     def leaving(
         self, function: Callable[..., Any], operands: Sequence[Tensor]
     ) -> tuple[Callable[..., Any], list[Tensor]]:
         """``function``, which may raise, with what is written so far behind its ``operands``."""
-        found, left = self.now(current())
+        if self.asked:  # while the operands of another call are staged
+            return function, list(operands)
+        self.asked = True
+        try:
+            found, left = self.now(current())
+        finally:
+            self.asked = False
         if not left.cells and not left.writes:
             return function, list(operands)
         self.changed |= any(write.address.name == CONTENT for write in left.writes)
