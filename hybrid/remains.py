@@ -7,7 +7,6 @@ may raise, that code also gets the values that are written so far, and leaves th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 Put = Callable[..., None]  # what puts it in force, given what the call has been given
@@ -25,13 +24,14 @@ def taken(error: BaseException) -> Put | None:
     return vars(error).pop(_KEY, None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Leaving:
     """``function`` as a plan calls it; the arrays after its ``own`` are what is written so far."""
 
-    function: Callable[..., Any]
-    own: int
-    left: Callable[[Sequence[Any]], Put]
+    def __init__(
+        self, function: Callable[..., Any], own: int, left: Callable[[Sequence[Any]], Put]
+    ) -> None:
+        self.function, self.own, self.left = function, own, left
+        self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
 
     def __call__(self, *arrays: Any) -> Any:
         try:
