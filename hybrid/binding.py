@@ -20,6 +20,7 @@ from typing import Any
 from hybrid import native
 from hybrid.config import advance_epoch
 from hybrid.eager import as_tensor
+from hybrid.errors import OF_CAPTURE
 from hybrid.plan import Plan
 from hybrid.remains import taken
 from hybrid.tensor import Tensor
@@ -344,12 +345,15 @@ class _Binding:
 def _fail(
     plan: Plan, status: int, tensors: Sequence[Tensor], leaves: Sequence[Any], given: Any
 ) -> None:
-    """Raise what has ended a run, once what it had written by then is in force."""
+    """Raise what has ended a run, once what it had written by then is in force.
+
+    Where the plan itself has met its limits nothing is: the call may be made again, eagerly.
+    """
     try:
         plan.fail(status)
     except BaseException as error:
         put = taken(error)
-        if put is not None:
+        if put is not None and not isinstance(error, OF_CAPTURE):
             put(tensors, leaves, given)
         raise
 

@@ -209,3 +209,23 @@ def test_an_except_clause_of_a_caller() -> None:
         "exceptions.\n"
         "Fix: test the condition and choose the value with if and else instead."
     )
+
+
+def test_a_call_that_falls_back_has_not_written_twice() -> None:
+    count = hy.zeros(())
+    grown = 0
+
+    def run(x):
+        count.assign(count + 1)
+        hy.py_call(outgrown)
+        return x
+
+    def outgrown():
+        nonlocal grown
+        grown += 1
+        if grown == 1:
+            raise CaptureError("the plan has met its limits")
+
+    with pytest.warns(UserWarning, match="the plan has met its limits"):
+        hy.hybridize(run, fallback="eager")(f32(1.0))
+    assert count.item() == 1
