@@ -20,13 +20,15 @@ from typing import Any
 from hybrid import native
 from hybrid.config import advance_epoch
 from hybrid.eager import as_tensor
+from hybrid.errors import OF_CAPTURE
 from hybrid.plan import Plan
+from hybrid.remains import taken
 from hybrid.tensor import Tensor
 from hybrid.trace.address import GIVEN, Address
-from hybrid.trace.captured import Capture, Made, SlotWrite, Source
+from hybrid.trace.captured import Capture, Made, SlotWrite, Source, build
 from hybrid.trace.key import CONTENT
 from hybrid.trace.rewind import refill
-from hybrid.tree import LEAF, unflatten, unflatten_several
+from hybrid.tree import LEAF
 from hybrid.types import DType
 
 _WRITER = threading.RLock()
@@ -145,6 +147,7 @@ class _Binding:
             and w.exists
             and w.address.owner is not GIVEN
             and self.record is None
+            and w.made.leaves[0][1] not in self.plan.placement.exposed
         }
 
     def _tensors(self) -> set[int]:
@@ -171,7 +174,7 @@ class _Binding:
         w.names["spare"] = spare
         w.names["new_state"] = lambda: (native.pointers(n_externals), [None] * n_made)
         w.names["handle"] = self.plan.handle
-        w.names["fail"] = self.plan.fail
+        w.names["fail"] = functools.partial(_fail, self.plan)
         locks = bool(self.in_place or self.slot_of_output)
         w.line("try:")
         w.line("externals, made = state = spare.pop()", 2)
@@ -209,7 +212,8 @@ class _Binding:
             w.line("WRITER.release()", depth + 1)
         w.line("status = run_plan(handle, externals)", depth)
         w.line("if status:", depth)
-        w.line("fail(status)", depth + 1)
+        tensors = "".join([f"t{i}, " for i in range(len(self.capture.sources))])
+        w.line(f"fail(status, ({tensors}), leaves, given)", depth + 1)
         for output, source in self.cell_of_output.items():
             w.line(f"t{source}.data = b{output}", depth)
         if self.in_place:
@@ -339,36 +343,21 @@ class _Binding:
         return f"{build_name}({made_name}, {results}, leaves, {{{sources}}})"
 
 
+def _fail(
+    plan: Plan, status: int, tensors: Sequence[Tensor], leaves: Sequence[Any], given: Any
+) -> None:
+    """Raise what has ended a run, once what it had written by then is in force.
+
+    Where the plan itself has met its limits nothing is: the call may be made again, eagerly.
+    """
+    try:
+        plan.fail(status)
+    except BaseException as error:
+        put = taken(error)
+        if put is not None and not isinstance(error, OF_CAPTURE):
+            put(tensors, leaves, given)
+        raise
+
+
 def _number(dtype: DType, value: float) -> Tensor:
     return as_tensor(value, dtype)
-
-
-def _value(
-    results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any], kind: str, what: Any
-) -> Any:
-    """One leaf.  (A function inside ``build`` that calls itself would keep the results alive.)"""
-    if kind == "output":
-        return results[what]
-    if kind == "number":
-        return results[what].item()
-    if kind == "text":
-        return what.text(results)
-    if kind == "items":
-        return what.build(results, functools.partial(_value, results, leaves, sources))
-    if kind == "either":
-        chosen = results[what.flag].item()
-        return _value(results, leaves, sources, *what.leaf) if chosen else what.other
-    if kind == "argument":
-        return leaves[what]
-    return sources[what] if kind in ("source", "given") else what
-
-
-def build(
-    made: Made, results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any]
-) -> Any:
-    """The tree that ``made`` describes, for one call."""
-
-    values = [_value(results, leaves, sources, kind, what) for kind, what in made.leaves]
-    if any(kind == "items" for kind, _ in made.leaves):
-        return unflatten_several(made.structure, values)
-    return unflatten(made.structure, values)

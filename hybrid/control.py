@@ -112,6 +112,7 @@ def py_call(function: Callable[..., Any], *args: Any, result: Any = ()) -> Any:
     interpreter = current()
     if interpreter.traces:
         interpreter.will_host(function)
+        function, args = interpreter.leaving(function, args)
     made = interpreter.apply(call_op, args, {"function": function, "types": types})
     made = made if isinstance(made, tuple) else (made,)
     if isinstance(result, tuple):

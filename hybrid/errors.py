@@ -178,3 +178,6 @@ def author_location() -> Location | None:
         return None
     path, line = frame.f_code.co_filename, frame.f_lineno
     return Location(path, line, linecache.getline(path, line).strip())
+
+
+OF_CAPTURE = (CaptureError, GraphError, NativeError)  # those that eager code would not raise

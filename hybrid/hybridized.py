@@ -24,6 +24,7 @@ from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.planned import PlanInfo, Planned
 from hybrid.record import is_recording
+from hybrid.remains import taken
 from hybrid.tensor import Tensor
 from hybrid.trace.capture import capture
 from hybrid.trace.captured import Capture
@@ -105,7 +106,7 @@ class Hybridized:
         leaves, key = self._leaves(args, kwargs)
         planned = self._find(key, leaves)
         try:
-            planned = planned or self._capture(args, kwargs, leaves, key)
+            planned = planned or self._captured(args, kwargs, leaves, key)
             if planned.capture.outside is not None:
                 refuse_shared(self._name(), (args, kwargs), planned.capture.outside)
         except CaptureError as error:
@@ -145,6 +146,20 @@ class Hybridized:
                 if planned.holds(leaves) and family.covers(planned, leaves):
                     return planned
         return None
+
+    def _captured(
+        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
+    ) -> Planned:
+        """A plan; where the function always raises, what it does before that is done."""
+        try:
+            return self._capture(args, kwargs, leaves, key)
+        except Exception as error:
+            ended = error
+            put = taken(error)
+            if put is None:
+                raise
+        put(leaves, (args, kwargs))
+        raise ended
 
     def _capture(
         self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable

@@ -87,6 +87,15 @@ def node_of(record: AnyRecord) -> tuple[Leaf | Record, int]:
     return (record.record, record.index) if type(record) is Output else (record, 0)
 
 
+def _lost() -> Record:
+    record = Record(None, {}, (), (), ())  # type: ignore[arg-type]
+    record.saved = record.results = None
+    return record
+
+
+LOST = _lost()  # of a value whose history went with the run that raised after it was written
+
+
 class _Mode(threading.local):
     enabled = True
     keep_operands = False  # forward mode reads operands that no vjp reads

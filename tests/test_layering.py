@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tensor", "eager", "conversion", "passes"),
     ("ops", "plan", "record"),
     ("ir", "native"),
-    ("errors", "types", "tree", "config", "marks", "version"),
+    ("errors", "types", "tree", "config", "marks", "remains", "version"),
 )
 NO_SIBLINGS = (
     {"ops", "plan"},

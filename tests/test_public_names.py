@@ -206,6 +206,7 @@ PARTS = [
     "plan",
     "planned",
     "record",
+    "remains",
     "tensor",
     "trace",
     "tree",

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 
 from tests.control.harness import draw, f32, i64, same
-from tests.control.pending import PENDING
 from tests.random_programs import Program, programs
 
 NUMBERS = itertools.count()
@@ -44,7 +43,6 @@ def check(program: Program, folder: Path) -> None:
         may_refuse=program.features.grow,
         # Where a value of a run decides which of several tensors a name stands for, the terms of
         # their cotangents are added in another order than eagerly.
-        after_raise="test_raise::test_same[cell_written_before_the_raise]" not in PENDING,
     )
 
 

@@ -33,6 +33,7 @@ from hybrid.errors import (
 )
 from hybrid.ir.interpreter import current
 from hybrid.record import (
+    LOST,
     AnyRecord,
     Boundary,
     Leaf,
@@ -55,6 +56,13 @@ def history(roots: Iterable[AnyRecord | None], ends: Collection[Node] = ()) -> l
     while stack:
         node = stack.pop()
         if node not in found:
+            if node is LOST:
+                raise GradientError(
+                    "the history of a value went with the call that wrote it and then raised",
+                    why="A plan that raises hands over what it has written, not how it was "
+                    "computed.",
+                    fix="compute the value again, or go on from value.detach()",
+                )
             if type(node) is Record and node.saved is None:
                 raise GradientError(
                     "this history was already used by backward()",

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from hybrid import ops
 from hybrid.errors import Location, author_frame
 from hybrid.number import Number
-from hybrid.number.staging import Place, branch, call_python, raise_at
+from hybrid.number.staging import Place, branch, nothing, raise_at
 from hybrid.ops.control import FLAG
 from hybrid.tensor import Tensor
 from hybrid.trace.late import Late, LateCall, call_late
@@ -32,12 +32,7 @@ def check(
         passes = ops.astype(ops.reshape(passes, ()), bool_)
     late = Late((_place(error, at), error, *values))
     call = LateCall(_raise, late, None)
-    branch(
-        passes,
-        late.operands,
-        lambda _builder, _values: (),
-        lambda builder, operands: call_python(builder, operands, call, ()),
-    )
+    branch(passes, late.operands, nothing, call)
 
 
 def fail(error: Raised, *values: Any) -> None:

@@ -53,6 +53,7 @@ class Loop(Staged):
         self.parent: Tracer = self.tracer  # the region that gets the node
         self.roots: Any = ()
         self.before: dict[str, Any] = {}  # at the head of the first iteration that is in the node
+        self.rewritten: set[int] = set()  # tensors from outside that iterations write, by id
         self.widened: dict[str | Key, Any] = {}  # initial values in place of those of ``before``
         self.carried_places: dict[Key, Slot] = {}
         self.growing: dict[str | Key, Inside] = {}  # lists that the body looks at as they grow
@@ -81,6 +82,7 @@ class Loop(Staged):
             )
         self.path = Path(Region(self.parent, "body", self.roots), ONCE_MORE)
         region = self.path.region
+        region.rewritten = self.rewritten
         inside = dict(self.before)
         self.names, self.places = {}, {}
         for name in self.site.names:
@@ -139,7 +141,7 @@ class Loop(Staged):
                 again |= self._has_stopped_growing(key, final)
             elif key in self.places:
                 again |= self._leave(key, self.places[key], final)
-            elif slot.read and slot.name == CONTENT and appended(slot.original, final):
+            elif self._is_read(slot) and slot.name == CONTENT and appended(slot.original, final):
                 self.growing[key] = Inside(final[-1], self.site.location)
                 self.growing_places[key] = slot
                 again = True
@@ -148,6 +150,7 @@ class Loop(Staged):
                 again = True
                 if is_absent(slot.original):
                     again |= self._mismatch(key, Carry(slot.label, slot.original), final)
+        again |= self._leaves_untold()
         if again:  # what this attempt has noted is not what becomes of the loop
             del self.tracer.notes[self.noted :]
         return not again
@@ -166,7 +169,22 @@ class Loop(Staged):
             return False
         if slot.name == CONTENT:
             return not (appended(slot.original, final) or same_items(slot.original, final))
-        return slot.read
+        return self._is_read(slot)
+
+    def _is_read(self, slot: Slot) -> bool:
+        """Whether the next iteration may look at it, or leave it as it is by an exception."""
+        region = self.path.region
+        return slot.read or (region.told is not None and region.remaining.outlives(slot))
+
+    def _leaves_untold(self) -> bool:
+        """Whether an exception in the body would not hand over what earlier iterations wrote."""
+        region = self.path.region
+        if region.told is None:
+            return False
+        untold = {key for key, cell in region.cells.items() if cell.written} - set(region.told)
+        untold = {key for key in untold - self.rewritten if region.remaining.is_cell(key)}
+        self.rewritten |= untold
+        return bool(untold)
 
     def _leave(self, key: str | Key, carry: Carry, final: Any) -> bool:
         try:

@@ -49,6 +49,25 @@ class Around:
     unbound: frozenset[str] = frozenset()  # variables of enclosing functions, perhaps unbound
 
 
+def _handled(node: ast.AST, field_name: str) -> str:
+    """What of a statement deals with exceptions that its part raises."""
+    if not isinstance(node, TRIES) or field_name == "finalbody":
+        return ""
+    if node.handlers and field_name == "body":
+        return "an except clause"
+    return "a finally clause" if any(map(_acts, node.finalbody)) else ""
+
+
+def _acts(statement: ast.stmt) -> bool:
+    """Whether a statement may do more than bind local variables."""
+    kinds = (ast.Call, ast.AugAssign, ast.Delete, ast.Raise)
+    return any(
+        isinstance(node, kinds)
+        or (isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store))
+        for node in ast.walk(statement)
+    )
+
+
 class Rewriter:
     """Converts one function in place; nested functions get a rewriter of their own."""
 
@@ -62,7 +81,7 @@ class Rewriter:
         )  # names that branches, loops, calls and choices bind
         self.first_parameter: str | None = None
         self.depth = 0  # blocks nested so far
-        self.handled = False
+        self.handled = ""
         self.in_class = False  # directly in a class body, whose names no nested function sees
         self.in_comprehension = False
         self.numbers: dict[str, int] = {}
@@ -183,8 +202,7 @@ class Rewriter:
     @contextmanager
     def _inside(self, node: ast.AST, field_name: str) -> Iterator[None]:
         """Inside a statement that stays as it is."""
-        catches = isinstance(node, TRIES) and node.handlers and field_name == "body"
-        saved, self.handled = self.handled, bool(self.handled or catches)
+        saved, self.handled = self.handled, _handled(node, field_name) or self.handled
         cost = 3 if isinstance(node, TRIES) else int(isinstance(node, (*LOOPS, ast.With)))
         with self.blocks(cost):
             yield

@@ -30,7 +30,9 @@ class Site:
     rebound: frozenset[str] = frozenset()  # those bound plainly, not only by `+=` and its like
     stops: tuple[str, ...] = ()  # flags that end a loop
     yields: bool = False  # whether it contains yield or await
-    handled: bool = False  # whether an except clause around it may catch what it raises
+    handled: str = (
+        ""  # what deals with exceptions around it: "an except clause", "a finally clause"
+    )
     branches: tuple[Branch, ...] = ()
     unbound: tuple[str, ...] = ()  # local variables that its operands read and may find unbound
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from hybrid.convert.checks import fail
 from hybrid.convert.site import Site
-from hybrid.errors import CaptureError, GraphError, NativeError
+from hybrid.errors import OF_CAPTURE, CaptureError
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.branches import Path
 from hybrid.trace.capture import capture
@@ -23,7 +23,6 @@ from hybrid.trace.reads import of_package, program_frame
 from hybrid.trace.tracer import Tracer
 
 THEN, ELSE = "where the condition holds", "where it does not"
-_INTERNAL = (CaptureError, GraphError, NativeError)  # what is about the capture, not of the author
 
 
 class Roots:
@@ -104,7 +103,7 @@ class Staged:
             context.__exit__(None, None, None)
             path.region.restore()
             raise self.endless() from None
-        if not isinstance(error, Exception) or isinstance(error, _INTERNAL):
+        if not isinstance(error, Exception) or isinstance(error, OF_CAPTURE):
             context.__exit__(None, None, None)
             path.region.restore()
             return self.caught(error)
@@ -133,13 +132,30 @@ class Staged:
         return False
 
     def refuse_handlers(self, error: Exception) -> None:
-        """An exception that the author means to catch cannot be left to the plan."""
-        if self.site.handled:
-            raise CaptureError(
-                f"{type(error).__name__} is raised under a condition on the value of a tensor, "
-                "inside a try with an except clause",
-                at=self.site.location,
-                why="Whether it is raised is known only when the plan runs, and a plan does not "
-                "catch exceptions.",
-                fix="test the condition and choose the value with if and else instead",
-            ) from error
+        """An exception that the author's code deals with cannot be left to the plan."""
+        handled = self.site.handled or _handled_by_callers()
+        if not handled:
+            return
+        catches = handled == "an except clause"
+        raise CaptureError(
+            f"{type(error).__name__} is raised under a condition on the value of a tensor, "
+            f"inside a try with {handled}",
+            at=self.site.location,
+            why="Whether it is raised is known only when the plan runs, and a plan does not "
+            + ("catch exceptions." if catches else "run finally clauses."),
+            fix="test the condition and choose the value with if and else instead"
+            if catches
+            else "do what the finally clause does before the raise, and without one after the try",
+        ) from error
+
+
+def _handled_by_callers() -> str:
+    """What deals with exceptions around the calls that have led here, inside the capture."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not capture.__code__:
+        for constant in frame.f_code.co_consts:
+            is_call = type(constant) is Site and constant.kind == "call"
+            if is_call and constant.handled and constant.location.line == frame.f_lineno:
+                return constant.handled
+        frame = frame.f_back
+    return ""

@@ -19,7 +19,7 @@ from hybrid.number import Number
 from hybrid.ops.control import COUNT, for_, while_
 from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.grown import MOST
+from hybrid.trace.grown import MOST, LostItems
 from hybrid.trace.merge import number_tensor
 from hybrid.trace.region import truth
 
@@ -30,6 +30,9 @@ def staged_for(site: Site, iterable: Any) -> Any:
     if feed is None or site.yields:
         return Unrolled(site, iter(iterable)) if site.stops and not site.yields else None
     return StagedFor(site, feed)
+
+
+MOST_ITEMS = 64  # that are handed over one by one where something may raise
 
 
 class Unrolled(Loop):
@@ -309,6 +312,8 @@ class StagedFor(Loop):
 
     def caught(self, error: BaseException) -> bool:
         if not isinstance(error, CaptureError) or not self._may_unroll():
+            return False
+        if isinstance(error, LostItems) and self.feed.length - self.start > MOST_ITEMS:
             return False
         self.why = str(error)
         self.state = lambda found: self._unroll(self.why)

@@ -145,11 +145,27 @@ def call_python(
     return builder.apply(py_call, values, {"function": function, "types": types})
 
 
-def branch(pred: Tensor, operands: Sequence[Tensor], then: Body, other: Body) -> tuple[Tensor, ...]:
-    """The results of one of two small regions."""
+def nothing(_builder: Builder, _values: Sequence[Value]) -> Sequence[Value]:
+    """The body of a region that computes nothing."""
+    return ()
+
+
+def branch(
+    passes: Tensor,
+    operands: Sequence[Tensor],
+    fast: Body,
+    function: Callable[..., Any],
+    results: tuple[TensorType, ...] = (),
+) -> tuple[Tensor, ...]:
+    """What the nodes of ``fast`` give where ``passes``, else ``function``, which may raise."""
+    own = len(operands)
+    function, operands = current().leaving(function, operands)
     types = [t.type for t in operands]
-    regions = (region("then", types, then), region("else", types, other))
-    return tuple(results_of(current().apply(cond, (pred, *operands), {}, regions)))
+    regions = (
+        region("then", types, lambda builder, values: fast(builder, values[:own])),
+        region("else", types, lambda b, values: call_python(b, values, function, results)),
+    )
+    return tuple(results_of(current().apply(cond, (passes, *operands), {}, regions)))
 
 
 def check(
@@ -164,12 +180,7 @@ def check(
     """
     arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
     call = HostCall(function, arguments, (), Place.here())
-    branch(
-        passes,
-        operands,
-        lambda _builder, _values: (),
-        lambda builder, values: call_python(builder, values, call, ()),
-    )
+    branch(passes, operands, nothing, call)
 
 
 def guarded(
@@ -183,13 +194,7 @@ def guarded(
     """Where ``passes`` what the nodes of ``fast`` give; else what Python's ``function`` gives."""
     arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
     call = HostCall(function, arguments, (kind,), Place.here())
-    found = branch(
-        passes,
-        operands,
-        fast,
-        lambda builder, values: call_python(builder, values, call, (TYPES[kind],)),
-    )
-    return found[0]
+    return branch(passes, operands, fast, call, (TYPES[kind],))[0]
 
 
 def host(
@@ -200,6 +205,6 @@ def host(
 ) -> tuple[Tensor, ...]:
     """Stage a call of ``function`` on the plain numbers; its results have ``kinds``."""
     arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
-    call = HostCall(function, arguments, kinds, Place.here())
+    call, operands = current().leaving(HostCall(function, arguments, kinds, Place.here()), operands)
     attrs = {"function": call, "types": tuple([TYPES[kind] for kind in kinds])}
     return tuple(results_of(current().apply(py_call, operands, attrs)))

@@ -10,16 +10,19 @@ import numpy as np
 from hybrid import native
 from hybrid.errors import ArgumentError
 from hybrid.plan.steps import HostCall
+from hybrid.remains import Leaving
 from hybrid.types import TensorType
 
 
 def host_function(call: HostCall) -> Callable[[Any], None]:
     """``call`` as a function of the addresses of a step's operands."""
     n_in = len(call.inputs)
+    n_own = call.function.own if type(call.function) is Leaving else n_in
 
     def run(data: Any) -> None:
         # Copies: the function may keep them, and the next step may write over the operands.
-        arrays = [_array(data[i], type).copy() for i, type in enumerate(call.inputs)]
+        arrays = [_array(data[i], type) for i, type in enumerate(call.inputs)]
+        arrays[:n_own] = [array.copy() for array in arrays[:n_own]]
         results = call_function(call, arrays)
         for at, (type, result) in enumerate(zip(call.outputs, results, strict=True)):
             _array(data[n_in + at], type)[...] = result

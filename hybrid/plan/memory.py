@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hybrid.ir import View
 from hybrid.plan.lower import without
-from hybrid.plan.steps import Buffer, Lowered, Step, overwrites, step_touches
+from hybrid.plan.steps import Buffer, Lowered, Step, overwrites, step_touches, walk
 
 ALIGNMENT = 64
 
@@ -23,6 +23,8 @@ class Placement:
     arena_nbytes: int
     last_step: dict[Buffer, Step | None]  # the step after which a buffer is dead
     donations: dict[int, int] = field(default_factory=dict)  # output index -> input index
+    # Outputs that are written before a step that may fail: it would leave what they replace spoilt.
+    exposed: frozenset[int] = frozenset()
     scratch_nbytes: int = 0  # the sum of all scratch buffers, for comparison
 
 
@@ -119,6 +121,12 @@ class _Times:
             spans = [self._span(time, path, depth) for time, path in life.uses]
             life.first, life.last = min(s for s, _ in spans), max(e for _, e in spans)
 
+    def last_failure(self, steps: list[Step]) -> int:
+        """When a step may fail for the last time; -1: never."""
+        ends = {step: time for time, step in enumerate(self.step_at)}
+        failing = [step for step in steps if any(inner.fails for inner in walk([step]))]
+        return max([ends[step] for step in failing], default=-1)
+
     def _span(self, time: int, path: tuple[int, ...], depth: int) -> tuple[int, int]:
         if len(path) > depth:
             return self.span[path[depth]]
@@ -139,6 +147,10 @@ def place(lowered: Lowered) -> Placement:
             dying.setdefault(life.last, []).append(buffer)
     last = {buffer: times.step_at[life.last] for buffer, life in lives.items()}
     arena, placed, idle = _Arena(), Placement(0, dict(last)), set()
+    failure = times.last_failure(lowered.steps)
+    placed.exposed = frozenset(
+        b.index for b in lowered.outputs if b in lives and lives[b].first <= failure
+    )
     for now, step in enumerate(times.step_at):
         taken: set[Buffer] = set()  # operands whose place a result of this step took over
         for view in step.outputs if step.control is None else ():
@@ -146,8 +158,8 @@ def place(lowered: Lowered) -> Placement:
             if buffer.kind not in ("arena", "output") or lives[buffer].first != now:
                 continue
             kind = "arena" if buffer.kind == "arena" else "input"
-            if kind == "input" and not (step.is_map or step.moves):
-                continue  # an argument is not left half updated when a step may fail
+            if kind == "input" and buffer.index in placed.exposed:
+                continue
             host = _dying_operand(step, view, now, lives, taken, kind)
             if host is None:
                 continue

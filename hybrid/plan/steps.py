@@ -100,6 +100,7 @@ class Step:
     location: Location | None = None
     control: Control | None = None
     call: HostCall | None = None
+    fails: bool = False  # whether that depends on values
     moves: bool = False  # a copy that is not needed when both sides come to lie at one place
 
     @property

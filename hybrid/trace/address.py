@@ -49,11 +49,15 @@ class Address:
         mine, theirs = (self.name, self.keys), (other.name, other.keys)
         return self.owner is other.owner and mine == theirs
 
+    def holder(self, leaves: Sequence[Any]) -> Any:
+        """The owner at a call of these argument ``leaves``."""
+        if type(self.owner) is LeafOf:
+            return getattr(leaves[self.owner.index], "leaf", None)
+        return self.owner
+
     def read(self, leaves: Sequence[Any] = ()) -> Any:
-        """What is there at a call of these argument ``leaves``."""
-        owner = self.owner
-        if type(owner) is LeafOf:
-            owner = getattr(leaves[owner.index], "leaf", None)
+        """What is there at such a call."""
+        owner = self.holder(leaves)
         found = owner if self.name == CONTENT else getattr(owner, self.name, None)
         for key in self.keys:
             found = found[key]

@@ -6,48 +6,39 @@ the tensors that it returned or wrote.  ``Capture`` says where each of them come
 
 from __future__ import annotations
 
-import functools
 import itertools
 import linecache
 import types
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from hybrid.autodiff.presence import Ct, Perhaps, neutral
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.eager import as_tensor
-from hybrid.errors import CaptureError, LeakedValueError, Location
+from hybrid.errors import OF_CAPTURE, CaptureError, LeakedValueError, Location
 from hybrid.ir import Builder, Graph, Value
-from hybrid.ir.interpreter import interpreting
+from hybrid.ir.interpreter import ACTIVE, interpreting
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES
 from hybrid.record import AnyRecord, Leaf, Record, recording
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.address import GIVEN, Address, owners
+from hybrid.trace.address import Address
 from hybrid.trace.backward import alike, places_at_hand, uses_of
-from hybrid.trace.captured import Backward, Capture, Either, Gradient, Made, Same, SlotWrite, Source
-from hybrid.trace.contents import Change, Contents, containers_in, pieces
+from hybrid.trace.captured import Backward, Capture, Gradient, Same, SlotWrite
+from hybrid.trace.contents import Change, Contents, containers_in
 from hybrid.trace.differentiate import FLAG, cut, values_of
-from hybrid.trace.grown import Grown, otherwise, refuse_torn, refuse_written
+from hybrid.trace.grown import refuse_written
 from hybrid.trace.guards import Guards
-from hybrid.trace.items import items_of
-from hybrid.trace.key import CONTENT
-from hybrid.trace.late import Late, LateText
-from hybrid.trace.maybe import Maybe
+from hybrid.trace.making import Known, Making
 from hybrid.trace.reads import (
-    CONTAINERS,
     MISSING,
-    attribute_names,
-    content_of,
     of_package,
-    stored,
-    user_object,
 )
+from hybrid.trace.remaining import Remaining
 from hybrid.trace.rewind import Moved
 from hybrid.trace.settle import Mine, Rewritten, Unsettled, covers, refuse_unsettled
-from hybrid.trace.texts import marks
 from hybrid.trace.tracer import Cell, Slot, Tracer
-from hybrid.tree import flatten, flatten_until, unflatten
+from hybrid.tree import flatten, unflatten
 from hybrid.types import TensorType
 
 
@@ -70,7 +61,8 @@ def capture(
     stage their control flow; ``resolve`` makes a result of what they return; ``unrolls`` tells to
     trace loops over Python ranges iteration by iteration.  Whatever happens, function, cells,
     attributes and containers are left as they were, but for what may be the work of other threads:
-    ``Unsettled`` tells of that.
+    ``Unsettled`` tells of that.  An exception of the author's carries what was written before it
+    (see remains.py).
     """
     tracer = Tracer(
         Builder(name),
@@ -86,15 +78,21 @@ def capture(
         leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
-        contents = Contents([*guards.containers.values(), *[c for c, _ in given]])
+        outside = [c for c in guards.containers.values() if c is not ACTIVE]
+        contents = Contents([*outside, *[c for c, _ in given]])
         mine = Mine(tracer, guards.written, given)
-
+        at = _definition(function)
+        known = Known(leaves, given, guards.containers.values(), places, at)
+        tracer.remaining = Remaining(tracer, known, guards, contents, mine)
         strange: list[Change | Moved] = []
-        kept = {}
         try:
             try:
-                kept = _put_numbers(tracer, guards)
+                known.kept = _put_numbers(tracer, guards)
                 result = resolve(tracer.converted(function)(*args, **kwargs))
+            except Exception as error:
+                if not isinstance(error, OF_CAPTURE):
+                    tracer.remaining.end(error)
+                raise
             finally:
                 tracer.adopt(guards.written_slots(mine))
                 final = tracer.restore()
@@ -107,7 +105,6 @@ def capture(
                 strange = [c for c, own in zip(found, claims, strict=True) if not own]
                 strange += [m for m in guards.moved(cached=False) if not mine(m.key, [m.after])]
             refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
-            at = _definition(function)
             broken = guards.broken()
             if broken is not None:
                 raise _side_effect(name, broken, at)
@@ -115,9 +112,7 @@ def capture(
             slots = tracer.slots.values()
             if not covers(guards.written, outer, slots):
                 raise Rewritten(outer, slots, _side_effect(name, label, at))
-            made = _Finish(tracer, leaves, places, guards, at, given, kept).run(
-                result, final, changes
-            )
+            made = _Finish(tracer, leaves, guards, known).run(result, final, changes)
         except BaseException as error:
             keys = {m.key for m in strange}
             for moved in guards.moved(cached=True):
@@ -188,26 +183,11 @@ class _Finish:
         self,
         tracer: Tracer,
         leaves: Sequence[Any],
-        places: dict[int, Tensor],
         guards: Guards,
-        at: Location | None,
-        given: Sequence[tuple[Any, tuple[Any, ...]]],
-        kept: dict[int, Address],
+        known: Known,
     ) -> None:
-        self.tracer, self.leaves, self.guards, self.at = tracer, leaves, guards, at
-        # Containers that are handed on, not built anew: by their ids, as leaves.
-        self.containers: dict[int, tuple[str, Any]] = {
-            id(container): ("given", keys) for container, keys in given
-        }
-        for container in guards.containers.values():
-            self.containers[id(container)] = "constant", container
-        self.given = False
-        self.numbers = {id(cell): index for index, cell in places.items()}
-        self.kept = kept
-        self.arguments = {
-            id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
-        }
-        self.owners = owners(leaves)
+        self.tracer, self.leaves, self.guards, self.known = tracer, leaves, guards, known
+        self.making = Making(tracer, known, self.output)
         self.outputs: list[Value] = []
         self.output_of: dict[int, int] = {}  # id of a returned Tensor -> output
         self.tensors: list[Tensor | None] = []  # the returned Tensor of each output
@@ -218,19 +198,19 @@ class _Finish:
     ) -> Capture:
         tracer = self.tracer
         refuse_written(tracer.grown)
-        made = self.made(result)
+        made = self.making.made(result)
         slot_writes = [
             SlotWrite(
-                Address(slot.owner, slot.name).seen_from(self.owners),
-                self.made(final[key]),
+                Address(slot.owner, slot.name).seen_from(self.known.owners),
+                self.making.made(self.kept(final[key])),
                 slot.original is not MISSING,
             )
             for key, slot in tracer.slots.items()
             if slot.written and self.changed(slot, final[key])
         ]
-        known, slots = self.owners, list(tracer.slots.values())
+        owners, slots = self.known.owners, list(tracer.slots.values())
         for change in changes:
-            slot_writes += self.content_writes(change)
+            slot_writes += self.making.content_writes(change)
         cells = self.cells()
         n_returned = len(self.outputs)
         writes = []
@@ -259,7 +239,7 @@ class _Finish:
         graph = Graph(builder.name, tuple(c.initial for c in cells), nodes, tuple(self.outputs))
         return Capture(
             graph,
-            [self.source(cell) for cell in cells],
+            [self.known.source(cell) for cell in cells],
             made,
             consumed,
             writes,
@@ -267,24 +247,11 @@ class _Finish:
             self.guards,
             [cell.tensor.record is not None for cell in cells],
             gradient,
-            [(Address(s.owner, s.name).seen_from(known), s.original) for s in slots if s.read],
+            [(Address(s.owner, s.name).seen_from(owners), s.original) for s in slots if s.read],
             self.same(),
-            tuple(self.guards.containers.values()) if changes else None,
-            self.given,
+            tuple(self.guards.containers.values()) if changes or tracer.remaining.changed else None,
+            self.known.given,
         )
-
-    def content_writes(self, change: Change) -> list[SlotWrite]:
-        """What repeats a change of a container."""
-        kind, where = self.containers[id(change.container)]
-        if kind == "given":
-            self.given = True
-            address = Address(GIVEN, CONTENT, where)
-        else:
-            address = Address(where, CONTENT)
-        return [
-            SlotWrite(address, self.made(value), exists, key)
-            for key, value, exists in pieces(change)
-        ]
 
     def same(self) -> list[tuple[int, Any]]:
         """Arguments that are reached from outside, too."""
@@ -296,70 +263,23 @@ class _Finish:
                     found.append((index, slot or leaf))
         return found
 
-    def changed(self, slot: Slot, value: Any) -> bool:
-        return value is not slot.original or isinstance(value, (list, dict))
-
-    def source(self, cell: Cell) -> Source:
-        index = self.arguments.get(id(cell.tensor))
-        if index is not None:
-            return Source("argument", index)
-        if id(cell.tensor) in self.numbers:
-            return Source("number", self.numbers[id(cell.tensor)], cell.tensor)
-        if id(cell.tensor) in self.kept:
-            return Source("number", -1, cell.tensor, self.kept[id(cell.tensor)])
-        if cell.slot is not None:
-            return Source("slot", address=cell.slot.seen_from(self.owners))
-        return Source("cell", tensor=cell.tensor)
-
-    def made(self, tree: Any) -> Made:
-        if tree is MISSING:
+    def kept(self, value: Any) -> Any:
+        """What a slot is left with, which has to be something."""
+        if value is MISSING:
             raise CaptureError(
                 f"{self.tracer.builder.name} deleted an attribute that holds a tensor",
-                at=self.at,
+                at=self.known.at,
                 why="A plan cannot repeat that.",
                 fix="assign None, or delete it outside",
             )
-        leaves, structure = flatten_until(tree, self.containers)
-        return Made(structure, tuple(self.leaf(leaf) for leaf in leaves))
+        return value
 
-    def leaf(self, leaf: Any) -> tuple[str, Any]:
-        if id(leaf) in self.containers:
-            self.given = self.given or self.containers[id(leaf)][0] == "given"
-            return self.containers[id(leaf)]
-        if self.tracer.grown and isinstance(leaf, (Tensor, Number)):
-            found = otherwise(self.tracer.grown, getattr(leaf, "tensor", leaf))
-            if found is not None:
-                flag = self.leaf(found.flag)[1]
-                return "either", Either(self.place(leaf), flag, found.other)
-        return self.place(leaf)
-
-    def place(self, leaf: Any) -> tuple[str, Any]:
-        """A leaf that is one thing in every run."""
-        if isinstance(leaf, Number):
-            return "number", self.place(leaf.tensor)[1]
-        if isinstance(leaf, str) and marks(leaf):
-            late = Late(leaf)
-            operands = [make_tensor(t.type, t.data) for t in late.operands]
-            return "text", LateText(late.build, tuple([self.leaf(t)[1] for t in operands]))
-        if isinstance(leaf, Maybe):
-            return "either", self.either(leaf)
-        if type(leaf) is Grown:
-            return "items", items_of(leaf, self.leaf)
-        if not isinstance(leaf, Tensor):
-            refuse_torn([leaf])
-            self.refuse_hidden(leaf)
-            return "constant", leaf
-        if type(leaf.data) is not Value:
-            if id(leaf) in self.arguments:
-                return "argument", self.arguments[id(leaf)]
-            if id(leaf) not in self.tracer.slot_sources:
-                return "constant", leaf
-            self.tracer.cell(leaf)  # what the slot holds before the run, not what it gets
-            return "source", list(self.tracer.cells).index(id(leaf))
+    def output(self, leaf: Tensor) -> int:
+        """Which result of the graph is a traced tensor."""
         if leaf.data not in self.tracer.owned:
             raise LeakedValueError(
                 f"{self.tracer.builder.name} returned a value ({leaf.type}) of another capture",
-                at=self.at,
+                at=self.known.at,
                 why="It stands for a value of that graph only.",
                 fix="return it from the function that made it, and pass it on as an argument",
             )
@@ -370,39 +290,10 @@ class _Finish:
             self.keep.append(leaf)
             self.outputs.append(leaf.data)
             self.tensors.append(leaf)
-        return "output", index
+        return index
 
-    def either(self, maybe: Maybe) -> Either:
-        """An attribute that only some paths have given a tensor (``p.grad``)."""
-        if maybe.other is MISSING or not isinstance(maybe.value, (Tensor, Number)):
-            raise CaptureError(
-                f"{self.tracer.builder.name} sets an attribute on one path only",
-                at=self.at,
-                why="Whether it is there would depend on the value of a tensor.",
-                fix="set it on every path, to None where there is nothing",
-            )
-        return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], maybe.other)
-
-    def refuse_hidden(self, leaf: Any) -> None:
-        """Refuse results that carry traced tensors out of the capture unseen, or compute later."""
-        what = f"{self.tracer.builder.name} returned a {type(leaf).__name__}"
-        if isinstance(leaf, (Iterator, Coroutine, AsyncIterator)):
-            if isinstance(leaf, Coroutine):
-                leaf.close()
-            raise CaptureError(
-                what,
-                at=self.at,
-                why="It computes its values after the capture has ended, and only once.",
-                fix="return a tuple or a list of tensors",
-            )
-        path = _hidden(leaf, set())
-        if path is not None:
-            raise CaptureError(
-                f"{what} that holds a traced tensor ({path})",
-                at=self.at,
-                why="Only tuples, lists, dicts and named tuples of tensors can be returned.",
-                fix="return the tensors in one of those",
-            )
+    def changed(self, slot: Slot, value: Any) -> bool:
+        return value is not slot.original or isinstance(value, (list, dict))
 
     def refuse_history(self, cell: Cell) -> None:
         """A cell written with a history: its gradient would have to reach into the next call."""
@@ -411,7 +302,7 @@ class _Finish:
             raise CaptureError(
                 f"a tensor ({cell.tensor.type}) from outside was given a value with a gradient "
                 "history",
-                at=self.at,
+                at=self.known.at,
                 why="A plan writes values back, not their histories.",
                 fix="write it under hybrid.no_grad(), or write value.detach()",
             )
@@ -494,35 +385,3 @@ def _is_consumed(record: AnyRecord) -> bool:
             return True
         stack.extend(node.parents)
     return False
-
-
-def _hidden(value: Any, seen: set[int]) -> str | None:
-    """The way from ``value`` to a traced tensor that it holds."""
-    if isinstance(value, Tensor):
-        return "" if type(value.data) is Value else None
-    if id(value) in seen or isinstance(value, (type, types.ModuleType)):
-        return None
-    seen.add(id(value))
-    for step, part in _parts(value):
-        path = _hidden(part, seen)
-        if path is not None:
-            return step + path
-    return None
-
-
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What ``value`` holds, each with how to get there."""
-    if isinstance(value, dict):
-        yield from ((f"[{key!r}]", item) for key, item in value.items())
-    elif isinstance(value, CONTAINERS):
-        yield from ((f"[{i}]", item) for i, item in enumerate(value))
-    elif isinstance(value, types.FunctionType):
-        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-        yield from ((f"its variable {name}", content_of(cell)) for name, cell in cells)
-    elif isinstance(value, types.MethodType):
-        yield ".__self__", value.__self__
-    elif isinstance(value, functools.partial):
-        yield from ((f".args[{i}]", item) for i, item in enumerate(value.args))
-        yield from ((f".keywords[{name!r}]", item) for name, item in value.keywords.items())
-    names = attribute_names(value) if user_object(value) else ()
-    yield from ((f".{name}", stored(value, name)) for name in sorted(names))

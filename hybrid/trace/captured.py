@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hybrid.eager import as_tensor
 from hybrid.errors import Location
 from hybrid.ir import Graph, Value
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
 from hybrid.trace.guards import Guards
-from hybrid.tree import Structure
+from hybrid.tree import Structure, unflatten, unflatten_several
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,20 @@ class Source:
     index: int = -1  # of the argument leaf
     tensor: Tensor | None = None  # the cell
     address: Address | None = None  # of the slot
+
+    def fetch(self, leaves: Sequence[Any]) -> Tensor:
+        """The tensor at a call whose arguments have these leaves."""
+        if self.kind == "argument":
+            return leaves[self.index]
+        if self.kind == "number":
+            assert self.tensor is not None
+            value = leaves[self.index] if self.address is None else self.address.read()
+            return as_tensor(value, self.tensor.type.dtype)
+        if self.kind == "cell":
+            assert self.tensor is not None
+            return self.tensor
+        assert self.address is not None
+        return self.address.read(leaves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +152,34 @@ class Capture:
     given: bool = False  # whether runs need the arguments themselves
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
+
+
+def _value(
+    results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any], kind: str, what: Any
+) -> Any:
+    """One leaf.  (A function inside ``build`` that calls itself would keep the results alive.)"""
+    if kind == "output":
+        return results[what]
+    if kind == "number":
+        return results[what].item()
+    if kind == "text":
+        return what.text(results)
+    if kind == "items":
+        return what.build(results, functools.partial(_value, results, leaves, sources))
+    if kind == "either":
+        chosen = results[what.flag].item()
+        return _value(results, leaves, sources, *what.leaf) if chosen else what.other
+    if kind == "argument":
+        return leaves[what]
+    return sources[what] if kind in ("source", "given") else what
+
+
+def build(
+    made: Made, results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any]
+) -> Any:
+    """The tree that ``made`` describes, for one call."""
+
+    values = [_value(results, leaves, sources, kind, what) for kind, what in made.leaves]
+    if any(kind == "items" for kind, _ in made.leaves):
+        return unflatten_several(made.structure, values)
+    return unflatten(made.structure, values)

@@ -25,6 +25,10 @@ from hybrid.types import tensor_type
 MOST = 2**53  # items: so many iterations are never made
 
 
+class LostItems(CaptureError):
+    """An exception in a loop would lose what the loop has appended to a list."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One leaf of every item: row i of ``stack`` is that of item i, a tensor or a number."""
@@ -158,6 +162,19 @@ class Grown:
                 "last item (xs[-1]).",
                 fix="write the items into a tensor of fixed size (rows[i] = value) and read that, "
                 "or keep what the next iterations need in variables",
+            )
+
+    def require_whole(self) -> None:
+        """Raise where an exception, in the loop that appends the items, would have to keep them."""
+        if not self.readable:
+            raise LostItems(
+                "a list that outlives the call grows in a loop, and something in the loop may "
+                "raise an exception",
+                at=author_location(),
+                why=f"The list {of_place(self.at)} is put together after the loop; an exception in "
+                "the loop would lose what is appended.",
+                fix="append to a list of the function's own and keep that after the loop, or check "
+                "after the loop",
             )
 
     def limit(self) -> None:

@@ -252,6 +252,16 @@ class Guards:
             if made and isinstance(owner, (types.ModuleType, type)):
                 self._still_absent(owner, frozenset(made), configured)
 
+    def changed_places(self) -> Iterator[tuple[Any, str, Any]]:
+        """(owner, name, what is there) of the places that hold something else by now."""
+        for owner, name, read, value in self._places:
+            now = read()
+            if now is not value:
+                yield owner, name, now
+        for owner, names, _ in self._absent:
+            for name in names & vars(owner).keys():
+                yield owner, name, vars(owner)[name]
+
     def moved(self, *, cached: bool) -> list[Moved]:
         """The places that are not as they were; what properties have cached is not always meant."""
         found = [kept.moved() for kept in self._kept if not kept.guard.holds()]

@@ -228,5 +228,5 @@ class LateCall:
 def call_late(function: Callable[..., Any], *arguments: Any) -> None:
     """Call ``function`` when the plan runs, after all calls into Python that came before."""
     late = Late(arguments)
-    call = LateCall(function, late, author_location())
-    results_of(current().apply(py_call, late.operands, {"function": call, "types": ()}))
+    call, operands = current().leaving(LateCall(function, late, author_location()), late.operands)
+    results_of(current().apply(py_call, operands, {"function": call, "types": ()}))

@@ -42,6 +42,7 @@ class Region(Tracer):
             announced=parent.announced,
             hosted=parent.hosted,
             called=parent.called,
+            remaining=parent.remaining,
         )
         self.roots = roots  # what the code of the region can get at from outside
         self._outside: set[int] | None = None

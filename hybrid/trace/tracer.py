@@ -101,6 +101,9 @@ class Tracer:
     announced: set[Key] = field(default_factory=set)  # of places that this thread writes
     hosted: set[Place] = field(default_factory=set)  # of functions that the plan is to call
     called: set[Place] = field(default_factory=set)  # of those that were called meanwhile
+    remaining: Any = None  # tells what is written so far (a Remaining)
+    rewritten: Collection[int] = ()  # ids of tensors that other iterations write
+    told: Collection[int] | None = None  # ids of those that all that may raise here hands over
     traces = True
 
     # The interpreter's half -------------------------------------------------------------------
@@ -243,6 +246,14 @@ class Tracer:
         place = place_of(function)
         if place is not None:
             self.called.add(place)
+
+    def leaving(
+        self, function: Callable[..., Any], operands: Sequence[Any]
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """``function`` with its operands, such that it leaves what is written when it raises."""
+        if self.remaining is None:
+            return function, list(operands)
+        return self.remaining.leaving(function, operands)
 
     # What converted code announces; only a region undoes and merges it -------------------------
 

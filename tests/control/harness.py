@@ -249,7 +249,6 @@ def same(
     make: bool = False,
     identity: bool = False,
     may_refuse: bool = False,
-    after_raise: bool = True,
     gradient_ulps: int = 0,
 ) -> None:
     """Assert that nobody can tell ``function`` from ``hybridize(function)``.
@@ -259,8 +258,7 @@ def same(
     the function to be called, or a pair of that and of its state.  All calls share one hybridized
     function, which may make ``plans`` plans: one, unless said, when the arguments are alike.
     ``may_refuse`` lets the capture raise CaptureError, provided that it leaves no trace.
-    Gradients may differ by ``gradient_ulps`` of the largest.  Without ``after_raise`` nothing is
-    compared from the first call that raises on, but what it raises.
+    Gradients may differ by ``gradient_ulps`` of the largest.
     """
     given = [*([args] if args else []), *[c if isinstance(c, tuple) else (c,) for c in calls]]
     if plans is None and not make and len({_kinds(c) for c in given}) == 1:
@@ -281,9 +279,6 @@ def same(
                 assert after == untouched, f"{where}: a refused capture has left traces"
                 assert not found["captures left open"], f"{where}: the capture is still open"
                 return
-            if "raised" in expected and not after_raise:
-                assert found.get("raised") == expected["raised"], where
-                break
             if gradient_ulps and _are_close(expected, found, gradient_ulps):
                 del expected["gradients"], found["gradients"]
             _compare(expected, found, error, where)

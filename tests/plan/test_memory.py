@@ -90,6 +90,22 @@ def test_a_result_may_overwrite_an_input_at_its_last_use_only() -> None:
     assert placed(graph_of(UPDATE_LAST))[1].donations == {1: 2, 0: 0}
 
 
+EARLY = """
+graph @early(%p: f32[8], %i: i64[1], %q: f32[8]) {
+  %new: f32[8] = add %p, %p
+  %row: f32[1] = take %q, %i {axis=0}
+  %late: f32[8] = add %q, %row
+  return %new, %late
+}
+"""
+
+
+def test_no_input_is_overwritten_before_a_step_that_may_fail() -> None:
+    placement = placed(graph_of(EARLY))[1]
+    assert placement.donations == {1: 2}
+    assert placement.exposed == {0}
+
+
 BROADCAST = """
 graph @f(%row: f32[4], %x: f32[4,4]) {
   %y: f32[4,4] = add %x, %row

@@ -247,10 +247,10 @@ def test_a_failed_capture_leaves_no_trace() -> None:
         w.grad = None
         hy.sum(w * x).backward()
         w.assign(w.detach() * 2)
-        raise KeyError("stop")
+        return x.numpy()
 
     before = w.numpy().copy()
-    with pytest.raises(KeyError, match="stop"):
+    with pytest.raises(CaptureError):
         hy.hybridize(function)(hy.ones(2))
     assert w.grad.tolist() == [1.0, 1.0]
     assert w.numpy().tobytes() == before.tobytes()

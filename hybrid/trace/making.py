@@ -1,0 +1,202 @@
+"""Making: how the trees that a capture leaves are made again from what each run computes."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import Any
+
+from hybrid.errors import CaptureError, Location
+from hybrid.ir import Value
+from hybrid.number import Number
+from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.address import GIVEN, Address, owners
+from hybrid.trace.captured import Either, Made, SlotWrite, Source
+from hybrid.trace.contents import Change, pieces
+from hybrid.trace.grown import Grown, otherwise, refuse_torn
+from hybrid.trace.items import items_of
+from hybrid.trace.key import CONTENT
+from hybrid.trace.late import Late, LateText
+from hybrid.trace.maybe import Maybe
+from hybrid.trace.reads import CONTAINERS, MISSING, attribute_names, content_of, stored, user_object
+from hybrid.trace.texts import marks
+from hybrid.trace.tracer import Cell, Tracer
+from hybrid.tree import flatten_until
+
+
+class Known:
+    """What a run can get at without computing it: the arguments, and containers from outside."""
+
+    def __init__(
+        self,
+        leaves: Sequence[Any],
+        given: Sequence[tuple[Any, tuple[Any, ...]]],
+        outside: Iterable[Any],
+        places: Mapping[int, Tensor],
+        at: Location | None,
+    ) -> None:
+        self.at = at  # where the author has written the function
+        # Containers that are handed on, not built anew: by their ids, as leaves.
+        self.containers: dict[int, tuple[str, Any]] = {
+            id(container): ("given", keys) for container, keys in given
+        }
+        for container in outside:
+            self.containers[id(container)] = "constant", container
+        self.arguments = {
+            id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
+        }
+        self.owners = owners(leaves)
+        self.numbers = {id(cell): index for index, cell in places.items()}
+        self.kept: dict[int, Address] = {}  # numbers in containers, by the ids of their cells
+        self.given = False  # whether runs need the arguments themselves
+
+    def source(self, cell: Cell) -> Source:
+        """Where a tensor from outside is found at each call."""
+        index = self.arguments.get(id(cell.tensor))
+        if index is not None:
+            return Source("argument", index)
+        if id(cell.tensor) in self.numbers:
+            return Source("number", self.numbers[id(cell.tensor)], cell.tensor)
+        if id(cell.tensor) in self.kept:
+            return Source("number", -1, cell.tensor, self.kept[id(cell.tensor)])
+        if cell.slot is not None:
+            return Source("slot", address=cell.slot.seen_from(self.owners))
+        return Source("cell", tensor=cell.tensor)
+
+
+class Making:
+    """Turns trees, as they are while ``root`` captures, into what makes them in a run.
+
+    ``output`` says which result of the run is a traced tensor.
+    """
+
+    def __init__(self, root: Tracer, known: Known, output: Callable[[Tensor], int]) -> None:
+        self.root, self.known, self.output = root, known, output
+
+    def content_writes(self, change: Change) -> list[SlotWrite]:
+        """What repeats a change of a container."""
+        kind, where = self.known.containers[id(change.container)]
+        if kind == "given":
+            self.known.given = True
+            address = Address(GIVEN, CONTENT, where)
+        else:
+            address = Address(where, CONTENT)
+        return [
+            SlotWrite(address, self.made(value), exists, key)
+            for key, value, exists in pieces(change)
+        ]
+
+    def made(self, tree: Any) -> Made:
+        """How to make ``tree``."""
+        leaves, structure = flatten_until(tree, self.known.containers)
+        return Made(structure, tuple(self.leaf(leaf) for leaf in leaves))
+
+    def leaf(self, leaf: Any) -> tuple[str, Any]:
+        if id(leaf) in self.known.containers:
+            self.known.given = self.known.given or self.known.containers[id(leaf)][0] == "given"
+            return self.known.containers[id(leaf)]
+        if self.root.grown and isinstance(leaf, (Tensor, Number)):
+            found = otherwise(self.root.grown, getattr(leaf, "tensor", leaf))
+            if found is not None:
+                flag = self.leaf(found.flag)[1]
+                return "either", Either(self.place(leaf), flag, found.other)
+        return self.place(leaf)
+
+    def place(self, leaf: Any) -> tuple[str, Any]:
+        """A leaf that is one thing in every run."""
+        if isinstance(leaf, Number):
+            return "number", self.place(leaf.tensor)[1]
+        if isinstance(leaf, str) and marks(leaf):
+            late = Late(leaf)
+            operands = [make_tensor(t.type, t.data) for t in late.operands]
+            return "text", LateText(late.build, tuple([self.leaf(t)[1] for t in operands]))
+        if isinstance(leaf, Maybe):
+            return "either", self.either(leaf)
+        if type(leaf) is Grown:
+            leaf.require_whole()
+            return "items", items_of(leaf, self.leaf)
+        if not isinstance(leaf, Tensor):
+            refuse_torn([leaf])
+            self.refuse_hidden(leaf)
+            return "constant", leaf
+        if type(leaf.data) is not Value:
+            if id(leaf) in self.known.arguments:
+                return "argument", self.known.arguments[id(leaf)]
+            if id(leaf) not in self.root.slot_sources:
+                return "constant", leaf
+            self.root.cell(leaf)  # what the slot holds before the run, not what it gets
+            return "source", list(self.root.cells).index(id(leaf))
+        return "output", self.output(leaf)
+
+    def either(self, maybe: Maybe) -> Either:
+        """An attribute that only some paths have given a tensor (``p.grad``)."""
+        if maybe.other is MISSING or not isinstance(maybe.value, (Tensor, Number)):
+            raise CaptureError(
+                f"{self.root.builder.name} sets an attribute on one path only",
+                at=self.known.at,
+                why="Whether it is there would depend on the value of a tensor.",
+                fix="set it on every path, to None where there is nothing",
+            )
+        return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], maybe.other)
+
+    def refuse_hidden(self, leaf: Any) -> None:
+        """Refuse results that carry traced tensors out of the capture unseen, or compute later."""
+        what = f"{self.root.builder.name} returned a {type(leaf).__name__}"
+        if isinstance(leaf, (Iterator, Coroutine, AsyncIterator)):
+            if isinstance(leaf, Coroutine):
+                leaf.close()
+            raise CaptureError(
+                what,
+                at=self.known.at,
+                why="It computes its values after the capture has ended, and only once.",
+                fix="return a tuple or a list of tensors",
+            )
+        path = _hidden(leaf, set())
+        if path is not None:
+            raise CaptureError(
+                f"{what} that holds a traced tensor ({path})",
+                at=self.known.at,
+                why="Only tuples, lists, dicts and named tuples of tensors can be returned.",
+                fix="return the tensors in one of those",
+            )
+
+
+def _hidden(value: Any, seen: set[int]) -> str | None:
+    """The way from ``value`` to a traced tensor that it holds."""
+    if isinstance(value, Tensor):
+        return "" if type(value.data) is Value else None
+    if id(value) in seen or isinstance(value, (type, types.ModuleType)):
+        return None
+    seen.add(id(value))
+    for step, part in _parts(value):
+        path = _hidden(part, seen)
+        if path is not None:
+            return step + path
+    return None
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What ``value`` holds, each with how to get there."""
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", item) for key, item in value.items())
+    elif isinstance(value, CONTAINERS):
+        yield from ((f"[{i}]", item) for i, item in enumerate(value))
+    elif isinstance(value, types.FunctionType):
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        yield from ((f"its variable {name}", content_of(cell)) for name, cell in cells)
+    elif isinstance(value, types.MethodType):
+        yield ".__self__", value.__self__
+    elif isinstance(value, functools.partial):
+        yield from ((f".args[{i}]", item) for i, item in enumerate(value.args))
+        yield from ((f".keywords[{name!r}]", item) for name, item in value.keywords.items())
+    names = attribute_names(value) if user_object(value) else ()
+    yield from ((f".{name}", stored(value, name)) for name in sorted(names))

@@ -1,0 +1,232 @@
+"""Remaining: what a capture has written up to some point, for the runs that end there.
+
+An exception that is raised where the values of a run say so ends the run: what was written before
+is operands of the call that raises.  One that Python raises anyway ends the capture: then its
+nodes are run once, for what they do, and for what was written.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hybrid.config import advance_epoch
+from hybrid.eager import from_numpy
+from hybrid.ir import Graph
+from hybrid.ir.interpreter import current
+from hybrid.record import LOST, Leaf
+from hybrid.remains import Leaving, Put, leave, taken
+from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.address import GIVEN, Address
+from hybrid.trace.captured import SlotWrite, Source, build
+from hybrid.trace.contents import Contents
+from hybrid.trace.guards import Guards
+from hybrid.trace.key import CONTENT, Key, key_of
+from hybrid.trace.making import Known, Making
+from hybrid.trace.places import Slot, write_place
+from hybrid.trace.replay import replay
+from hybrid.trace.rewind import refill
+from hybrid.trace.tracer import Cell, Tracer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Left:
+    """What was written, in terms of values that only a run knows."""
+
+    cells: tuple[tuple[int, int], ...]  # (source, value)
+    writes: tuple[SlotWrite, ...]  # their outputs are values, too
+    recorded: frozenset[int]  # values that gradients flow to
+
+    def of_arrays(self, arrays: Sequence[Any]) -> Put:
+        """What puts it in force, given the values."""
+        values = [from_numpy(np.asarray(a), copy=True) for a in arrays]
+        for index in self.recorded:
+            values[index].record = LOST
+        return functools.partial(self.put, values)
+
+    def put(
+        self,
+        values: Sequence[Tensor],
+        tensors: Sequence[Tensor],
+        leaves: Sequence[Any],
+        given: Any,
+    ) -> None:
+        """Put it in force: ``tensors`` are those of the sources, ``given`` the arguments."""
+        containers = [_container(write.address, given) for write in self.writes]
+        found: dict[Any, Any] = dict(enumerate(tensors))
+        for write in self.writes:
+            for kind, what in write.made.places:
+                if kind == "given":
+                    found[what] = Address(given, CONTENT, what).read()
+        made = [build(write.made, values, leaves, found) for write in self.writes]
+        for source, index in self.cells:
+            cell, value = tensors[source], values[index]
+            cell.data = value.data
+            cell.record = value.record or getattr(cell, "leaf", None)
+        for write, container, value in zip(self.writes, containers, made, strict=True):
+            if container is None:
+                write_place(write.address.holder(leaves), write.address.name, value)
+                advance_epoch()
+            elif write.key:
+                container[write.key[0]] = value
+            else:
+                refill(container, value)
+
+
+def _container(address: Address, given: Any) -> Any:
+    """The container that is written; None for an attribute."""
+    if address.name != CONTENT:
+        return None
+    return (replace(address, owner=given) if address.owner is GIVEN else address).read()
+
+
+class Remaining:
+    """Tells, at any point of a capture, what it has written by then."""
+
+    def __init__(
+        self,
+        root: Tracer,
+        known: Known,
+        guards: Guards,
+        contents: Contents,
+        mine: Callable[[Key, Iterable[Any]], bool],
+    ) -> None:
+        """``mine`` tells of a place, and what it holds by now, whether the capture wrote it."""
+        self.root, self.known, self.guards, self.contents = root, known, guards, contents
+        self.mine = mine
+        self.asked = False  # whether somebody is being told
+        self.changed = False  # whether some container is written before something may raise
+
+    def leaving(
+        self, function: Callable[..., Any], operands: Sequence[Tensor]
+    ) -> tuple[Callable[..., Any], list[Tensor]]:
+        """``function``, which may raise, with what is written so far behind its ``operands``."""
+        if self.asked:  # while the operands of another call are staged
+            return function, list(operands)
+        self.asked = True
+        try:
+            found, left = self.now(current())
+        finally:
+            self.asked = False
+        if not left.cells and not left.writes:
+            return function, list(operands)
+        self.changed |= any(write.address.name == CONTENT for write in left.writes)
+        return Leaving(function, len(operands), left.of_arrays), [*operands, *found]
+
+    def end(self, error: BaseException) -> None:
+        """Let ``error``, which ends the capture, carry what the nodes do and leave."""
+        found, left = self.now(self.root)
+        builder = self.root.builder
+        graph = Graph(
+            builder.name,
+            tuple([cell.initial for cell in self.root.cells.values()]),
+            tuple(builder.nodes),
+            tuple([t.data for t in found]),
+        )
+        if left.cells or left.writes or any(node.observable for node in graph.nodes):
+            sources = [self.known.source(cell) for cell in self.root.cells.values()]
+            recorded = frozenset(self.root.recorded)
+            leave(error, functools.partial(_run, graph, sources, left, recorded))
+
+    def now(self, here: Tracer) -> tuple[list[Tensor], Left]:
+        """The values of what is written, as ``here`` sees them."""
+        values: list[Tensor] = []
+        index_of: dict[int, int] = {}
+        recorded: set[int] = set()
+
+        def add(tensor: Tensor) -> int:
+            index = index_of.get(id(tensor))
+            if index is None:
+                index = index_of[id(tensor)] = len(values)
+                inside = here.traced(tensor)
+                values.append(make_tensor(inside.type, inside.data))
+                keep.append(tensor)
+                record = here.record_of(tensor)
+                if record is not None and record is not getattr(tensor, "leaf", None):
+                    recorded.add(index)
+            return index
+
+        keep: list[Tensor] = []
+        making = Making(self.root, self.known, add)
+        chain = list(_chain(here))
+        cells = [
+            (source, add(cell.tensor))
+            for source, cell in enumerate(list(self.root.cells.values()))
+            if any(_is_written(cell, tracer) for tracer in chain)
+        ]
+        writes = [
+            SlotWrite(Address(owner, name).seen_from(self.known.owners), making.made(now), True)
+            for owner, name, now in self._places(chain)
+        ]
+        for change in self.contents.changes():
+            if self.mine(change.key, change.added()):
+                writes += making.content_writes(change)
+        told = {id(cell.tensor) for cell in self.root.cells.values()} & index_of.keys()
+        for tracer in chain:
+            tracer.told = told if tracer.told is None else tracer.told & told
+        return values, Left(tuple(cells), tuple(writes), frozenset(recorded))
+
+    def _places(self, chain: Sequence[Tracer]) -> Iterator[tuple[Any, str, Any]]:
+        """Attributes and variables that outlive the call and are not what they were: what now."""
+        found = set()
+        for owner, name, now in self.guards.changed_places():
+            if self.mine(key_of(owner, name), [now]):
+                found.add((id(owner), name))
+                yield owner, name, now
+        for tracer in reversed(chain):
+            for key, slot in tracer.slots.items():
+                outlives = tracer is self.root or isinstance(slot.owner, Leaf)
+                if slot.written and outlives and key not in found:
+                    found.add(key)
+                    yield slot.owner, slot.name, slot.content()
+
+    def is_cell(self, key: int) -> bool:
+        """Whether a tensor, by its id, is from outside the capture."""
+        return key in self.root.cells
+
+    def outlives(self, slot: Slot) -> bool:
+        """Whether what is written to a place can be seen after the call."""
+        owner = slot.owner
+        namespace = type(owner) is dict and slot.name != CONTENT
+        given = id(owner) in self.known.containers
+        return isinstance(owner, Leaf) or namespace or given or self.root.is_outside(owner)
+
+
+def _chain(tracer: Tracer | None) -> Iterator[Tracer]:
+    """``tracer`` and those around it, outwards."""
+    while tracer is not None:
+        yield tracer
+        tracer = tracer.parent
+
+
+def _is_written(cell: Cell, tracer: Tracer) -> bool:
+    """Whether ``tracer`` has written to a tensor from outside, or will in an iteration."""
+    key = id(cell.tensor)
+    return key in tracer.rewritten or (key in tracer.cells and tracer.cells[key].written)
+
+
+def _run(
+    graph: Graph,
+    sources: Sequence[Source],
+    left: Left,
+    recorded: frozenset[Any],
+    leaves: Sequence[Any],
+    given: Any,
+) -> None:
+    """Run what a capture had staged when it ended, and put in force what it had written."""
+    tensors = [source.fetch(leaves) for source in sources]
+    try:
+        values = replay(graph, tensors, recorded)
+    except BaseException as error:
+        put = taken(error)
+        if put is not None:
+            put(tensors, leaves, given)
+        raise
+    made = [make_tensor(value.type, value.data) for value in values]
+    for tensor, value in zip(made, values, strict=True):
+        tensor.record = value.record
+    left.put(made, tensors, leaves, given)
