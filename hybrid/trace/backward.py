@@ -93,9 +93,7 @@ def _derived(capture: Capture, asked: Asked) -> Backward:
     targets = [leaves[i] for i in gradient.inputs]
     with opened(tape), recording(False):
         seeds = list(zip(targets, arrived, strict=True))
-        seeds += [
-            (tape.results[i].record, ct) for i, ct in zip(gradient.outputs, cts, strict=True)
-        ]
+        seeds += [(tape.results[i].record, ct) for i, ct in zip(gradient.outputs, cts, strict=True)]
         found = tape.pull(seeds, targets)
         given = [v for ct in (*cts, *arrived) for v in values_of(ct)]
         results, reached, flags = [], [], []

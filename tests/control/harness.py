@@ -250,7 +250,6 @@ def same(
     identity: bool = False,
     may_refuse: bool = False,
     after_raise: bool = True,
-    gradient_ulps: int = 0,
 ) -> None:
     """Assert that nobody can tell ``function`` from ``hybridize(function)``.
 
@@ -258,9 +257,8 @@ def same(
     then once more in the opposite order, and then for gradients.  With ``make`` the function makes
     the function to be called, or a pair of that and of its state.  All calls share one hybridized
     function, which may make ``plans`` plans: one, unless said, when the arguments are alike.
-    ``may_refuse`` lets the capture raise CaptureError, provided that it leaves no trace.
-    Gradients may differ by ``gradient_ulps`` of the largest.  Without ``after_raise`` nothing is
-    compared from the first call that raises on, but what it raises.
+    ``may_refuse`` lets the capture raise CaptureError, provided that it leaves no trace.  Without
+    ``after_raise`` nothing is compared from the first call that raises on, but what it raises.
     """
     given = [*([args] if args else []), *[c if isinstance(c, tuple) else (c,) for c in calls]]
     if plans is None and not make and len({_kinds(c) for c in given}) == 1:
@@ -284,8 +282,6 @@ def same(
             if "raised" in expected and not after_raise:
                 assert found.get("raised") == expected["raised"], where
                 break
-            if gradient_ulps and _are_close(expected, found, gradient_ulps):
-                del expected["gradients"], found["gradients"]
             _compare(expected, found, error, where)
         if plans is not None:
             kept = hybridized.function.plans
@@ -308,26 +304,6 @@ def _compare(expected: dict, found: dict, error: BaseException | None, where: st
                 f"{where}: {what}\n  eager:      {left}\n  hybridized: {right}"
                 + (f"\n\n{type(error).__name__}: {error}" if error else "")
             )
-
-
-def _are_close(expected: dict, found: dict, ulps: int) -> bool:
-    """Whether gradients differ only as sums of the same terms in another order do."""
-    left, right = expected.get("gradients"), found.get("gradients")
-    if left is None or right is None or len(left) != len(right):
-        return False
-    for a, b in zip(left, right, strict=True):
-        if a[:3] != b[:3]:
-            return False
-        dtype = np.dtype(a[1])
-        x, y = np.frombuffer(a[3], dtype), np.frombuffer(b[3], dtype)
-        if dtype.kind != "f" or not x.size:
-            if a != b:
-                return False
-            continue
-        room = ulps * np.finfo(dtype).eps * max(1.0, float(np.max(np.abs(x))))
-        if not np.allclose(x, y, rtol=0, atol=room, equal_nan=True):
-            return False
-    return True
 
 
 # Tables of programs -----------------------------------------------------------------------------
