@@ -1,4 +1,4 @@
-"""The terms of a gradient are added in the order of eager code, whichever value a name stands for."""
+"""Terms of a gradient are added in the order of eager code, whatever a name stands for."""
 
 # ruff: noqa: SIM108  the programs are about these forms
 
@@ -148,6 +148,52 @@ def a_loop_that_uses_a_choice(x, n):
     for _ in range(n):
         z = hy.sin(z + y) * y
     return u + z
+
+
+@table.runs(*COUNTED)
+def one_value_carried_twice(x, n):
+    a = b = x * 1.0
+    for _ in range(n):
+        a = hy.sin(a) * b
+        b = a
+    return mixed(a, b, x)
+
+
+@table.runs(*COUNTED)
+def carried_by_conditions(x, n):
+    a, b = x * 1.5, hy.sin(x)
+    for i in range(n):
+        if a[0] > b[1] * i:
+            a, b = b, a
+        b = a if x[1] > 0.3 * i else b * a * a + b
+    return mixed(a, b, x)
+
+
+@table.runs(*COUNTED, (-VECTORS[0], i64(2)))
+def a_loop_in_a_branch(x, n):
+    a, y = x * 1.5, x * 0.5
+    if hy.sum(x) > 0:
+        for _ in range(n):
+            y = a
+    return mixed(a, y, x)
+
+
+@table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
+def a_loop_that_uses_both(x, n):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    z = x * 0.0
+    for _ in range(n):
+        z = hy.sin(z + y) * x + y * y * x
+    return z * x + y * x
+
+
+@table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
+def rows_of_a_carried_value(x, n):
+    ys, y = [], x
+    for i in range(n):
+        y = y if x[0] > 0.3 * i else hy.sin(y)
+        ys.append(y)
+    return sum(ys, x * 0.1) + mixed(y, x)
 
 
 @table.runs(*VECTORS)
