@@ -41,8 +41,6 @@ def check(program: Program, folder: Path) -> None:
         calls=CALLS,
         make=True,
         may_refuse=program.features.grow,
-        # Where a value of a run decides which of several tensors a name stands for, the terms of
-        # their cotangents are added in another order than eagerly.
     )
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, added, either, marked
 from hybrid.ir.interpreter import current
-from hybrid.record import Leaf, Record, node_of
+from hybrid.record import AnyRecord, Leaf, Output, Record, node_of
 from hybrid.tensor import Tensor
 
 Node = Leaf | Record
@@ -64,6 +64,38 @@ class Term:
         return self.ct if self.flag.item() else None
 
 
+class Sums:
+    """What has arrived where no value may be another one: each sum so far."""
+
+    __slots__ = ("queue", "sums")
+
+    def __init__(self) -> None:
+        self.sums: dict[Node, list[Ct | None]] = {}
+        self.queue: list[tuple[int, Node]] = []
+
+    def send(self, record: AnyRecord, ct: Ct) -> None:
+        """``ct`` arrives."""
+        node, index = (record.record, record.index) if type(record) is Output else (record, 0)
+        sums = self.sums.get(node)
+        if sums is None:
+            sums = self.sums[node] = [None] * _results(node)
+            heapq.heappush(self.queue, (-node.sequence, node))
+        before = sums[index]
+        sums[index] = ct if before is None else added(before, ct)
+
+    def pop(self) -> Node | None:
+        """The last made of the nodes at which something has arrived."""
+        return heapq.heappop(self.queue)[1] if self.queue else None
+
+    def at(self, node: Node) -> list[Ct | None]:
+        """All that has arrived at each result."""
+        found = self.sums.get(node)
+        return [None] * _results(node) if found is None else found
+
+    def end(self) -> None:
+        """No more will arrive."""
+
+
 @dataclass(slots=True)
 class Arrivals:
     """The terms of the values that are ``needed``; ``known`` are the origins of leaves."""
@@ -75,14 +107,15 @@ class Arrivals:
     direct: dict[Slot, tuple[Slot, ...]] = field(default_factory=dict)  # who it may be
     origins: dict[Node, Origins | None] = field(default_factory=dict)
     edges: dict[Node, list[list[Edge]]] = field(default_factory=dict)
-    queue: list[tuple[int, Record]] = field(default_factory=list)
+    queue: list[tuple[int, Node]] = field(default_factory=list)
     queued: set[Node] = field(default_factory=set)
     turns: Any = field(default_factory=itertools.count)
 
     # Terms ------------------------------------------------------------------------------------
 
-    def send(self, slot: Slot, ct: Ct) -> None:
+    def send(self, record: AnyRecord, ct: Ct) -> None:
         """``ct`` arrives."""
+        slot = node_of(record)
         terms = self.terms.get(slot)
         if terms is None:
             self._open(slot).append(Term(next(self.turns), ct))
@@ -90,6 +123,15 @@ class Arrivals:
             terms.append(Term(next(self.turns), ct))
         else:
             terms[0].ct, terms[0].many = added(terms[0].ct, ct), True
+
+    def at(self, node: Node) -> list[Ct | None]:
+        """All that has arrived at each result."""
+        return [self.total((node, i)) for i in range(_results(node))]
+
+    def end(self) -> None:
+        """No more will arrive: hand on what belongs to other leaves."""
+        for slot in self.known:
+            self.settle(slot, surely=True)
 
     def put(self, slot: Slot, total: Ct, *, own: bool = False) -> None:
         """``total`` holds all that has arrived."""
@@ -111,7 +153,7 @@ class Arrivals:
             term.own = True
         return found
 
-    def pop(self) -> Record | None:
+    def pop(self) -> Node | None:
         """The last made of the nodes at which something has arrived."""
         return heapq.heappop(self.queue)[1] if self.queue else None
 
@@ -285,6 +327,10 @@ class Arrivals:
         return all(
             other == slot or below.isdisjoint({other, *self.below(other)}) for other in others
         )
+
+
+def _results(node: Node) -> int:
+    return len(node.results) if type(node) is Record else 1
 
 
 def _join(terms: list[Term], new: Term) -> None:

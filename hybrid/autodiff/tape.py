@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import native, ops
-from hybrid.autodiff.arrivals import Arrivals, Edge, Node, Slot
+from hybrid.autodiff.arrivals import Arrivals, Edge, Node, Slot, Sums
 from hybrid.autodiff.presence import (
     Ct,
     Perhaps,
@@ -152,11 +152,12 @@ def _pull(
     stop: bool = False,
     known: Mapping[Slot, Sequence[Edge]] | None = None,
 ) -> list[Ct | None]:
-    arrivals = Arrivals(needed, known or {})
+    controls = any(type(node) is Record and "regions" in node.attrs for node in needed)
+    arrivals = Arrivals(needed, known or {}) if controls or known else Sums()
     for record, ct in seeds:
-        arrivals.send(node_of(record), ct)
+        arrivals.send(record, ct)
     while (node := arrivals.pop()) is not None:
-        if node not in needed:
+        if type(node) is not Record or node not in needed:
             continue
         flow = [p is not None and node_of(p)[0] in needed for p in node.parents]
         if node in wanted and (stop or not any(flow)):
@@ -164,16 +165,16 @@ def _pull(
         if "regions" in node.attrs:
             _pull_through_control(node, flow, arrivals)
             continue
-        arrived = [arrivals.total((node, i)) for i in range(len(node.results))]
-        if all(ct is None for ct in arrived):
+        arrived = arrivals.at(node)
+        if arrived[0] is None and all(ct is None for ct in arrived):
             continue
         cts = apply_vjp(node, arrived, flow)
         for parent, ct, flows in zip(node.parents, cts, flow, strict=True):
             if flows and ct is not None:
-                arrivals.send(node_of(parent), ct)
-    for slot in arrivals.known:
-        arrivals.settle(slot, surely=True)
-    return [arrivals.total(node_of(target)) for target in targets]
+                arrivals.send(parent, ct)
+    arrivals.end()
+    ends = [node_of(target) for target in targets]
+    return [arrivals.at(node)[index] for node, index in ends]
 
 
 def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals) -> None:

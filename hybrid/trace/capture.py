@@ -39,7 +39,6 @@ from hybrid.trace.rewind import Moved
 from hybrid.trace.settle import Mine, Rewritten, Unsettled, covers, refuse_unsettled
 from hybrid.trace.tracer import Cell, Slot, Tracer
 from hybrid.tree import flatten, unflatten
-from hybrid.types import TensorType
 
 
 def capture(
@@ -335,8 +334,8 @@ class _Finish:
         cts: list[Ct] = []
         unsure = {same.output for same in alike}
         for at, index in enumerate(live):
-            ct = self.param(self.outputs[index].type)
-            cts.append(Perhaps(ct, self.param(FLAG), True) if at in unsure else ct)
+            ct = tracer.input(self.outputs[index].type)
+            cts.append(Perhaps(ct, tracer.input(FLAG), True) if at in unsure else ct)
         seeds = list(zip(records, cts, strict=True))
         with recording(False):
             grads = pulled_back(seeds, targets)
@@ -360,12 +359,6 @@ class _Finish:
         uses = uses_of(records, targets)
         recorded = frozenset(tracer.recorded)
         return Gradient(tuple(live), inputs, uses, backward, recorded, alike)
-
-    def param(self, type: TensorType) -> Tensor:
-        """A parameter of the backward graph."""
-        value = self.tracer.builder.param(type)
-        self.tracer.owned.add(value)
-        return make_tensor(type, value)
 
     def cells(self) -> list[Cell]:
         return list(self.tracer.cells.values())

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +141,7 @@ class _Side:
         self.params = set(graph.params)
         self.known: dict[Value, dict[Value, Holds]] = {}
         self.flags: dict[Node, list[Tensor]] = {}
+        self.loops: dict[Node, Origins] = {}
 
     # Flags ------------------------------------------------------------------------------------
 
@@ -191,7 +193,11 @@ class _Side:
 
     def _ways(self, value: Value) -> dict[Value, Holds]:
         node = self.makers.get(value)
-        if node is None or node.op is not cond or not value.type.floating:
+        if node is None or not value.type.floating:
+            return {value: True}
+        if node.op is for_ or node.op is while_:
+            return self._ways_of_loop(node, node.results.index(value))
+        if node.op is not cond:
             return {value: True}
         inner, at = handed(node.regions), node.results.index(value)
         found: dict[Value, Holds] = {}
@@ -204,6 +210,30 @@ class _Side:
                 found[base] = self.any(found.get(base, False), self.both(holds, where))
         if inner.made[at]:
             found[value] = self.negated(other)
+        return found
+
+    def _ways_of_loop(self, node: Node, at: int) -> dict[Value, Holds]:
+        with interpreting(self.tracer), recording(False):
+            if node not in self.loops:
+                tensors = [make_tensor(v.type, v) for v in node.operands]
+                attrs, trips = node.attributes, tensors[0]
+                body = node.regions[0]
+                if node.op is while_:
+                    trips = make_tensor(node.results[0].type, node.results[0])
+                    self.loops[node] = _while_origins(body, trips, tensors[1:], attrs)
+                else:
+                    self.loops[node] = _loop_origins(body, trips, tensors[1:], attrs)
+            origins = self.loops[node]
+            flags = origins.flags()[at] if origins.places[at] else []
+        found: dict[Value, Holds] = {}
+        other: Holds = False
+        for place, holds in zip(origins.places[at], flags, strict=True):
+            other = self.any(other, holds)
+            origin = node.operands[place] if place >= 0 else node.results[~place]
+            for base, where in self.ways(origin).items():
+                found[base] = self.any(found.get(base, False), self.both(holds, where))
+        if origins.made[at]:
+            found[node.results[at]] = self.negated(other)
         return found
 
     def _flag(self, node: Node, inner: Handed, way: Way) -> Holds:
@@ -225,30 +255,33 @@ class _Side:
 def for_origins(record: Record) -> Origins:
     """What the carried values may be after the loop."""
     count, *operands = [make_snapshot(saved) for saved in record.saved]
-    attrs = dict(record.attrs)
-    (body,) = attrs.pop("regions")
-    return _loop_origins(record, body, count, operands, attrs)
+    return _loop_origins(record.attrs["regions"][0], count, operands, record.attrs)
 
 
 @while_.origins
 def while_origins(record: Record) -> Origins:
     """The same; the number of iterations is nobody else."""
     _, *operands = [make_snapshot(saved) for saved in record.saved]
-    attrs = dict(record.attrs)
-    (region,) = attrs.pop("regions")
+    region = record.attrs["regions"][0]
+    return _while_origins(region, restored(record, 0), operands, record.attrs)
+
+
+def _while_origins(
+    region: Graph, trips: Tensor, operands: list[Tensor], attrs: Mapping[str, Any]
+) -> Origins:
     body = remembered((region,), "as of for", lambda: as_of_for(region))
     attrs = {"carried": attrs["carried"], "length": 0, "reverse": False, "sliced": 0}
-    found = _loop_origins(record, body, restored(record, 0), operands, attrs)
+    found = _loop_origins(body, trips, operands, attrs)
     places = ((), *[tuple([at - (at < 0) for at in each]) for each in found.places])
     return Origins(places, (True, *found.made), lambda: [[], *found.flags()], asks=False)
 
 
 def _loop_origins(
-    record: Record, body: Graph, count: Tensor, operands: list[Tensor], attrs: dict[str, Any]
+    body: Graph, count: Tensor, operands: list[Tensor], attrs: Mapping[str, Any]
 ) -> Origins:
+    attrs = {name: attrs[name] for name in ("carried", "length", "reverse", "sliced")}
     history = remembered((body,), ("carried on", attrs["carried"]), lambda: _Kept(body, attrs))
-    known = known_int(count)
-    return history.origins(count, known, operands, attrs)
+    return history.origins(count, known_int(count), operands, attrs)
 
 
 class _Kept:
@@ -266,6 +299,8 @@ class _Kept:
             for result in body.results[:n]
         ]
         self.steps = [self._without_rows(step) for step in self.steps]
+        results = body.results[:n]
+        self.twins = [results.index(v) if v.type.floating else i for i, v in enumerate(results)]
         self.possible: list[set[int]] = [set() for _ in range(n)]
         now: list[set[int]] = [{at} for at in range(n)]
         while True:
@@ -286,20 +321,29 @@ class _Kept:
     def origins(
         self, count: Tensor, known: int | None, operands: list[Tensor], attrs: dict[str, Any]
     ) -> Origins:
-        places, made = [], []
+        may_run, may_not = known is None or known > 0, known is None or known <= 0
+        places, made, wanted = [], [], []
         for at in range(self.carried):
-            found = set(self.possible[at]) if known is None or known > 0 else set()
-            if known is None or known <= 0:
-                found.add(at)
+            found = {at} if may_not else set()
+            twin = self.twins[at]
+            if may_run and twin == at:
+                found |= self.possible[at]
             floats = self.body.params[1 + at].type.floating
-            places.append(tuple([1 + o for o in sorted(found) if o >= 0]) if floats else ())
+            wanted.append([o for o in sorted(found) if o >= 0] if floats else [])
+            other = [~twin] if twin < at and may_run else []
+            places.append((*other, *[1 + o for o in wanted[-1]]))
             made.append(-1 in found or not floats)
         results = len(self.body.results) - self.carried
-        wanted = [[place - 1 for place in each] for each in places]
 
         def flags() -> list[list[Tensor]]:
             with recording(False):
-                return [*self.flags(wanted, count, operands, attrs), *[[] for _ in range(results)]]
+                ran = [ops.greater(count, 0)]
+                found = self.flags(wanted, count, operands, attrs)
+                each = [
+                    [*ran[: len(place) - len(own)], *own]
+                    for place, own in zip(places, found, strict=True)
+                ]
+                return [*each, *[[] for _ in range(results)]]
 
         return Origins((*places, *[()] * results), (*made, *[True] * results), flags, asks=False)
 
@@ -329,6 +373,8 @@ class _Kept:
 
     def _simple(self, at: int, wanted: list[int], ran: Tensor) -> list[Tensor] | None:
         """The flags where it is one thing if the loop runs, and its first value if not."""
+        if self.twins[at] < at:
+            return [ops.logical_not(ran) for _ in wanted]
         if len(self.possible[at] | {-1}) > 2 or at in self.possible[at]:
             return None if wanted else []
         if -1 in self.possible[at] and len(self.possible[at]) > 1:

@@ -317,6 +317,12 @@ class Tracer:
         """Whether ``tensor`` holds a value of this very graph."""
         return type(tensor.data) is Value and tensor.data in self.owned
 
+    def input(self, type: TensorType) -> Tensor:
+        """A further parameter of the graph."""
+        value = self.builder.param(type)
+        self.owned.add(value)
+        return make_tensor(type, value)
+
     def record_of(self, tensor: Tensor) -> AnyRecord | None:
         """The history of ``tensor`` as seen here, recording or not."""
         return tensor.record if self.owns(tensor) else self.cell(tensor).record

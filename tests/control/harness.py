@@ -249,7 +249,6 @@ def same(
     make: bool = False,
     identity: bool = False,
     may_refuse: bool = False,
-    gradient_ulps: int = 0,
 ) -> None:
     """Assert that nobody can tell ``function`` from ``hybridize(function)``.
 
@@ -258,7 +257,6 @@ def same(
     the function to be called, or a pair of that and of its state.  All calls share one hybridized
     function, which may make ``plans`` plans: one, unless said, when the arguments are alike.
     ``may_refuse`` lets the capture raise CaptureError, provided that it leaves no trace.
-    Gradients may differ by ``gradient_ulps`` of the largest.
     """
     given = [*([args] if args else []), *[c if isinstance(c, tuple) else (c,) for c in calls]]
     if plans is None and not make and len({_kinds(c) for c in given}) == 1:
@@ -279,8 +277,6 @@ def same(
                 assert after == untouched, f"{where}: a refused capture has left traces"
                 assert not found["captures left open"], f"{where}: the capture is still open"
                 return
-            if gradient_ulps and _are_close(expected, found, gradient_ulps):
-                del expected["gradients"], found["gradients"]
             _compare(expected, found, error, where)
         if plans is not None:
             kept = hybridized.function.plans
@@ -303,26 +299,6 @@ def _compare(expected: dict, found: dict, error: BaseException | None, where: st
                 f"{where}: {what}\n  eager:      {left}\n  hybridized: {right}"
                 + (f"\n\n{type(error).__name__}: {error}" if error else "")
             )
-
-
-def _are_close(expected: dict, found: dict, ulps: int) -> bool:
-    """Whether gradients differ only as sums of the same terms in another order do."""
-    left, right = expected.get("gradients"), found.get("gradients")
-    if left is None or right is None or len(left) != len(right):
-        return False
-    for a, b in zip(left, right, strict=True):
-        if a[:3] != b[:3]:
-            return False
-        dtype = np.dtype(a[1])
-        x, y = np.frombuffer(a[3], dtype), np.frombuffer(b[3], dtype)
-        if dtype.kind != "f" or not x.size:
-            if a != b:
-                return False
-            continue
-        room = ulps * np.finfo(dtype).eps * max(1.0, float(np.max(np.abs(x))))
-        if not np.allclose(x, y, rtol=0, atol=room, equal_nan=True):
-            return False
-    return True
 
 
 # Tables of programs -----------------------------------------------------------------------------

@@ -1,0 +1,264 @@
+"""Terms of a gradient are added in the order of eager code, whatever a name stands for."""
+
+# ruff: noqa: SIM108  the programs are about these forms
+
+from __future__ import annotations
+
+import pytest
+
+import hybrid as hy
+from tests.control.harness import Program, Table, draw, f32, i64
+
+table = Table()
+NUMBERS = (f32(0.7), f32(-1.3), f32(2.1))
+VECTORS = (draw(3, seed=5), -draw(3, seed=5), draw(3, seed=6))
+COUNTED = tuple([(v, i64(n)) for v, n in zip(VECTORS, (0, 1, 3), strict=True)])
+
+
+def mixed(*xs):
+    """Each of ``xs`` three times, by turns."""
+    total = xs[0] * 0.1
+    for k in (0.3, 0.7, 1.1):
+        for j, x in enumerate(xs):
+            total = total + hy.sin(x * (k + j)) * x
+    return total
+
+
+@table.runs(*VECTORS)
+def one_branch_hands_on(x):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    return mixed(x, y)
+
+
+@table.runs(*VECTORS)
+def uses_before_between_and_after(x):
+    a = hy.tanh(x) * x
+    y = x if hy.sum(x) > 0 else a
+    b = x * a + y
+    z = y if x[0] > 0 else b
+    return mixed(z, x, y, b) + x * a
+
+
+@table.runs(*VECTORS)
+def branches_within_branches(x):
+    a = x * 1.5
+    if hy.sum(x) > 0:
+        y = a if x[0] > 0.5 else x
+        y = hy.sin(y) * y if x[1] > 0 else y
+    else:
+        y = x if x[2] > 0 else a * x
+    return mixed(a, y, x)
+
+
+@table.runs(*VECTORS)
+def chains_of_swaps(x):
+    a, b = x * 1.0, hy.sin(x)
+    for k in range(4):
+        if x[k % 3] > 0.1 * k:
+            a, b = b, a
+        a = a if hy.sum(b) > k else b
+    return mixed(a, b, x)
+
+
+@table.runs(*VECTORS)
+def a_branch_that_uses_both(x):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    if x[0] > 0:
+        z = mixed(x, y)
+        y = z
+    else:
+        z = x * y + y
+    return z * x + y * x + mixed(y, x)
+
+
+@table.runs(*VECTORS)
+def a_branch_that_uses_one(x):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    u = mixed(y, x)
+    if x[0] > 0:
+        z = hy.sin(y) * y * y
+    else:
+        z = y + 1.0
+    return z * x + u * x
+
+
+@table.runs(*VECTORS)
+def one_value_in_two_names(x):
+    if hy.sum(x) > 0:
+        a = b = hy.sin(x)
+    else:
+        a, b = hy.sin(x), x
+    return mixed(a, b, x)
+
+
+@table.runs(*VECTORS)
+def picks_of_builtins(x):
+    a, b = x[0], x[1]
+    return mixed(max(a, b), min(a, b), a, b)
+
+
+@table.runs(*VECTORS)
+def results_that_are_arguments(x):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    z = y if x[0] > 0 else x
+    return x, y, [z, x], y, {"z": z}
+
+
+@table.runs(*VECTORS)
+def results_that_are_each_other(x):
+    a, b = hy.sin(x), hy.cos(x)
+    y = a if hy.sum(x) > 0 else b
+    z = b if x[0] > 0 else a
+    return y, z, b, y, [z], y
+
+
+@table.runs(*COUNTED)
+def carried_becomes_an_old_value(x, n):
+    a, y = x * 1.5, x * 0.5
+    for _ in range(n):
+        y = a
+    return mixed(y, a, x)
+
+
+@table.runs(*COUNTED)
+def carried_is_kept_or_made(x, n):
+    a, y = x * 1.5, x * 0.5
+    for i in range(n):
+        if x[0] * i > 0.3:
+            y = a
+        elif x[1] > 0:
+            y = y * a
+    return mixed(y, a, x)
+
+
+@table.runs(*VECTORS)
+def carried_until(x):
+    a, b, k = x * 1.5, hy.sin(x), 0
+    while hy.sum(b) < 2.0 + k and k < 4:
+        a, b = b, a
+        k += 1
+    return mixed(a, b, x)
+
+
+@table.runs(*COUNTED)
+def a_loop_that_uses_a_choice(x, n):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    u = mixed(y, x)
+    z = x * 0.0
+    for _ in range(n):
+        z = hy.sin(z + y) * y
+    return u + z
+
+
+@table.runs(*COUNTED)
+def one_value_carried_twice(x, n):
+    a = b = x * 1.0
+    for _ in range(n):
+        a = hy.sin(a) * b
+        b = a
+    return mixed(a, b, x)
+
+
+@table.runs(*COUNTED)
+def carried_by_conditions(x, n):
+    a, b = x * 1.5, hy.sin(x)
+    for i in range(n):
+        if a[0] > b[1] * i:
+            a, b = b, a
+        b = a if x[1] > 0.3 * i else b * a * a + b
+    return mixed(a, b, x)
+
+
+@table.runs(*COUNTED, (-VECTORS[0], i64(2)))
+def a_loop_in_a_branch(x, n):
+    a, y = x * 1.5, x * 0.5
+    if hy.sum(x) > 0:
+        for _ in range(n):
+            y = a
+    return mixed(a, y, x)
+
+
+@table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
+def a_loop_that_uses_both(x, n):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    z = x * 0.0
+    for _ in range(n):
+        z = hy.sin(z + y) * x + y * y * x
+    return z * x + y * x
+
+
+@table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
+def rows_of_a_carried_value(x, n):
+    ys, y = [], x
+    for i in range(n):
+        y = y if x[0] > 0.3 * i else hy.sin(y)
+        ys.append(y)
+    return sum(ys, x * 0.1) + mixed(y, x)
+
+
+@table.runs(*VECTORS)
+def no_cotangent_at_all(x):
+    y = hy.sqrt(x - x)
+    z = x if hy.sum(x) > 0 else y
+    return x * 2.0 if hy.sum(x) > 0 else z * 0.0 + x
+
+
+@table.each()
+def test_same(program: Program) -> None:
+    program.check()
+
+
+@table.each()
+def test_coverage(program: Program) -> None:
+    program.check_coverage()
+
+
+def through_two_calls(function, x):
+    """The gradient of x, which two calls use, and other code before, between and after."""
+    x = x.detach()
+    x.requires_grad = True
+    first = x * 0.3
+    a, _ = function(x, x * 0.7)
+    between = x * a
+    b, c = function(x * between, x)
+    hy.sum(a * 1.3 + b + c * first * x).backward()
+    return x.grad.numpy().tobytes()
+
+
+def twice(x, y):
+    return hy.sin(x) * x + y * x, hy.tanh(y) * x * y
+
+
+@pytest.mark.parametrize("x", VECTORS, ids=range(len(VECTORS)))
+def test_calls_go_on_adding(x) -> None:
+    assert through_two_calls(hy.hybridize(twice), x) == through_two_calls(twice, x)
+
+
+def test_an_unused_result_gets_nothing() -> None:
+    def f(x):
+        return x * 2.0, hy.sqrt(x)
+
+    gradients = []
+    for function in (f, hy.hybridize(f)):
+        x = f32([0.0, 4.0])
+        x.requires_grad = True
+        hy.sum(function(x)[0]).backward()
+        gradients.append(x.grad.tolist())
+    assert gradients == [[2.0, 2.0], [2.0, 2.0]]
+
+
+CHOICES = [one_branch_hands_on, chains_of_swaps, a_branch_that_uses_one, one_value_in_two_names]
+
+
+@pytest.mark.parametrize("function", CHOICES, ids=lambda function: function.__name__)
+def test_derivatives_of_both_orders(function) -> None:
+    def first(x):
+        return hy.grad(lambda x: hy.sum(function(x)))(x)
+
+    def second(x):
+        return hy.grad(lambda x: hy.sum(first(x) * x))(x)
+
+    for derivative in (first, second):
+        captured = hy.hybridize(derivative)
+        for x in VECTORS:
+            assert captured(x).numpy().tobytes() == derivative(x).numpy().tobytes()
