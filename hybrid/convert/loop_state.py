@@ -34,7 +34,7 @@ from hybrid.trace.branches import (
 from hybrid.trace.differentiate_unbounded import LIST_SHARE, capacity
 from hybrid.trace.grown import require_room
 from hybrid.trace.maybe import UNBOUND, Maybe
-from hybrid.trace.merge import OWN, describe, number_tensor
+from hybrid.trace.merge import OWN, describe, number_tensor, remedy
 from hybrid.trace.merge_lists import chosen_list
 from hybrid.trace.places import CONTENT, Slot
 from hybrid.trace.region import Region, truth
@@ -201,7 +201,8 @@ class Loop(Staged):
                 at=self.site.location,
                 why="The loop depends on the value of a tensor, so all its iterations are one "
                 "piece of graph, with one type and structure for each variable.",
-                fix=f"give {carry.label.split('[')[0]} its final type, shape and structure before "
+                fix=remedy(carry.initial, final)
+                or f"give {carry.label.split('[')[0]} its final type, shape and structure before "
                 "the loop",
             )
         return True
@@ -459,6 +460,8 @@ def _lengths_differ(a: Any, b: Any) -> bool:
 def _same_items(a: Any, b: Any) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         return list(a) == list(b) and all(a[key] is b[key] for key in a)
+    if isinstance(a, set):
+        return a == b
     return isinstance(a, list) and len(a) == len(b) and all(
         x is y for x, y in zip(a, b, strict=True)
     )  # fmt: skip

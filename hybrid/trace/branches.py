@@ -138,6 +138,8 @@ def _unchanged(now: Any, original: Any) -> bool:
         return True
     if isinstance(now, list) and type(original) is type(now) and len(now) == len(original):
         return all(x is y for x, y in zip(now, original, strict=True))
+    if isinstance(now, set) and type(original) is type(now):
+        return now == original
     if isinstance(now, dict) and type(original) is type(now) and list(now) == list(original):
         return all(now[key] is original[key] for key in now)
     return False

@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from hybrid.errors import CaptureError
 from hybrid.ir import Op
 from hybrid.tensor import Tensor
+from hybrid.trace.grown import Grown
 from hybrid.trace.reads import ATOMS, MISSING, content_of, user_object
 from hybrid.trace.rewind import put_attribute
 
@@ -39,9 +41,9 @@ class Slot:
 
 
 def read_place(owner: Any, name: str) -> Any:
-    """What is at a place now; of a container, a copy."""
+    """What is at a place now; of a container, a copy (a list, if it is a deque)."""
     if name == CONTENT:
-        return owner.copy()
+        return list(owner) if isinstance(owner, deque) else owner.copy()
     if type(owner) is dict:
         return owner.get(name, MISSING)
     return getattr(owner, name, MISSING)
@@ -64,6 +66,14 @@ def refill(container: Any, content: Any) -> None:
     """Let ``container`` hold what ``content`` does."""
     if isinstance(container, (list, bytearray)):
         container[:] = content
+    elif isinstance(container, deque) and any(type(item) is Grown for item in content):
+        grown = next(item for item in content if type(item) is Grown)
+        raise CaptureError(
+            "how many items a deque has depends on the value of a tensor",
+            at=grown.at,
+            why="Only a list can have a length that is known when the plan runs.",
+            fix="use a list, or let the deque keep its length (maxlen, or popleft for each append)",
+        )
     else:
         container.clear()
         (container.extend if isinstance(container, deque) else container.update)(content)
