@@ -332,7 +332,7 @@ def _truth(x: Any) -> Any:
 
 
 def _sum(iterable: Any, /, start: Any = 0) -> Any:
-    items = listed(iterable) if type(iterable) is Generated else iterable
+    items = listed(iterable) if is_late(iterable) else iterable
     if is_grown(items):
         from hybrid.convert.sums import sum_of
 
@@ -368,15 +368,26 @@ def listed(iterable: Any) -> list[Any]:
     """The items of ``iterable``, also where only the run knows which there are."""
     if type(iterable) is Generated:
         return iterable.collected()
-    return list(iterable)
+    if not is_late(iterable):
+        return list(iterable)
+    from hybrid.convert.folds import collected
+
+    return collected(feed_of(iterable), list)
+
+
+def is_late(iterable: Any) -> bool:
+    """Whether only the run knows what there is to go over, and it is no list."""
+    if isinstance(iterable, Walk):
+        return type(iterable.length) is Number
+    return type(iterable) is Generated
 
 
 def _list(*args: Any) -> Any:
-    return listed(*args) if len(args) == 1 and type(args[0]) is Generated else NotImplemented
+    return listed(*args) if len(args) == 1 and is_late(args[0]) else NotImplemented
 
 
 def _tuple(*args: Any) -> Any:
-    return tuple(listed(*args)) if len(args) == 1 and type(args[0]) is Generated else NotImplemented
+    return tuple(listed(*args)) if len(args) == 1 and is_late(args[0]) else NotImplemented
 
 
 def _refuse_order(rated: list[Any]) -> None:

@@ -11,12 +11,13 @@ from hybrid.convert.converter import Converter, call, constant, is_runtime_call
 from hybrid.convert.defer import deferred, evaluate
 from hybrid.convert.names import handed_on
 from hybrid.convert.site import Site
-from hybrid.convert.traced import is_traced, tracing
+from hybrid.convert.traced import is_traced, look, tracing
 
 SYMBOLS = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
+_LISTS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.List, ast.ListComp, ast.IfExp)
 STAGED = ("is", "is not", "in", "not in")
 
 
@@ -26,6 +27,7 @@ class CompareConverter(Converter):
     ::
 
         a < b           stays
+        a == b     ==>  hyb__.look(a) == hyb__.look(b)    # if they may be lists
         a < b < c  ==>  hyb__.compare(SITE, a, "<", b, "<", lambda: c)
         a is b     ==>  hyb__.compare(SITE, a, "is", b)
     """
@@ -37,7 +39,12 @@ class CompareConverter(Converter):
         symbols = [SYMBOLS[type(op)] for op in node.ops]
         first, *rest = node.comparators
         if not rest and symbols[0] not in STAGED:
-            return rewriter.children(node)
+            operands = (node.left, first)
+            rewriter.children(node)
+            if symbols[0] in ("==", "!=") and all(isinstance(x, _LISTS) for x in operands):
+                node.left = call(node.left, "look", node.left)
+                node.comparators = [call(first, "look", node.comparators[0])]
+            return node
         if not rewriter.may_defer(*rest):
             # Only the walrus and its like lead here: each comparison decides on the spot.
             return rewriter.children(node)
@@ -101,7 +108,7 @@ def _apply(site: Site, symbol: str, left: Any, right: Any) -> Any:
         from hybrid.convert import staged_logic
 
         return staged_logic.compare(site, left, symbol, right)
-    return PLAIN[symbol](left, right)
+    return PLAIN[symbol](look(left), look(right))
 
 
 PLAIN: dict[str, Callable[[Any, Any], Any]] = {

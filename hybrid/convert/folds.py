@@ -13,13 +13,14 @@ from typing import Any
 
 from hybrid.convert.checks import check
 from hybrid.convert.feed import Feed
-from hybrid.convert.iterables import not_negative
+from hybrid.convert.iterables import index_of, not_negative
 from hybrid.convert.lists import here, item_at, length_of, list_feed
 from hybrid.convert.logic import not_
 from hybrid.convert.site import Site
 from hybrid.convert.staged_for import StagedFor
 from hybrid.errors import author_frame
 from hybrid.ir.interpreter import current
+from hybrid.number import Number, choose
 
 Step = Callable[[Iterable[Any]], Iterable[Any]]
 RESULT = "the result"
@@ -95,7 +96,9 @@ def extreme(
 ) -> Any:
     """The best of ``items``: ``replaced`` chooses one of two pairs of a rate and an item."""
     length = length_of(items)
-    check(length > 0, empty)
+    some = length > 0
+    if type(some) is Number:
+        check(some, empty)
     first = item_at(items, 0)
 
     def rated(item: Any) -> tuple[Any, Any]:
@@ -104,17 +107,42 @@ def extreme(
     def body(best: tuple[Any, Any], item: Any) -> tuple[Any, Any]:
         return replaced(best, rated(item))
 
-    rest = Rest(list_feed(items), not_negative(length - 1))
+    left = length - 1
+    rest = Part(list_feed(items), not_negative(left) if type(left) is Number else left, 1)
     return fold(rest, rated(first), body, label="the best item")[1]
 
 
+def part_of(items: Sequence[Any], taken: slice) -> list[Any]:
+    """``items[taken]``, where the length of ``items`` or a bound of the slice is not known."""
+    step = 1 if taken.step is None else taken.step
+    length = length_of(items)
+    first, last = (0, length) if step > 0 else (-1, length - 1)  # what the bounds lie between
+    start, stop = (last, first) if step < 0 else (first, last)
+    if taken.start is not None:
+        start = _clamped(index_of(taken.start), length, first, last)
+    if taken.stop is not None:
+        stop = _clamped(index_of(taken.stop), length, first, last)
+    count = (stop - start + step - (1 if step > 0 else -1)) // step
+    count = not_negative(count) if type(count) is Number else max(count, 0)
+    return collected(Part(list_feed(items), count, start, step), lambda items: items)
+
+
+def _clamped(bound: Any, length: Any, first: Any, last: Any) -> Any:
+    """A bound of a slice as an index from the front that lies between ``first`` and ``last``."""
+    bound = choose(bound < 0, bound + length, bound)
+    bound = choose(bound < first, first, bound)
+    return choose(bound > last, last, bound)
+
+
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """All items but the first."""
+class Part:
+    """Some of the items: from ``start``, every ``step``-th."""
 
     items: Feed
     length: Any
+    start: Any
+    step: int = 1
     python = False
 
     def row(self, index: Any) -> Any:
-        return self.items.row(index + 1)
+        return self.items.row(self.start + index * self.step)

@@ -20,6 +20,7 @@ from hybrid.trace.merge import describe, kind_of, number_tensor
 from hybrid.trace.places import Slot
 from hybrid.trace.reads import ATOMS
 from hybrid.trace.region import Region
+from hybrid.trace.texts import Text
 from hybrid.trace.tracer import Tracer
 from hybrid.tree import flatten, unflatten
 
@@ -84,9 +85,11 @@ def is_row(leaf: Any, region: Region) -> bool:
         return region.owns(leaf)
     if isinstance(leaf, Number):
         return True
-    if not isinstance(leaf, ATOMS) and not region.is_outside(leaf):
+    text = type(leaf) is Text
+    if text or (not isinstance(leaf, ATOMS) and not region.is_outside(leaf)):
         raise CaptureError(
-            f"{describe(leaf)} is appended to a list in every iteration of a loop",
+            f"{'the text of a traced value' if text else describe(leaf)} is appended to a list in "
+            "every iteration of a loop",
             at=author_location(),
             why="What a loop node returns for each iteration are tensors and numbers.",
             fix="append tensors, and keep other values outside the loop",

@@ -64,6 +64,23 @@ class View:
     def __iter__(self) -> Iterator[Any]:
         _refuse(self.items, "unpacked")
 
+    def __eq__(self, other: Any) -> Any:
+        if type(other) is View:
+            _refuse(self.items, "compared")
+        if type(other) is not type(self.items):
+            return False
+        return _refuse(self.items, "compared") if other else length_of(self.items) == 0
+
+    def __ne__(self, other: Any) -> Any:
+        equal = self == other
+        return not equal if type(equal) is bool else length_of(self.items) != 0
+
+    def _compare(self, _other: Any) -> NoReturn:
+        _refuse(self.items, "compared")
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compare
+    __hash__ = None  # type: ignore[assignment]
+
     def __bool__(self) -> bool:
         truth = truth_of(self.items)
         return truth if type(truth) is bool else _refuse(self.items, "asked for its truth")
@@ -96,8 +113,15 @@ def _slice(items: Items, taken: slice) -> Any:
     start, stop, step = taken.start, taken.stop, taken.step
     begins = start is None or (type(start) is int and -back <= start <= front)
     ends = stop is None or (type(stop) is int and -back <= stop <= front)
-    if step not in (None, 1) or not begins or not ends:
-        _refuse(items, "sliced")
+    whole = step is None or (type(step) is int and step == 1)
+    if not (whole and begins and ends):
+        if not whole and type(step) is not int:
+            _refuse(items, "sliced")
+        if step == 0:
+            raise ValueError("slice step cannot be zero")
+        from hybrid.convert.folds import part_of
+
+        return part_of(items, taken)
     return items[start:stop]
 
 

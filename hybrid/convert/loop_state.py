@@ -35,7 +35,7 @@ from hybrid.trace.differentiate_unbounded import LIST_SHARE, capacity
 from hybrid.trace.grown import require_room
 from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND, Maybe
-from hybrid.trace.merge import OWN, describe, is_number, number_tensor
+from hybrid.trace.merge import OWN, describe, is_number, number_tensor, remedy
 from hybrid.trace.merge_lists import chosen_list
 from hybrid.trace.places import Slot, same_items
 from hybrid.trace.region import Region, truth
@@ -216,7 +216,8 @@ class Loop(Staged):
                 at=self.site.location,
                 why="The loop depends on the value of a tensor, so all its iterations are one "
                 "piece of graph, with one type and structure for each variable.",
-                fix=f"give {carry.label.split('[')[0]} its final type, shape and structure before "
+                fix=remedy(carry.initial, final)
+                or f"give {carry.label.split('[')[0]} its final type, shape and structure before "
                 "the loop",
             )
         return True

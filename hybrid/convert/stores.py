@@ -254,9 +254,9 @@ def joined(value: Any) -> Any:
     """``value``, whose items are about to become those of another list or tuple."""
     look(value)
     if tracing():
-        from hybrid.convert.staged_each import Generated
+        from hybrid.convert.builtins import is_late, listed
 
-        return value.collected() if type(value) is Generated else value
+        return listed(value) if is_late(value) else value
     return value
 
 

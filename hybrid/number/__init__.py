@@ -4,6 +4,7 @@ from hybrid.number.arithmetic import choose, host_number, kind_of
 from hybrid.number.operators import is_plain, sample, to_bool, to_float, to_int
 from hybrid.number.staging import check, guarded, host
 from hybrid.number.traced import Number, as_number, number_of
+from hybrid.number.windows import window
 
 __all__ = [
     "Number",
@@ -20,4 +21,5 @@ __all__ = [
     "to_bool",
     "to_float",
     "to_int",
+    "window",
 ]

@@ -71,6 +71,10 @@ def getitem(x: Any, key: Any) -> Any:
     x = as_tensor(x)
     if getattr(key, "dtype", None) is int64 and x.shape:  # the common case, in fewer steps
         return take(x, key, axis=0)
+    windowed = _window(x, key)
+    if windowed is not None:
+        axis, indices, key = windowed
+        return getitem(take_slices(x, indices, axis=axis), key)
     selection = _selection(type_of(x), key)
     y = _gathered(x, selection)
     if selection.axes:
@@ -91,6 +95,11 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
         _require_mask_shape(type_of(x), mask.shape, 0)
         wide = reshaped(mask, (*mask.shape, *(1,) * (len(x.shape) - len(mask.shape))))
         return where(wide, _fitted(value, x.shape), x)
+    windowed = _window(x, key)
+    if windowed is not None:
+        axis, indices, key = windowed
+        part = setitem(take_slices(x, indices, axis=axis), key, value)
+        return put_slices(x, indices, part, axis=axis)
     selection = _selection(type_of(x), key)
     value = _fitted(value, selection.shape)
     if selection.axes:
@@ -134,6 +143,37 @@ def _fitted(value: Any, shape: Shape) -> Any:
 
 
 # Reading keys ------------------------------------------------------------------------------------
+
+
+def _window(x: Any, key: Any) -> tuple[int, Any, Any] | None:
+    """(axis, indices, the key without it) of a slice that begins where only the run knows."""
+    given = list(key) if isinstance(key, tuple) else [key]
+    if not any(isinstance(item, slice) and _is_late(item) for item in given):
+        return None
+    taken = [_axes_taken(item) for item in map(_plain, given)]
+    left, axis = len(x.shape) - sum(taken), 0
+    for position, (item, count) in enumerate(zip(given, taken, strict=True)):
+        if isinstance(item, slice) and _is_late(item) and axis < len(x.shape):
+            bound = next(b for b in (item.start, item.stop, item.step) if _is_late_bound(b))
+            if not is_traced_number(bound):
+                bound = interpreter.current().number_of(bound)
+            given[position] = slice(None)
+            return axis, bound.window(item, x.shape[axis]), tuple(given)
+        axis += left if item is Ellipsis else count
+    return None
+
+
+def _is_late(item: slice) -> bool:
+    return any(map(_is_late_bound, (item.start, item.stop, item.step)))
+
+
+def _is_late_bound(bound: Any) -> bool:
+    """Whether a bound of a slice is a traced int, or the tensor of one."""
+    if bound is None or type(bound) is int:
+        return False
+    if is_traced_number(bound):
+        return True
+    return hasattr(bound, "dtype") and getattr(interpreter.current(), "traces", False)
 
 
 def _items(type: TensorType, key: Any) -> list[Any]:

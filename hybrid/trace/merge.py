@@ -225,7 +225,8 @@ class Merge:
             at=self.at,
             why="Which of the two it is depends on the value of a tensor, and a graph needs one "
             "type and structure.",
-            fix=f"give {name.split('[')[0].split('.')[0]} the same type, shape and structure on "
+            fix=remedy(a, b)
+            or f"give {name.split('[')[0].split('.')[0]} the same type, shape and structure on "
             "both paths",
         )
 
@@ -310,6 +311,19 @@ def rebuilt(like: Any, items: Sequence[Any]) -> Any:
     return type(like)(items)
 
 
+def remedy(a: Any, b: Any) -> str:
+    """What to do about two sets or objects in the place of one; empty for other values."""
+    if isinstance(a, set) and isinstance(b, set):
+        return "keep what is in the set in a tensor of flags (seen[i] = True)"
+    plain = (Tensor, Number, Maybe, list, tuple, dict, *ATOMS)
+    if type(a) is type(b) and not isinstance(a, plain):
+        return (
+            "set the attributes of one object, which is made before, or keep the values in "
+            "variables or a named tuple"
+        )
+    return ""
+
+
 def describe(value: Any) -> str:
     """``value`` as messages call it, with the line that made it."""
     if isinstance(value, Tensor):
@@ -330,4 +344,6 @@ def describe(value: Any) -> str:
         return f"a dict of {', '.join(map(repr, value)) or 'nothing'}"
     if isinstance(value, (bool, int, float, str, type(None))):
         return repr(value)
+    if isinstance(value, set):
+        return f"a set of {len(value)}"
     return f"a {type(value).__name__}"

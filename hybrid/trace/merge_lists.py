@@ -19,6 +19,7 @@ from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Column, Grown, Torn, unwritten
 from hybrid.trace.reads import ATOMS
+from hybrid.trace.texts import Text
 from hybrid.tree import flatten
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def _can_be_optional(item: Any, side: Side) -> bool:
     if type(item) is Grown:
         return True
     return all(
-        isinstance(leaf, (Tensor, Number, *ATOMS)) or side.region.is_outside(leaf)
+        type(leaf) is not Text
+        and (isinstance(leaf, (Tensor, Number, *ATOMS)) or side.region.is_outside(leaf))
         for leaf in flatten(item)[0]
     )
 

@@ -38,9 +38,9 @@ class Slot:
 
 
 def read_place(owner: Any, name: str) -> Any:
-    """What is at a place now; of a container, a copy."""
+    """What is at a place now; of a container, a copy (a list, if it is a deque)."""
     if name == CONTENT:
-        return owner.copy()
+        return list(owner) if isinstance(owner, deque) else owner.copy()
     if type(owner) is dict:
         return owner.get(name, MISSING)
     return getattr(owner, name, MISSING)
@@ -60,11 +60,13 @@ def write_place(owner: Any, name: str, value: Any) -> None:
 
 
 def same_items(a: Any, b: Any) -> bool:
-    """Whether two lists, or two dicts, hold the very same objects in the same order."""
+    """Whether two lists, dicts or sets hold the very same objects in the same order."""
     if type(a) is not type(b):
         return False
     if isinstance(a, list):
         return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+    if isinstance(a, set):
+        return a == b
     return isinstance(a, dict) and list(a) == list(b) and all(a[key] is b[key] for key in a)
 
 

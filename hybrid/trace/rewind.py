@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.errors import CaptureError
+from hybrid.trace.grown import Grown
 from hybrid.trace.key import Key
 from hybrid.trace.reads import CONTAINERS, MISSING
 
@@ -71,6 +73,14 @@ def refill(container: Any, content: Any) -> None:
     """Let ``container`` hold what ``content`` does."""
     if isinstance(container, (list, bytearray)):
         container[:] = content
+    elif isinstance(container, deque) and any(type(item) is Grown for item in content):
+        grown = next(item for item in content if type(item) is Grown)
+        raise CaptureError(
+            "how many items a deque has depends on the value of a tensor",
+            at=grown.at,
+            why="Only a list can have a length that is known when the plan runs.",
+            fix="use a list, or let the deque keep its length (maxlen, or popleft for each append)",
+        )
     else:
         container.clear()
         (container.extend if isinstance(container, deque) else container.update)(content)

@@ -276,13 +276,9 @@ def test_an_iterator_serves_one_loop() -> None:
     assert caught.value.fix == "make a new one with enumerate(), zip() or reversed()"
 
 
-@pytest.mark.parametrize(
-    "function",
-    [lambda n: list(range(n)), lambda n: len(range(n)) and [*range(n)], lambda n: range(n)[:1]],
-)
-def test_a_list_of_a_length_to_come(function: Callable[[Any], Any]) -> None:
+def test_part_of_a_range_of_a_length_to_come() -> None:
     with pytest.raises(NeedsValue):
-        hy.hybridize(function)(N)
+        hy.hybridize(lambda n: range(n)[:1])(N)
 
 
 # math --------------------------------------------------------------------------------------------

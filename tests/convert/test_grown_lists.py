@@ -1,6 +1,6 @@
 """Lists of unknown length after the loop: what is done with them, eager and hybridized."""
 
-# ruff: noqa: B905, RUF005  the programs are about these forms
+# ruff: noqa: B905, E711, RUF005, SIM300  the programs are about these forms
 
 from __future__ import annotations
 
@@ -247,6 +247,65 @@ def flagged_while(x):
         if not done:
             ys.append(x)
     return ys
+
+
+def doubled(x):
+    ys = []
+    while x < 100:
+        ys.append(x)
+        x = x * 2
+    return ys
+
+
+@table.runs(*STARTS)
+def compared_with_nothing(x):
+    ys = doubled(x)
+    y = x if ys == [] else x * 2
+    return y, [] == ys, ys != [], ys == (), ys != "a", ys == None, [x] == [x]
+
+
+@table.runs(*STARTS)
+def sliced_in_any_way(x):
+    ys = doubled(x)
+    n = len(ys)
+    return [len(part) for part in (ys[1:], ys[:2], ys[-2:], ys[:-1], ys[n:], ys[: n - 1], ys[9:])]
+
+
+@table.runs(*STARTS)
+def slices(x):
+    ys = doubled(x)
+    return ys[1:3], ys[-2:]
+
+
+@table.runs(*STARTS)
+def sliced_backwards(x):
+    ys = [x * 3, *doubled(x)]
+    return ys[::-1], ys[-2:0:-2], ys[len(ys) // 2 :: 2]
+
+
+@table.runs(*STARTS)
+def lists_of_iterators(x):
+    ys = doubled(x)
+    return list(enumerate(ys, 1)), tuple(reversed(ys))
+
+
+@table.runs(*STARTS, gradient_ulps=4)
+def list_of_pairs(x):
+    return list(zip(doubled(x), doubled(x * 3)))
+
+
+@table.runs(*STARTS)
+def extremes_and_truths(x):
+    ys = doubled(x)
+    return max(ys, default=x), min([*ys, x]), any(y > 50 for y in ys), all(y > 1 for y in ys)
+
+
+@table.runs(*COUNTS)
+def lists_of_ranges(n):
+    k = int(n)
+    numbers = list(range(k)), tuple(range(k, 0, -1)), [i * 2 for i in range(k, 10, 3)]
+    numbers = [*numbers, [*range(k)]]
+    return numbers, sum(range(k)), max(range(k + 1)), len(range(k)), list(enumerate(range(k)))
 
 
 @table.each()

@@ -34,6 +34,10 @@ def comprehension(x):
     return {y * 2 for y in grow(x)}
 
 
+def texts(x):
+    return ",".join([str(y.item()) for y in grow(x)])
+
+
 def unpacked(x):
     a, b = grow(x)
     return a + b
@@ -151,7 +155,7 @@ def compared(x):
 
 
 def sliced(x):
-    return grow(x)[-3:]
+    return grow(x)[:: int(x)]
 
 
 def searched(x):
@@ -184,8 +188,13 @@ CASES: dict[Callable[..., Any], str] = {
     item_deleted: known("changed: an item is deleted", "del ys[-1]"),
     accumulated: known("looked into", "return list(itertools.accumulate(grow(x)))"),
     compared: known("compared", "return grow(x) == [x]"),
-    sliced: known("sliced", "return grow(x)[-3:]"),
+    sliced: known("sliced", "return grow(x)[:: int(x)]"),
     searched: known("looked into", "return x in grow(x)"),
+    texts: "the text of a traced value is appended to a list in every iteration of a loop "
+    "(FILE:LINE)\n"
+    '    LINE | return ",".join([str(y.item()) for y in grow(x)])\n'
+    "What a loop node returns for each iteration are tensors and numbers.\n"
+    "Fix: append tensors, and keep other values outside the loop.",
     item_written: "an item of a list that has grown in a loop is changed in place (FILE:LINE)\n"
     "    LINE | y = ys[-1]\n"
     "The items are rows of one tensor, and the one looked at here is a copy.\n"
