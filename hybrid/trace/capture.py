@@ -6,7 +6,6 @@ the tensors that it returned or wrote.  ``Capture`` says where each of them come
 
 from __future__ import annotations
 
-import functools
 import itertools
 import linecache
 import types
@@ -29,18 +28,14 @@ from hybrid.trace.contents import Change, Contents, containers_in, pieces
 from hybrid.trace.differentiate import cut
 from hybrid.trace.grown import Grown, otherwise, refuse_torn, refuse_written
 from hybrid.trace.guards import Guards
+from hybrid.trace.hidden import hidden
 from hybrid.trace.items import items_of
 from hybrid.trace.key import CONTENT
 from hybrid.trace.late import Late, LateText
 from hybrid.trace.maybe import Maybe
 from hybrid.trace.reads import (
-    CONTAINERS,
     MISSING,
-    attribute_names,
-    content_of,
     of_package,
-    stored,
-    user_object,
 )
 from hybrid.trace.rewind import Moved
 from hybrid.trace.settle import Mine, Rewritten, Unsettled, covers, refuse_unsettled
@@ -388,7 +383,7 @@ class _Finish:
                 why="It computes its values after the capture has ended, and only once.",
                 fix="return a tuple or a list of tensors",
             )
-        path = _hidden(leaf, set())
+        path = hidden(leaf)
         if path is not None:
             raise CaptureError(
                 f"{what} that holds a traced tensor ({path})",
@@ -481,35 +476,3 @@ def _is_consumed(record: AnyRecord) -> bool:
             return True
         stack.extend(node.parents)
     return False
-
-
-def _hidden(value: Any, seen: set[int]) -> str | None:
-    """The way from ``value`` to a traced tensor that it holds."""
-    if isinstance(value, Tensor):
-        return "" if type(value.data) is Value else None
-    if id(value) in seen or isinstance(value, (type, types.ModuleType)):
-        return None
-    seen.add(id(value))
-    for step, part in _parts(value):
-        path = _hidden(part, seen)
-        if path is not None:
-            return step + path
-    return None
-
-
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What ``value`` holds, each with how to get there."""
-    if isinstance(value, dict):
-        yield from ((f"[{key!r}]", item) for key, item in value.items())
-    elif isinstance(value, CONTAINERS):
-        yield from ((f"[{i}]", item) for i, item in enumerate(value))
-    elif isinstance(value, types.FunctionType):
-        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-        yield from ((f"its variable {name}", content_of(cell)) for name, cell in cells)
-    elif isinstance(value, types.MethodType):
-        yield ".__self__", value.__self__
-    elif isinstance(value, functools.partial):
-        yield from ((f".args[{i}]", item) for i, item in enumerate(value.args))
-        yield from ((f".keywords[{name!r}]", item) for name, item in value.keywords.items())
-    names = attribute_names(value) if user_object(value) else ()
-    yield from ((f".{name}", stored(value, name)) for name in sorted(names))
