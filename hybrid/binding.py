@@ -311,8 +311,15 @@ class _Binding:
             cell = capture.sources[source].tensor
             if cell is None or capture.requires[source] or getattr(cell, "leaf", None) is not None:
                 w.line(f"t{source}.record = getattr(t{source}, 'leaf', None)")
-        for write in capture.slot_writes:
-            target, value = self._target(write), self._value(write.made, results)
+        writes = []
+        for write in [*capture.slot_writes, None]:  # what is built may find no memory: so first
+            value = self._value(capture.result if write is None else write.made, results)
+            if "(" in value:
+                w.line(f"v{len(writes)} = {value}")
+                value = f"v{len(writes)}"
+            writes.append((write, value))
+        for write, value in writes[:-1]:
+            target = self._target(write)
             if write.address.name == CONTENT and not write.key:
                 w.line(f"{w.name('refill', refill)}({target}, {value})")
             elif write.made.leaves and write.made.leaves[0][1] in self.slot_of_output:
@@ -320,7 +327,7 @@ class _Binding:
                 w.line(f"{target} = {value}", 2)
             else:
                 w.line(f"{target} = {value}")
-        w.line(f"return {self._value(capture.result, results)}")
+        w.line(f"return {writes[-1][1]}")
 
     def _value(self, made: Made, results: str) -> str:
         if made.structure == LEAF:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import threading
 import types
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
@@ -22,7 +21,7 @@ from hybrid.errors import (
 from hybrid.families import Family, family_key
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.planned import PlanInfo, Planned
+from hybrid.planned import STATE, PlanInfo, Planned
 from hybrid.record import is_recording
 from hybrid.remains import taken
 from hybrid.tensor import Tensor
@@ -44,7 +43,6 @@ if TYPE_CHECKING:  # conversion and explanations are imported with the first cap
     from hybrid.explain import Explanation
 
 MODES = ("auto", "trace", "ast")
-_capturing = threading.RLock()
 
 
 class Hybridized:
@@ -90,43 +88,56 @@ class Hybridized:
         if ACTIVE and current().traces:
             return current().converted(self.function)(*args, **kwargs)
         if not kwargs:
+            planned = None
             try:
                 key = tuple([t.type for t in args])
-                planned = self._quick[is_recording()].get(key)
-                if planned is not None and planned.holds(args) and _plain(args):
+                found = self._quick[is_recording()].get(key)
+                if found is not None and found.holds(args) and _plain(args):
+                    planned = found
+            except (AttributeError, TypeError):  # some argument is not a tensor
+                pass
+            if planned is not None:
+                if not planned.shares:
                     self._clock = planned.last_used = self._clock + 1
                     planned.calls += 1
                     return planned.run(args)
-            except (AttributeError, TypeError):  # some argument is not a tensor
-                pass
+                with STATE:
+                    if planned.holds(args):
+                        self._clock = planned.last_used = self._clock + 1
+                        planned.calls += 1
+                        return planned.run(args)
         return self._general(args, kwargs)
 
     def _general(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A call of any arguments: find the plan by the whole key, or capture."""
         leaves, key = self._leaves(args, kwargs)
-        planned = self._find(key, leaves)
         try:
-            planned = planned or self._captured(args, kwargs, leaves, key)
-            if planned.capture.outside is not None:
-                refuse_shared(self._name(), (args, kwargs), planned.capture.outside)
-        except CaptureError as error:
+            planned = self._find(key, leaves)
+            if planned is None or planned.shares:
+                with STATE:
+                    planned = self._find(key, leaves)  # another thread may have been faster
+                    planned = planned or self._captured(args, kwargs, leaves, key)
+                    if planned.shares:
+                        return self._run(planned, args, kwargs, leaves)
+            return self._run(planned, args, kwargs, leaves)
+        except CaptureError as error:  # of the capture, or what the values of this call ask for
             if self.options["fallback"] != "eager":
                 raise
             self._warn(error)
-            return self.function(*args, **kwargs)
+        return self.function(*args, **kwargs)
+
+    def _run(
+        self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
+    ) -> Any:
+        if planned.capture.outside is not None:
+            refuse_shared(self._name(), (args, kwargs), planned.capture.outside)
         strict = self.options["fallback"] != "eager"
         if strict and not kwargs and len(leaves) == len(args) and _plain(args):
             self._quick[is_recording()][tuple([t.type for t in args])] = planned
         self._clock = planned.last_used = self._clock + 1
         planned.calls += 1
         given = (leaves, (args, kwargs)) if planned.capture.given else (leaves,)
-        if strict:
-            return planned.run(*given)
-        try:
-            return planned.run(*given)
-        except CaptureError as error:  # what the values of this call ask for is not in the plan
-            self._warn(error)
-            return self.function(*args, **kwargs)
+        return planned.run(*given)
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Hashable]:
         """The leaves of the arguments, and the key of the call."""
@@ -164,26 +175,22 @@ class Hybridized:
     def _capture(
         self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
     ) -> Planned:
-        with _capturing:
-            planned = self._find(key, leaves)  # another thread may have been faster
-            if planned is not None:
-                return planned
-            from hybrid.explain import leaf_names
+        from hybrid.explain import leaf_names
 
-            names = leaf_names(self.function, args, kwargs)
-            why = self._why(key, leaves, names)  # before there is one
-            planned = self._generalized(args, kwargs, leaves, key)
-            if planned is None:
-                planned = Planned(self._trace(args, kwargs, leaves), leaves)
-                self._plans.setdefault(key, []).append(planned)
-            planned.key = key
-            planned.why = why + self._about_numbers(planned.numbers, key, leaves, names)
-            planned.description = tuple(
-                _described(i, leaf, planned.numbers) for i, leaf in enumerate(leaves)
-            )
-            self._clock = planned.made = planned.last_used = self._clock + 1
-            self._forget_oldest()
-            return planned
+        names = leaf_names(self.function, args, kwargs)
+        why = self._why(key, leaves, names)  # before there is one
+        planned = self._generalized(args, kwargs, leaves, key)
+        if planned is None:
+            planned = Planned(self._trace(args, kwargs, leaves), leaves)
+            self._plans.setdefault(key, []).append(planned)
+        planned.key = key
+        planned.why = why + self._about_numbers(planned.numbers, key, leaves, names)
+        planned.description = tuple(
+            _described(i, leaf, planned.numbers) for i, leaf in enumerate(leaves)
+        )
+        self._clock = planned.made = planned.last_used = self._clock + 1
+        self._forget_oldest()
+        return planned
 
     def _why(self, key: Hashable, leaves: Sequence[Any], names: Sequence[str]) -> str:
         """Why no plan serves a call."""
@@ -261,7 +268,6 @@ class Hybridized:
 
         def once(reads: Reads, guards: Guards) -> Capture:
             with (
-                _capturing,
                 converted_members(reads.classes if converts else ()),
                 self._explaining_source(converts),
             ):
@@ -278,7 +284,8 @@ class Hybridized:
                     numbers=numbers,
                 )
 
-        return settled(self.function, leaves, is_configured, once)
+        with STATE:
+            return settled(self.function, leaves, is_configured, once)
 
     @contextmanager
     def _explaining_source(self, converts: bool) -> Iterator[None]:
@@ -402,11 +409,12 @@ class Hybridized:
 
     def clear(self) -> None:
         """Forget all plans."""
-        self._plans.clear()
-        self._families.clear()
-        self._dropped.clear()
-        for quick in self._quick:
-            quick.clear()
+        with STATE:
+            self._plans.clear()
+            self._families.clear()
+            self._dropped.clear()
+            for quick in self._quick:
+                quick.clear()
 
     # Being a function -------------------------------------------------------------------------
 

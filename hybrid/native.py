@@ -298,7 +298,8 @@ class PlanWriter:
         spec.poison = os.environ.get("HYBRID_POISON") == "1"
         plan = lib.hyb_plan_create(spec)
         if not plan:
-            raise (OutOfMemoryError if "memory" in last_error() else NativeError)(last_error())
+            text = last_error()
+            raise (OutOfMemoryError if text.startswith("cannot allocate") else NativeError)(text)
         if not self.hosts:
             return ffi.gc(plan, lib.hyb_plan_free)
         handle = ffi.new_handle(tuple(self.hosts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,8 +54,14 @@ def _used_record() -> Record:
 USED = _used_record()
 
 
+# While a function is captured, attributes and containers hold what stands for the values of a run.
+# A capture holds this lock, and so does every run that writes to anything but its own results, or
+# that looks for tensors in such places.
+STATE = threading.RLock()
+
+
 class Planned:
-    """An executable capture; safe to run from several threads."""
+    """An executable capture; safe to run from several threads, under ``STATE`` if it ``shares``."""
 
     def __init__(self, capture: Capture, keep: Sequence[Any]) -> None:
         self.capture = capture
@@ -68,6 +75,9 @@ class Planned:
         self.keep = [leaf for leaf in keep if not isinstance(leaf, Tensor)]  # ids in the key
         if capture.gradient is not None:
             self.vjp_op = _CallOp(self)
+        self.shares = bool(capture.writes or capture.slot_writes or capture.slot_reads) or any(
+            source.address is not None for source in capture.sources
+        )
         record = None if capture.gradient is None else self._record
         self.run = bind(capture, self.plan, record, USED)
         self.holds = capture.guards.compiled(capture)

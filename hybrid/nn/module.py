@@ -13,6 +13,7 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn import registry
 from hybrid.nn.parameter import Parameter
 from hybrid.nn.state import LoadResult, load
+from hybrid.planned import STATE
 from hybrid.tensor import Tensor
 from hybrid.tree import flatten
 
@@ -93,6 +94,11 @@ class Module:
         object.__delattr__(self, name)
         self._forget(name)
         advance_epoch()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles hold: no placeholders, if another thread captures just now."""
+        with STATE:
+            return dict(self.__dict__)
 
     def _register(self, name: str, value: Any) -> None:
         """Keep the registries in step with ``self.name = value``."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import types
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -23,11 +21,12 @@ from hybrid.trace.address import GIVEN, Address, owners
 from hybrid.trace.captured import Either, Made, SlotWrite, Source
 from hybrid.trace.contents import Change, pieces
 from hybrid.trace.grown import Grown, otherwise, refuse_torn
+from hybrid.trace.hidden import hidden
 from hybrid.trace.items import items_of
 from hybrid.trace.key import CONTENT
 from hybrid.trace.late import Late, LateText
 from hybrid.trace.maybe import Maybe
-from hybrid.trace.reads import CONTAINERS, MISSING, attribute_names, content_of, stored, user_object
+from hybrid.trace.reads import MISSING
 from hybrid.trace.texts import marks
 from hybrid.trace.tracer import Cell, Tracer
 from hybrid.tree import flatten_until
@@ -160,7 +159,7 @@ class Making:
                 why="It computes its values after the capture has ended, and only once.",
                 fix="return a tuple or a list of tensors",
             )
-        path = _hidden(leaf, set())
+        path = hidden(leaf)
         if path is not None:
             raise CaptureError(
                 f"{what} that holds a traced tensor ({path})",
@@ -168,35 +167,3 @@ class Making:
                 why="Only tuples, lists, dicts and named tuples of tensors can be returned.",
                 fix="return the tensors in one of those",
             )
-
-
-def _hidden(value: Any, seen: set[int]) -> str | None:
-    """The way from ``value`` to a traced tensor that it holds."""
-    if isinstance(value, Tensor):
-        return "" if type(value.data) is Value else None
-    if id(value) in seen or isinstance(value, (type, types.ModuleType)):
-        return None
-    seen.add(id(value))
-    for step, part in _parts(value):
-        path = _hidden(part, seen)
-        if path is not None:
-            return step + path
-    return None
-
-
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What ``value`` holds, each with how to get there."""
-    if isinstance(value, dict):
-        yield from ((f"[{key!r}]", item) for key, item in value.items())
-    elif isinstance(value, CONTAINERS):
-        yield from ((f"[{i}]", item) for i, item in enumerate(value))
-    elif isinstance(value, types.FunctionType):
-        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-        yield from ((f"its variable {name}", content_of(cell)) for name, cell in cells)
-    elif isinstance(value, types.MethodType):
-        yield ".__self__", value.__self__
-    elif isinstance(value, functools.partial):
-        yield from ((f".args[{i}]", item) for i, item in enumerate(value.args))
-        yield from ((f".keywords[{name!r}]", item) for name, item in value.keywords.items())
-    names = attribute_names(value) if user_object(value) else ()
-    yield from ((f".{name}", stored(value, name)) for name in sorted(names))

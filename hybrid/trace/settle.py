@@ -54,9 +54,7 @@ def settled(
                     return once(reads, Guards(reads, configured, written))
                 except Unsettled as found:
                     hosts.note(found)
-                    earlier = frozenset().union(*[b.keys for b in before])
-                    last = len(before) == ATTEMPTS
-                    written.claimed |= found.keys if last else found.keys & earlier
+                    written.claimed |= found.claims(before)
                     before.append(found)
         finally:
             for found in before:
@@ -89,7 +87,7 @@ class Unsettled(Exception):
     """A capture cannot tell its own doing from that of others: it has to be made again.
 
     Places have changed that nobody has announced to write: it may have been another thread, whose
-    work must stand, or library code.  The latter does so every time.
+    work must stand, or library code.  The latter does the same every time.
     """
 
     def __init__(
@@ -97,9 +95,15 @@ class Unsettled(Exception):
     ) -> None:
         super().__init__()
         self.moved, self.hosted, self.called = moved, hosted, called
-        self.keys = frozenset(m.key for m in moved)
         for m in reversed(moved):
             m.undo()
+
+    def claims(self, before: Sequence[Unsettled]) -> set[Key]:
+        """What the next capture is to take for its own, given those ``before`` this one."""
+        if len(before) == ATTEMPTS:
+            return {m.key for m in self.moved}
+        known = {m.key: _seen(m.after) for found in before for m in found.moved}
+        return {m.key for m in self.moved if m.key in known and known[m.key] == _seen(m.after)}
 
     def redo(self, claimed: Collection[Key]) -> None:
         """Put again what turned out to be the work of others: all that is not ``claimed``."""
@@ -142,6 +146,12 @@ def refuse_unsettled(
         moved = [m for m in moved if m.key in left]
     if moved or fewer is not None or reads.hosted & called:
         raise Unsettled(moved, hosted, called)
+
+
+def _seen(value: Any) -> Any:
+    """What can be compared of ``value`` as two captures leave it."""
+    leaves, structure = flatten(value)
+    return structure, [(type(v), repr(v) if isinstance(v, ATOMS) else None) for v in leaves]
 
 
 class Mine:

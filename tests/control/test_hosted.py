@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+import pytest
 
 import hybrid as hy
 from tests.control.harness import f32
@@ -150,3 +151,41 @@ def test_a_function_marked_no_convert_is_read_unless_the_plan_calls_it() -> None
     scale = 3.0
     assert f(f32(1.0)).item() == 3.0 and len(f.plans) == 2
     assert seen == [1.0, 2.0, 1.0]
+
+
+def test_what_a_function_for_python_raises_ends_the_run() -> None:
+    calls = []
+
+    def note(a):
+        calls.append(1)
+        raise TypeError("mine")
+
+    @hy.hybridize
+    def f(x):
+        hy.py_call(note, x)
+        return x
+
+    for n in range(1, 4):
+        with pytest.raises(TypeError, match="mine"):
+            f(f32(1.0))
+        assert len(calls) == n
+
+
+def test_unannounced_writes_are_still_the_captures_own() -> None:
+    log, settings = [], {}
+
+    @hy.no_convert
+    def counted(x):
+        log.append(len(log))
+        return x * 2
+
+    @hy.no_convert
+    def configured(x):
+        settings.setdefault("scale", 3.0)
+        return x * settings["scale"]
+
+    with pytest.raises(hy.errors.CaptureError, match="changed closure variable log while it was"):
+        hy.hybridize(lambda x: counted(x))(f32(1.0))
+    assert log == []
+    assert hy.hybridize(lambda x: configured(x))(f32(1.0)).item() == 3.0
+    assert settings == {"scale": 3.0}
