@@ -352,7 +352,6 @@ def test_gradients_take_it_for_a_constant() -> None:
         (lambda n: hy.concat([tensor(2), tensor(2)], axis=n), "an index or size"),
         (lambda n: hy.nn.functional.dropout(tensor(2), n), "the truth"),
         (lambda n: get_op("full")(shape=(2,), value=n), "a dict key or set item"),
-        (lambda n: tensor(4)[:n], "an index or size"),
         (pickle.dumps, "a pickle"),
     ],
 )

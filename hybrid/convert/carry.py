@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid import ops
+from hybrid.convert.converter import readable
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor, make_tensor
@@ -65,12 +66,12 @@ class Carry:
 
     def _placeholder(self, value: Any, region: Region, parent: Tracer) -> Any:
         if isinstance(value, Tensor):
-            param = region.param(value.type, self.label, parent.record_of(value))
+            param = region.param(value.type, readable(self.label), parent.record_of(value))
             self.leaves.append(Leaf(value, param))
             return self._handed(param)
         if is_number(value):
             kind = kind_of(value)
-            param = region.param(tensor_type(NUMBER_DTYPES[kind], ()), self.label)
+            param = region.param(tensor_type(NUMBER_DTYPES[kind], ()), readable(self.label))
             self.leaves.append(Leaf(value, param))
             return Number(kind, param)
         if isinstance(value, Maybe):
@@ -99,7 +100,7 @@ class Carry:
     def _zeros(self, like: Any, region: Region) -> Any:
         """A placeholder for a value that begins as zeros of the structure of ``like``."""
         if isinstance(like, Tensor):
-            param = region.param(like.type, self.label)
+            param = region.param(like.type, readable(self.label))
             self.leaves.append(Leaf(None, param))
             return self._handed(param)
         if is_number(like):
@@ -110,7 +111,7 @@ class Carry:
                 self._zeros(like.value, region), self._zeros(like.flag, region), like.other
             )
         if type(like) is Grown:
-            params = [region.param(t.type, self.label) for t in like.tensors()]
+            params = [region.param(t.type, readable(self.label)) for t in like.tensors()]
             self.leaves += [Leaf(UNWRITTEN, param) for param in params]
             return like.with_tensors(params, region)
         if isinstance(like, (list, dict)) and region.is_outside(like):

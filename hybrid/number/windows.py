@@ -94,8 +94,7 @@ def _same(a: Value, b: Value, maker: Maker) -> bool:
 
 def _refuse_length() -> NoReturn:
     raise CaptureError(
-        "a slice of a tensor begins or ends at a number that only the run knows, and so does its "
-        "length",
+        "a slice of a tensor has a length that only the run knows",
         at=author_location(),
         why="Shapes in a graph are fixed. A slice may begin anywhere if it ends a fixed number of "
         "elements later.",

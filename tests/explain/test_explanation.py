@@ -149,7 +149,7 @@ plain_loops  tests/explain/samples.py:53
 59     python                    count += len(word)
 60     python                rows = []
 61     unrolled 2 times      for i in range(2):
-                             ^ an index or size needs the value of a traced int \
+                             ^ a slice of a tensor has a length that only the run knows \
 (tests/explain/samples.py:62)
 62  2  graph                     rows.append(x[: i + 1])
 63                           return (
