@@ -289,7 +289,7 @@ def lists_of_iterators(x):
     return list(enumerate(ys, 1)), tuple(reversed(ys))
 
 
-@table.runs(*STARTS, gradient_ulps=4)
+@table.runs(*STARTS)
 def list_of_pairs(x):
     return list(zip(doubled(x), doubled(x * 3)))
 
