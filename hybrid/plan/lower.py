@@ -80,6 +80,12 @@ class Lowering:
                 self.destination[root] = target
 
     def _node(self, node: Node) -> None:
+        first = len(self.steps)
+        self._lower(node)
+        for step in self.steps[first:]:
+            step.raises = step.raises or (node.op.raises and step.call is None)
+
+    def _lower(self, node: Node) -> None:
         op = node.op
         if op.name == "full":
             self.views[node.results[0]] = self._full(node)

@@ -139,6 +139,7 @@ def place(lowered: Lowered) -> Placement:
             dying.setdefault(life.last, []).append(buffer)
     last = {buffer: times.step_at[life.last] for buffer, life in lives.items()}
     arena, placed, idle = _Arena(), Placement(0, dict(last)), set()
+    sure = max((now + 1 for now, step in enumerate(times.step_at) if step.may_fail), default=0)
     for now, step in enumerate(times.step_at):
         taken: set[Buffer] = set()  # operands whose place a result of this step took over
         for view in step.outputs if step.control is None else ():
@@ -146,8 +147,8 @@ def place(lowered: Lowered) -> Placement:
             if buffer.kind not in ("arena", "output") or lives[buffer].first != now:
                 continue
             kind = "arena" if buffer.kind == "arena" else "input"
-            if kind == "input" and not (step.is_map or step.moves):
-                continue  # an argument is not left half updated when a step may fail
+            if kind == "input" and not (now >= sure and (step.is_map or step.moves)):
+                continue  # an argument is not left half updated when this step, or a later one, fails
             host = _dying_operand(step, view, now, lives, taken, kind)
             if host is None:
                 continue
