@@ -148,7 +148,7 @@ def place(lowered: Lowered) -> Placement:
                 continue
             kind = "arena" if buffer.kind == "arena" else "input"
             if kind == "input" and not (now >= sure and (step.is_map or step.moves)):
-                continue  # an argument is not left half updated when this step, or a later one, fails
+                continue  # no argument is left half updated when this step, or a later one, fails
             host = _dying_operand(step, view, now, lives, taken, kind)
             if host is None:
                 continue

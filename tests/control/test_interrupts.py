@@ -114,7 +114,7 @@ def interrupted(call: Callable[[], Any]) -> float:
 def test_ctrl_c(program: Callable[..., Any]) -> None:
     state, eager = State(), State()
     hybridized = hy.hybridize(lambda x, n: program(state, x, n))
-    few, many = i64(int(program not in PROGRAMS[:2] + [cells])), i64(1 << 60)
+    few, many = i64(int(program not in [*PROGRAMS[:2], cells])), i64(1 << 60)
     for _ in range(2):
         assert describe(hybridized(X, few)) == describe(program(eager, X, few))
     before = state.content()
