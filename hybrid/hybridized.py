@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
 import types
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
@@ -16,6 +17,7 @@ from hybrid.errors import (
     CaptureError,
     NeedsValue,
     TracedBoolError,
+    author_frame,
     author_location,
 )
 from hybrid.families import Family, family_key
@@ -336,7 +338,11 @@ class Hybridized:
         place = str(error.at)
         if place not in self._warned:
             self._warned.add(place)
-            warnings.warn(f"{self._name()} runs eagerly: {error}", stacklevel=3)
+            frame, level = sys._getframe(), 1
+            author = author_frame(frame)
+            while frame is not author and frame.f_back is not None:
+                frame, level = frame.f_back, level + 1
+            warnings.warn(f"{self._name()} runs eagerly: {error}", stacklevel=level)
 
     # Looking at it ----------------------------------------------------------------------------
 

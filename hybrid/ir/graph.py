@@ -7,7 +7,7 @@ closed regions: graphs that use nothing but their own parameters and nodes.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,8 @@ class Graph:
     params: tuple[Value, ...]
     nodes: tuple[Node, ...]
     results: tuple[Value, ...]
+    # What was worked out from the graph, by what that is: it goes when the graph goes.
+    derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __str__(self) -> str:
         from hybrid.ir.printer import print_graph

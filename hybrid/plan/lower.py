@@ -82,8 +82,8 @@ class Lowering:
     def _node(self, node: Node) -> None:
         first = len(self.steps)
         self._lower(node)
-        for step in self.steps[first:] if node.op.raises else ():
-            step.fails = True
+        for step in self.steps[first:]:
+            step.raises = step.raises or (node.op.raises and step.call is None)
 
     def _lower(self, node: Node) -> None:
         op = node.op

@@ -124,7 +124,7 @@ class _Times:
     def last_failure(self, steps: list[Step]) -> int:
         """When a step may fail for the last time; -1: never."""
         ends = {step: time for time, step in enumerate(self.step_at)}
-        failing = [step for step in steps if any(inner.fails for inner in walk([step]))]
+        failing = [step for step in steps if any(inner.may_fail for inner in walk([step]))]
         return max([ends[step] for step in failing], default=-1)
 
     def _span(self, time: int, path: tuple[int, ...], depth: int) -> tuple[int, int]:

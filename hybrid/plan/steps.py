@@ -100,8 +100,8 @@ class Step:
     location: Location | None = None
     control: Control | None = None
     call: HostCall | None = None
-    fails: bool = False  # whether that depends on values
     moves: bool = False  # a copy that is not needed when both sides come to lie at one place
+    raises: bool = False  # whether what it is given may be refused
 
     @property
     def operands(self) -> list[View]:
@@ -110,6 +110,12 @@ class Step:
     @property
     def is_map(self) -> bool:
         return bool(self.ops) and self.kernel is None
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether a run may end here: an operand is refused, Python raises, Ctrl-C ends a loop."""
+        loops = self.control is not None and self.control.kind != "cond"
+        return self.raises or self.call is not None or loops
 
     @property
     def blocks(self) -> list[list[Step]]:

@@ -36,7 +36,6 @@ from hybrid.trace.tracer import Tracer
 from hybrid.types import TensorType
 
 T = TypeVar("T")
-MAX_DERIVED = 256
 # Elementwise ops that cost no more than reading back what they had computed.
 CHEAP = frozenset(
     {"abs", "add", "cast", "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan",
@@ -369,18 +368,14 @@ def _refreshed(tracer: Tracer, record: Record, results: Sequence[Tensor]) -> tup
 
 # Remembering ------------------------------------------------------------------------------------
 
-_derived: dict[Hashable, tuple[Any, Any]] = {}
-
 
 def remembered(graphs: tuple[Graph, ...], key: Hashable, derive: Callable[[], T]) -> T:
     """``derive()``, once for these very graphs and ``key``."""
-    full = (tuple([id(g) for g in graphs]), key)
-    found = _derived.get(full)
+    first, *others = graphs
+    full = (tuple(map(id, others)), key)
+    found = first.derived.get(full)
     if found is None:
-        made = derive()
-        while len(_derived) >= MAX_DERIVED:
-            _derived.pop(next(iter(_derived)), None)
-        found = _derived[full] = (graphs, made)  # the graphs kept alive: their ids are in the key
+        found = first.derived[full] = (others, derive())  # kept alive: their ids are in the key
     return found[1]
 
 

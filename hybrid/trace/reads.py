@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -337,9 +338,20 @@ def _plain_function(member: Any) -> types.FunctionType | None:
     return member if isinstance(member, types.FunctionType) else None
 
 
-@functools.lru_cache(maxsize=1024)
 def _is_library_class(kind: type) -> bool:
     """Whether ``kind`` is a library's or this package's, but for its layers and optimizers."""
+    found = _library_classes.get(kind)
+    if found is None:
+        found = _library_classes[kind] = _of_library(kind)
+    return found
+
+
+# By classes, which may go like all else.
+_library_classes: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+_data: WeakKeyDictionary[type, tuple[int, frozenset[str]]] = WeakKeyDictionary()
+
+
+def _of_library(kind: type) -> bool:
     root, _, rest = kind.__module__.partition(".")
     if root == "hybrid" and rest.partition(".")[0] in _PARTS:
         return False
@@ -378,10 +390,13 @@ def attribute_names(owner: Any) -> set[str]:
     return names
 
 
-@functools.lru_cache(maxsize=1024)
-def _data_of(kind: type, _size: int) -> frozenset[str]:
+def _data_of(kind: type, size: int) -> frozenset[str]:
     """Names of the data that ``kind`` itself holds; its number of entries tells of new ones."""
-    return frozenset(n for n, member in vars(kind).items() if _is_data(n, member))
+    known = _data.get(kind)
+    if known is None or known[0] != size:
+        names = frozenset(n for n, member in vars(kind).items() if _is_data(n, member))
+        known = _data[kind] = (size, names)
+    return known[1]
 
 
 def _is_data(name: str, member: Any) -> bool:

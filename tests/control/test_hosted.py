@@ -1,6 +1,8 @@
 """What functions that a plan calls (py_call) use alone is theirs: no key, no side effect."""
 
 import functools
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -189,3 +191,15 @@ def test_unannounced_writes_are_still_the_captures_own() -> None:
     assert log == []
     assert hy.hybridize(lambda x: configured(x))(f32(1.0)).item() == 3.0
     assert settings == {"scale": 3.0}
+
+
+def test_eager_calls_keep_nothing_of_the_function() -> None:
+    class Held:
+        pass
+
+    held = Held()
+    died = weakref.ref(held)
+    assert hy.py_call(lambda a, held=held: a, f32(1.0), result=f32(1.0).type).item() == 1.0
+    del held
+    gc.collect()
+    assert died() is None

@@ -277,7 +277,7 @@ def test_an_elementwise_update_is_in_place_in_the_result_itself() -> None:
     loop = next(step for step in steps if step.control)
     assert [b.kind for b in loop.control.homes] == ["output"]
     assert not loop.control.moves and copies(steps) == 1 and copies(loop.blocks[0]) == 0
-    assert plan.donations == {0: 1}  # and the copy goes too if the input may be overwritten
+    assert not plan.donations  # a run that Ctrl-C ends leaves the argument as it was
     assert plan.arena_nbytes == 64
 
 
