@@ -112,6 +112,19 @@ def results_that_are_each_other(x):
     return y, z, b, y, [z], y
 
 
+def doubled(x):
+    ys = []
+    while x < 100:
+        ys.append(x)
+        x = x * 2
+    return ys
+
+
+@table.runs(*[f32(v) for v in (0.5, 3.0, 50.0, 200.0)])
+def list_of_pairs(x):
+    return list(zip(doubled(x), doubled(x * 3)))
+
+
 @table.runs(*COUNTED)
 def carried_becomes_an_old_value(x, n):
     a, y = x * 1.5, x * 0.5

@@ -290,11 +290,6 @@ def lists_of_iterators(x):
 
 
 @table.runs(*STARTS)
-def list_of_pairs(x):
-    return list(zip(doubled(x), doubled(x * 3)))
-
-
-@table.runs(*STARTS)
 def extremes_and_truths(x):
     ys = doubled(x)
     return max(ys, default=x), min([*ys, x]), any(y > 50 for y in ys), all(y > 1 for y in ys)
