@@ -25,13 +25,17 @@ from hybrid.convert.stores import (
     SubscriptConverter,
     UnpackConverter,
 )
+from hybrid.convert.try_ import TryConverter
 from hybrid.convert.while_ import WhileConverter
+from hybrid.convert.with_ import WithConverter
 
 ORDER: tuple[type[Converter], ...] = (
     Jumps,  # rewrites whole functions, before the others see them
     IfConverter,
     WhileConverter,
     ForConverter,
+    TryConverter,
+    WithConverter,
     MatchConverter,
     AssertConverter,
     UnpackConverter,

@@ -60,7 +60,6 @@ class Rewriter:
         self.merged: frozenset[str] = frozenset()  # names that branches and loops bind
         self.first_parameter: str | None = None
         self.depth = 0  # blocks nested so far
-        self.handled = False
         self.in_class = False  # directly in a class body, whose names no nested function sees
         self.in_comprehension = False
         self.numbers: dict[str, int] = {}
@@ -130,7 +129,7 @@ class Rewriter:
         for field_name, value in ast.iter_fields(node):
             if isinstance(value, list):
                 if value and isinstance(value[0], ast.stmt):
-                    with self._inside(node, field_name):
+                    with self._inside(node):
                         setattr(node, field_name, self.block(value))
                 else:
                     value[:] = [self.visit(v) if isinstance(v, ast.AST) else v for v in value]
@@ -179,14 +178,11 @@ class Rewriter:
             self.depth -= count
 
     @contextmanager
-    def _inside(self, node: ast.AST, field_name: str) -> Iterator[None]:
+    def _inside(self, node: ast.AST) -> Iterator[None]:
         """Inside a statement that stays as it is."""
-        catches = isinstance(node, TRIES) and node.handlers and field_name == "body"
-        saved, self.handled = self.handled, bool(self.handled or catches)
         cost = 3 if isinstance(node, TRIES) else int(isinstance(node, (*LOOPS, ast.With)))
         with self.blocks(cost):
             yield
-        self.handled = saved
 
     def stays(self, node: ast.stmt, cost: int) -> bool:
         """Whether a construct that takes ``cost`` blocks is to be left as it is."""
@@ -210,7 +206,7 @@ class Rewriter:
 
     def site(self, kind: str, node: ast.AST, **facts: Any) -> ast.Name:
         """A name that stands for a new site."""
-        site = Site(kind, self.location(node), self.around.qualname, handled=self.handled, **facts)
+        site = Site(kind, self.location(node), self.around.qualname, **facts)
         self.unit.sites.append(site)
         return name(node, f"{RUNTIME}{len(self.unit.sites) - 1}")
 

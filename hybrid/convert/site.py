@@ -30,7 +30,6 @@ class Site:
     rebound: frozenset[str] = frozenset()  # those bound plainly, not only by `+=` and its like
     stops: tuple[str, ...] = ()  # flags that end a loop
     yields: bool = False  # whether it contains yield or await
-    handled: bool = False  # whether an except clause around it may catch what it raises
     branches: tuple[Branch, ...] = ()
     unbound: tuple[str, ...] = ()  # local variables that its operands read and may find unbound
 

@@ -14,16 +14,16 @@ from typing import Any
 
 from hybrid.convert.checks import fail
 from hybrid.convert.site import Site
-from hybrid.errors import CaptureError, GraphError, NativeError
+from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.branches import Path
 from hybrid.trace.capture import capture
+from hybrid.trace.handlers import OF_THE_CAPTURE
 from hybrid.trace.maybe import UNBOUND
 from hybrid.trace.reads import of_package, program_frame
 from hybrid.trace.tracer import Tracer
 
 THEN, ELSE = "where the condition holds", "where it does not"
-_INTERNAL = (CaptureError, GraphError, NativeError)  # what is about the capture, not of the author
 
 
 class Roots:
@@ -104,12 +104,11 @@ class Staged:
             context.__exit__(None, None, None)
             path.region.restore()
             raise self.endless() from None
-        if not isinstance(error, Exception) or isinstance(error, _INTERNAL):
+        if not isinstance(error, Exception) or isinstance(error, OF_THE_CAPTURE):
             context.__exit__(None, None, None)
             path.region.restore()
             return self.caught(error)
         try:
-            self.refuse_handlers(error)
             fail(error)
         except BaseException:
             path.region.restore()
@@ -131,15 +130,3 @@ class Staged:
     def caught(self, error: BaseException) -> bool:
         """Whether the session knows what to do about an error that is the capture's own."""
         return False
-
-    def refuse_handlers(self, error: Exception) -> None:
-        """An exception that the author means to catch cannot be left to the plan."""
-        if self.site.handled:
-            raise CaptureError(
-                f"{type(error).__name__} is raised under a condition on the value of a tensor, "
-                "inside a try with an except clause",
-                at=self.site.location,
-                why="Whether it is raised is known only when the plan runs, and a plan does not "
-                "catch exceptions.",
-                fix="test the condition and choose the value with if and else instead",
-            ) from error

@@ -23,6 +23,7 @@ from hybrid.record import AnyRecord, Boundary, Leaf, is_recording, record_call, 
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.address import Address
 from hybrid.trace.grown import refuse_torn
+from hybrid.trace.handlers import Handler, refuse_caught
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING
 from hybrid.trace.texts import Entry, mark
@@ -85,6 +86,7 @@ class Tracer:
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
+    handlers: list[Handler] = field(default_factory=list)  # whose bodies are being traced
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
@@ -98,6 +100,9 @@ class Tracer:
     ) -> Any:
         tensors = [self.traced(t) for t in prepare(self, op, operands)]
         given = op.attributes(attrs)
+        if self.handlers:
+            values = [t.data for t in tensors]
+            refuse_caught(self.handlers, op, values, dict(given), regions, self.maker)
         values = self.builder.apply(
             op, [t.data for t in tensors], given, regions=regions, location=author_location()
         )

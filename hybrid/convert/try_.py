@@ -1,0 +1,151 @@
+"""``try``: what its clauses would catch is refused where only the run may raise it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from hybrid.convert.converter import Converter, call, constant, fill, located
+from hybrid.convert.defer import deferred
+from hybrid.convert.site import Site
+from hybrid.convert.traced import tracing
+from hybrid.convert.trees import LOOPS, blocks_of
+from hybrid.ir.interpreter import current
+from hybrid.trace.handlers import OF_THE_CAPTURE, Handler, Raised
+
+_NAMES = (ast.Name, ast.Attribute, ast.Tuple, ast.expr_context)
+_BODY = """
+    with hyb__.handled(SITE, TYPES):
+        BODY
+"""
+
+
+class TryConverter(Converter):
+    """The statement stays; while its body is traced, its handlers are known.
+
+    ::
+
+        try:                        try:
+            A                           with hyb__.handled(SITE, lambda: (T, U)):
+        except T as e:     ==>              A
+            B                       except hyb__.catching(T) as e:
+        except U:                       B
+            C                       except hyb__.catching(U):
+                                        C
+
+    A jump in ``finally`` swallows whatever is raised, by a clause as well; before it comes
+    ``hyb__.refuse_again()``.
+    """
+
+    nodes = (ast.Try, *((ast.TryStar,) if hasattr(ast, "TryStar") else ()))
+
+    def convert(self, node: ast.Try) -> ast.stmt:
+        rewriter = self.rewriter
+        node.finalbody, leaves = _guarded(node.finalbody)
+        if leaves and node.handlers:
+            inner = type(node)(node.body, node.handlers, node.orelse, [])
+            node.body, node.handlers, node.orelse = [located(inner, node)], [], []
+        caught = constant(node, None) if leaves else self._types(node)
+        rewriter.children(node)
+        if caught is not None:
+            site = rewriter.site("try", node)
+            node.body = fill(_BODY, node, SITE=site, TYPES=caught, BODY=node.body)
+        for handler in node.handlers:
+            types = [] if handler.type is None else [handler.type]
+            handler.type = call(handler.type or handler, "catching", *types)
+        return node
+
+    def _types(self, node: ast.Try) -> ast.expr | None:
+        """What gives the types that the handlers catch; the constant None when that is unclear."""
+        if not node.handlers:
+            return None
+        found = [h.type for h in node.handlers if h.type is not None]
+        plain = all(isinstance(inner, _NAMES) for type in found for inner in ast.walk(type))
+        if len(found) < len(node.handlers) or not plain or self.rewriter.in_class:
+            return constant(node, None)
+        every = located(ast.Tuple([copy.deepcopy(t) for t in found], ast.Load()), node)
+        return deferred(self.rewriter, node, every)
+
+
+def _guarded(body: list[ast.stmt], looping: bool = False) -> tuple[list[ast.stmt], bool]:
+    """The statements of a ``finally``, guarded; and whether a jump leads out of it."""
+    made: list[ast.stmt] = []
+    leaves = False
+    for node in body:
+        if isinstance(node, ast.Return if looping else (ast.Return, ast.Break, ast.Continue)):
+            made.append(located(ast.Expr(call(node, "refuse_again")), node))
+            leaves = True
+        for block in blocks_of(node):
+            inside = looping or (isinstance(node, LOOPS) and block is node.body)
+            block[:], found = _guarded(block, inside)
+            leaves = leaves or found
+        made.append(node)
+    return made, leaves
+
+
+# The run-time half ------------------------------------------------------------------------------
+
+
+class Marked:
+    """While it is entered, ``handler`` would catch."""
+
+    __slots__ = ("handler", "handlers")
+
+    def __init__(self, handler: Handler) -> None:
+        self.handler, self.handlers = handler, current().handlers
+
+    def __enter__(self) -> None:
+        self.handlers.append(self.handler)
+
+    def __exit__(self, *_error: Any) -> None:
+        self.handlers.remove(self.handler)
+
+
+_GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
+_UNMARKED: nullcontext[None] = nullcontext()
+
+
+def handled(site: Site, types: Callable[[], Any] | None) -> Any:
+    """The body of a ``try`` whose clauses catch what ``types`` gives, or anything."""
+    if not tracing():
+        return _UNMARKED
+
+    def catches(kind: Raised | None) -> bool:
+        if kind is None or types is None or issubclass(kind, _GROUPS):
+            return True
+        try:
+            found = [each for clause in types() for each in _each(clause)]
+        except Exception:  # Python would raise it, too
+            return True
+        return any(each in kind.__mro__ for each in found)
+
+    return Marked(Handler(site.location, id(sys._getframe(1)), catches))
+
+
+def _each(types: Any) -> tuple[Any, ...]:
+    return types if isinstance(types, tuple) else (types,)
+
+
+def is_refusal(error: BaseException | None) -> bool:
+    """Whether ``error`` says that a capture cannot go on: nothing of the author's catches that."""
+    return isinstance(error, OF_THE_CAPTURE) and tracing()
+
+
+def catching(types: Any = BaseException) -> Any:
+    """What a clause for ``types`` catches of what is raised now."""
+    return () if is_refusal(sys.exc_info()[1]) else types
+
+
+def refuse_again() -> None:
+    """A jump is about to swallow what is raised now."""
+    error = sys.exc_info()[1]
+    if error is not None and is_refusal(error):
+        raise error
+
+
+TryConverter.runtime = (handled, catching, refuse_again)
