@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from hybrid.trace.reads import program_frame
 from hybrid.trace.region import Region, truth
 
 Thunk = Callable[[], Any]
+_VALUES = type({}.values())
 
 
 class Choice(Staged):
@@ -119,6 +121,10 @@ def _is_in(item: Any, container: Any) -> Any:
         return TracedRange(container.start, container.stop, container.step).contains(item)
     if isinstance(container, Tensor):
         container = [container[i] for i in range(len(container))]
+    if isinstance(getattr(type(container), "__contains__", None), types.FunctionType):
+        return as_truth(type(container).__contains__(container, item))
+    if isinstance(container, _VALUES):
+        container = list(container)
     if not isinstance(container, (list, tuple)):
         return None
     handed(container)
