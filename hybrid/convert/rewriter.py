@@ -23,10 +23,12 @@ from hybrid.convert.trees import (
     is_dead,
     is_native,
     only_augmented,
+    returned_of,
     stops_of,
     suspends,
 )
 from hybrid.errors import Location
+from hybrid.trace.merge import RESULT
 
 MOST_BLOCKS = 20  # that the compiler lets a function nest
 
@@ -222,7 +224,11 @@ class Rewriter:
         read = found.uses if isinstance(node, ast.If) else head  # by the other branch, perhaps
         names = tuple(sorted(bound & (after | read)))
         rebound = bound - only_augmented(node)
-        branches = (node.body, node.orelse) if isinstance(node, ast.If) else (node.body,)
+        bodies = (node.body, node.orelse) if isinstance(node, ast.If) else (node.body,)
+        branches = [self._branch(body) for body in bodies]
+        returned = returned_of(node)
+        if returned is not None:
+            branches[-1] = Branch(0, 0, {RESULT: returned})
         site = self.site(
             kind,
             node,
@@ -232,7 +238,7 @@ class Rewriter:
             rebound=frozenset([self.mangle(n) for n in names if n in rebound]),
             stops=stops_of(node),
             yields=any(suspends(child) for child in ast.iter_child_nodes(node)),
-            branches=tuple([self._branch(body) for body in branches]),
+            branches=tuple(branches),
         )
         return site, names
 

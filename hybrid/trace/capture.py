@@ -7,7 +7,6 @@ the tensors that it returned or wrote.  ``Capture`` says where each of them come
 from __future__ import annotations
 
 import functools
-import linecache
 import types
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from typing import Any
@@ -25,6 +24,7 @@ from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address
 from hybrid.trace.captured import Capture, Either, Gradient, Made, SlotWrite, Source
 from hybrid.trace.contents import Change, Contents, containers_in, pieces
+from hybrid.trace.definition import definition, returning
 from hybrid.trace.differentiate import cut
 from hybrid.trace.grown import Grown, otherwise, refuse_torn, refuse_written
 from hybrid.trace.guards import Guards
@@ -37,7 +37,6 @@ from hybrid.trace.reads import (
     MISSING,
     attribute_names,
     content_of,
-    of_package,
     stored,
     user_object,
 )
@@ -59,8 +58,9 @@ def capture(
     resolve: Callable[[Any], Any] = lambda result: result,
     unrolls: bool = False,
     numbers: Collection[int] = (),
+    names: Sequence[str] = (),
 ) -> Capture:
-    """Trace ``function(*args, **kwargs)``, whose tensor leaves are ``leaves``.
+    """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``, called ``names``.
 
     The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's
     stage their control flow; ``resolve`` makes a result of what they return; ``unrolls`` tells to
@@ -93,7 +93,7 @@ def capture(
                 changes = contents.changes()
                 label = guards.broken() if changes else None
                 contents.restore()
-            at = _definition(function)
+            at = definition(function)
             broken = guards.broken()
             if broken is not None:
                 raise _side_effect(name, broken, at)
@@ -101,7 +101,7 @@ def capture(
             slots = tracer.slots.values()
             if not covers(guards.written, outer, slots):
                 raise Rewritten(outer, slots, _side_effect(name, label, at))
-            made = _Finish(tracer, leaves, places, guards, at, given, kept).run(
+            made = _Finish(tracer, leaves, places, guards, function, given, kept, names).run(
                 result, final, changes
             )
         except BaseException:
@@ -134,21 +134,6 @@ def _put_numbers(tracer: Tracer, guards: Guards) -> dict[int, Address]:
     return found
 
 
-def _definition(function: Callable[..., Any]) -> Location | None:
-    """Where the author has written ``function``, or the forward() that it calls."""
-    code = _code(function)
-    if code is not None and of_package(code):
-        code = _code(getattr(getattr(function, "__self__", None), "forward", None))
-    if code is None or of_package(code):
-        return None
-    path, line = code.co_filename, code.co_firstlineno
-    return Location(path, line, linecache.getline(path, line).strip())
-
-
-def _code(function: Any) -> types.CodeType | None:
-    return getattr(getattr(function, "__func__", function), "__code__", None)
-
-
 def _side_effect(name: str, broken: str | None, at: Location | None) -> CaptureError:
     return CaptureError(
         f"{name} changed {broken} while it was captured",
@@ -168,11 +153,13 @@ class _Finish:
         leaves: Sequence[Any],
         places: dict[int, Tensor],
         guards: Guards,
-        at: Location | None,
+        function: Callable[..., Any],
         given: Sequence[tuple[Any, tuple[Any, ...]]],
         kept: dict[int, Address],
+        names: Sequence[str],
     ) -> None:
-        self.tracer, self.leaves, self.guards, self.at = tracer, leaves, guards, at
+        self.tracer, self.leaves, self.guards, self.names = tracer, leaves, guards, names
+        self.at, self.function = definition(function), function
         # Containers that are handed on, not built anew: by their ids, as leaves.
         self.containers: dict[int, tuple[str, Any]] = {
             id(container): ("given", keys) for container, keys in given
@@ -364,7 +351,7 @@ class _Finish:
                 leaf.close()
             raise CaptureError(
                 what,
-                at=self.at,
+                at=returning(self.function),
                 why="It computes its values after the capture has ended, and only once.",
                 fix="return a tuple or a list of tensors",
             )
@@ -372,7 +359,7 @@ class _Finish:
         if path is not None:
             raise CaptureError(
                 f"{what} that holds a traced tensor ({path})",
-                at=self.at,
+                at=returning(self.function),
                 why="Only tuples, lists, dicts and named tuples of tensors can be returned.",
                 fix="return the tensors in one of those",
             )
@@ -381,10 +368,12 @@ class _Finish:
         """A cell written with a history: its gradient would have to reach into the next call."""
         record = cell.record
         if record is not None and not isinstance(record, Leaf) and not _is_consumed(record):
+            index = self.arguments.get(id(cell.tensor), len(self.names))
+            called = self.names[index : index + 1]
+            name = f"the argument {called[0]}" if called else "a tensor from outside"
             raise CaptureError(
-                f"a tensor ({cell.tensor.type}) from outside was given a value with a gradient "
-                "history",
-                at=self.at,
+                f"{name} ({cell.tensor.type}) was given a value with a gradient history",
+                at=cell.at or self.at,
                 why="A plan writes values back, not their histories.",
                 fix="write it under hybrid.no_grad(), or write value.detach()",
             )

@@ -40,6 +40,7 @@ class Cell:
     record: AnyRecord | None
     inside: Leaf | None  # the leaf that stands for its history inside the capture
     slot: Address | None = None  # to fetch it through, when not fixed
+    at: Location | None = None  # where it was last written
 
     @property
     def written(self) -> bool:
@@ -139,7 +140,7 @@ class Tracer:
                 choice.write(self, value)
         else:
             entry = self.cell(cell)
-            entry.value = value.data
+            entry.value, entry.at = value.data, author_location()
             entry.record = value.record or getattr(cell, "leaf", None)
 
     def choose(self, made: Tensor, place: Tensor | None, pred: Tensor, taken: bool) -> None:
