@@ -83,7 +83,7 @@ def shapes_returned_from_a_loop(x):
 
 
 def items_of_ternaries(x):
-    picked = (x > 0).all() and (pair := (x, x))
+    picked = (x > 0).all() and (pair := (x, x)) + pair
     return picked
 
 
@@ -100,7 +100,7 @@ MISMATCHES = [
         ["f32[2]", "f32[3]"],
         ["return x * row", "return x[:2]"],
     ),
-    (items_of_ternaries, "the value of this expression is", ["bool[]", "tuple"], ["picked ="]),
+    (items_of_ternaries, "the value of this expression is", ["bool[]", "tuple of 4"], ["picked ="]),
     (shapes_of_branches, "chosen", ["f32[2]", "f32[3]"], ["chosen = x[:2]", "chosen = x"]),
     (shapes_of_iterations, "grown", ["f32[6]", "f32[9]"], ["grown = hy.concat"]),
     (structures_of_branches, "pair", ["tuple", "list"], ["pair = (x, x)", "pair = [x, x]"]),
