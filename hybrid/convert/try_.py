@@ -110,6 +110,13 @@ _GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
 _UNMARKED: nullcontext[None] = nullcontext()
 
 
+def catching_in(site: Site, kind: str, *types: Raised) -> Marked:
+    """What Python itself catches while it calls methods of the author's: for ``site``, a "for"."""
+    frame = id(sys._getframe(1))
+    at = site.location
+    return Marked(Handler(at, frame, lambda e: e is not None and issubclass(e, types), kind=kind))
+
+
 def handled(site: Site, types: Callable[[], Any] | None) -> Any:
     """The body of a ``try`` whose clauses catch what ``types`` gives, or anything."""
     if not tracing():

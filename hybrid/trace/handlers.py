@@ -31,18 +31,19 @@ Raised = type[BaseException]
 
 OF_THE_CAPTURE = (CaptureError, GraphError, NativeError)  # errors that eager code does not have
 _OF_THE_PLAN = (CaptureError, NumberRangeError)
+_DOES = {"try": "catches", "with": "may suppress", "for": "ends at", "call": "catches"}
 _CHECKED = (pick, place)  # ops whose index a node before them has looked at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Handler:
-    """A ``try`` or ``with`` whose body is being traced."""
+    """A ``try`` or ``with`` whose body is being traced, a ``for`` that asks for an item ..."""
 
     at: Location
     frame: int  # id of the frame that it stands in
     catches: Callable[[Raised | None], bool]  # of None: whether it catches anything at all
     resumes: Callable[[], Iterable[int]] = tuple  # ids of frames where the exception goes first
-    kind: str = "try"
+    kind: str = "try"  # "with", "for", "call"
 
 
 def refuse_caught(
@@ -121,12 +122,14 @@ def _is_inside(
 
 def _caught(kind: Raised | None, at: Location | None, handler: Handler) -> CaptureError:
     name = "an exception" if kind is None else kind.__name__
-    does = "catches" if handler.kind == "try" else "may suppress"
+    fix = "test the condition and choose the value with if and else, or with hybrid.where"
+    if handler.kind in ("try", "with"):
+        fix += f"; or put the {handler.kind} around the call of the hybridized function"
     return CaptureError(
-        f"{name} may be raised when the plan runs, inside a {handler.kind} that {does} it",
+        f"{name} may be raised when the plan runs, inside a {handler.kind} that "
+        f"{_DOES[handler.kind]} it",
         at=at,
         why=f"A plan does not catch exceptions. The {handler.kind}: line {handler.at.line} of "
         f"{handler.at.path}.",
-        fix="test the condition and choose the value with if and else, or with hybrid.where; or "
-        f"put the {handler.kind} around the call of the hybridized function",
+        fix=fix,
     )

@@ -199,6 +199,38 @@ def try_of_a_generator_that_waits(x):
     return total
 
 
+class Rows:
+    def __init__(self, x):
+        self.x = x
+
+    def __getitem__(self, index):
+        if index > 2:
+            raise IndexError
+        return root(self.x[index] + 2)
+
+    @property
+    def first(self):
+        return root(self.x[0])
+
+
+@table.runs(X, -X, covered=False)
+def what_a_loop_and_getattr_let_through(x):
+    total = getattr(Rows(x), "first", 0) if hasattr(Rows(x), "last") else 0
+    for row in Rows(x):
+        total = total + row
+    for row in (root(v) for v in [x[1] + 5]):
+        total = total + row
+    return total, next(iter([x]), None)
+
+
+@table.runs((X, i64(0)), (X, i64(7)), covered=False)
+def index_error_of_a_generator(x, i):
+    total = 0
+    for v in (x[k] for k in (0, i.item())):
+        total = total + v
+    return total
+
+
 @table.runs(X, -X, covered=False)
 def index_that_is_inside(x):
     total = x[0] * 0

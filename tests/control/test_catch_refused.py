@@ -291,6 +291,73 @@ def methods(x):
     return Model().forward(x)
 
 
+class Bounded:
+    """Its attribute, its items and its iteration end where a tensor says so."""
+
+    def __init__(self, x):
+        self.x, self.count = x, 0
+
+    @property
+    def root(self):
+        if self.x < 0:
+            raise AttributeError("root")
+        return self.x
+
+    def __getitem__(self, index):
+        if index > 2 or self.x < 0:
+            raise IndexError
+        return self.x * index
+
+
+class Counted(Bounded):
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.count += 1
+        if self.count > 3 or self.x < 0:
+            raise StopIteration
+        return self.count
+
+
+ROOT = (Bounded.root.fget, "raise AttributeError")
+
+
+@refuses("AttributeError", ROOT, "return getattr", *SIGNS, kind="call")
+def attribute_or_default(x):
+    return getattr(Bounded(x), "root", x * 0)
+
+
+@refuses("AttributeError", ROOT, "return x if", *SIGNS, kind="call")
+def attribute_or_none(x):
+    return x if hasattr(Bounded(x), "root") else x * 0
+
+
+@refuses(
+    "StopIteration", (Counted.__next__, "raise Stop"), "for n", *SIGNS, kind="for", does="ends at"
+)
+def iteration_that_ends(x):
+    total = x
+    for n in Counted(x):
+        total = total + n
+    return total
+
+
+@refuses("StopIteration", (Counted.__next__, "raise Stop"), "return next", *SIGNS, kind="call")
+def next_or_default(x):
+    return next(Counted(x), 0)
+
+
+@refuses(
+    "IndexError", (Bounded.__getitem__, "raise Ind"), "for v", *SIGNS, kind="for", does="ends at"
+)
+def items_that_end(x):
+    total = x
+    for v in Bounded(x):
+        total = total + v
+    return total
+
+
 def line_of(function, text):
     """(line, what it says): the first line of ``function`` that begins with ``text``."""
     with open(__file__) as file:
@@ -304,6 +371,8 @@ def line_of(function, text):
 def test_refused(case) -> None:
     function, calls, name, check, around, kind, does = case
     line, text = line_of(*(check if isinstance(check, tuple) else (function, check)))
+    around_call = f"; or put the {kind} around the call of the hybridized function"
+    fix = around_call if kind in ("try", "with") else ""
     outer, _ = line_of(*(around if isinstance(around, tuple) else (function, around)))
     for call in calls:
         arguments = call if isinstance(call, tuple) else (call,)
@@ -314,8 +383,7 @@ def test_refused(case) -> None:
             f"({__file__}:{line})\n"
             f"    {line} | {text}\n"
             f"A plan does not catch exceptions. The {kind}: line {outer} of {__file__}.\n"
-            "Fix: test the condition and choose the value with if and else, or with hybrid.where; "
-            f"or put the {kind} around the call of the hybridized function."
+            f"Fix: test the condition and choose the value with if and else, or with hybrid.where{fix}."
         )
     same(function, calls=calls, may_refuse=True)
 
