@@ -287,6 +287,42 @@ def caught_while_captured(x):
     return total
 
 
+@table.runs(*SIGNS, covered=False)
+def finally_that_only_computes(x):
+    flags = []
+    try:
+        y = root(x)
+    finally:
+        flags.append(1)
+        z = x * 2
+    print("after")
+    return y, z, flags
+
+
+@table.runs(*SIGNS)
+def finally_after_what_does_not_fail(x):
+    try:
+        y = x * 2
+        if y > 0:
+            y = y + 1
+    finally:
+        print("done", x.item())
+    return root(y)
+
+
+@table.runs(*SIGNS, covered=False)
+def try_in_a_class_body(x):
+    class Inner:
+        try:
+            y = x * 2
+        except KeyError:
+            y = x
+        finally:
+            z = x
+
+    return Inner.y, Inner.z, sorted(n for n in vars(Inner) if not n.startswith("__"))
+
+
 @table.runs(X, -X)
 def raised_in_the_branch_that_catches_it(x):
     if x[0] > 0:

@@ -383,9 +383,53 @@ def test_refused(case) -> None:
             f"({__file__}:{line})\n"
             f"    {line} | {text}\n"
             f"A plan does not catch exceptions. The {kind}: line {outer} of {__file__}.\n"
-            f"Fix: test the condition and choose the value with if and else, or with hybrid.where{fix}."
+            "Fix: test the condition and choose the value with if and else, or with hybrid.where"
+            f"{fix}."
         )
     same(function, calls=calls, may_refuse=True)
+
+
+@contextlib.contextmanager
+def noted():
+    try:
+        yield
+    finally:
+        print("left")
+
+
+def printed_in_the_end(x):
+    try:
+        y = root(x)
+    except KeyError:
+        y = x
+    finally:
+        print("done")
+    return y
+
+
+def printed_by_a_manager(x):
+    with noted():
+        return root(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "where", "text"),
+    [
+        (printed_in_the_end,) * 2 + ('print("done")',),
+        (printed_by_a_manager, noted.__wrapped__, 'print("left")'),
+    ],
+)
+def test_a_finally_that_an_exception_would_leave_out(function, where, text) -> None:
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(function)(SIGNS[0])
+    line, _ = line_of(where, text)
+    assert str(caught.value) == (
+        f"a finally does this when ValueError is raised, too ({__file__}:{line})\n"
+        f"    {line} | {text}\n"
+        "That is known only when the plan runs, and an exception ends the plan.\n"
+        "Fix: do it after the try, or put the try around the call of the hybridized function."
+    )
+    same(function, calls=SIGNS, may_refuse=True)
 
 
 def test_eager_programs_catch() -> None:
