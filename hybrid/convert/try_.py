@@ -189,6 +189,8 @@ def _among(kind: Raised | None, types: Callable[[], Any] | None) -> bool:
         found = [each for clause in types() for each in _each(clause)]
     except Exception:  # Python would raise it, too
         return True
+    if not all(isinstance(each, type) and issubclass(each, BaseException) for each in found):
+        return True  # as it would here
     if kind is None or issubclass(kind, _GROUPS):
         return bool(found)
     return any(each in kind.__mro__ for each in found)

@@ -3,7 +3,7 @@
 PYTEST_DONT_REWRITE: functions are found by their source.
 """
 
-# ruff: noqa: B012, E722, F841, SIM105, RUF100  the programs are about these
+# ruff: noqa: B012, B030, E722, F841, SIM105, RUF100  the programs are about these
 
 import contextlib
 import itertools
@@ -271,6 +271,17 @@ def outer_of_two(x):
             return x
     except ValueError:
         return x * 0
+
+
+@refuses("ValueError", (root, "raise ValueError"), "try:  # inner", *SIGNS)
+def kinds_that_are_none(x):
+    try:
+        try:  # inner
+            return root(x)
+        except (KeyError, (ValueError, TypeError)):
+            return x * 2
+    except TypeError as error:
+        return x * len(error.args)
 
 
 class Model:
