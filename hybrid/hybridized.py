@@ -265,6 +265,7 @@ class Hybridized:
     ) -> Capture:
         from hybrid.convert.classes import converted_members
         from hybrid.convert.unbound import resolved, resolving
+        from hybrid.explain.arguments import leaf_names
 
         converts = self.options["mode"] != "trace"
 
@@ -284,6 +285,7 @@ class Hybridized:
                     resolve=resolved,
                     unrolls=unrolls,
                     numbers=numbers,
+                    names=leaf_names(self.function, args, kwargs),
                 )
 
         with STATE:

@@ -28,7 +28,8 @@ from hybrid.convert.iterables import (
 from hybrid.convert.lists import length_of, optional
 from hybrid.convert.site import Site
 from hybrid.convert.staged_each import Generated
-from hybrid.convert.traced import is_grown, is_traced, look
+from hybrid.convert.traced import is_grown, is_traced, look, tracing
+from hybrid.convert.try_ import catching_in
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
@@ -431,11 +432,30 @@ _SITELESS: dict[Any, Override] = {
     type: _type,
     zip: _zip,
 }
+
+
+def _catching(function: Callable[..., Any], count: int, kind: type[Exception]) -> Override:
+    """``function``, which of ``count`` arguments makes something of an exception of ``kind``."""
+
+    def override(site: Site, *args: Any) -> Any:
+        if len(args) != count or not tracing():
+            return NotImplemented
+        for argument in args:
+            look(argument)
+        with catching_in(site, "call", kind):
+            return function(*args)
+
+    return override
+
+
 OVERRIDES: dict[Any, Override] = {
     **{function: _siteless(override) for function, override in _SITELESS.items()},
     all: _all_or_any("and_", False),
     any: _all_or_any("or_", True),
     filter: _filter,
+    getattr: _catching(getattr, 3, AttributeError),
+    hasattr: _catching(hasattr, 2, AttributeError),
+    next: _catching(next, 2, StopIteration),
     functools.reduce: _reduce,
     map: _map,
     max: _extremum(max, operator.gt),

@@ -7,6 +7,7 @@ have stand-ins that know traced values.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import sys
@@ -21,6 +22,7 @@ from hybrid.ir.interpreter import current
 from hybrid.trace.reads import is_library, of_package
 from hybrid.trace.texts import Text
 
+_MANAGING = contextlib.contextmanager(lambda: iter(())).__code__
 _PACKAGES = ("site-packages", "dist-packages")
 FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 # Library functions that call what they are given.
@@ -86,12 +88,15 @@ def converted(function: Any) -> Any:
     if tracing():
         current().will_call(function)
     if isinstance(function, types.FunctionType):
-        return convert(function) if is_users(function) else _with_functions(function)
+        if is_users(function):
+            return convert(function)
+        return _managing(function) or _with_functions(function)
     if isinstance(function, types.MethodType):
         inner = function.__func__
         if isinstance(inner, types.FunctionType) and is_users(inner):
             return convert(function)
-        return function
+        managing = _managing(inner)
+        return function if managing is None else types.MethodType(managing, function.__self__)
     if isinstance(function, functools.partial):
         inner = converted(function.func)
         if inner is function.func:
@@ -104,6 +109,15 @@ def converted(function: Any) -> Any:
     if _is_python(function):
         return types.MethodType(converted(type(function).__call__), function)
     return function
+
+
+def _managing(function: Any) -> Any:
+    """What ``contextlib.contextmanager`` makes of a generator function of the user's, converted."""
+    if getattr(function, "__code__", None) is not _MANAGING:
+        return None
+    inner = function.__wrapped__
+    users = isinstance(inner, types.FunctionType) and is_users(inner)
+    return contextlib.contextmanager(converted(inner)) if users else None
 
 
 def _is_python(function: Any) -> bool:

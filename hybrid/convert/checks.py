@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from hybrid import ops
 from hybrid.errors import Location, author_frame
 from hybrid.number import Number
-from hybrid.number.staging import Place, branch, nothing, raise_at
+from hybrid.number.staging import Place, Raises, branch, nothing, raise_at
 from hybrid.ops.control import FLAG
 from hybrid.tensor import Tensor
 from hybrid.trace.late import Late, LateCall, call_late
@@ -30,14 +30,22 @@ def check(
     passes = condition.tensor if type(condition) is Number else condition
     if passes.type is not FLAG:
         passes = ops.astype(ops.reshape(passes, ()), bool_)
-    late = Late((_place(error, at), error, *values))
-    call = LateCall(_raise, late, None)
+    place = _place(error, at)
+    late = Late((place, error, *values))
+    call = LateCall(_raise, late, place.location, _kinds(error))
     branch(passes, late.operands, nothing, call)
 
 
 def fail(error: Raised, *values: Any) -> None:
     """Stage: raise ``error``, as ``check`` does, whenever the plan gets here."""
-    call_late(_raise, _place(error, None), error, *values)
+    place = _place(error, None)
+    call_late(_raise, place, error, *values, at=place.location, raises=_kinds(error))
+
+
+def _kinds(error: Raised) -> Raises | None:
+    """The class of what is raised; None when only the run knows."""
+    kind = error if isinstance(error, type) else type(error)
+    return (kind,) if issubclass(kind, BaseException) else None
 
 
 def _place(error: Raised, at: Location | None) -> Place:

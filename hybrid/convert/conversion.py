@@ -37,7 +37,7 @@ class _Conversion:
 
 # By the identity of a code object: equal code may be of different files.
 _conversions: dict[int, tuple[weakref.ref, _Conversion]] = {}
-_converted: dict[int, weakref.ref] = {}
+_converted: dict[int, tuple[weakref.ref, Definition | None]] = {}  # with what has been converted
 
 
 def convert(function: F) -> F:
@@ -73,7 +73,14 @@ def is_converted(function: types.FunctionType) -> bool:
 def is_converted_code(code: types.CodeType) -> bool:
     """Whether conversion has made ``code``."""
     known = _converted.get(id(code))
-    return known is not None and known() is code
+    return known is not None and known[0]() is code
+
+
+def written(code: types.CodeType) -> Definition:
+    """What the author wrote for ``code``, converted or not; raises NoSource."""
+    known = _converted.get(id(code))
+    found = known[1] if known is not None and known[0]() is code else None
+    return definition_of(code) if found is None else found
 
 
 def converted_source(function: Callable[..., Any]) -> str:
@@ -109,7 +116,7 @@ def _convert_code(function: types.FunctionType) -> types.CodeType:
     made = compiled(node, code, definition.class_name, definition.imports)
     prefix = qualname_prefix(definition.class_name, code), function.__qualname__
     made = with_objects(made, {NO_NAME + key: found for key, found in objects.items()}, prefix)
-    _remember(made)
+    _remember(made, definition)
     return made
 
 
@@ -121,10 +128,10 @@ def _convert_tree(
     return convert_copy(definition.node, unit, around), unit
 
 
-def _remember(code: types.CodeType) -> None:
+def _remember(code: types.CodeType, definition: Definition | None = None) -> None:
     """Note that ``code``, and the code of the functions in it, is the work of conversion."""
     key = id(code)
-    _converted[key] = weakref.ref(code, lambda _: _converted.pop(key, None))
+    _converted[key] = weakref.ref(code, lambda _: _converted.pop(key, None)), definition
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             _remember(constant)

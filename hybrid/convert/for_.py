@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hybrid.convert.converter import Filling, located, name
@@ -11,6 +11,7 @@ from hybrid.convert.session import ONE_BY_ONE, Session, unrolled
 from hybrid.convert.site import Site
 from hybrid.convert.statement import StatementConverter
 from hybrid.convert.traced import look, tracing
+from hybrid.convert.try_ import catching_in
 from hybrid.convert.while_ import native_loop
 from hybrid.ir.interpreter import current
 
@@ -88,7 +89,7 @@ class For(Session):
                 if found[flag]:
                     return self._over()
         try:
-            self._item = next(self.iterator)
+            self._item = following(self.site, self.iterator)
         except StopIteration:
             return self._over()
         self.count += 1
@@ -102,6 +103,25 @@ class For(Session):
 
     def abandon(self) -> None:
         self.iterator = None
+
+
+def following(site: Site, iterator: Iterator[Any]) -> Any:
+    """The next item of a loop."""
+    if not tracing():
+        return next(iterator)
+    ends = (StopIteration, IndexError) if type(iterator) is _BY_INDEX else (StopIteration,)
+    with catching_in(site, "for", *ends):
+        return next(iterator)
+
+
+class _Indexed:
+    """Gone over by index."""
+
+    def __getitem__(self, index: int) -> Any:
+        raise IndexError
+
+
+_BY_INDEX = type(iter(_Indexed()))
 
 
 def for_(site: Site, iterable: Any) -> For:

@@ -28,9 +28,19 @@ from typing import Any
 from hybrid.convert.converter import PREFIX, Converter, call, constant, located, name
 from hybrid.convert.scope import FUNCTIONS
 from hybrid.convert.traced import is_traced
-from hybrid.convert.trees import LOOPS, TRIES, blocks_of, mark_dead, set_native, set_stops
+from hybrid.convert.trees import (
+    LOOPS,
+    TRIES,
+    assigned_lines,
+    blocks_of,
+    mark_dead,
+    set_native,
+    set_returned,
+    set_stops,
+)
+from hybrid.trace.merge import RESULT
 
-RETURNED, RESULT = f"{PREFIX}returned", f"{PREFIX}result"
+RETURNED = f"{PREFIX}returned"
 DEEPEST = 6  # levels that jumps may add; beyond, guards come one after the other
 Body = list[ast.stmt]
 
@@ -133,7 +143,9 @@ class _Lowering:
             if later:
                 inner = replace(inner, last=False, ends_iteration=False)
             lowered = self.block(chunk, inner)
-            made.body.append(_guard(at, flags, lowered.body))
+            guard = _guard(at, flags, lowered.body)
+            set_returned(guard, assigned_lines(made.body).get(RESULT))
+            made.body.append(guard)
             made.flags |= lowered.flags
             flags, rest = flags | lowered.flags, later
 

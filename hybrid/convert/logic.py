@@ -23,8 +23,8 @@ class LogicConverter(Converter):
         if a or b:  ==>     ... hyb__.or_test(SITE, a, lambda: b) ...
 
     Where only the truth counts, an operand that decides is not handed back: it would be asked for
-    its truth again.  Operands that cannot be deferred (they hold ``:=``, ``yield``, ``locals()``)
-    stay, and what stands left of them must not be traced.
+    its truth again.  Operands that cannot be deferred (they hold ``yield``, ``locals()`` or, inside
+    a larger expression, ``:=``) stay, and what stands left of them must not be traced.
     """
 
     nodes = (ast.BoolOp,)

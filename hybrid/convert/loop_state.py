@@ -35,7 +35,7 @@ from hybrid.trace.differentiate_unbounded import LIST_SHARE, capacity
 from hybrid.trace.grown import require_room
 from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND, Maybe
-from hybrid.trace.merge import OWN, describe, is_number, number_tensor, remedy
+from hybrid.trace.merge import OWN, describe, is_number, number_tensor, remedy, spoken
 from hybrid.trace.merge_lists import chosen_list
 from hybrid.trace.places import Slot, same_items
 from hybrid.trace.region import Region, truth
@@ -210,14 +210,15 @@ class Loop(Staged):
         elif _lengths_differ(carry.initial, final):
             refuse_change(carry.label, self.site.location)
         else:
+            called = spoken(carry.label)
             raise CaptureError(
-                f"{carry.label} is {describe(carry.initial)} before an iteration of this loop, "
+                f"{called} is {describe(carry.initial)} before an iteration of this loop, "
                 f"and {describe(final)} after it",
                 at=self.site.location,
                 why="The loop depends on the value of a tensor, so all its iterations are one "
                 "piece of graph, with one type and structure for each variable.",
                 fix=remedy(carry.initial, final)
-                or f"give {carry.label.split('[')[0]} its final type, shape and structure before "
+                or f"give {called.split('[')[0]} its final type, shape and structure before "
                 "the loop",
             )
         return True
@@ -270,13 +271,14 @@ class Loop(Staged):
                 continue
             carry.unchanged = False
             return carry
+        called = spoken(label)
         raise CaptureError(
-            f"{label} is {describe(before)} before this loop, and {describe(final)} after an "
+            f"{called} is {describe(before)} before this loop, and {describe(final)} after an "
             "iteration",
             at=self.site.location,
             why="Whether there is an iteration depends on the value of a tensor, and a graph needs "
             "one type and structure.",
-            fix=f"give {label} the same type, shape and structure before the loop",
+            fix=f"give {called} the same type, shape and structure before the loop",
         )
 
     def close(

@@ -12,7 +12,10 @@ from hybrid.errors import CaptureError
 
 
 class MatchConverter(Converter):
-    """The subject, the guards and the bodies are converted; the patterns stay."""
+    """The subject, the guards and the bodies are converted; the patterns stay.
+
+    In a function the guards have become statements already.
+    """
 
     nodes = (ast.Match,)
 
@@ -33,7 +36,8 @@ def native_test(site: Site, value: Any) -> Any:
             "a test on the value of a tensor stands where Python itself has to take the branch",
             at=site.location,
             why="Jumps inside `finally`, class bodies, conditions of set and dict comprehensions, "
-            "guards of `match`, operands with `:=` or `yield`, and what is nested more than 20 "
+            "operands with `yield` or, inside a larger expression, with `:=`, and what is nested "
+            "more than 20 "
             "blocks deep are run as they are written.",
             fix="move the test into an if statement of its own, or choose with hybrid.where",
         )

@@ -83,7 +83,7 @@ def _one(compute: Callable[[Number], Any]) -> Override:
 def _sqrt(number: Number) -> Number:
     x = to_float(number).tensor
     if number.kind == "float" or number.low < 0:
-        check(ops.logical_not(x < 0.0), math.sqrt, (x,))
+        check(ops.logical_not(x < 0.0), math.sqrt, (x,), (ValueError,))
     return Number("float", ops.sqrt(x))
 
 

@@ -26,13 +26,19 @@ from hybrid.convert.stores import (
     UnpackConverter,
 )
 from hybrid.convert.texts import FormattedConverter, PercentConverter
+from hybrid.convert.try_ import TryConverter
+from hybrid.convert.unfold import Unfold
 from hybrid.convert.while_ import WhileConverter
+from hybrid.convert.with_ import WithConverter
 
 ORDER: tuple[type[Converter], ...] = (
-    Jumps,  # rewrites whole functions, before the others see them
+    Unfold,  # rewrites whole functions, before the others see them
+    Jumps,  # and so does this
     IfConverter,
     WhileConverter,
     ForConverter,
+    TryConverter,
+    WithConverter,
     MatchConverter,
     AssertConverter,
     UnpackConverter,

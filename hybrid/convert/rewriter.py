@@ -23,10 +23,12 @@ from hybrid.convert.trees import (
     is_dead,
     is_native,
     only_augmented,
+    returned_of,
     stops_of,
     suspends,
 )
 from hybrid.errors import Location
+from hybrid.trace.merge import RESULT
 
 MOST_BLOCKS = 20  # that the compiler lets a function nest
 
@@ -49,25 +51,6 @@ class Around:
     unbound: frozenset[str] = frozenset()  # variables of enclosing functions, perhaps unbound
 
 
-def _handled(node: ast.AST, field_name: str) -> str:
-    """What of a statement deals with exceptions that its part raises."""
-    if not isinstance(node, TRIES) or field_name == "finalbody":
-        return ""
-    if node.handlers and field_name == "body":
-        return "an except clause"
-    return "a finally clause" if any(map(_acts, node.finalbody)) else ""
-
-
-def _acts(statement: ast.stmt) -> bool:
-    """Whether a statement may do more than bind local variables."""
-    kinds = (ast.Call, ast.AugAssign, ast.Delete, ast.Raise)
-    return any(
-        isinstance(node, kinds)
-        or (isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store))
-        for node in ast.walk(statement)
-    )
-
-
 class Rewriter:
     """Converts one function in place; nested functions get a rewriter of their own."""
 
@@ -81,7 +64,6 @@ class Rewriter:
         )  # names that branches, loops, calls and choices bind
         self.first_parameter: str | None = None
         self.depth = 0  # blocks nested so far
-        self.handled = ""
         self.in_class = False  # directly in a class body, whose names no nested function sees
         self.in_comprehension = False
         self.numbers: dict[str, int] = {}
@@ -151,7 +133,7 @@ class Rewriter:
         for field_name, value in ast.iter_fields(node):
             if isinstance(value, list):
                 if value and isinstance(value[0], ast.stmt):
-                    with self._inside(node, field_name):
+                    with self._inside(node):
                         setattr(node, field_name, self.block(value))
                 else:
                     value[:] = [self.visit(v) if isinstance(v, ast.AST) else v for v in value]
@@ -200,13 +182,11 @@ class Rewriter:
             self.depth -= count
 
     @contextmanager
-    def _inside(self, node: ast.AST, field_name: str) -> Iterator[None]:
+    def _inside(self, node: ast.AST) -> Iterator[None]:
         """Inside a statement that stays as it is."""
-        saved, self.handled = self.handled, _handled(node, field_name) or self.handled
         cost = 3 if isinstance(node, TRIES) else int(isinstance(node, (*LOOPS, ast.With)))
         with self.blocks(cost):
             yield
-        self.handled = saved
 
     def stays(self, node: ast.stmt, cost: int) -> bool:
         """Whether a construct that takes ``cost`` blocks is to be left as it is."""
@@ -226,7 +206,7 @@ class Rewriter:
 
     def site(self, kind: str, node: ast.AST, **facts: Any) -> ast.Name:
         """A name that stands for a new site."""
-        site = Site(kind, self.location(node), self.around.qualname, handled=self.handled, **facts)
+        site = Site(kind, self.location(node), self.around.qualname, **facts)
         self.unit.sites.append(site)
         return name(node, f"{RUNTIME}{len(self.unit.sites) - 1}")
 
@@ -242,7 +222,11 @@ class Rewriter:
         read = found.uses if isinstance(node, ast.If) else head  # by the other branch, perhaps
         names = tuple(sorted(bound & (after | read)))
         rebound = bound - only_augmented(node)
-        branches = (node.body, node.orelse) if isinstance(node, ast.If) else (node.body,)
+        bodies = (node.body, node.orelse) if isinstance(node, ast.If) else (node.body,)
+        branches = [self._branch(body) for body in bodies]
+        returned = returned_of(node)
+        if returned is not None:
+            branches[-1] = Branch(0, 0, {RESULT: returned})
         site = self.site(
             kind,
             node,
@@ -252,7 +236,7 @@ class Rewriter:
             rebound=frozenset([self.mangle(n) for n in names if n in rebound]),
             stops=stops_of(node),
             yields=any(suspends(child) for child in ast.iter_child_nodes(node)),
-            branches=tuple([self._branch(body) for body in branches]),
+            branches=tuple(branches),
         )
         return site, names
 

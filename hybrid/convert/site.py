@@ -30,9 +30,6 @@ class Site:
     rebound: frozenset[str] = frozenset()  # those bound plainly, not only by `+=` and its like
     stops: tuple[str, ...] = ()  # flags that end a loop
     yields: bool = False  # whether it contains yield or await
-    handled: str = (
-        ""  # what deals with exceptions around it: "an except clause", "a finally clause"
-    )
     branches: tuple[Branch, ...] = ()
     unbound: tuple[str, ...] = ()  # local variables that its operands read and may find unbound
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from hybrid.convert.checks import fail
@@ -108,7 +108,6 @@ class Staged:
             path.region.restore()
             return self.caught(error)
         try:
-            self.refuse_handlers(error)
             fail(error)
         except BaseException:
             path.region.restore()
@@ -130,32 +129,3 @@ class Staged:
     def caught(self, error: BaseException) -> bool:
         """Whether the session knows what to do about an error that is the capture's own."""
         return False
-
-    def refuse_handlers(self, error: Exception) -> None:
-        """An exception that the author's code deals with cannot be left to the plan."""
-        handled = self.site.handled or _handled_by_callers()
-        if not handled:
-            return
-        catches = handled == "an except clause"
-        raise CaptureError(
-            f"{type(error).__name__} is raised under a condition on the value of a tensor, "
-            f"inside a try with {handled}",
-            at=self.site.location,
-            why="Whether it is raised is known only when the plan runs, and a plan does not "
-            + ("catch exceptions." if catches else "run finally clauses."),
-            fix="test the condition and choose the value with if and else instead"
-            if catches
-            else "do what the finally clause does before the raise, and without one after the try",
-        ) from error
-
-
-def _handled_by_callers() -> str:
-    """What deals with exceptions around the calls that have led here, inside the capture."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code is not capture.__code__:
-        for constant in frame.f_code.co_consts:
-            is_call = type(constant) is Site and constant.kind == "call"
-            if is_call and constant.handled and constant.location.line == frame.f_lineno:
-                return constant.handled
-        frame = frame.f_back
-    return ""

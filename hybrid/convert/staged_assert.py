@@ -15,7 +15,6 @@ def check(site: Site, test: Any, message: Callable[[], Any] | None) -> bool:
 
     def failing() -> None:
         error = AssertionError() if message is None else AssertionError(message())
-        choice.refuse_handlers(error)
         fail(error)
 
     choice = Choice(site, "this assert")

@@ -8,6 +8,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.convert.feed import Feed, feed_of
+from hybrid.convert.for_ import following
 from hybrid.convert.loop_state import Loop, constant
 from hybrid.convert.session import ONE_BY_ONE, unrolled
 from hybrid.convert.site import Site
@@ -55,7 +56,7 @@ class Unrolled(Loop):
         if over:
             return self.stop()
         try:
-            self.item = next(self.items)
+            self.item = following(self.site, self.items)
         except StopIteration:
             return self.stop()
         self.count += 1

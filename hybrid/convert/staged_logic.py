@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from hybrid.trace.region import Region, truth
 from hybrid.trace.texts import Text
 
 Thunk = Callable[[], Any]
+_VALUES = type({}.values())
 
 
 class Choice(Staged):
@@ -122,6 +124,10 @@ def _is_in(item: Any, container: Any) -> Any:
         container = [container[i] for i in range(len(container))]
     if type(item) is Text and isinstance(container, str):
         item.refuse()
+    if isinstance(getattr(type(container), "__contains__", None), types.FunctionType):
+        return as_truth(type(container).__contains__(container, item))
+    if isinstance(container, _VALUES):
+        container = list(container)
     if not isinstance(container, (list, tuple)):
         return None
     handed(container)

@@ -38,6 +38,15 @@ def stops_of(loop: ast.stmt) -> tuple[str, ...]:
     return getattr(loop, "hyb_stops", ())
 
 
+def set_returned(guard: ast.stmt, line: int | None) -> None:
+    """Note on which line the result is bound where what ``guard`` holds does not run."""
+    guard.hyb_returned = line  # type: ignore[attr-defined]
+
+
+def returned_of(guard: ast.stmt) -> int | None:
+    return getattr(guard, "hyb_returned", None)
+
+
 def set_native(construct: ast.stmt) -> None:
     """Note that ``construct`` stays as it is, for a jump in a `finally` leaves it."""
     construct.hyb_native = True  # type: ignore[attr-defined]

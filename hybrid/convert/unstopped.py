@@ -7,6 +7,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.convert.staged import Staged, roots_of
+from hybrid.convert.staged_if import lines_of
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import Path, join
 from hybrid.trace.region import Region
@@ -24,7 +25,9 @@ class Unstopped:
             self.clear = ops.logical_not(flag)
         self.before = session.snapshot(found)
         self.outer = session.path
-        self.path = session.path = Path(Region(parent, "then", roots_of(found)), label)
+        self.path = session.path = Path(
+            Region(parent, "then", roots_of(found)), label, lines_of(session.site, 0)
+        )
 
     def leave(
         self, names: Mapping[str, Any], before: Mapping[str, Any], label: str

@@ -13,13 +13,15 @@ from typing import Any
 from hybrid import ops
 from hybrid.errors import NumberRangeError
 from hybrid.ir import Builder, Op, Value
-from hybrid.number.staging import HERE, MAX, MIN, check, guarded, host
+from hybrid.number.staging import HERE, MAX, MIN, NUMERIC, Raises, check, guarded, host
 from hybrid.number.traced import Number, as_number, whole_part
 from hybrid.tensor import Tensor
 from hybrid.types import float64
 
 Operand = Any  # Number | bool | int | float
 EXACT = 2**53  # ints up to here are float64s
+LIMIT: Raises = (NumberRangeError,)
+ZERO: Raises = (ZeroDivisionError,)
 
 
 def kind_of(x: Operand) -> str:
@@ -49,11 +51,13 @@ def _tensors(*operands: Operand, floating: bool = False) -> list[Tensor]:
     return [n.floating() if floating else n.whole() for n in numbers]
 
 
-def host_number(function: Callable[..., Any], kind: str, *operands: Operand) -> Number:
+def host_number(
+    function: Callable[..., Any], kind: str, *operands: Operand, raises: Raises = NUMERIC
+) -> Number:
     """``function`` of the plain numbers, computed by Python when the plan runs."""
     traced = [x.tensor for x in operands if type(x) is Number]
     arguments = [HERE if type(x) is Number else x for x in operands]
-    return Number(kind, host(function, traced, (kind,), arguments)[0])
+    return Number(kind, host(function, traced, (kind,), arguments, raises)[0])
 
 
 def _refuse_range(function: Callable[..., int]) -> Callable[..., None]:
@@ -105,11 +109,11 @@ def _sum(
             # differ, and a and the result.
             other = ops.bitwise_xor(y, result) if op is ops.add else ops.bitwise_xor(x, y)
             wrong = ops.bitwise_and(ops.bitwise_xor(x, result), other)
-            check(wrong >= 0, refuse, (x, y))
+            check(wrong >= 0, refuse, (x, y), LIMIT)
         else:
             rises = (b > 0) == (op is ops.add)
             passes = result >= x if rises else result <= x
-            check(passes, refuse, (x,), (HERE, int(b)))
+            check(passes, refuse, (x,), LIMIT, (HERE, int(b)))
     return Number("int", result, low, high)
 
 
@@ -125,7 +129,7 @@ def multiply(a: Operand, b: Operand) -> Number:
         return Number("int", ops.multiply(x, y), low, high)
     # The product of the floats is off by a few units in its last place, and the bound by more.
     size = ops.abs(ops.cast(x, dtype=float64) * ops.cast(y, dtype=float64))
-    result = guarded(size < 9.2e18, (x, y), _apply(ops.multiply), operator.mul, "int")
+    result = guarded(size < 9.2e18, (x, y), _apply(ops.multiply), operator.mul, "int", LIMIT)
     return Number("int", result, low, high)
 
 
@@ -160,7 +164,7 @@ def _check_divisor(function: Callable[..., Any], a: Operand, b: Operand) -> None
     if not _may_be_zero(b):
         return
     x, y = as_number(a).tensor, as_number(b).tensor
-    check(y != 0, function, (x, y))
+    check(y != 0, function, (x, y), ZERO)
 
 
 def divide(a: Operand, b: Operand) -> Number:
@@ -177,7 +181,7 @@ def divide(a: Operand, b: Operand) -> Number:
         if outside is not None:
             small = ops.logical_and(small, ops.logical_not(outside))
     fast = _apply(ops.divide, floating=True)
-    return Number("float", guarded(small, (x, y), fast, operator.truediv, "float"))
+    return Number("float", guarded(small, (x, y), fast, operator.truediv, "float", ZERO))
 
 
 def _all_exact(*operands: Operand) -> bool:
@@ -218,7 +222,7 @@ def _quotient(
         return Number("int", op(x, y), min(b0 + 1, 0), max(b1 - 1, 0))
     if a0 == MIN and b0 <= -1 <= b1:
         wrong = ops.logical_and(x == MIN, y == -1)
-        check(ops.logical_not(wrong), _refuse_range(function), (x, y))
+        check(ops.logical_not(wrong), _refuse_range(function), (x, y), LIMIT)
     most = max(abs(a0), abs(a1))
     return Number("int", op(x, y), -most if a0 < 0 or b0 < 0 else 0, most)
 
@@ -259,7 +263,7 @@ def right_shift(a: Operand, b: Operand) -> Number:
     (a0, a1), (b0, b1) = limits(a), limits(b)
     x, y = _tensors(a, b)
     if b0 < 0:
-        check(y >= 0, operator.rshift, (x, y))
+        check(y >= 0, operator.rshift, (x, y), (ValueError,))
     if b1 > 63:
         y = ops.minimum(y, 63)
     return Number("int", ops.bitwise_right_shift(x, y), min(a0, 0), max(a1, -1))
@@ -315,7 +319,7 @@ def absolute(a: Number) -> Number:
 def _mirrored(op: Op, function: Callable[..., int], a: Number, low: int, high: int) -> Number:
     x = a.whole()
     if a.low == MIN:
-        check(x != MIN, _refuse_range(function), (x,))
+        check(x != MIN, _refuse_range(function), (x,), LIMIT)
     return Number("int", op(x), low, high)
 
 
@@ -355,10 +359,11 @@ def compare(op: Op, function: Callable[..., bool], a: Operand, b: Operand) -> Nu
     # Python compares the very int with the float.
     whole = a if kind_of(a) != "float" else b
     if not fits(whole):
-        return host_number(function, "bool", a, b)
+        return host_number(function, "bool", a, b, raises=())
     exact = ops.logical_not(as_number(whole).outside(-EXACT, EXACT))
     operands = [as_number(x).tensor for x in (a, b)]
-    return Number("bool", guarded(exact, operands, _apply(op, floating=True), function, "bool"))
+    fast = _apply(op, floating=True)
+    return Number("bool", guarded(exact, operands, fast, function, "bool", ()))
 
 
 def _decided(function: Callable[..., bool], a: tuple[int, int], b: tuple[int, int]) -> bool | None:

@@ -41,16 +41,32 @@ MIN, MAX = -(2**63), 2**63 - 1
 HERE: Any = object()  # in a host call's arguments: where an operand goes
 
 Body = Callable[[Builder, Sequence[Value]], Sequence[Value]]
+Raises = tuple[type[BaseException], ...]
+
+NUMERIC: Raises = (ZeroDivisionError, OverflowError, ValueError)  # what arithmetic may raise
+
+
+class OwnCall:
+    """What a py_call calls that is not the author's own: it is known what that may raise."""
+
+    __slots__ = ()
+    raises: Raises | None  # None: anything
+    location: Location | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HostCall:
+class HostCall(OwnCall):
     """``function`` of plain numbers, as a py_call calls it: arrays in, arrays out."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]  # HERE for each operand
     kinds: tuple[str, ...]  # of the results; one alone is not in a tuple
     place: Place
+    raises: Raises
+
+    @property
+    def location(self) -> Location | None:  # type: ignore[override]
+        return self.place.location
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         numbers = iter([np.asarray(a).item() for a in arrays])
@@ -171,7 +187,8 @@ def branch(
 def check(
     passes: Tensor,
     function: Callable[..., Any],
-    operands: Sequence[Tensor] = (),
+    operands: Sequence[Tensor],
+    raises: Raises,
     arguments: Sequence[Any] | None = None,
 ) -> None:
     """Stage: unless ``passes``, call ``function``, which raises, with the numbers in ``operands``.
@@ -179,7 +196,7 @@ def check(
     ``arguments`` are those of ``function``, with HERE for each operand; by default the operands.
     """
     arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
-    call = HostCall(function, arguments, (), Place.here())
+    call = HostCall(function, arguments, (), Place.here(), raises)
     branch(passes, operands, nothing, call)
 
 
@@ -189,11 +206,11 @@ def guarded(
     fast: Body,
     function: Callable[..., Any],
     kind: str,
-    arguments: Sequence[Any] | None = None,
+    raises: Raises,
 ) -> Tensor:
     """Where ``passes`` what the nodes of ``fast`` give; else what Python's ``function`` gives."""
-    arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
-    call = HostCall(function, arguments, (kind,), Place.here())
+    arguments = (HERE,) * len(operands)
+    call = HostCall(function, arguments, (kind,), Place.here(), raises)
     return branch(passes, operands, fast, call, (TYPES[kind],))[0]
 
 
@@ -202,9 +219,11 @@ def host(
     operands: Sequence[Tensor],
     kinds: tuple[str, ...],
     arguments: Sequence[Any] | None = None,
+    raises: Raises = NUMERIC,
 ) -> tuple[Tensor, ...]:
     """Stage a call of ``function`` on the plain numbers; its results have ``kinds``."""
     arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
-    call, operands = current().leaving(HostCall(function, arguments, kinds, Place.here()), operands)
+    call = HostCall(function, arguments, kinds, Place.here(), raises)
+    call, operands = current().leaving(call, operands)
     attrs = {"function": call, "types": tuple([TYPES[kind] for kind in kinds])}
     return tuple(results_of(current().apply(py_call, operands, attrs)))

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hybrid import ops
-from hybrid.errors import ArgumentError, NeedsValue, author_location
+from hybrid.errors import ArgumentError, DTypeError, NeedsValue, OutOfRangeError, author_location
 from hybrid.ir import Builder, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import CLASSES, DTYPES, MAX, MIN, TYPES, check, guarded
@@ -124,13 +124,13 @@ class Number:
         if kind == "int":
             outside = self.outside(low, high)
             if outside is not None:
-                check(ops.logical_not(outside), convert, (tensor,))
+                check(ops.logical_not(outside), convert, (tensor,), UNFIT)
             return ops.cast(tensor, dtype=dtype)
         if dtype is int64:
             fits = ops.logical_and(tensor >= float(low), tensor < float(high))
         else:
             fits = ops.logical_and(tensor > low - 1.0, tensor < high + 1.0)
-        whole = guarded(fits, (tensor,), _cut, convert, "int")
+        whole = guarded(fits, (tensor,), _cut, convert, "int", UNFIT)
         return whole if dtype is int64 else ops.cast(whole, dtype=dtype)
 
     def within(self, low: int, high: int) -> bool:
@@ -163,7 +163,7 @@ class Number:
             self.need_value("an index or size")
         outside = self.outside(-size, size - 1)
         if outside is not None:
-            check(ops.logical_not(outside), refuse, (self.tensor,))
+            check(ops.logical_not(outside), refuse, (self.tensor,), (OutOfRangeError,))
         return self.tensor
 
     def from_front(self, size: int) -> Tensor:
@@ -171,6 +171,9 @@ class Number:
         if self.low >= 0:
             return self.tensor
         return ops.where(self.tensor < 0, self.tensor + size, self.tensor)
+
+
+UNFIT = (DTypeError, ValueError)
 
 
 def _lift_plain(value: Any, dtype: DType) -> Any:
@@ -217,4 +220,4 @@ def whole_part(number: Number, step: str, function: Callable[..., Any]) -> Numbe
         # The conversion truncates by itself.
         return _cut(builder, values if step == "trunc" else builder.apply(get_op(step), values))
 
-    return Number("int", guarded(fits, (x,), fast, function, "int"))
+    return Number("int", guarded(fits, (x,), fast, function, "int", (ValueError, OverflowError)))

@@ -113,6 +113,8 @@ def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) 
     if all(entry.record is None or entry.record is leaf for entry in entries):
         value.record = None
     parent.assign(tensor, value)
+    if not parent.owns(tensor):
+        parent.cells[id(tensor)].at = next((e.at for e in entries if e.at is not None), None)
 
 
 def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Slot, Build]]:

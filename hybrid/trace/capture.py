@@ -7,8 +7,6 @@ the tensors that it returned or wrote.  ``Capture`` says where each of them come
 from __future__ import annotations
 
 import itertools
-import linecache
-import types
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -26,13 +24,13 @@ from hybrid.trace.address import Address
 from hybrid.trace.backward import alike, places_at_hand, uses_of
 from hybrid.trace.captured import Backward, Capture, Gradient, Same, SlotWrite
 from hybrid.trace.contents import Change, Contents, containers_in
+from hybrid.trace.definition import definition, returning
 from hybrid.trace.differentiate import FLAG, cut, values_of
 from hybrid.trace.grown import refuse_written
 from hybrid.trace.guards import Guards
 from hybrid.trace.making import Known, Making
 from hybrid.trace.reads import (
     MISSING,
-    of_package,
 )
 from hybrid.trace.remaining import Remaining
 from hybrid.trace.rewind import Moved
@@ -53,8 +51,9 @@ def capture(
     resolve: Callable[[Any], Any] = lambda result: result,
     unrolls: bool = False,
     numbers: Collection[int] = (),
+    names: Sequence[str] = (),
 ) -> Capture:
-    """Trace ``function(*args, **kwargs)``, whose tensor leaves are ``leaves``.
+    """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``, called ``names``.
 
     The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's
     stage their control flow; ``resolve`` makes a result of what they return; ``unrolls`` tells to
@@ -80,8 +79,8 @@ def capture(
         outside = [c for c in guards.containers.values() if c is not ACTIVE]
         contents = Contents([*outside, *[c for c, _ in given]])
         mine = Mine(tracer, guards.written, given)
-        at = _definition(function)
-        known = Known(leaves, given, guards.containers.values(), places, at)
+        at = definition(function)
+        known = Known(leaves, given, guards.containers.values(), places, at, returning(function))
         tracer.remaining = Remaining(tracer, known, guards, contents, mine)
         strange: list[Change | Moved] = []
         try:
@@ -111,7 +110,7 @@ def capture(
             slots = tracer.slots.values()
             if not covers(guards.written, outer, slots):
                 raise Rewritten(outer, slots, _side_effect(name, label, at))
-            made = _Finish(tracer, leaves, guards, known).run(result, final, changes)
+            made = _Finish(tracer, leaves, guards, known, names).run(result, final, changes)
         except BaseException as error:
             keys = {m.key for m in strange}
             for moved in guards.moved(cached=True):
@@ -150,21 +149,6 @@ def _put_numbers(tracer: Tracer, guards: Guards) -> dict[int, Address]:
     return found
 
 
-def _definition(function: Callable[..., Any]) -> Location | None:
-    """Where the author has written ``function``, or the forward() that it calls."""
-    code = _code(function)
-    if code is not None and of_package(code):
-        code = _code(getattr(getattr(function, "__self__", None), "forward", None))
-    if code is None or of_package(code):
-        return None
-    path, line = code.co_filename, code.co_firstlineno
-    return Location(path, line, linecache.getline(path, line).strip())
-
-
-def _code(function: Any) -> types.CodeType | None:
-    return getattr(getattr(function, "__func__", function), "__code__", None)
-
-
 def _side_effect(name: str, broken: str | None, at: Location | None) -> CaptureError:
     return CaptureError(
         f"{name} changed {broken} while it was captured",
@@ -184,8 +168,10 @@ class _Finish:
         leaves: Sequence[Any],
         guards: Guards,
         known: Known,
+        names: Sequence[str],
     ) -> None:
         self.tracer, self.leaves, self.guards, self.known = tracer, leaves, guards, known
+        self.names = names
         self.making = Making(tracer, known, self.output)
         self.outputs: list[Value] = []
         self.output_of: dict[int, int] = {}  # id of a returned Tensor -> output
@@ -298,10 +284,12 @@ class _Finish:
         """A cell written with a history: its gradient would have to reach into the next call."""
         record = cell.record
         if record is not None and not isinstance(record, Leaf) and not _is_consumed(record):
+            index = self.known.arguments.get(id(cell.tensor), len(self.names))
+            called = self.names[index : index + 1]
+            name = f"the argument {called[0]}" if called else "a tensor from outside"
             raise CaptureError(
-                f"a tensor ({cell.tensor.type}) from outside was given a value with a gradient "
-                "history",
-                at=self.known.at,
+                f"{name} ({cell.tensor.type}) was given a value with a gradient history",
+                at=cell.at or self.known.at,
                 why="A plan writes values back, not their histories.",
                 fix="write it under hybrid.no_grad(), or write value.detach()",
             )

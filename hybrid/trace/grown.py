@@ -236,7 +236,7 @@ def _has_container(structure: Structure) -> bool:
 
 def require_room(rows: Tensor, capacity: int, at: Location | None) -> None:
     """Stage the check that no more than ``capacity`` rows are needed."""
-    check(ops.less_equal(rows, capacity), partial(_too_long, capacity, at))
+    check(ops.less_equal(rows, capacity), partial(_too_long, capacity, at), (), ())
 
 
 def _too_long(capacity: int, at: Location | None) -> NoReturn:

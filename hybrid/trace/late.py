@@ -19,7 +19,7 @@ from hybrid.errors import Location, author_location
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
 from hybrid.number import Number
-from hybrid.number.staging import locate
+from hybrid.number.staging import OwnCall, Raises, locate
 from hybrid.ops.control import py_call
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
@@ -207,11 +207,18 @@ class LateText:
         return self.build([results[at].numpy() for at in self.outputs])
 
 
-class LateCall:
+class LateCall(OwnCall):
     """``function`` as a py_call calls it: its arguments are built from the arrays first."""
 
-    def __init__(self, function: Callable[..., Any], late: Late, location: Location | None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        late: Late,
+        location: Location | None,
+        raises: Raises | None = (),
+    ) -> None:
         self.function, self.build, self.location = function, late.build, location
+        self.raises = raises
 
     def __call__(self, *arrays: Any) -> tuple[()]:
         try:
@@ -225,8 +232,14 @@ class LateCall:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
 
-def call_late(function: Callable[..., Any], *arguments: Any) -> None:
+def call_late(
+    function: Callable[..., Any],
+    *arguments: Any,
+    at: Location | None = None,
+    raises: Raises | None = (),
+) -> None:
     """Call ``function`` when the plan runs, after all calls into Python that came before."""
     late = Late(arguments)
-    call, operands = current().leaving(LateCall(function, late, author_location()), late.operands)
+    call = LateCall(function, late, at or author_location(), raises)
+    call, operands = current().leaving(call, late.operands)
     results_of(current().apply(py_call, operands, {"function": call, "types": ()}))

@@ -42,8 +42,10 @@ class Known:
         outside: Iterable[Any],
         places: Mapping[int, Tensor],
         at: Location | None,
+        returning: Location | None,
     ) -> None:
         self.at = at  # where the author has written the function
+        self.returning = returning  # and where it returns
         # Containers that are handed on, not built anew: by their ids, as leaves.
         self.containers: dict[int, tuple[str, Any]] = {
             id(container): ("given", keys) for container, keys in given
@@ -155,7 +157,7 @@ class Making:
                 leaf.close()
             raise CaptureError(
                 what,
-                at=self.known.at,
+                at=self.known.returning,
                 why="It computes its values after the capture has ended, and only once.",
                 fix="return a tuple or a list of tensors",
             )
@@ -163,7 +165,7 @@ class Making:
         if path is not None:
             raise CaptureError(
                 f"{what} that holds a traced tensor ({path})",
-                at=self.known.at,
+                at=self.known.returning,
                 why="Only tuples, lists, dicts and named tuples of tensors can be returned.",
                 fix="return the tensors in one of those",
             )

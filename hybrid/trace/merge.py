@@ -29,6 +29,8 @@ NUMBER_DTYPES: dict[str, DType] = {"bool": bool_, "int": int64, "float": float64
 _RANK = {"bool": 0, "int": 1, "float": 2}
 # How variables of conversion itself begin, and no others; they are not read before they are bound.
 OWN = "hyb$"
+RESULT = f"{OWN}result"  # what the function returns
+VALUE = f"{OWN}value"  # of an expression
 DIVERGED: Any = object()  # in place of the values of a path that ends in an exception
 
 
@@ -214,21 +216,32 @@ class Merge:
     def _described(self, value: Any, side: Side, name: str) -> str:
         text = describe(value)
         line = side.lines.get(name.split("[")[0])
+        if line is not None and name.startswith(RESULT) and isinstance(value, Tensor):
+            text = str(value.type)  # the line that returns it says more than the one that makes it
         if line is not None and str(line) not in text:
             text = f"{text} ({line})"
         return f"{text} {side.label}"
 
     def refuse(self, a: Any, b: Any, name: str) -> Any:
+        called = spoken(name)
         raise CaptureError(
-            f"{name} is {self._described(a, self.first, name)}, and "
+            f"{called} is {self._described(a, self.first, name)}, and "
             f"{self._described(b, self.second, name)}",
             at=self.at,
             why="Which of the two it is depends on the value of a tensor, and a graph needs one "
             "type and structure.",
             fix=remedy(a, b)
-            or f"give {name.split('[')[0].split('.')[0]} the same type, shape and structure on "
+            or f"give {called.split('[')[0].split('.')[0]} the same type, shape and structure on "
             "both paths",
         )
+
+
+def spoken(name: str) -> str:
+    """What messages call a variable, or an item of what it holds."""
+    variable, bracket, item = name.partition("[")
+    if variable == RESULT:
+        return f"the returned value{bracket}{item}"
+    return f"the value of this expression{bracket}{item}" if variable.startswith(VALUE) else name
 
 
 def _differ_in_length(a: list[Any], b: list[Any]) -> bool:

@@ -36,6 +36,7 @@ class Region(Tracer):
             notes=parent.notes,
             texts=parent.texts,
             grown=parent.grown,
+            handlers=parent.handlers,
             convert=parent.convert,
             general=parent.general,
             unrolls=parent.unrolls,

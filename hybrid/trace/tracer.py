@@ -31,6 +31,7 @@ from hybrid.record import (
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.address import Address
 from hybrid.trace.grown import refuse_torn
+from hybrid.trace.handlers import Handler, refuse_caught
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING, Place, place_of
@@ -48,6 +49,7 @@ class Cell:
     record: AnyRecord | None
     inside: Leaf | None  # the leaf that stands for its history inside the capture
     slot: Address | None = None  # to fetch it through, when not fixed
+    at: Location | None = None  # where it was last written
 
     @property
     def written(self) -> bool:
@@ -94,6 +96,7 @@ class Tracer:
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
+    handlers: list[Handler] = field(default_factory=list)  # whose bodies are being traced
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
@@ -113,6 +116,9 @@ class Tracer:
     ) -> Any:
         tensors = [self.traced(t) for t in prepare(self, op, operands)]
         given = op.attributes(attrs)
+        if self.handlers:
+            values = [t.data for t in tensors]
+            refuse_caught(self.handlers, op, values, dict(given), regions, self.maker)
         values = self.builder.apply(
             op, [t.data for t in tensors], given, regions=regions, location=author_location()
         )
@@ -149,7 +155,7 @@ class Tracer:
                 choice.write(self, value)
         else:
             entry = self.cell(cell)
-            entry.value = value.data
+            entry.value, entry.at = value.data, author_location()
             entry.record = value.record or getattr(cell, "leaf", None)
 
     def choose(self, made: Tensor, place: Tensor | None, pred: Tensor, taken: bool) -> None:

@@ -275,6 +275,7 @@ def same(
             if may_refuse and isinstance(error, CaptureError):
                 after = found["arguments after"], found["state"]
                 assert after == untouched, f"{where}: a refused capture has left traces"
+                assert not found["printed"], f"{where}: a refused capture has printed"
                 assert not found["captures left open"], f"{where}: the capture is still open"
                 return
             _compare(expected, found, error, where)

@@ -69,7 +69,38 @@ def text_of_branches(x):
     return name
 
 
+def shapes_of_returns(x):
+    if hy.sum(x) > 0:
+        return x, x[:2]
+    return x, x
+
+
+def shapes_returned_from_a_loop(x):
+    for row in x:
+        if row > 2:
+            return x * row
+    return x[:2]
+
+
+def items_of_ternaries(x):
+    picked = (x > 0).all() and (pair := (x, x)) + pair
+    return picked
+
+
 MISMATCHES = [
+    (
+        shapes_of_returns,
+        "the returned value[1] is",
+        ["f32[2]", "f32[3]"],
+        ["return x, x[:2]", "return x, x"],
+    ),
+    (
+        shapes_returned_from_a_loop,
+        "the returned value is",
+        ["f32[2]", "f32[3]"],
+        ["return x * row", "return x[:2]"],
+    ),
+    (items_of_ternaries, "the value of this expression is", ["bool[]", "tuple of 4"], ["picked ="]),
     (shapes_of_branches, "chosen", ["f32[2]", "f32[3]"], ["chosen = x[:2]", "chosen = x"]),
     (shapes_of_iterations, "grown", ["f32[6]", "f32[9]"], ["grown = hy.concat"]),
     (structures_of_branches, "pair", ["tuple", "list"], ["pair = (x, x)", "pair = [x, x]"]),
@@ -107,6 +138,20 @@ def test_the_fall_back_runs_eagerly_and_warns_once(function) -> None:
         for _ in range(3):
             assert describe(hybridized(x)) == describe(function(x))
     assert len(caught) == 1
+
+
+def test_a_mismatch_of_returns_in_full() -> None:
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(shapes_of_returns)(X)
+    at = line_of(shapes_of_returns, "if hy.sum")
+    assert str(caught.value) == (
+        f"the returned value[1] is f32[2] ({__file__}:{at + 1}) where the condition holds, and "
+        f"f32[3] ({__file__}:{at + 2}) where it does not ({__file__}:{at})\n"
+        f"    {at} | if hy.sum(x) > 0:\n"
+        "Which of the two it is depends on the value of a tensor, and a graph needs one type and "
+        "structure.\n"
+        "Fix: give the returned value the same type, shape and structure on both paths."
+    )
 
 
 SETTINGS = {"rate": 0.5}

@@ -66,6 +66,14 @@ def writing_history(x):
     GIVEN_CELL.assign(x * 2)
 
 
+def writing_argument(x, outs):
+    y = x * 2
+    for out in outs:
+        if hy.sum(y) > 0:
+            out[:] = y
+    return y
+
+
 def leak():
     def hide(x):
         object.__setattr__(BOX, "".join(["va", "lue"]), x + 1)
@@ -163,7 +171,7 @@ CASES = [  # (name, call, error, text)
         lambda: hy.hybridize(hiding)(V),
         CaptureError,
         "hiding returned a Holder that holds a traced tensor (.value) (FILE:LINE)\n"
-        "    LINE | def hiding(x):\n"
+        "    LINE | return Holder(x * 2)\n"
         "Only tuples, lists, dicts and named tuples of tensors can be returned.\n"
         "Fix: return the tensors in one of those.",
     ),
@@ -190,9 +198,18 @@ CASES = [  # (name, call, error, text)
         "written history",
         lambda: hy.hybridize(writing_history)(leaf(2)),
         CaptureError,
-        "a tensor (f32[2]) from outside was given a value with a gradient history "
+        "a tensor from outside (f32[2]) was given a value with a gradient history "
         "(FILE:LINE)\n"
-        "    LINE | def writing_history(x):\n"
+        "    LINE | GIVEN_CELL.assign(x * 2)\n"
+        "A plan writes values back, not their histories.\n"
+        "Fix: write it under hybrid.no_grad(), or write value.detach().",
+    ),
+    (
+        "written history of an argument",
+        lambda: hy.hybridize(writing_argument)(leaf(2), [leaf(2).detach()]),
+        CaptureError,
+        "the argument outs[0] (f32[2]) was given a value with a gradient history (FILE:LINE)\n"
+        "    LINE | out[:] = y\n"
         "A plan writes values back, not their histories.\n"
         "Fix: write it under hybrid.no_grad(), or write value.detach().",
     ),
