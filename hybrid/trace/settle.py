@@ -57,7 +57,7 @@ def settled(
                     written.claimed |= found.claims(before)
                     before.append(found)
         finally:
-            for found in before:
+            for found in reversed(before):  # what is newest comes last, or stands
                 found.redo(written.claimed)
 
     written = Written()
