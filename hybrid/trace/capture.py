@@ -6,7 +6,6 @@ the tensors that it returned or wrote.  ``Capture`` says where each of them come
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -33,7 +32,6 @@ from hybrid.trace.reads import (
     MISSING,
 )
 from hybrid.trace.remaining import Remaining
-from hybrid.trace.rewind import Moved
 from hybrid.trace.settle import Mine, Rewritten, Unsettled, covers, refuse_unsettled
 from hybrid.trace.tracer import Cell, Slot, Tracer
 from hybrid.tree import flatten, unflatten
@@ -82,7 +80,7 @@ def capture(
         at = definition(function)
         known = Known(leaves, given, guards.containers.values(), places, at, returning(function))
         tracer.remaining = Remaining(tracer, known, guards, contents, mine)
-        strange: list[Change | Moved] = []
+        strange: list[Any] = []  # of Change and Moved
         try:
             try:
                 known.kept = _put_numbers(tracer, guards)
@@ -95,17 +93,15 @@ def capture(
                 tracer.adopt(guards.written_slots(mine))
                 final = tracer.restore()
                 found = contents.changes()
-                claims = [mine(c.key, c.added()) for c in found]
-                changes = list(itertools.compress(found, claims))
+                changes, strange = parted(found, lambda c: mine(c.key, c.added()))
                 label = guards.broken() if changes else None
                 for change in changes:
                     change.undo()
-                strange = [c for c, own in zip(found, claims, strict=True) if not own]
-                strange += [m for m in guards.moved(cached=False) if not mine(m.key, [m.after])]
+                own, others = parted(guards.moved(cached=False), lambda m: mine(m.key, [m.after]))
+                strange += others
             refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
-            broken = guards.broken()
-            if broken is not None:
-                raise _side_effect(name, broken, at)
+            if own:
+                raise _side_effect(name, own[0].label, at)
             outer = [c for c in changes if id(c.container) in guards.containers]
             slots = tracer.slots.values()
             if not covers(guards.written, outer, slots):
@@ -113,9 +109,9 @@ def capture(
             made = _Finish(tracer, leaves, guards, known, names).run(result, final, changes)
         except BaseException as error:
             keys = {m.key for m in strange}
-            for moved in guards.moved(cached=True):
-                if moved.key not in keys:
-                    moved.undo()
+            for m in guards.moved(cached=True):
+                if m.key not in keys:
+                    m.undo()
             if strange and not isinstance(error, Unsettled):
                 if isinstance(error, Exception):
                     refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
@@ -125,6 +121,14 @@ def capture(
         guards.settle()
         made.notes = tracer.notes
         return made
+
+
+def parted(items: Sequence[Any], test: Callable[[Any], bool]) -> tuple[list[Any], list[Any]]:
+    """The ``items`` that pass ``test``, and the others."""
+    parts: tuple[list[Any], list[Any]] = ([], [])
+    for item in items:
+        parts[not test(item)].append(item)
+    return parts
 
 
 def number_cell(value: float) -> Tensor:

@@ -36,6 +36,12 @@ class Change:
         kept = set(map(id, _items(self.before)))
         return [item for item in _items(self.after) if id(item) not in kept]
 
+    def taken(self) -> Change:
+        """What ``undo``, which is done here, has undone: it may be more by now."""
+        change = Change(self.container, self.before, content(self.container))
+        change.undo()
+        return change
+
     def undo(self) -> None:
         refill(self.container, self.before)
 

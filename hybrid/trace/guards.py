@@ -75,7 +75,7 @@ class Kept:
     def moved(self) -> Moved:
         """What is there instead."""
         read = self.guard.read
-        return Moved(self.key, read, self.put, self.value, read(), self.arrays)
+        return Moved(self.key, self.guard.name, read, self.put, self.value, read(), self.arrays)
 
 
 class Guards:
@@ -266,10 +266,13 @@ class Guards:
         """The places that are not as they were; what properties have cached is not always meant."""
         found = [kept.moved() for kept in self._kept if not kept.guard.holds()]
         for owner, names, _ in self._absent:
+            if isinstance(owner, (types.ModuleType, type)):
+                continue  # what is imported appears there
             for name in names & vars(owner).keys() - (set() if cached else cached_names(owner)):
                 put = functools.partial(put_attribute, owner, name)
                 read = functools.partial(stored, owner, name)
-                found.append(Moved(key_of(owner, name), read, put, MISSING, read()))
+                label = f"{_label(owner)}.*"
+                found.append(Moved(key_of(owner, name), label, read, put, MISSING, read()))
         return found
 
     def settle(self) -> None:

@@ -26,12 +26,19 @@ class Moved:
     """
 
     key: Key
+    label: str  # what messages call it
     read: Callable[[], Any]
     put: Callable[[Any], Any] | None
     before: Any
     after: Any
     arrays: Sequence[tuple[Array, Array]] = ()  # those in it, each with what it held
     _taken: list[tuple[Array, Array, Array]] = field(default_factory=list)
+
+    def taken(self) -> Moved:
+        """What ``undo``, which is done here, has undone: it may be another value by now."""
+        self.after = self.read()
+        self.undo()
+        return self
 
     def undo(self) -> None:
         for array, before in self.arrays:

@@ -6,8 +6,10 @@ constants, so that a state that is written at each call does not make each call 
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -49,15 +51,16 @@ def settled(
         before: list[Unsettled] = []
         try:
             while True:
-                reads = Reads(function, list(leaves), hosts.places)
                 try:
-                    return once(reads, Guards(reads, configured, written))
+                    with undisturbed(len(before) > 1):
+                        reads = Reads(function, list(leaves), hosts.places)
+                        return once(reads, Guards(reads, configured, written))
                 except Unsettled as found:
                     hosts.note(found)
                     written.claimed |= found.claims(before)
                     before.append(found)
         finally:
-            for found in before:
+            for found in reversed(before):  # what is newest comes last, or stands
                 found.redo(written.claimed)
 
     written = Written()
@@ -67,6 +70,19 @@ def settled(
         except Rewritten as found:
             refuse_counting(found, lambda: again(Written(claimed=written.claimed)))
             found.note(written)
+
+
+@contextmanager
+def undisturbed(wanted: bool) -> Iterator[None]:
+    """Let Python not change threads as long as this one runs, if that is ``wanted``."""
+    before = sys.getswitchinterval()
+    try:
+        if wanted:
+            sys.setswitchinterval(1.0)  # seconds
+        yield
+    finally:
+        if wanted:
+            sys.setswitchinterval(before)
 
 
 def refuse_shared(name: str, given: Any, outside: Sequence[Any]) -> None:
@@ -94,9 +110,8 @@ class Unsettled(Exception):
         self, moved: Sequence[Change | Moved], hosted: Collection[Place], called: Collection[Place]
     ) -> None:
         super().__init__()
-        self.moved, self.hosted, self.called = moved, hosted, called
-        for m in reversed(moved):
-            m.undo()
+        self.moved = [m.taken() for m in moved]
+        self.hosted, self.called = hosted, called
 
     def claims(self, before: Sequence[Unsettled]) -> set[Key]:
         """What the next capture is to take for its own, given those ``before`` this one."""
@@ -112,7 +127,7 @@ class Unsettled(Exception):
                 m.redo()
 
 
-ATTEMPTS = 4  # that others may disturb
+ATTEMPTS = 8  # that others may disturb
 
 
 @dataclass

@@ -242,13 +242,15 @@ def test_what_others_do_meanwhile_is_neither_lost_nor_taken_for_the_captures_own
             written.append(len(written))
             log.append(written[-1])
             settings["turn"] = config.level = written[-1]
-            time.sleep(0.01)
+            time.sleep(0.02)
 
     def calls() -> None:
-        for n in range(1, 7):
-            x = hy.ones(n)
-            assert describe(hy.hybridize(function)(x)) == describe(function(x))
-        done.set()
+        try:
+            for n in range(1, 7):
+                x = hy.ones(n)
+                assert describe(hy.hybridize(function)(x)) == describe(function(x))
+        finally:
+            done.set()
 
     at_once(others, calls)
     assert log == written
