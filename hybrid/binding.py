@@ -22,10 +22,10 @@ from hybrid.config import advance_epoch
 from hybrid.eager import as_tensor
 from hybrid.plan import Plan
 from hybrid.tensor import Tensor
-from hybrid.trace.address import GIVEN, Address
+from hybrid.trace.address import GIVEN, Address, LeafOf
 from hybrid.trace.captured import Capture, Made, SlotWrite, Source
 from hybrid.trace.places import CONTENT
-from hybrid.trace.rewind import refill
+from hybrid.trace.rewind import is_hooked, put_attribute, refill
 from hybrid.tree import LEAF, unflatten, unflatten_several
 from hybrid.types import DType
 
@@ -313,10 +313,17 @@ class _Binding:
                 w.line(f"{w.name('refill', refill)}({target}, {value})")
             elif write.made.leaves and write.made.leaves[0][1] in self.slot_of_output:
                 w.line(f"if {target} is not {value}:")
-                w.line(f"{target} = {value}", 2)
+                w.line(self._stored(write, target, value), 2)
             else:
-                w.line(f"{target} = {value}")
+                w.line(self._stored(write, target, value))
         w.line(f"return {self._value(capture.result, results)}")
+
+    def _stored(self, write: SlotWrite, target: str, value: str) -> str:
+        """The statement that sets the target; hooks of the author's have been captured."""
+        w, owner, name = self.writer, write.address.owner, write.address.name
+        if name == CONTENT or type(owner) is LeafOf or not is_hooked(owner, name):
+            return f"{target} = {value}"
+        return f"{w.name('put', put_attribute)}({w.name('owner', owner)}, {name!r}, {value})"
 
     def _value(self, made: Made, results: str) -> str:
         if made.structure == LEAF:

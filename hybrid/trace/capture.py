@@ -71,6 +71,7 @@ def capture(
         Builder(name),
         dict(guards.slot_sources),
         known=guards.known,
+        namespaces=guards.namespaces,
         convert=convert,
         general=bool(numbers),
         unrolls=unrolls,

@@ -157,6 +157,15 @@ class Reads:
                 done.add((id(owner), name))
                 self.visit(stored(owner, name))
 
+    def namespaces(self) -> dict[int, Any]:
+        """The objects met, by the ids of the dicts that hold their attributes."""
+        return {
+            id(vars(owner)): owner
+            for owner in self.objects.values()
+            if type(getattr(owner, "__dict__", None)) is dict
+            and not isinstance(owner, types.ModuleType)
+        }
+
     def visit(self, value: Any) -> None:
         """Follow ``value``."""
         if isinstance(value, Tensor):

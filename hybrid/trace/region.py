@@ -23,12 +23,14 @@ from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.places import (
     CONTENT,
     Slot,
-    is_stored,
+    attributes_of,
+    is_own,
     label_of,
     reachable,
     read_place,
     write_place,
 )
+from hybrid.trace.reads import MISSING
 from hybrid.trace.tracer import Cell, Tracer, inside_leaf
 from hybrid.types import TensorType
 
@@ -48,7 +50,8 @@ class Region(Tracer):
             unrolls=parent.unrolls,
         )
         self.roots = roots  # what the code of the region can get at from outside
-        self._outside: set[int] | None = None
+        self._outside: dict[int, Any] | None = None
+        self._opened: dict[int, Any] = {}  # objects of which any attribute may have been written
         self._start = latest()
         self.used: dict[Record, tuple] = {}  # older records that backward() has freed, as they were
 
@@ -96,11 +99,20 @@ class Region(Tracer):
 
     # Places -----------------------------------------------------------------------------------
 
-    def is_outside(self, owner: Any) -> bool:
-        """Whether ``owner`` was there before the region."""
+    @property
+    def outside(self) -> dict[int, Any]:
+        """What its code can get at from outside."""
         if self._outside is None:
             self._outside = reachable(self.roots)
-        return id(owner) in self._outside or self.parent.is_outside(owner)
+        return self._outside
+
+    def is_outside(self, owner: Any) -> bool:
+        """Whether ``owner`` was there before the region."""
+        return id(owner) in self.outside or self.parent.is_outside(owner)
+
+    def owner_of(self, namespace: dict) -> Any:
+        found = self.outside.get(id(namespace), namespace)
+        return self.parent.owner_of(namespace) if found is namespace else found
 
     def has_outside(self, owner: Any, name: str) -> bool:
         """Whether a place that an inner region has written is one from outside this one, too."""
@@ -113,6 +125,7 @@ class Region(Tracer):
         if slot is None:
             original = read_place(owner, name)
             slot = Slot(owner, name, original, read=read, label=label_of(owner, name))
+            slot.own = is_own(owner, name)
             self.slots[id(owner), name] = slot
         whole = name != CONTENT  # else a write may have left a part of it as it was
         slot.read = slot.read or (read and not (whole and slot.written))
@@ -128,11 +141,20 @@ class Region(Tracer):
         object.__setattr__(owner, name, value)
 
     def will_write_attribute(self, owner: Any, name: str) -> None:
-        if not isinstance(owner, Tensor) and self.is_outside(owner) and is_stored(owner, name):
+        if not isinstance(owner, Tensor) and self.is_outside(owner):
             self.log(owner, name, read=True, written=True)
 
+    def will_write_attributes(self, owner: Any) -> None:
+        if not isinstance(owner, Tensor) and self.is_outside(owner):
+            self._opened[id(owner)] = owner
+            for name in attributes_of(owner):
+                self.log(owner, name, read=True, written=True)
+
     def will_write_container(self, container: Any) -> None:
-        if self.is_outside(container):
+        owner = self.owner_of(container) if type(container) is dict else None
+        if owner is not None:
+            self.will_write_attributes(owner)
+        elif self.is_outside(container):
             self.log(container, CONTENT, read=False, written=True)
 
     def will_write_cell(self, cell: Any) -> None:
@@ -164,6 +186,11 @@ class Region(Tracer):
     def restore(self) -> dict[tuple[int, str], Any]:
         for record, kept in self.used.items():
             record.saved, record.results, record.parents = kept
+        for key, owner in self._opened.items():
+            for name in attributes_of(owner):
+                if (key, name) not in self.slots:  # new
+                    label = label_of(owner, name)
+                    self.slots[key, name] = Slot(owner, name, MISSING, True, True, label)
         return super().restore()
 
     # The graph --------------------------------------------------------------------------------

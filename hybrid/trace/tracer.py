@@ -7,7 +7,7 @@ tensors (``.grad``, a module's state) are *slots*, and treated alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +94,7 @@ class Tracer:
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
+    namespaces: Mapping[int, Any] = field(default_factory=dict)  # ids of what holds attributes
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
@@ -229,8 +230,15 @@ class Tracer:
         """Whether ``owner`` was there before the capture (or the region)."""
         return id(owner) in self.known
 
+    def owner_of(self, namespace: dict) -> Any:
+        """The object from outside that has its attributes in ``namespace``, if it is such."""
+        return self.namespaces.get(id(namespace))
+
     def will_write_attribute(self, owner: Any, name: str) -> None:
         """``owner.name`` is about to be set or deleted."""
+
+    def will_write_attributes(self, owner: Any) -> None:
+        """Any attributes of ``owner`` are about to be set or deleted."""
 
     def will_write_container(self, container: Any) -> None:
         """What ``container`` holds is about to change."""
@@ -321,7 +329,7 @@ class Tracer:
         for key, slot in self.slots.items():
             final[key] = slot.content()
             if slot.written:
-                slot.put(slot.original)
+                slot.take_back()
         return final
 
 
