@@ -70,7 +70,6 @@ def capture(
     tracer = Tracer(
         Builder(name),
         dict(guards.slot_sources),
-        known=guards.known,
         namespaces=guards.namespaces,
         convert=convert,
         general=bool(numbers),
@@ -82,6 +81,7 @@ def capture(
         leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
+        tracer.known = guards.known.union([id(container) for container, _ in given])
         contents = Contents([*guards.containers.values(), *[c for c, _ in given]])
         kept = {}
         try:

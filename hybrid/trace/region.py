@@ -45,6 +45,7 @@ class Region(Tracer):
             notes=parent.notes,
             texts=parent.texts,
             grown=parent.grown,
+            standing=parent.standing,
             convert=parent.convert,
             general=parent.general,
             unrolls=parent.unrolls,
@@ -141,10 +142,12 @@ class Region(Tracer):
         object.__setattr__(owner, name, value)
 
     def will_write_attribute(self, owner: Any, name: str) -> None:
+        super().will_write_attribute(owner, name)
         if not isinstance(owner, Tensor) and self.is_outside(owner):
             self.log(owner, name, read=True, written=True)
 
     def will_write_attributes(self, owner: Any) -> None:
+        super().will_write_attributes(owner)
         if not isinstance(owner, Tensor) and self.is_outside(owner):
             self._opened[id(owner)] = owner
             for name in attributes_of(owner):
@@ -154,7 +157,9 @@ class Region(Tracer):
         owner = self.owner_of(container) if type(container) is dict else None
         if owner is not None:
             self.will_write_attributes(owner)
-        elif self.is_outside(container):
+            return
+        super().will_write_container(container)
+        if self.is_outside(container):
             self.log(container, CONTENT, read=False, written=True)
 
     def will_write_cell(self, cell: Any) -> None:

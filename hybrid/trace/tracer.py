@@ -33,6 +33,7 @@ from hybrid.trace.address import Address
 from hybrid.trace.grown import refuse_torn
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING
+from hybrid.trace.standing import StandIns
 from hybrid.trace.texts import Entry, mark
 from hybrid.types import DType, TensorType, dtype_of, tensor_type
 
@@ -89,6 +90,7 @@ class Tracer:
     notes: list[tuple[Location | None, str]] = field(default_factory=list)  # for explain()
     texts: list[Entry] = field(default_factory=list)  # that were asked of traced values
     grown: list[Any] = field(default_factory=list)  # what lists hold, and hand out, that have grown
+    standing: StandIns = field(default_factory=StandIns)  # those of the whole capture
     choices: dict[int, list[Choice]] = field(default_factory=dict)  # by the ids of what they made
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
@@ -234,14 +236,21 @@ class Tracer:
         """The object from outside that has its attributes in ``namespace``, if it is such."""
         return self.namespaces.get(id(namespace))
 
+    def is_known(self, owner: Any) -> bool:
+        """Whether ``owner`` was there before the capture."""
+        return id(owner) in self.known if self.parent is None else self.parent.is_known(owner)
+
     def will_write_attribute(self, owner: Any, name: str) -> None:
         """``owner.name`` is about to be set or deleted."""
+        self.standing.will_write(owner, self.is_known)
 
     def will_write_attributes(self, owner: Any) -> None:
         """Any attributes of ``owner`` are about to be set or deleted."""
+        self.standing.will_write(owner, self.is_known)
 
     def will_write_container(self, container: Any) -> None:
         """What ``container`` holds is about to change."""
+        self.standing.will_write(container, self.is_known)
 
     def will_read_container(self, container: Any) -> None:
         """What ``container`` holds is about to be looked at."""
