@@ -65,6 +65,19 @@ class StandIns:
                 _refuse(owner, own.at)
             del self.made[id(owner)]  # nobody else can see what it stands for
 
+    def refuse_identity(self, left: Any, right: Any) -> None:
+        """Refuse to tell whether two objects are one where the run decides that."""
+        if left is right or not (id(left) in self.made or id(right) in self.made):
+            return
+        if self._places(left).keys() & self._places(right).keys():
+            raise CaptureError(
+                f"two objects ({type(left).__name__}) were compared by `is`, and which of several "
+                "they are depends on the value of a tensor",
+                at=author_location(),
+                why="A plan keeps no objects of which a run decides which they are.",
+                fix="compare what they hold, or keep a flag beside them",
+            )
+
     def _places(self, value: Any) -> dict[int, Any]:
         """What ``value`` may be, by their ids."""
         found: dict[int, Any] = {}

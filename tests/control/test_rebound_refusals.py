@@ -54,6 +54,20 @@ def test_a_list_that_others_see() -> None:
         assert told.endswith(f" {WHY} [{fix}]")
 
 
+def test_which_of_two_lists_it_is() -> None:
+    def f(x):
+        xs = ys = [x]
+        if x > 0:
+            xs = list(xs)
+        return xs is ys
+
+    assert refusal(f, f32(1.0)) == (
+        "two objects (list) were compared by `is`, and which of several they are depends on the "
+        "value of a tensor [return xs is ys] A plan keeps no objects of which a run decides which "
+        "they are. [compare what they hold, or keep a flag beside them]"
+    )
+
+
 def test_a_list_among_the_arguments() -> None:
     def f(xs, x):
         if x > 0:

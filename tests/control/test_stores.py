@@ -1,7 +1,5 @@
 """Stores that run the author's code, or go past the statement: hooks, descriptors, namespaces."""
 
-# ruff: noqa: SIM108  the programs are about these forms
-
 from __future__ import annotations
 
 import operator
