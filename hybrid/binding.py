@@ -24,6 +24,7 @@ from hybrid.plan import Plan
 from hybrid.tensor import Tensor
 from hybrid.trace.address import GIVEN, Address, LeafOf
 from hybrid.trace.captured import Capture, Made, SlotWrite, Source
+from hybrid.trace.objects import blank, filled
 from hybrid.trace.places import CONTENT
 from hybrid.trace.rewind import is_hooked, put_attribute, refill
 from hybrid.tree import LEAF, unflatten, unflatten_several
@@ -114,6 +115,7 @@ class _Binding:
             if plan.donations.get(output) == source
         }
         self.trees = [capture.result, *(write.made for write in capture.slot_writes)]
+        self.trees += [built.made for built in capture.objects]
         self.given = self._given()
         self.slot_of_output = self._slots()
         self.needs_tensor = self._tensors()
@@ -307,6 +309,11 @@ class _Binding:
             cell = capture.sources[source].tensor
             if cell is None or capture.requires[source] or getattr(cell, "leaf", None) is not None:
                 w.line(f"t{source}.record = getattr(t{source}, 'leaf', None)")
+        for i, built in enumerate(capture.objects):
+            w.line(f"o{i} = {w.name('blank', blank)}({w.name('class', built.kind)})")
+        for i, built in enumerate(capture.objects):
+            names, parts = w.name("names", built.names), self._value(built.made, results)
+            w.line(f"{w.name('fill', _fill)}(o{i}, {names}, {parts})")
         for write in capture.slot_writes:
             target, value = self._target(write), self._value(write.made, results)
             if write.address.name == CONTENT and not write.key:
@@ -338,9 +345,12 @@ class _Binding:
                 return f"t{what}"
             if kind == "given":
                 return self.given[what]
+            if kind == "object":
+                return f"o{what}"
         build_name = self.writer.name("build", build)
         found = {what: f"t{what}" for kind, what in made.places if kind == "source"}
         found |= {what: self.given[what] for kind, what in made.places if kind == "given"}
+        found |= {("o", what): f"o{what}" for kind, what in made.places if kind == "object"}
         sources = ", ".join(f"{what!r}: {local}" for what, local in found.items())
         made_name = self.writer.name("made", made)
         return f"{build_name}({made_name}, {results}, leaves, {{{sources}}})"
@@ -367,7 +377,14 @@ def _value(
         return _value(results, leaves, sources, *what.leaf) if chosen else what.other
     if kind == "argument":
         return leaves[what]
+    if kind == "object":
+        return sources["o", what]
     return sources[what] if kind in ("source", "given") else what
+
+
+def _fill(made: Any, names: Sequence[str], parts: Sequence[Any]) -> None:
+    """Give an object its attributes."""
+    filled(made, dict(zip(names, parts, strict=True)))
 
 
 def build(

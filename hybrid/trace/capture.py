@@ -6,7 +6,6 @@ the tensors that it returned or wrote.  ``Capture`` says where each of them come
 
 from __future__ import annotations
 
-import functools
 import linecache
 import types
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
@@ -23,23 +22,20 @@ from hybrid.number.staging import DTYPES
 from hybrid.record import AnyRecord, Leaf, Record, recording
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address, owners
-from hybrid.trace.captured import Capture, Either, Gradient, Made, SlotWrite, Source
+from hybrid.trace.captured import Built, Capture, Either, Gradient, Made, SlotWrite, Source
 from hybrid.trace.contents import Change, Contents, containers_in, pieces
 from hybrid.trace.differentiate import cut
 from hybrid.trace.grown import Grown, otherwise, refuse_torn, refuse_written
 from hybrid.trace.guards import Guards
+from hybrid.trace.hidden import hidden
 from hybrid.trace.items import items_of
 from hybrid.trace.late import Late, LateText
 from hybrid.trace.maybe import Maybe
+from hybrid.trace.objects import attributes, is_authors, is_plain
 from hybrid.trace.places import CONTENT
 from hybrid.trace.reads import (
-    CONTAINERS,
     MISSING,
-    attribute_names,
-    content_of,
     of_package,
-    stored,
-    user_object,
 )
 from hybrid.trace.settle import Rewritten, covers
 from hybrid.trace.texts import marks
@@ -191,6 +187,8 @@ class _Finish:
         self.output_of: dict[int, int] = {}  # id of a returned Tensor -> output
         self.tensors: list[Tensor | None] = []  # the returned Tensor of each output
         self.keep: list[Any] = []
+        self.object_of: dict[int, int] = {}  # id of an object that each run makes -> which it is
+        self.objects: list[Built] = []
 
     def run(
         self, result: Any, final: dict[tuple[int, str], Any], changes: Sequence[Change]
@@ -247,6 +245,7 @@ class _Finish:
             self.same(),
             tuple(self.guards.containers.values()) if changes else None,
             self.given,
+            tuple(self.objects),
         )
 
     def content_writes(self, change: Change) -> list[SlotWrite]:
@@ -323,6 +322,8 @@ class _Finish:
             return "items", items_of(leaf, self.leaf)
         if not isinstance(leaf, Tensor):
             refuse_torn([leaf])
+            if self.is_made(leaf):
+                return "object", self.object(leaf)
             self.refuse_hidden(leaf)
             return "constant", leaf
         if type(leaf.data) is not Value:
@@ -350,7 +351,10 @@ class _Finish:
 
     def either(self, maybe: Maybe) -> Either:
         """An attribute that only some paths have given a tensor (``p.grad``)."""
-        if maybe.other is MISSING or not isinstance(maybe.value, (Tensor, Number)):
+        value = maybe.value
+        if maybe.other is MISSING or not (
+            isinstance(value, (Tensor, Number)) or self.is_made(value)
+        ):
             raise CaptureError(
                 f"{self.tracer.builder.name} sets an attribute on one path only",
                 at=self.at,
@@ -358,6 +362,24 @@ class _Finish:
                 fix="set it on every path, to None where there is nothing",
             )
         return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], maybe.other)
+
+    def is_made(self, leaf: Any) -> bool:
+        """Whether ``leaf`` is an object that the function has made, as each run has to."""
+        if not is_plain(leaf) or self.tracer.is_known(leaf):
+            return False
+        return is_authors(type(leaf)) or hidden(leaf, set(), self.arguments) is not None
+
+    def object(self, leaf: Any) -> int:
+        """Which of the objects that each run makes ``leaf`` is."""
+        index = self.object_of.get(id(leaf))
+        if index is None:
+            index = self.object_of[id(leaf)] = len(self.objects)
+            self.keep.append(leaf)
+            found = {n: v for n, v in attributes(leaf).items() if v is not MISSING}
+            self.objects.append(Built(type(leaf), tuple(found), Made(None, ())))
+            made = self.made(tuple(found.values()))  # it may lead back to the object
+            self.objects[index] = Built(type(leaf), tuple(found), made)
+        return index
 
     def refuse_hidden(self, leaf: Any) -> None:
         """Refuse results that carry traced tensors out of the capture unseen, or compute later."""
@@ -371,12 +393,13 @@ class _Finish:
                 why="It computes its values after the capture has ended, and only once.",
                 fix="return a tuple or a list of tensors",
             )
-        path = _hidden(leaf, set())
+        arguments = () if self.tracer.is_known(leaf) else self.arguments
+        path = hidden(leaf, set(), arguments)
         if path is not None:
             raise CaptureError(
                 f"{what} that holds a traced tensor ({path})",
                 at=self.at,
-                why="Only tuples, lists, dicts and named tuples of tensors can be returned.",
+                why="Only tuples, lists, dicts and plain objects of tensors can be returned.",
                 fix="return the tensors in one of those",
             )
 
@@ -464,35 +487,3 @@ def _is_consumed(record: AnyRecord) -> bool:
             return True
         stack.extend(node.parents)
     return False
-
-
-def _hidden(value: Any, seen: set[int]) -> str | None:
-    """The way from ``value`` to a traced tensor that it holds."""
-    if isinstance(value, Tensor):
-        return "" if type(value.data) is Value else None
-    if id(value) in seen or isinstance(value, (type, types.ModuleType)):
-        return None
-    seen.add(id(value))
-    for step, part in _parts(value):
-        path = _hidden(part, seen)
-        if path is not None:
-            return step + path
-    return None
-
-
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What ``value`` holds, each with how to get there."""
-    if isinstance(value, dict):
-        yield from ((f"[{key!r}]", item) for key, item in value.items())
-    elif isinstance(value, CONTAINERS):
-        yield from ((f"[{i}]", item) for i, item in enumerate(value))
-    elif isinstance(value, types.FunctionType):
-        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-        yield from ((f"its variable {name}", content_of(cell)) for name, cell in cells)
-    elif isinstance(value, types.MethodType):
-        yield ".__self__", value.__self__
-    elif isinstance(value, functools.partial):
-        yield from ((f".args[{i}]", item) for i, item in enumerate(value.args))
-        yield from ((f".keywords[{name!r}]", item) for name, item in value.keywords.items())
-    names = attribute_names(value) if user_object(value) else ()
-    yield from ((f".{name}", stored(value, name)) for name in sorted(names))

@@ -32,7 +32,7 @@ class Made:
     ``text`` (a LateText: what builds a string, of which results), ``items`` (Items: all that stand
     in the place of one), ``either`` (Either: a leaf, or what is there instead of it), ``argument``
     and ``source`` (index: that very tensor), ``given`` (keys: a container among the arguments),
-    ``constant`` (a Python object).
+    ``object`` (index of one that is made at each run), ``constant`` (a Python object).
     """
 
     structure: Structure
@@ -47,6 +47,15 @@ class Made:
                 yield from what.places
             elif kind == "either":
                 yield from (what.leaf, ("output", what.flag))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """An object that is made at each run, without a call of ``__init__``."""
+
+    kind: type
+    names: tuple[str, ...]  # of its attributes
+    made: Made  # a tuple of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,5 +109,6 @@ class Capture:
     # The containers from outside, if some container is written: these are not among the arguments.
     outside: tuple[Any, ...] | None = None
     given: bool = False  # whether runs need the arguments themselves
+    objects: tuple[Built, ...] = ()
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)

@@ -13,7 +13,7 @@ from typing import Any
 
 from hybrid.tensor import Tensor
 from hybrid.trace.places import attributes_of, read_place
-from hybrid.trace.reads import user_object
+from hybrid.trace.reads import is_library_class, user_object
 from hybrid.trace.rewind import put_attribute
 
 _NEVER = (
@@ -36,6 +36,11 @@ def is_plain(value: Any) -> bool:
     except TypeError:  # its class has a state of another kind
         return False
     return True
+
+
+def is_authors(kind: type) -> bool:
+    """Whether ``kind`` is a class of the author's, or one that only holds attributes."""
+    return kind is types.SimpleNamespace or not is_library_class(kind)
 
 
 def blank(kind: type) -> Any:
