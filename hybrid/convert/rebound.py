@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from hybrid.convert.carry import Carry, parts_of
 from hybrid.errors import CaptureError, Location
-from hybrid.trace.merge import describe
+from hybrid.trace.merge import describe, is_number, kind_of
 from hybrid.trace.objects import is_plain
 from hybrid.trace.reads import MISSING
 from hybrid.trace.tracer import Tracer
@@ -45,9 +45,11 @@ def refuse_rebound(carry: Carry, final: Any, tracer: Tracer, at: Location) -> No
         why = f"One of them was there before the call. Which {kind} it is depends on the value"
         why += " of a tensor, and a plan keeps no objects of which a run decides which they are."
         told = ""
+        fix = f"begin with a copy of the {kind} (copy.copy), or set its attributes in place"
     else:
         why = "The loop depends on the value of a tensor, so all its iterations are one piece of"
         why += " graph, with one type and structure for each attribute."
+        fix = f"set the attributes of one {kind} in place, or give them their final kind before it"
         told = (
             f": {label} is {describe(before)} before an iteration, and {describe(after)} after it"
         )
@@ -55,7 +57,7 @@ def refuse_rebound(carry: Carry, final: Any, tracer: Tracer, at: Location) -> No
         f"{carry.label} is bound to another {kind} in each iteration of this loop{told}",
         at=at,
         why=why,
-        fix=f"set the attributes of one {kind} in place, or use a NamedTuple",
+        fix=fix,
     )
 
 
@@ -66,6 +68,8 @@ def _difference(label: str, before: Any, after: Any) -> tuple[str, Any, Any]:
         other = there.get(name, MISSING)
         if is_plain(part) and type(part) is type(other):
             return _difference(f"{label}.{name}", part, other)
+        if is_number(part) and is_number(other) and kind_of(part) == kind_of(other):
+            continue
         if describe(part).partition(" (")[0] != describe(other).partition(" (")[0]:
             return f"{label}.{name}", part, other
     return label, before, after

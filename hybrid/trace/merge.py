@@ -296,7 +296,7 @@ class Merge:
             at=self.at,
             why=f"One of them was there before the call. Which {kind} it is depends on the value "
             "of a tensor, and a plan keeps no objects of which a run decides which they are.",
-            fix="set the attributes of one object on both paths, or choose among their tensors",
+            fix=f"begin with a copy of the {kind} (copy.copy), or set its attributes in place",
         )
 
     def refuse(self, a: Any, b: Any, name: str) -> Any:

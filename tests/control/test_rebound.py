@@ -123,6 +123,9 @@ class State:
     name: str = "s"
 
 
+DEFAULT = State(f32(0.5), 0)
+
+
 class Plain:
     def __init__(self, a, b):
         self.a, self.b = a, b
@@ -386,6 +389,61 @@ def an_operator_makes_it(x):
     while p.norm() < 50:
         p = p + step
     return p.u, p.v
+
+
+@table.runs(*NUMBERS)
+def a_copy_of_an_argument_in_the_state(x):
+    s = copy.copy(DEFAULT)
+    while s.a < 4:
+        s = replace(s, a=s.a + x * x + 1, b=s.b + 1)
+    return s.a, s.b
+
+
+@table.runs(*NUMBERS)
+def linked_list(x):
+    head = None
+    for i in range(3):
+        if x > i:
+            head = SimpleNamespace(v=x + i, next=head)
+        else:
+            head = SimpleNamespace(v=x - i, next=head)
+    total, node = 0, head
+    while node is not None:
+        total = total + node.v
+        node = node.next
+    return total
+
+
+@table.runs(*[(x, n) for x in NUMBERS for n in COUNTS])
+def best_of_all(x, n):
+    s, best = State(x, 0), None
+    for i in range(n):
+        s = State(s.a * 1.5 + 1, i)
+        if best is None or s.a > best.a:
+            best = s
+    return s.a, best.a if best is not None else x
+
+
+@table.runs(*NUMBERS)
+def objects_in_a_dict(x):
+    points = {k: Frozen(x * k, k) for k in (1, 2)}
+    for _ in range(3):
+        for k, p in points.items():
+            if p.a < 4:
+                points[k] = replace(p, a=p.a + 1)
+    return [p.a for p in points.values()]
+
+
+@table.runs(*NUMBERS)
+def object_read_through_a_closure(x):
+    s = Frozen(x, 1)
+
+    def get():
+        return s
+
+    if x > 0:
+        s = Frozen(x * 2, 2)
+    return get().a, get().b
 
 
 @table.each()

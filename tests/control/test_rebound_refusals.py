@@ -134,20 +134,37 @@ def test_an_object_from_before_the_call() -> None:
     )
     assert refusal(branch, f32(1.0)) == (
         f"s is one State on one path, and another on the other [if x > 0:] {why} "
-        "[set the attributes of one object on both paths, or choose among their tensors]"
+        "[begin with a copy of the State (copy.copy), or set its attributes in place]"
     )
     assert refusal(loop, f32(3.0)) == (
         f"s is one State on one path, and another on the other [while s.a < x:] {why} "
-        "[set the attributes of one object on both paths, or choose among their tensors]"
+        "[begin with a copy of the State (copy.copy), or set its attributes in place]"
     )
 
 
 def test_an_object_whose_attributes_change_their_kind() -> None:
-    def f(x):
+    def grows(x):
         s = State(Frozen(x, 1), 0)
         while s.a.a < 4:
-            s = State(Frozen(s.a.a + 1, hy.stack([s.a.a, s.a.a])), 0)
+            s = State(Frozen(s.a.a + 1, hy.stack([s.a.a, s.a.a])), s.b + 1)
         return s.a.a
 
-    told = refusal(f, f32(1.0))
-    assert "s.a.b" in told, told
+    def appends(x):
+        s = State(x, [], "s")
+        while s.a < 4:
+            s = State(s.a + 1, [*s.b, x], "s")
+        return s.a
+
+    line = grows.__code__.co_firstlineno + 2
+    assert refusal(grows, f32(1.0)) == (
+        f"s.a.b is f32[2] ({__file__}:{line}) with an iteration, and 1 without one "
+        "[while s.a.a < 4:] Which of the two it is depends on the value of a tensor, and a graph "
+        "needs one type and structure. [give s the same type, shape and structure on both paths]"
+    )
+    assert refusal(appends, f32(1.0)) == (
+        "s is bound to another State in each iteration of this loop: s.b is a list of 1 before an "
+        "iteration, and a list of 2 after it [while s.a < 4:] The loop depends on the value of a "
+        "tensor, so all its iterations are one piece of graph, with one type and structure for "
+        "each attribute. [set the attributes of one State in place, or give them their final kind "
+        "before it]"
+    )
