@@ -24,10 +24,11 @@ from hybrid.errors import OF_CAPTURE
 from hybrid.plan import Plan
 from hybrid.remains import taken
 from hybrid.tensor import Tensor
-from hybrid.trace.address import GIVEN, Address
+from hybrid.trace.address import GIVEN, Address, LeafOf
 from hybrid.trace.captured import Capture, Made, SlotWrite, Source, build
 from hybrid.trace.key import CONTENT
-from hybrid.trace.rewind import refill
+from hybrid.trace.objects import blank, filled
+from hybrid.trace.rewind import is_hooked, put_attribute, refill
 from hybrid.tree import LEAF
 from hybrid.types import DType
 
@@ -116,6 +117,7 @@ class _Binding:
             if plan.donations.get(output) == source
         }
         self.trees = [capture.result, *(write.made for write in capture.slot_writes)]
+        self.trees += [built.made for built in capture.objects]
         self.given = self._given()
         self.slot_of_output = self._slots()
         self.needs_tensor = self._tensors()
@@ -311,6 +313,11 @@ class _Binding:
             cell = capture.sources[source].tensor
             if cell is None or capture.requires[source] or getattr(cell, "leaf", None) is not None:
                 w.line(f"t{source}.record = getattr(t{source}, 'leaf', None)")
+        for i, built in enumerate(capture.objects):
+            w.line(f"o{i} = {w.name('blank', blank)}({w.name('class', built.kind)})")
+        for i, built in enumerate(capture.objects):
+            names, parts = w.name("names", built.names), self._value(built.made, results)
+            w.line(f"{w.name('fill', _fill)}(o{i}, {names}, {parts})")
         writes = []
         for write in [*capture.slot_writes, None]:  # what is built may find no memory: so first
             value = self._value(capture.result if write is None else write.made, results)
@@ -324,10 +331,17 @@ class _Binding:
                 w.line(f"{w.name('refill', refill)}({target}, {value})")
             elif write.made.leaves and write.made.leaves[0][1] in self.slot_of_output:
                 w.line(f"if {target} is not {value}:")
-                w.line(f"{target} = {value}", 2)
+                w.line(self._stored(write, target, value), 2)
             else:
-                w.line(f"{target} = {value}")
+                w.line(self._stored(write, target, value))
         w.line(f"return {writes[-1][1]}")
+
+    def _stored(self, write: SlotWrite, target: str, value: str) -> str:
+        """The statement that sets the target; hooks of the author's have been captured."""
+        w, owner, name = self.writer, write.address.owner, write.address.name
+        if name == CONTENT or type(owner) is LeafOf or not is_hooked(owner, name):
+            return f"{target} = {value}"
+        return f"{w.name('put', put_attribute)}({w.name('owner', owner)}, {name!r}, {value})"
 
     def _value(self, made: Made, results: str) -> str:
         if made.structure == LEAF:
@@ -342,9 +356,12 @@ class _Binding:
                 return f"t{what}"
             if kind == "given":
                 return self.given[what]
+            if kind == "object":
+                return f"o{what}"
         build_name = self.writer.name("build", build)
         found = {what: f"t{what}" for kind, what in made.places if kind == "source"}
         found |= {what: self.given[what] for kind, what in made.places if kind == "given"}
+        found |= {("o", what): f"o{what}" for kind, what in made.places if kind == "object"}
         sources = ", ".join(f"{what!r}: {local}" for what, local in found.items())
         made_name = self.writer.name("made", made)
         return f"{build_name}({made_name}, {results}, leaves, {{{sources}}})"
@@ -368,3 +385,8 @@ def _fail(
 
 def _number(dtype: DType, value: float) -> Tensor:
     return as_tensor(value, dtype)
+
+
+def _fill(made: Any, names: Sequence[str], parts: Sequence[Any]) -> None:
+    """Give an object its attributes."""
+    filled(made, dict(zip(names, parts, strict=True)))

@@ -177,12 +177,10 @@ def test_a_finally_clause_that_a_plan_would_not_run() -> None:
     with pytest.raises(CaptureError) as caught:
         run(f32(1.0))
     assert message(caught) == (
-        "ValueError is raised under a condition on the value of a tensor, inside a try with a "
-        "finally clause (FILE:LINE)\n"
-        "    LINE | if x < 0:\n"
-        "Whether it is raised is known only when the plan runs, and a plan does not run finally "
-        "clauses.\n"
-        "Fix: do what the finally clause does before the raise, and without one after the try."
+        "a finally writes what is seen after the call when ValueError is raised, too (FILE:LINE)\n"
+        "    LINE | try:\n"
+        "That is known only when the plan runs, and an exception ends the plan.\n"
+        "Fix: do it after the try, or put the try around the call of the hybridized function."
     )
 
 
@@ -202,12 +200,11 @@ def test_an_except_clause_of_a_caller() -> None:
     with pytest.raises(CaptureError) as caught:
         run(f32(1.0))
     assert message(caught) == (
-        "ValueError is raised under a condition on the value of a tensor, inside a try with an "
-        "except clause (FILE:LINE)\n"
-        "    LINE | if x < 0:\n"
-        "Whether it is raised is known only when the plan runs, and a plan does not catch "
-        "exceptions.\n"
-        "Fix: test the condition and choose the value with if and else instead."
+        "ValueError may be raised when the plan runs, inside a try that catches it (FILE:LINE)\n"
+        '    LINE | raise ValueError("negative")\n'
+        f"A plan does not catch exceptions. The try: line {checked.__code__.co_firstlineno + 7} of {__file__}.\n"
+        "Fix: test the condition and choose the value with if and else, or with hybrid.where; or "
+        "put the try around the call of the hybridized function."
     )
 
 

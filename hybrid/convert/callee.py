@@ -48,7 +48,9 @@ def resolve(site: Site, function: Any) -> Any:
         override = OVERRIDES.get(_key(function.__func__))
         if override is not None:
             return _overridden(function, override, site, function.__self__)
-        return converted(function)
+        made = converted(function)
+        announce = announcer(function) if made is function else None
+        return made if announce is None else _after(function, announce)
     override = OVERRIDES.get(_key(function))
     if override is not None:
         return _overridden(function, override, site)

@@ -5,12 +5,13 @@ Its tensors and numbers are the loop's carried values; around them its structure
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid import ops
 from hybrid.convert.converter import readable
+from hybrid.errors import author_location
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor, make_tensor
@@ -24,6 +25,7 @@ from hybrid.trace.merge import (
     rebuilt,
     same_constant,
 )
+from hybrid.trace.objects import attributes, blank, filled, is_plain
 from hybrid.trace.reads import MISSING
 from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
@@ -45,13 +47,24 @@ class Leaf:
     final: Tensor | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Object:
+    """In the shape of a carry: a new object in each iteration."""
+
+    kind: type
+    parts: dict[str, Any]  # its attributes
+
+
 @dataclass(slots=True)
 class Carry:
     """A variable or place that an iteration hands on to the next."""
 
     label: str
     initial: Any
+    rebuilds: bool = False  # whether iterations make objects anew, not only change them
     inside: Any = None  # the same with placeholders
+    shape: Any = None  # that before the body has changed it
+    final: Any = None
     leaves: list[Leaf] = field(default_factory=list)
     unchanged: bool = False
     # Containers from before the loop, by id: they stay what they are, and are no state themselves.
@@ -61,8 +74,26 @@ class Carry:
 
     def enter(self, region: Region, parent: Tracer) -> Any:
         """What the body finds."""
-        self.inside = self._placeholder(self.initial, region, parent)
+        self.shape = self._placeholder(self.initial, region, parent)
+        self.inside = self._given(self.shape, self.initial, region)
         return self.inside
+
+    def _given(self, shape: Any, initial: Any, region: Region) -> Any:
+        """What the body gets for ``shape``, to change as it likes."""
+        if isinstance(shape, Maybe):
+            initial = initial.value if isinstance(initial, Maybe) else initial
+            return Maybe(self._given(shape.value, initial, region), shape.flag, shape.other)
+        if id(shape) in self.outside or not isinstance(shape, (tuple, list, dict, Object)):
+            return shape
+        known = parts_of(initial)
+        parts = {
+            key: self._given(part, known.get(key, MISSING), region)
+            for key, part in parts_of(shape).items()
+        }
+        made = with_parts(shape, parts)
+        if not isinstance(made, tuple):
+            region.standing.add(made, (initial, made), author_location())
+        return made
 
     def _placeholder(self, value: Any, region: Region, parent: Tracer) -> Any:
         if isinstance(value, Tensor):
@@ -88,6 +119,11 @@ class Carry:
             return rebuilt(value, [self._placeholder(item, region, parent) for item in value])
         if type(value) is dict:
             return {key: self._placeholder(item, region, parent) for key, item in value.items()}
+        if self.rebuilds and is_plain(value) and not region.is_known(value):
+            parts = attributes(value).items()
+            return Object(
+                type(value), {n: self._placeholder(part, region, parent) for n, part in parts}
+            )
         return value
 
     def _handed(self, param: Tensor) -> Tensor:
@@ -121,22 +157,78 @@ class Carry:
             return rebuilt(like, [self._zeros(item, region) for item in like])
         if type(like) is dict:
             return {key: self._zeros(item, region) for key, item in like.items()}
+        if is_plain(like) and not region.is_outside(like):
+            parts = attributes(like).items()
+            return Object(type(like), {n: self._zeros(part, region) for n, part in parts})
         return like
 
     def leave(self, final: Any, region: Region) -> None:
         """The body has left ``final``; raises Mismatch when that cannot be carried."""
-        params = {leaf.param.data for leaf in self.leaves}
-        written = any(tensor.data not in params for tensor in self.handed)
-        self.unchanged = final is self.inside and not written
+        self.final = final
         with interpreting(region):
-            finals = list(_finals(self.inside, final, region, self.outside))
+            finals = list(_finals(self.shape, final, region, self.outside))
         for leaf, value in zip(self.leaves, finals, strict=True):
             leaf.final = value
+        params = {leaf.param.data for leaf in self.leaves}
+        written = any(tensor.data not in params for tensor in self.handed)
+        same = all(leaf.final.data is leaf.param.data for leaf in self.leaves)
+        self.unchanged = final is self.inside and same and not written
 
     def after(self, results: Iterator[Tensor]) -> Any:
         """What the variable or place holds after the loop; takes its results off ``results``."""
         mine = iter([next(results) for _ in self.leaves])
-        return self.initial if self.unchanged else _rebuild(self.inside, mine, self.outside)
+        if self.unchanged:
+            return self.initial
+        made = _rebuild(self.shape, mine, self.outside)
+        self._note(made, (self.initial, self.final))
+        return made
+
+    def _note(self, made: Any, places: Sequence[Any]) -> None:
+        """Tell what ``made`` stands for after the loop."""
+        places = [place.value if isinstance(place, Maybe) else place for place in places]
+        if isinstance(made, Maybe):
+            made = made.value
+        if id(made) in self.outside or any(made is place for place in places):
+            return
+        places = [place for place in places if type(place) is type(made)]
+        if isinstance(made, (list, dict)) or is_plain(made):
+            current().standing.add(made, places, author_location())
+        for key, part in parts_of(made).items():
+            self._note(part, [parts_of(place).get(key, MISSING) for place in places])
+
+    def handed_on(self) -> Iterator[tuple[Any, Any]]:
+        """(what the body has left, what stands for it in the next iteration) where it may write."""
+        yield from _pairs(self.final, self.inside)
+
+
+def parts_of(value: Any) -> dict[Any, Any]:
+    """What a list, tuple, dict or object consists of."""
+    if type(value) is Object:
+        return value.parts
+    if isinstance(value, (list, tuple)):
+        return dict(enumerate(value))
+    if isinstance(value, dict):
+        return value
+    return attributes(value) if is_plain(value) else {}
+
+
+def with_parts(shape: Any, parts: Mapping[Any, Any]) -> Any:
+    """One of the kind of ``shape`` that consists of ``parts``."""
+    if type(shape) is Object:
+        return filled(blank(shape.kind), parts)
+    return dict(parts) if isinstance(shape, dict) else rebuilt(shape, list(parts.values()))
+
+
+def _pairs(final: Any, inside: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(final, Maybe) and isinstance(inside, Maybe):
+        final, inside = final.value, inside.value
+    if type(final) is type(inside):
+        if isinstance(final, (list, dict)) or is_plain(final):
+            yield final, inside
+        if final is not inside:
+            there = parts_of(inside)
+            for key, part in parts_of(final).items():
+                yield from _pairs(part, there.get(key, MISSING))
 
 
 class Zeros:
@@ -182,6 +274,14 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
             raise Mismatch
         for key, x in inside.items():
             yield from _finals(x, final[key], region, outside)
+    elif type(inside) is Object:
+        if type(final) is not inside.kind or region.is_known(final):
+            raise Mismatch
+        found = attributes(final)
+        if found.keys() != inside.parts.keys():
+            raise Mismatch
+        for name, x in inside.parts.items():
+            yield from _finals(x, found[name], region, outside)
     elif not (final is inside or same_constant(final, inside)):
         raise Mismatch
 
@@ -220,6 +320,9 @@ def _rebuild(inside: Any, results: Iterator[Tensor], outside: Collection[int]) -
         return rebuilt(inside, [_rebuild(item, results, outside) for item in inside])
     if type(inside) is dict:
         return {key: _rebuild(item, results, outside) for key, item in inside.items()}
+    if type(inside) is Object:
+        parts = {n: _rebuild(part, results, outside) for n, part in inside.parts.items()}
+        return with_parts(inside, parts)
     return inside
 
 

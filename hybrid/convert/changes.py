@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import bisect
 import heapq
+import operator
 import random
 import types
 from collections.abc import Callable
 from typing import Any
 
+from hybrid.convert.cached import Cached
 from hybrid.convert.traced import CONTAINERS, handed, look
 from hybrid.ir.interpreter import current
 from hybrid.trace.grown import Grown
+from hybrid.trace.reads import of_package
 
 # Methods that change their object without a look at what it holds.
 ADDING = frozenset({"append", "extend", "appendleft", "extendleft", "add", "update", "__iadd__"})
@@ -26,10 +29,12 @@ CHANGING = frozenset(
 WHOLE = frozenset({"copy", "clear", "__class__"})  # methods that need not know the length of a list
 # Functions that change their first argument.
 FIRST = (
-        heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop,
-        bisect.insort, bisect.insort_left, bisect.insort_right, random.shuffle,
+        operator.setitem, operator.delitem, heapq.heappush, heapq.heappop, heapq.heapify,
+        heapq.heapreplace, heapq.heappushpop, bisect.insort, bisect.insort_left,
+        bisect.insort_right, random.shuffle,
 )  # fmt: skip
-ATTRIBUTES = (setattr, delattr, object.__setattr__, object.__delattr__)
+_DESCRIPTORS = {"__setattr__": ("fset", "__set__"), "__delattr__": ("fdel", "__delete__")}
+_HOOKS = frozenset(_DESCRIPTORS)
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
@@ -42,12 +47,19 @@ def announcer(function: Any) -> Announce | None:
         owner = function.__self__
         if isinstance(owner, CONTAINERS):
             return lambda *args, **kwargs: _method(function.__name__, owner, *args)
-        if function.__name__ in ("__setattr__", "__delattr__"):
-            return lambda *args: _attribute(owner, *args)
+        if function.__name__ in _HOOKS:
+            return lambda name=None, *_: will_store(owner, name, function.__name__)
+    if isinstance(function, _UNBOUND) and function.__name__ in _HOOKS:
+        return lambda owner=None, name=None, *_: will_store(owner, name, function.__name__)
     if isinstance(function, _UNBOUND) and issubclass(function.__objclass__, CONTAINERS):
         return lambda *args, **kwargs: _method(function.__name__, *args)
-    if function in ATTRIBUTES:
-        return _attribute
+    if isinstance(function, types.MethodType) and function.__name__ in _HOOKS:
+        owner = function.__self__  # the hook of a class of a library, on which the author's builds
+        return lambda name=None, *_: will_store(owner, name, function.__name__)
+    if function is setattr:
+        return will_set
+    if function is delattr:
+        return will_delete
     return _first if function in FIRST else None
 
 
@@ -68,9 +80,50 @@ def _ends_grown(owner: Any) -> bool:
     return type(owner) is list and type(owner[-1]) is Grown
 
 
-def _attribute(owner: Any = None, name: Any = None, *_: Any) -> None:
-    if isinstance(name, str):
+def will_set(owner: Any = None, name: Any = None, *_: Any) -> None:
+    """The statement ``owner.name = value`` comes next."""
+    _will_change(owner, name, "__setattr__")
+
+
+def will_delete(owner: Any = None, name: Any = None, *_: Any) -> None:
+    """The statement ``del owner.name`` comes next."""
+    _will_change(owner, name, "__delattr__")
+
+
+def _will_change(owner: Any, name: Any, hook: str) -> None:
+    function = getattr(type(owner), hook)
+    if not isinstance(function, types.FunctionType) or of_package(function.__code__):
+        will_store(owner, name, hook)
+    elif not _announces(function):
+        current().will_write_attributes(owner)
+
+
+def will_store(owner: Any, name: Any, hook: str) -> None:
+    """What ``hook`` of object does to an attribute comes next: it stores, or asks a descriptor."""
+    if not isinstance(name, str):
+        return
+    part, method = _DESCRIPTORS[hook]
+    member = next((vars(b)[name] for b in type(owner).__mro__ if name in vars(b)), None)
+    if isinstance(member, property):
+        function = getattr(member, part)
+        stored = False
+    else:
+        function = getattr(type(member), method, None)
+        kept = isinstance(member, types.GetSetDescriptorType) and name != "__dict__"
+        stored = kept or isinstance(member, (types.MemberDescriptorType, Cached))
+    if stored or (function is None and not isinstance(member, property)):
         current().will_write_attribute(owner, name)
+    elif function is not None and not _announces(function):
+        current().will_write_attributes(owner)
+
+
+def _announces(function: Any) -> bool:
+    """Whether what ``function`` stores is announced by its own code."""
+    from hybrid.convert.conversion import is_converted
+
+    return isinstance(function, types.FunctionType) and (
+        is_converted(function) or of_package(function.__code__)
+    )
 
 
 def _first(container: Any = None, *_: Any, **__: Any) -> None:

@@ -7,11 +7,13 @@ are the members themselves.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from hybrid.convert.cached import cached
 from hybrid.convert.callee import is_users
 from hybrid.convert.conversion import convert
 
@@ -21,7 +23,7 @@ _LEFT_ALONE = frozenset(
         "__init__", "__new__", "__del__", "__repr__", "__str__", "__format__", "__hash__",
         "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__copy__",
         "__deepcopy__", "__sizeof__", "__dir__", "__init_subclass__", "__subclasshook__",
-        "__class_getitem__", "__set_name__", "__getattribute__", "__setattr__", "__delattr__",
+        "__class_getitem__", "__set_name__", "__getattribute__",
     }
 )  # fmt: skip
 
@@ -47,6 +49,8 @@ def _converted(name: str, member: Any) -> Any:
     if isinstance(member, types.FunctionType):
         operator = name.startswith("__") and name.endswith("__") and name not in _LEFT_ALONE
         return _function(member) if operator else member
+    if type(member) is functools.cached_property:
+        return cached(member)
     if type(member) is property:
         parts = [_function(part) for part in (member.fget, member.fset, member.fdel)]
         if all(new is old for new, old in zip(parts, _parts(member), strict=True)):

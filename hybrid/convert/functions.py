@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from hybrid.convert.converter import Converter
+from hybrid.convert.cached import decorator
+from hybrid.convert.converter import Converter, call
 from hybrid.convert.scope import arguments_of
 
 
 class FunctionConverter(Converter):
     """The body of a nested function becomes converted code; what is around it stays.
 
-    Decorators, defaults and annotations are evaluated where Python evaluates them.
+    Decorators, defaults and annotations are evaluated where Python evaluates them.  In a class::
+
+        @cached_property    ==>    @hyb__.decorator(cached_property)
     """
 
     nodes = (ast.FunctionDef, ast.Lambda)
@@ -21,6 +24,8 @@ class FunctionConverter(Converter):
         visit = self.rewriter.visit
         if isinstance(node, ast.FunctionDef):
             node.decorator_list = [visit(decorator) for decorator in node.decorator_list]
+            if self.rewriter.in_class:
+                node.decorator_list = [call(d, "decorator", d) for d in node.decorator_list]
             for argument in arguments_of(node):
                 if argument.annotation is not None:
                     argument.annotation = visit(argument.annotation)
@@ -56,3 +61,6 @@ class ClassConverter(Converter):
         inner = self.rewriter.in_class_body(node)
         node.body = node.body[:start] + inner.block(node.body[start:])
         return node
+
+
+FunctionConverter.runtime = (decorator,)

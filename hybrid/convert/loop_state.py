@@ -8,18 +8,18 @@ before it, a tensor from then on), or the variable is carried together with whet
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 from hybrid import ops
 from hybrid.convert.carry import Carry, Leaf, Mismatch, Zeros, initial_tensor, is_absent, widened
 from hybrid.convert.growth import Growth, appended, has_one
+from hybrid.convert.rebound import may_rebuild, refuse_rebound, refuse_shared
 from hybrid.convert.site import Site
 from hybrid.convert.staged import Staged
 from hybrid.convert.stretch import Inside, Stretch, refuse_change
 from hybrid.errors import CaptureError
 from hybrid.ir import Op, Value
-from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import (
@@ -35,7 +35,7 @@ from hybrid.trace.differentiate_unbounded import LIST_SHARE, capacity
 from hybrid.trace.grown import require_room
 from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND, Maybe
-from hybrid.trace.merge import OWN, describe, is_number, number_tensor, remedy, spoken
+from hybrid.trace.merge import OWN, describe, is_number, remedy, spoken
 from hybrid.trace.merge_lists import chosen_list
 from hybrid.trace.places import Slot, same_items
 from hybrid.trace.region import Region, truth
@@ -56,6 +56,7 @@ class Loop(Staged):
         self.rewritten: set[int] = set()  # tensors from outside that iterations write, by id
         self.widened: dict[str | Key, Any] = {}  # initial values in place of those of ``before``
         self.carried_places: dict[Key, Slot] = {}
+        self.rebuilt: set[str | Key] = set()  # what holds objects that iterations make anew
         self.growing: dict[str | Key, Inside] = {}  # lists that the body looks at as they grow
         self.growing_places: dict[Key, Slot] = {}
         self.stretches: dict[str | Key, Stretch] = {}  # what it appends to those
@@ -91,11 +92,11 @@ class Loop(Staged):
             elif name in self.growing:
                 inside[name] = self.growing[name].enter(self.initial(name), region, self.parent)
             elif name in self.site.head and self._is_rebound(name):
-                carry = self.names[name] = Carry(name, self.initial(name))
+                carry = self.names[name] = Carry(name, self.initial(name), name in self.rebuilt)
                 inside[name] = carry.enter(region, self.parent)
         for key, slot in self.carried_places.items():
             now = slot.content() if key not in self.widened else self.widened[key]
-            carry = self.places[key] = Carry(slot.label, now)
+            carry = self.places[key] = Carry(slot.label, now, key in self.rebuilt)
             region.put(slot.owner, slot.name, carry.enter(region, self.parent))
         for key, slot in self.growing_places.items():
             content = self.growing[key].enter(slot.content(), region, self.parent)
@@ -151,9 +152,23 @@ class Loop(Staged):
                 if is_absent(slot.original):
                     again |= self._mismatch(key, Carry(slot.label, slot.original), final)
         again |= self._leaves_untold()
+        if not again:
+            self._refuse_shared()
         if again:  # what this attempt has noted is not what becomes of the loop
             del self.tracer.notes[self.noted :]
         return not again
+
+    def _refuse_shared(self) -> None:
+        """Refuse writes that others would see in the next iteration."""
+        region = self.path.region
+        next_of: dict[int, Any] = {}
+        for carry in [*self.names.values(), *self.places.values()]:
+            for final, inside in carry.handed_on():
+                other = next_of.setdefault(id(final), inside)
+                shared = other is not inside or (final is not inside and region.is_outside(final))
+                written = region.standing.written & {id(other), id(inside)}
+                if shared and written:
+                    refuse_shared(carry.label, final, self.site.location)
 
     def _has_stopped_growing(self, key: str | Key, final: Any) -> bool:
         stretch = self.growing[key].leave(final, self.path.region, self.parent)
@@ -194,6 +209,9 @@ class Loop(Staged):
             if isinstance(key, str) and added and not self.is_static():  # xs = xs + [x]
                 self.growing[key] = Inside(added[-1], self.site.location)
                 return True
+            if not carry.rebuilds and may_rebuild(carry.initial, self.parent):
+                self.rebuilt.add(key)
+                return True
             return self._mismatch(key, carry, final)
         return False
 
@@ -210,6 +228,7 @@ class Loop(Staged):
         elif _lengths_differ(carry.initial, final):
             refuse_change(carry.label, self.site.location)
         else:
+            refuse_rebound(carry, final, self.parent, self.site.location)
             called = spoken(carry.label)
             raise CaptureError(
                 f"{called} is {describe(carry.initial)} before an iteration of this loop, "
@@ -260,10 +279,11 @@ class Loop(Staged):
     def _outgoing(self, label: str, before: Any, final: Any, runs: bool) -> Carry | None:
         region = self.path.region
         lists = Zeros(final) if isinstance(before, list) and isinstance(final, list) else None
-        for initial in (before, Zeros(final) if runs else widened(before, final), lists):
-            if initial is None:
+        starts = (before, Zeros(final) if runs else widened(before, final), lists)
+        for initial, rebuilds in product(starts, (False, True)):
+            if initial is None or (rebuilds and not may_rebuild(initial, self.parent)):
                 continue
-            carry = Carry(label, initial, instead=before if initial is lists else None)
+            carry = Carry(label, initial, rebuilds, instead=before if initial is lists else None)
             carry.enter(region, self.parent)
             try:
                 carry.leave(final, region)
@@ -472,9 +492,3 @@ class Loop(Staged):
 
 def _lengths_differ(a: Any, b: Any) -> bool:
     return isinstance(a, list) and isinstance(b, list) and len(a) != len(b)
-
-
-def constant(tracer: Tracer, value: bool) -> Tensor:
-    """``value`` as a scalar of ``tracer``."""
-    with interpreting(tracer):
-        return number_tensor(value, "bool")

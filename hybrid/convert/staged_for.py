@@ -9,7 +9,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.convert.feed import Feed, feed_of
 from hybrid.convert.for_ import following
-from hybrid.convert.loop_state import Loop, constant
+from hybrid.convert.loop_state import Loop
 from hybrid.convert.session import ONE_BY_ONE, unrolled
 from hybrid.convert.site import Site
 from hybrid.convert.staged import roots_of
@@ -21,7 +21,7 @@ from hybrid.ops.control import COUNT, for_, while_
 from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.grown import MOST, LostItems
-from hybrid.trace.merge import number_tensor
+from hybrid.trace.merge import constant, number_tensor
 from hybrid.trace.region import truth
 
 

@@ -14,6 +14,7 @@ from hybrid.convert.iterables import TracedRange
 from hybrid.convert.site import Site
 from hybrid.convert.staged import ELSE, THEN, Staged, roots_of
 from hybrid.convert.traced import handed, is_traced, look
+from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import Path, join
@@ -111,6 +112,7 @@ def _is(left: Any, right: Any) -> Any:
     for number, other in ((left, right), (right, left)):
         if isinstance(number, Number) and number.kind == "bool" and type(other) is bool:
             return number if other else not_(None, number)  # type: ignore[arg-type]
+    current().standing.refuse_identity(left, right)
     return None
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from hybrid.convert.loop_state import Loop, constant
+from hybrid.convert.loop_state import Loop
 from hybrid.convert.site import Site
 from hybrid.convert.staged import roots_of
 from hybrid.convert.traced import is_traced
@@ -14,6 +14,7 @@ from hybrid.convert.unstopped import Unstopped
 from hybrid.number import Number
 from hybrid.ops.control import while_
 from hybrid.tensor import Tensor
+from hybrid.trace.merge import constant
 from hybrid.trace.region import truth
 
 TEST = "the test"

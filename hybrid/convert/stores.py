@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from hybrid.convert.changes import will_delete, will_set
 from hybrid.convert.converter import PREFIX, Converter, call, constant, located, thunk
 from hybrid.convert.names import handed_on
 from hybrid.convert.scope import FUNCTIONS, walk_scope
@@ -25,6 +26,7 @@ class AttributeConverter(Converter):
     ::
 
         a.b = v    ==>    hyb__.attribute(a, "b").b = v
+        del a.b    ==>    del hyb__.lost(a, "b").b
         a.b        ==>    hyb__.taken(a.b)
     """
 
@@ -34,7 +36,7 @@ class AttributeConverter(Converter):
         node.value = self.rewriter.visit(node.value)
         if not isinstance(node.ctx, ast.Load):
             name = constant(node, self.rewriter.mangle(node.attr))
-            function = "attribute_content" if is_augmented(node) else "attribute"
+            function = "attribute" if isinstance(node.ctx, ast.Store) else "lost"
             node.value = call(node.value, function, node.value, name)
             return node
         return call(node, "taken", node)
@@ -153,14 +155,20 @@ class AugmentedConverter(Converter):
 
     ::
 
-        x += v    ==>    x = hyb__.content(hyb__.load("x", x))
-                         x += v
+        x += v      ==>    x = hyb__.content(hyb__.load("x", x))
+                           x += v
+        a.b += v    ==>    hyb_owner = a
+                           hyb_held = hyb__.content(hyb__.taken(hyb_owner.b))
+                           hyb_held += v
+                           hyb__.attribute(hyb_owner, "b").b = hyb_held
     """
 
     nodes = (ast.AugAssign,)
 
     def convert(self, node: ast.AugAssign) -> Any:
         rewriter = self.rewriter
+        if isinstance(node.target, ast.Attribute) and not rewriter.in_class:
+            return self._attribute(node, node.target)
         node.target.hyb_augmented = True  # type: ignore[attr-defined]
         before: list[ast.stmt] = []
         if isinstance(node.target, ast.Name) and not rewriter.in_class:
@@ -177,6 +185,25 @@ class AugmentedConverter(Converter):
         node.target = rewriter.visit(node.target)
         node.value = rewriter.visit(node.value)
         return [*before, node]
+
+    def _attribute(self, node: ast.AugAssign, target: ast.Attribute) -> list[ast.stmt]:
+        visit, owner, held = self.rewriter.visit, *map(self.rewriter.fresh, ("owner", "held"))
+
+        def attribute(context: ast.expr_context) -> ast.expr:
+            of = located(ast.Name(owner, ast.Load()), target.value)
+            return visit(located(ast.Attribute(of, target.attr, context), target))
+
+        def bound(name: str, value: ast.expr) -> ast.stmt:
+            return located(ast.Assign([located(ast.Name(name, ast.Store()), value)], value), node)
+
+        into = located(ast.Name(held, ast.Store()), target)
+        made = located(ast.Name(held, ast.Load()), target)
+        return [
+            bound(owner, visit(target.value)),
+            bound(held, call(target, "content", attribute(ast.Load()))),
+            located(ast.AugAssign(into, node.op, visit(node.value)), node),
+            located(ast.Assign([attribute(ast.Store())], made), node),
+        ]
 
 
 class BindingConverter(Converter):
@@ -236,17 +263,16 @@ def taken(value: Any) -> Any:
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """``owner``, whose attribute ``name`` is about to be set or deleted."""
+    """``owner``, whose attribute ``name`` is about to be set."""
     if tracing():
-        current().will_write_attribute(owner, name)
+        will_set(owner, name)
     return owner
 
 
-def attribute_content(owner: Any, name: str) -> Any:
-    """``owner``, whose attribute ``name`` is about to be set after it was changed in place."""
+def lost(owner: Any, name: str) -> Any:
+    """``owner``, whose attribute ``name`` is about to be deleted."""
     if tracing():
-        content(getattr(owner, name, None))
-        current().will_write_attribute(owner, name)
+        will_delete(owner, name)
     return owner
 
 
@@ -297,7 +323,7 @@ def global_(namespace: dict[str, Any], name: str) -> None:
         current().will_write_global(namespace, name)
 
 
-AttributeConverter.runtime = (attribute, attribute_content, taken)
+AttributeConverter.runtime = (attribute, lost, taken)
 SubscriptConverter.runtime = (item, items, look)
 StarredConverter.runtime = (joined,)
 AugmentedConverter.runtime = (content,)

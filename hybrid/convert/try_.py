@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import operator
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,7 +16,7 @@ from hybrid.convert.defer import deferred
 from hybrid.convert.site import Site
 from hybrid.convert.traced import tracing
 from hybrid.convert.trees import LOOPS, blocks_of
-from hybrid.errors import OF_CAPTURE, CaptureError
+from hybrid.errors import OF_CAPTURE, CaptureError, Location
 from hybrid.ir.interpreter import current
 from hybrid.trace.handlers import Handler, Raised
 
@@ -127,27 +128,35 @@ _GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
 class Last:
     """A ``finally``: a plan that ends in an exception would not do what it does."""
 
-    __slots__ = ("begin", "raised", "tracer")
+    __slots__ = ("at", "before", "begin", "raised", "tracer")
 
-    def __init__(self) -> None:
+    def __init__(self, at: Location) -> None:
+        self.at = at  # the try
         self.raised = ""  # in the body, when the plan runs
 
     def __enter__(self) -> None:
         self.tracer = current()
-        self.begin = len(self.tracer.builder.nodes) if self.raised else 0
+        if self.raised:
+            self.begin = len(self.tracer.builder.nodes)
+            self.before = self.tracer.remaining.state(self.tracer)
 
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         if error is not None or not self.raised:
             return
         for node in self.tracer.builder.nodes[self.begin :]:
             if not node.pure:
-                raise CaptureError(
-                    f"a finally does this when {self.raised} is raised, too",
-                    at=node.location,
-                    why="That is known only when the plan runs, and an exception ends the plan.",
-                    fix="do it after the try, or put the try around the call of the hybridized "
-                    "function",
-                )
+                raise self.refused("does this", node.location)
+        now = self.tracer.remaining.state(self.tracer)
+        if len(now) != len(self.before) or any(map(operator.is_not, now, self.before)):
+            raise self.refused("writes what is seen after the call", self.at)
+
+    def refused(self, does: str, at: Location | None) -> CaptureError:
+        return CaptureError(
+            f"a finally {does} when {self.raised} is raised, too",
+            at=at,
+            why="That is known only when the plan runs, and an exception ends the plan.",
+            fix="do it after the try, or put the try around the call of the hybridized function",
+        )
 
 
 class _Unmarked(nullcontext):
@@ -170,7 +179,7 @@ def handled(site: Site, types: Callable[[], Any] | None) -> Any:
     """The body of a ``try`` whose clauses catch what ``types`` gives, or anything."""
     if not tracing():
         return _UNMARKED
-    last = Last()
+    last = Last(site.location)
 
     def catches(kind: Raised | None) -> bool:
         if not _among(kind, types):

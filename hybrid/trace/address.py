@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hybrid.trace.key import CONTENT
+from hybrid.trace.rewind import is_described
 
 GIVEN: Any = object()  # in place of an owner: the arguments of the call, (args, kwargs)
 
@@ -58,7 +59,12 @@ class Address:
     def read(self, leaves: Sequence[Any] = ()) -> Any:
         """What is there at such a call."""
         owner = self.holder(leaves)
-        found = owner if self.name == CONTENT else getattr(owner, self.name, None)
+        if self.name == CONTENT:
+            found = owner
+        elif is_described(type(owner), self.name):
+            found = vars(owner).get(self.name)
+        else:
+            found = getattr(owner, self.name, None)
         for key in self.keys:
             found = found[key]
         return found
@@ -70,7 +76,8 @@ class Address:
         else:
             text = "given" if self.owner is GIVEN else name("owner", self.owner)
         if self.name != CONTENT:
-            text += f".{self.name}"
+            hidden = is_described(type(self.owner), self.name)
+            text += f".__dict__[{self.name!r}]" if hidden else f".{self.name}"
         for key in self.keys:
             text += f"[{key if type(key) in (int, bool) else name('key', key)}]"
         return text

@@ -127,25 +127,34 @@ def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Slot, Build]]
         )
         if written:
             a, b = first.place(key, slot.original), second.place(key, slot.original)
-            if not (_unchanged(a, slot.original) and _unchanged(b, slot.original)):
+            same = _holds_same if slot.name == CONTENT else _unchanged
+            if not (same(a, slot.original) and same(b, slot.original)):
                 found.append((slot, _merged_place(merge, slot, a, b)))
     return found
 
 
 def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
-    count = len(merge.pairs)
+    count, shared = len(merge.pairs), dict(merge.shared)
+    kinds = {type(a), type(b)}
     try:
+        if slot.name == CONTENT and (kinds == {list} or kinds == {dict}):
+            return merge.contents(a, b, slot.label or slot.name)
         return merge.tree(a, b, slot.label or slot.name)
     except CaptureError as error:
         if slot.name != CONTENT or not isinstance(slot.owner, (list, deque, set)):
             raise
         del merge.pairs[count:]
+        merge.shared = shared
         content = [torn(merge.first.region, error)]  # which matters to those who look
         return lambda results: content
 
 
+def _holds_same(now: Any, original: Any) -> bool:
+    return _unchanged(now, original) or same_items(now, original)
+
+
 def _unchanged(now: Any, original: Any) -> bool:
-    return now is original or now is DIVERGED or same_items(now, original)
+    return now is original or now is DIVERGED
 
 
 def _cells(merge: Merge, first: Path, second: Path) -> list[tuple[Tensor, int]]:

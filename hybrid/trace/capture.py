@@ -63,7 +63,7 @@ def capture(
     tracer = Tracer(
         Builder(name),
         dict(guards.slot_sources),
-        known=guards.known,
+        namespaces=guards.namespaces,
         convert=convert,
         general=bool(numbers),
         unrolls=unrolls,
@@ -75,6 +75,7 @@ def capture(
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
         outside = [c for c in guards.containers.values() if c is not ACTIVE]
+        tracer.known = guards.known.union([id(container) for container, _ in given])
         contents = Contents([*outside, *[c for c, _ in given]])
         mine = Mine(tracer, guards.written, given)
         at = definition(function)
@@ -240,6 +241,7 @@ class _Finish:
             self.same(),
             tuple(self.guards.containers.values()) if changes or tracer.remaining.changed else None,
             self.known.given,
+            tuple(self.making.objects),
         )
 
     def same(self) -> list[tuple[int, Any]]:

@@ -13,6 +13,7 @@ from hybrid.ir import Graph, Value
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
 from hybrid.trace.guards import Guards
+from hybrid.trace.objects import blank, filled
 from hybrid.tree import Structure, unflatten, unflatten_several
 
 
@@ -48,7 +49,7 @@ class Made:
     ``text`` (a LateText: what builds a string, of which results), ``items`` (Items: all that stand
     in the place of one), ``either`` (Either: a leaf, or what is there instead of it), ``argument``
     and ``source`` (index: that very tensor), ``given`` (keys: a container among the arguments),
-    ``constant`` (a Python object).
+    ``object`` (index of one that is made at each run), ``constant`` (a Python object).
     """
 
     structure: Structure
@@ -63,6 +64,15 @@ class Made:
                 yield from what.places
             elif kind == "either":
                 yield from (what.leaf, ("output", what.flag))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """An object that is made at each run, without a call of ``__init__``."""
+
+    kind: type
+    names: tuple[str, ...]  # of its attributes
+    made: Made  # a tuple of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +160,7 @@ class Capture:
     # The containers from outside, if some container is written: these are not among the arguments.
     outside: tuple[Any, ...] | None = None
     given: bool = False  # whether runs need the arguments themselves
+    objects: tuple[Built, ...] = ()
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
 
@@ -171,7 +182,23 @@ def _value(
         return _value(results, leaves, sources, *what.leaf) if chosen else what.other
     if kind == "argument":
         return leaves[what]
+    if kind == "object":
+        return sources["o", what]
     return sources[what] if kind in ("source", "given") else what
+
+
+def build_objects(
+    objects: Sequence[Built],
+    results: Sequence[Tensor],
+    leaves: Sequence[Any],
+    sources: dict[Any, Any],
+) -> None:
+    """Make ``objects``, for one call, and add them to ``sources``."""
+    for i, built in enumerate(objects):
+        sources["o", i] = blank(built.kind)
+    for i, built in enumerate(objects):
+        parts = build(built.made, results, leaves, sources)
+        filled(sources["o", i], dict(zip(built.names, parts, strict=True)))
 
 
 def build(

@@ -96,6 +96,7 @@ class Guards:
         self.slot_sources = self.matching.sources
         self.outside = frozenset(reads.tensors)
         self.known = reads.seen | reads.cells.keys()
+        self.namespaces = reads.namespaces()
         self.containers = reads.containers
         self.epoch = EPOCH[0]
         # What only the capture itself needs:
@@ -276,12 +277,17 @@ class Guards:
         return found
 
     def settle(self) -> None:
-        """The capture is good: guard cached properties that it has computed, forget what was."""
+        """The capture is good: guard cached properties, computed or not, forget what was."""
         for owner, names, configured in self._absent:
             for name in names & vars(owner).keys():
                 self._attribute(owner, name, configured)
-        self._places, self._absent, self._kept, self.containers = [], [], [], {}
-        self.reads = None
+            if not isinstance(owner, (types.ModuleType, type)):
+                # Those of tensors are computed, and kept, by the first run.
+                later = names & cached_names(owner) - vars(owner).keys()
+                if later:
+                    self._still_absent(owner, later, configured=False)
+        self._places, self._absent, self._kept = [], [], []
+        self.containers, self.namespaces, self.reads = {}, {}, None
 
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
         """``holds(leaves)``: whether everything is as it was, written out as one expression.

@@ -1,27 +1,29 @@
-"""Hidden: traced tensors that a result of the author's carries out of a capture unseen."""
+"""Hidden: tensors of a call inside what no plan can build, so that it must not be returned."""
 
 from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from hybrid.ir import Value
+from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.reads import CONTAINERS, attribute_names, content_of, stored, user_object
 
 
-def hidden(value: Any, seen: set[int] | None = None) -> str | None:
-    """The way from ``value`` to a traced tensor that it holds."""
+def hidden(value: Any, seen: set[int], arguments: Collection[int]) -> str | None:
+    """The way from ``value`` to a traced tensor, or one of the arguments, that it holds."""
     if isinstance(value, Tensor):
-        return "" if type(value.data) is Value else None
-    seen = set() if seen is None else seen
+        return "" if type(value.data) is Value or id(value) in arguments else None
+    if isinstance(value, Number):
+        return ""
     if id(value) in seen or isinstance(value, (type, types.ModuleType)):
         return None
     seen.add(id(value))
     for step, part in _parts(value):
-        path = hidden(part, seen)
+        path = hidden(part, seen, arguments)
         if path is not None:
             return step + path
     return None

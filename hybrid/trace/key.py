@@ -7,6 +7,7 @@ from typing import Any
 
 CONTENT = "[]"  # in place of an attribute's name: all that a container holds
 Key = tuple[int, str]  # of a place: the id of its owner, and its name
+ANY = "*"  # in place of an attribute's name: whichever
 
 
 def key_of(owner: Any, name: str) -> Key:

@@ -18,7 +18,7 @@ from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address, owners
-from hybrid.trace.captured import Either, Made, SlotWrite, Source
+from hybrid.trace.captured import Built, Either, Made, SlotWrite, Source
 from hybrid.trace.contents import Change, pieces
 from hybrid.trace.grown import Grown, otherwise, refuse_torn
 from hybrid.trace.hidden import hidden
@@ -26,6 +26,7 @@ from hybrid.trace.items import items_of
 from hybrid.trace.key import CONTENT
 from hybrid.trace.late import Late, LateText
 from hybrid.trace.maybe import Maybe
+from hybrid.trace.objects import attributes, is_authors, is_plain
 from hybrid.trace.reads import MISSING
 from hybrid.trace.texts import marks
 from hybrid.trace.tracer import Cell, Tracer
@@ -82,6 +83,9 @@ class Making:
 
     def __init__(self, root: Tracer, known: Known, output: Callable[[Tensor], int]) -> None:
         self.root, self.known, self.output = root, known, output
+        self.objects: list[Built] = []  # what each run makes anew
+        self.object_of: dict[int, int] = {}  # by the ids of those that the capture has made
+        self.keep: list[Any] = []
 
     def content_writes(self, change: Change) -> list[SlotWrite]:
         """What repeats a change of a container."""
@@ -127,6 +131,8 @@ class Making:
             return "items", items_of(leaf, self.leaf)
         if not isinstance(leaf, Tensor):
             refuse_torn([leaf])
+            if self.is_made(leaf):
+                return "object", self.object(leaf)
             self.refuse_hidden(leaf)
             return "constant", leaf
         if type(leaf.data) is not Value:
@@ -140,7 +146,10 @@ class Making:
 
     def either(self, maybe: Maybe) -> Either:
         """An attribute that only some paths have given a tensor (``p.grad``)."""
-        if maybe.other is MISSING or not isinstance(maybe.value, (Tensor, Number)):
+        value = maybe.value
+        if maybe.other is MISSING or not (
+            isinstance(value, (Tensor, Number)) or self.is_made(value)
+        ):
             raise CaptureError(
                 f"{self.root.builder.name} sets an attribute on one path only",
                 at=self.known.at,
@@ -148,6 +157,24 @@ class Making:
                 fix="set it on every path, to None where there is nothing",
             )
         return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], maybe.other)
+
+    def is_made(self, leaf: Any) -> bool:
+        """Whether ``leaf`` is an object that the function has made, as each run has to."""
+        if not is_plain(leaf) or self.root.is_known(leaf):
+            return False
+        return is_authors(type(leaf)) or hidden(leaf, set(), self.known.arguments) is not None
+
+    def object(self, leaf: Any) -> int:
+        """Which of the objects that each run makes ``leaf`` is."""
+        index = self.object_of.get(id(leaf))
+        if index is None:
+            index = self.object_of[id(leaf)] = len(self.objects)
+            self.keep.append(leaf)
+            found = {n: v for n, v in attributes(leaf).items() if v is not MISSING}
+            self.objects.append(Built(type(leaf), tuple(found), Made(None, ())))
+            made = self.made(tuple(found.values()))  # it may lead back to the object
+            self.objects[index] = Built(type(leaf), tuple(found), made)
+        return index
 
     def refuse_hidden(self, leaf: Any) -> None:
         """Refuse results that carry traced tensors out of the capture unseen, or compute later."""
@@ -161,11 +188,12 @@ class Making:
                 why="It computes its values after the capture has ended, and only once.",
                 fix="return a tuple or a list of tensors",
             )
-        path = hidden(leaf)
+        arguments = () if self.root.is_known(leaf) else self.known.arguments
+        path = hidden(leaf, set(), arguments)
         if path is not None:
             raise CaptureError(
                 f"{what} that holds a traced tensor ({path})",
                 at=self.known.returning,
-                why="Only tuples, lists, dicts and named tuples of tensors can be returned.",
+                why="Only tuples, lists, dicts and plain objects of tensors can be returned.",
                 fix="return the tensors in one of those",
             )

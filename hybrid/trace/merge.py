@@ -20,15 +20,17 @@ from hybrid.trace.grown import Grown, Torn
 from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge_lists import merged_lists, optional
+from hybrid.trace.objects import attributes, blank, filled, is_plain
 from hybrid.trace.reads import ATOMS, MISSING
 from hybrid.trace.region import Region
+from hybrid.trace.rewind import refill
+from hybrid.trace.standing import OWN
+from hybrid.trace.tracer import Tracer
 from hybrid.types import DType, TensorType, bool_, float64, int64, promote, promote_scalar
 
 Build = Callable[[Sequence[Tensor]], Any]  # from the node's results to the merged value
 NUMBER_DTYPES: dict[str, DType] = {"bool": bool_, "int": int64, "float": float64}
 _RANK = {"bool": 0, "int": 1, "float": 2}
-# How variables of conversion itself begin, and no others; they are not read before they are bound.
-OWN = "hyb$"
 RESULT = f"{OWN}result"  # what the function returns
 VALUE = f"{OWN}value"  # of an expression
 DIVERGED: Any = object()  # in place of the values of a path that ends in an exception
@@ -47,6 +49,12 @@ class Side:
         """``value``; a list or dict from outside as the path has left it."""
         return self.places.get((id(value), CONTENT), value)
 
+    def attributes(self, value: Any) -> dict[str, Any]:
+        """The attributes of an object as the path has left them."""
+        found = attributes(value)
+        found |= {n: v for (key, n), v in self.places.items() if key == id(value)}
+        return {name: part for name, part in found.items() if part is not MISSING}
+
 
 class Merge:
     """Collects what two regions return, leaf by leaf."""
@@ -54,6 +62,7 @@ class Merge:
     def __init__(self, first: Side, second: Side, pred: Tensor, at: Location | None) -> None:
         self.first, self.second, self.pred, self.at = first, second, pred, at
         self.pairs: list[tuple[Tensor, Tensor]] = []
+        self.shared: dict[tuple[int, int], Build] = {}  # by the ids of what is mutable on each path
 
     def pair(self, a: Tensor, b: Tensor) -> int:
         """The result that is ``a`` on the first path and ``b`` on the second."""
@@ -67,7 +76,6 @@ class Merge:
         """What builds the merged value of ``a`` and ``b``."""
         if a is b or (a is DIVERGED and b is DIVERGED):
             return lambda results: a
-        a, b = self.first.content(a), self.second.content(b)
         if same_constant(a, b):
             return lambda results: a
         if name.startswith(OWN) and (a is UNBOUND or b is UNBOUND):
@@ -83,20 +91,78 @@ class Merge:
             return self._numbers(a, b)
         if _is_leaf(a) and _is_leaf(b):
             return self._tensors(a, b, name)
-        if type(a) is list and type(b) is list and _differ_in_length(a, b):
-            return merged_lists(self, a, b, name)
-        if type(a) is type(b) and isinstance(a, (tuple, list)) and len(a) == len(b):
-            parts = [
-                self.tree(x, y, f"{name}[{i}]") for i, (x, y) in enumerate(zip(a, b, strict=True))
-            ]
-            return lambda results: rebuilt(a, [part(results) for part in parts])
-        if type(a) is dict and type(b) is dict:
+        if isinstance(a, tuple) and type(a) is type(b) and len(a) == len(b):
+            return self._sequences(a, b, name)
+        held = isinstance(a, list) or type(a) is dict
+        if type(a) is type(b) and (held or is_plain(a)):
+            return self._once(a, b, lambda: self._mutables(a, b, name))
+        return self.refuse(a, b, name)
+
+    def _once(self, a: Any, b: Any, arrange: Callable[[], tuple[Any, Build]]) -> Build:
+        """What builds one object for ``a`` and ``b``, wherever the paths hold these two.
+
+        ``arrange`` gives an object, and what builds that which it is to hold.
+        """
+        key = id(a), id(b)
+        if key not in self.shared:
+            parts: list[tuple[Any, Build]] = []
+            done: list[bool] = []
+
+            def build(results: Sequence[Tensor]) -> Any:
+                made, content = parts[0]
+                if not done:
+                    done.append(True)  # first, for it may hold itself
+                    found = content(results)
+                    held = isinstance(made, (list, dict))
+                    refill(made, found) if held else filled(made, found)
+                return made
+
+            self.shared[key] = build
+            try:
+                parts.append(arrange())
+            except CaptureError:
+                del self.shared[key]
+                raise
+        return self.shared[key]
+
+    def _mutables(self, a: Any, b: Any, name: str) -> tuple[Any, Build]:
+        """What stands for ``a`` on the first path and ``b`` on the second."""
+        if isinstance(a, (list, dict)):
+            made = type(a).__new__(type(a))
+            build = self.contents(self.first.content(a), self.second.content(b), name)
+        else:
+            made = blank(type(a))
+            build = self._objects(a, b, name)
+        self.first.region.standing.add(made, (a, b), self.at)
+        return made, build
+
+    def contents(self, a: Any, b: Any, name: str) -> Build:
+        """A new list or dict that holds what ``a`` and ``b`` do on their paths."""
+        if type(a) is dict:
             items = {
                 key: self.tree(a.get(key, MISSING), b.get(key, MISSING), f"{name}[{key!r}]")
                 for key in {**a, **b}
             }
             return lambda results: {k: _keyed(k, part(results)) for k, part in items.items()}
-        return self.refuse(a, b, name)
+        if type(a) is list and _differ_in_length(a, b):
+            return merged_lists(self, a, b, name)
+        if len(a) != len(b):
+            self.refuse(a, b, name)
+        return self._sequences(a, b, name)
+
+    def _sequences(self, a: Any, b: Any, name: str) -> Build:
+        parts = [self.tree(x, y, f"{name}[{i}]") for i, (x, y) in enumerate(zip(a, b, strict=True))]
+        return lambda results: rebuilt(a, [part(results) for part in parts])
+
+    def _objects(self, a: Any, b: Any, name: str) -> Build:
+        if any(self.first.region.is_known(value) for value in (a, b)):
+            self.refuse_object(a, name)
+        of_a, of_b = self.first.attributes(a), self.second.attributes(b)
+        parts = {
+            n: self.tree(of_a.get(n, MISSING), of_b.get(n, MISSING), f"{name}.{n}")
+            for n in {**of_a, **of_b}
+        }
+        return lambda results: {n: part(results) for n, part in parts.items()}
 
     def _numbers(self, a: Any, b: Any) -> Build:
         if a is True and b is False:
@@ -166,13 +232,22 @@ class Merge:
             return lambda results: value  # what it holds is merged as a place
         if type(value) is Grown:
             return optional(self, side, other, value)
-        if isinstance(value, (tuple, list)):
+        if isinstance(value, tuple):
             parts = [self._filled(item, side, other) for item in value]
             return lambda results: rebuilt(value, [part(results) for part in parts])
-        if type(value) is dict:
-            items = {key: self._filled(item, side, other) for key, item in value.items()}
-            return lambda results: {key: part(results) for key, part in items.items()}
+        held = isinstance(value, list) or type(value) is dict
+        if held or (is_plain(value) and not side.region.is_outside(value)):
+            return self._once(value, side, lambda: self._kept(value, side, other))
         return lambda results: value
+
+    def _kept(self, value: Any, side: Side, other: Side) -> tuple[Any, Build]:
+        """``value`` itself, which a path has made, with values that hold after it."""
+        if isinstance(value, list):
+            parts = [self._filled(item, side, other) for item in value]
+            return value, lambda results: [part(results) for part in parts]
+        found = value if isinstance(value, dict) else attributes(value)
+        items = {key: self._filled(item, side, other) for key, item in found.items()}
+        return value, lambda results: {key: part(results) for key, part in items.items()}
 
     def _zeros(self, side: Side, type: TensorType) -> Tensor:
         with interpreting(side.region):
@@ -221,6 +296,16 @@ class Merge:
         if line is not None and str(line) not in text:
             text = f"{text} ({line})"
         return f"{text} {side.label}"
+
+    def refuse_object(self, value: Any, name: str) -> Any:
+        kind = type(value).__name__
+        raise CaptureError(
+            f"{name} is one {kind} on one path, and another on the other",
+            at=self.at,
+            why=f"One of them was there before the call. Which {kind} it is depends on the value "
+            "of a tensor, and a plan keeps no objects of which a run decides which they are.",
+            fix=f"begin with a copy of the {kind} (copy.copy), or set its attributes in place",
+        )
 
     def refuse(self, a: Any, b: Any, name: str) -> Any:
         called = spoken(name)
@@ -276,6 +361,12 @@ def kind_of(value: Any) -> str:
 def number_tensor(value: Any, kind: str) -> Tensor:
     """A number as the scalar that stands for a number of ``kind``."""
     return weak_tensor(value, NUMBER_DTYPES[kind])
+
+
+def constant(tracer: Tracer, value: bool) -> Tensor:
+    """``value`` as a scalar of ``tracer``."""
+    with interpreting(tracer):
+        return number_tensor(value, "bool")
 
 
 def weak_tensor(value: Any, dtype: DType) -> Tensor:

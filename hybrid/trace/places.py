@@ -18,6 +18,8 @@ from hybrid.trace.key import CONTENT
 from hybrid.trace.reads import ATOMS, MISSING, content_of, user_object
 from hybrid.trace.rewind import put_attribute, refill
 
+_KEPT = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
 
 @dataclass(eq=False, slots=True)
 class Slot:
@@ -29,12 +31,16 @@ class Slot:
     read: bool  # whether its original content was looked at, as far as that is known
     written: bool = False
     label: str = ""  # what messages call it
+    own: bool = True  # whether the owner itself has it, not only its class
 
     def content(self) -> Any:
         return read_place(self.owner, self.name)
 
     def put(self, value: Any) -> None:
         write_place(self.owner, self.name, value)
+
+    def take_back(self) -> None:
+        self.put(self.original if self.own else MISSING)
 
 
 def read_place(owner: Any, name: str) -> Any:
@@ -43,7 +49,39 @@ def read_place(owner: Any, name: str) -> Any:
         return list(owner) if isinstance(owner, deque) else owner.copy()
     if type(owner) is dict:
         return owner.get(name, MISSING)
-    return getattr(owner, name, MISSING)
+    return _attribute(owner, name)[0]
+
+
+def is_own(owner: Any, name: str) -> bool:
+    """Whether ``owner`` itself has a place, or has it not at all."""
+    return name == CONTENT or type(owner) is dict or _attribute(owner, name)[1]
+
+
+def _attribute(owner: Any, name: str) -> tuple[Any, bool]:
+    """(the attribute past any hooks or MISSING, whether it is not that of the class)."""
+    own = getattr(owner, "__dict__", {})
+    if name in own:
+        return own[name], True
+    bases = owner.__mro__[1:] if isinstance(owner, type) else type(owner).__mro__
+    for base in bases:
+        member = vars(base).get(name, MISSING)
+        if isinstance(member, _KEPT) and not isinstance(owner, type):
+            try:
+                return member.__get__(owner), True
+            except (AttributeError, ValueError):  # an empty cell says ValueError
+                return MISSING, True
+        if member is not MISSING:
+            return (MISSING, True) if hasattr(type(member), "__get__") else (member, False)
+    return MISSING, True
+
+
+def attributes_of(owner: Any) -> set[str]:
+    """The names of what ``owner`` itself has."""
+    names = set(getattr(owner, "__dict__", ()))
+    for base in type(owner).__mro__:
+        names.update(n for n, m in vars(base).items() if isinstance(m, types.MemberDescriptorType))
+    names.discard("__dict__")
+    return names
 
 
 def write_place(owner: Any, name: str, value: Any) -> None:
@@ -70,16 +108,6 @@ def same_items(a: Any, b: Any) -> bool:
     return isinstance(a, dict) and list(a) == list(b) and all(a[key] is b[key] for key in a)
 
 
-def is_stored(owner: Any, name: str) -> bool:
-    """Whether setting the attribute stores it, and runs no property's code (which says itself)."""
-    for base in type(owner).__mro__:
-        member = vars(base).get(name)
-        if member is not None:
-            hooked = hasattr(type(member), "__set__")
-            return not hooked or isinstance(member, types.MemberDescriptorType)
-    return True
-
-
 def label_of(owner: Any, name: str) -> str:
     """What messages call a place."""
     if name == CONTENT:
@@ -91,22 +119,25 @@ def label_of(owner: Any, name: str) -> str:
     return f"{type(owner).__name__}.{name}"
 
 
-def reachable(roots: Iterable[Any]) -> set[int]:
-    """The ids of the containers and objects that can be got to from ``roots``."""
-    seen: set[int] = set()
+def reachable(roots: Iterable[Any]) -> dict[int, Any]:
+    """The containers and objects that can be got to from ``roots``, by their ids.
+
+    By the id of the dict that holds the attributes of an object it is that object.
+    """
+    seen: dict[int, Any] = {}
     stack = list(roots)
     while stack:
         value = stack.pop()
         if isinstance(value, (*ATOMS, Tensor, Op, types.ModuleType)) or id(value) in seen:
             continue
-        seen.add(id(value))
+        seen[id(value)] = value
         if isinstance(value, dict):
             stack.extend(value.values())
         elif isinstance(value, (list, tuple, set, frozenset, deque)):
             stack.extend(value)
         elif isinstance(value, types.FunctionType):
             for cell in value.__closure__ or ():
-                seen.add(id(cell))
+                seen[id(cell)] = cell
                 stack.append(content_of(cell))
             stack.extend(value.__defaults__ or ())
         elif isinstance(value, types.MethodType):
@@ -114,7 +145,10 @@ def reachable(roots: Iterable[Any]) -> set[int]:
         elif isinstance(value, functools.partial):
             stack += [value.func, *value.args, *value.keywords.values()]
         elif not isinstance(value, type) and user_object(value):
-            stack.extend(getattr(value, "__dict__", {}).values())
+            own = getattr(value, "__dict__", None)
+            if type(own) is dict:
+                seen[id(own)] = value
+                stack.extend(own.values())
             for base in type(value).__mro__:
                 for name, member in vars(base).items():
                     if isinstance(member, types.MemberDescriptorType):

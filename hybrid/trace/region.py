@@ -21,7 +21,16 @@ from hybrid.record import AnyRecord, Record, is_recording, latest
 from hybrid.record import Leaf as GradientLeaf
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.key import CONTENT
-from hybrid.trace.places import Slot, is_stored, label_of, reachable, read_place, write_place
+from hybrid.trace.places import (
+    Slot,
+    attributes_of,
+    is_own,
+    label_of,
+    reachable,
+    read_place,
+    write_place,
+)
+from hybrid.trace.reads import MISSING
 from hybrid.trace.tracer import Cell, Tracer, inside_leaf
 from hybrid.types import TensorType
 
@@ -37,6 +46,7 @@ class Region(Tracer):
             texts=parent.texts,
             grown=parent.grown,
             handlers=parent.handlers,
+            standing=parent.standing,
             convert=parent.convert,
             general=parent.general,
             unrolls=parent.unrolls,
@@ -46,7 +56,8 @@ class Region(Tracer):
             remaining=parent.remaining,
         )
         self.roots = roots  # what the code of the region can get at from outside
-        self._outside: set[int] | None = None
+        self._outside: dict[int, Any] | None = None
+        self._opened: dict[int, Any] = {}  # objects of which any attribute may have been written
         self._start = latest()
         self.used: dict[Record, tuple] = {}  # older records that backward() has freed, as they were
 
@@ -94,11 +105,20 @@ class Region(Tracer):
 
     # Places -----------------------------------------------------------------------------------
 
-    def is_outside(self, owner: Any) -> bool:
-        """Whether ``owner`` was there before the region."""
+    @property
+    def outside(self) -> dict[int, Any]:
+        """What its code can get at from outside."""
         if self._outside is None:
             self._outside = reachable(self.roots)
-        return id(owner) in self._outside or self.parent.is_outside(owner)
+        return self._outside
+
+    def is_outside(self, owner: Any) -> bool:
+        """Whether ``owner`` was there before the region."""
+        return id(owner) in self.outside or self.parent.is_outside(owner)
+
+    def owner_of(self, namespace: dict) -> Any:
+        found = self.outside.get(id(namespace), namespace)
+        return self.parent.owner_of(namespace) if found is namespace else found
 
     def has_outside(self, owner: Any, name: str) -> bool:
         """Whether a place that an inner region has written is one from outside this one, too."""
@@ -111,6 +131,7 @@ class Region(Tracer):
         if slot is None:
             original = read_place(owner, name)
             slot = Slot(owner, name, original, read=read, label=label_of(owner, name))
+            slot.own = is_own(owner, name)
             self.slots[id(owner), name] = slot
         whole = name != CONTENT  # else a write may have left a part of it as it was
         slot.read = slot.read or (read and not (whole and slot.written))
@@ -128,10 +149,21 @@ class Region(Tracer):
 
     def will_write_attribute(self, owner: Any, name: str) -> None:
         super().will_write_attribute(owner, name)
-        if not isinstance(owner, Tensor) and self.is_outside(owner) and is_stored(owner, name):
+        if not isinstance(owner, Tensor) and self.is_outside(owner):
             self.log(owner, name, read=True, written=True)
 
+    def will_write_attributes(self, owner: Any) -> None:
+        super().will_write_attributes(owner)
+        if not isinstance(owner, Tensor) and self.is_outside(owner):
+            self._opened[id(owner)] = owner
+            for name in attributes_of(owner):
+                self.log(owner, name, read=True, written=True)
+
     def will_write_container(self, container: Any) -> None:
+        owner = self.owner_of(container) if type(container) is dict else None
+        if owner is not None:
+            self.will_write_attributes(owner)
+            return
         super().will_write_container(container)
         if self.is_outside(container):
             self.log(container, CONTENT, read=False, written=True)
@@ -167,6 +199,11 @@ class Region(Tracer):
     def restore(self) -> dict[tuple[int, str], Any]:
         for record, kept in self.used.items():
             record.saved, record.results, record.parents = kept
+        for key, owner in self._opened.items():
+            for name in attributes_of(owner):
+                if (key, name) not in self.slots:  # new
+                    label = label_of(owner, name)
+                    self.slots[key, name] = Slot(owner, name, MISSING, True, True, label)
         return super().restore()
 
     # The graph --------------------------------------------------------------------------------

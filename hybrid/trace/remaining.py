@@ -22,7 +22,7 @@ from hybrid.record import LOST, Leaf
 from hybrid.remains import Leaving, Put, leave, taken
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address
-from hybrid.trace.captured import SlotWrite, Source, build
+from hybrid.trace.captured import Built, SlotWrite, Source, build, build_objects
 from hybrid.trace.contents import Contents
 from hybrid.trace.guards import Guards
 from hybrid.trace.key import CONTENT, Key, key_of
@@ -31,6 +31,7 @@ from hybrid.trace.places import Slot, write_place
 from hybrid.trace.replay import replay
 from hybrid.trace.rewind import refill
 from hybrid.trace.tracer import Cell, Tracer
+from hybrid.tree import flatten
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +40,7 @@ class Left:
 
     cells: tuple[tuple[int, int], ...]  # (source, value)
     writes: tuple[SlotWrite, ...]  # their outputs are values, too
+    objects: tuple[Built, ...]  # that these hold
     recorded: frozenset[int]  # values that gradients flow to
 
     def of_arrays(self, arrays: Sequence[Any]) -> Put:
@@ -58,10 +60,11 @@ class Left:
         """Put it in force: ``tensors`` are those of the sources, ``given`` the arguments."""
         containers = [_container(write.address, given) for write in self.writes]
         found: dict[Any, Any] = dict(enumerate(tensors))
-        for write in self.writes:
-            for kind, what in write.made.places:
+        for part in (*self.writes, *self.objects):
+            for kind, what in part.made.places:
                 if kind == "given":
                     found[what] = Address(given, CONTENT, what).read()
+        build_objects(self.objects, values, leaves, found)
         made = [build(write.made, values, leaves, found) for write in self.writes]
         for source, index in self.cells:
             cell, value = tensors[source], values[index]
@@ -168,7 +171,18 @@ class Remaining:
         told = {id(cell.tensor) for cell in self.root.cells.values()} & index_of.keys()
         for tracer in chain:
             tracer.told = told if tracer.told is None else tracer.told & told
-        return values, Left(tuple(cells), tuple(writes), frozenset(recorded))
+        return values, Left(tuple(cells), tuple(writes), tuple(making.objects), frozenset(recorded))
+
+    def state(self, here: Tracer) -> list[Any]:
+        """What is written so far as ``here`` sees it, to be compared item by item."""
+        chain = list(_chain(here))
+        found: list[Any] = [c.value for t in chain for c in t.cells.values() if c.written]
+        for owner, name, now in self._places(chain):
+            found += [owner, name, now]
+        for change in self.contents.changes():
+            if self.mine(change.key, change.added()):
+                found += [change.container, *flatten(change.after)[0]]
+        return found
 
     def _places(self, chain: Sequence[Tracer]) -> Iterator[tuple[Any, str, Any]]:
         """Attributes and variables that outlive the call and are not what they were: what now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 from hybrid.errors import CaptureError
 from hybrid.trace.grown import Grown
 from hybrid.trace.key import Key
-from hybrid.trace.reads import CONTAINERS, MISSING
+from hybrid.trace.reads import CONTAINERS, MISSING, of_package
 
 Array = Any  # a NumPy array or a bytearray
 
@@ -95,6 +96,12 @@ def refill(container: Any, content: Any) -> None:
 
 def put_attribute(owner: Any, name: str, value: Any) -> None:
     """Store ``value`` on ``owner`` itself as it was (MISSING: take it away), past any hooks."""
+    if is_described(type(owner), name):
+        own = vars(owner)
+        own[name] = value
+        if value is MISSING:
+            del own[name]
+        return
     if isinstance(owner, type):
         store, remove = type.__setattr__, type.__delattr__
     elif isinstance(owner, types.ModuleType):
@@ -102,6 +109,21 @@ def put_attribute(owner: Any, name: str, value: Any) -> None:
     else:
         store, remove = object.__setattr__, object.__delattr__
     if value is MISSING:
-        remove(owner, name)
+        with contextlib.suppress(AttributeError):  # it may have gone by itself
+            remove(owner, name)
     else:
         store(owner, name, value)
+
+
+def is_hooked(owner: Any, name: str) -> bool:
+    """Whether an assignment to the attribute would run the author's code once more."""
+    setter = type(owner).__setattr__
+    hooked = isinstance(setter, types.FunctionType) and not of_package(setter.__code__)
+    return hooked or is_described(type(owner), name)
+
+
+def is_described(kind: type, name: str) -> bool:
+    """Whether a descriptor would be asked to set an attribute, past which it is in __dict__."""
+    member = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    kept = (types.MemberDescriptorType, types.GetSetDescriptorType)
+    return hasattr(type(member), "__set__") and not isinstance(member, kept)

@@ -24,7 +24,7 @@ from hybrid.trace.address import Address
 from hybrid.trace.contents import Change, Content, containers_in
 from hybrid.trace.grown import Grown
 from hybrid.trace.guards import Guards
-from hybrid.trace.key import CONTENT, Key
+from hybrid.trace.key import ANY, CONTENT, Key
 from hybrid.trace.matching import Written
 from hybrid.trace.maybe import Maybe
 from hybrid.trace.places import Slot
@@ -188,7 +188,9 @@ class Mine:
         self.kinds = (Number, Grown, Maybe) if tracer.convert else (Number, Grown, Maybe, Tensor)
 
     def __call__(self, key: Key, now: Sequence[Any]) -> bool:
-        return any(key in keys for keys in self.keys) or any(map(self._is_made, flatten(now)[0]))
+        if any(key in keys for keys in self.keys) or (key[0], ANY) in self.keys[0]:
+            return True
+        return any(map(self._is_made, flatten(now)[0]))
 
     def _is_made(self, leaf: Any) -> bool:
         traced = isinstance(leaf, Tensor) and type(leaf.data) is Value

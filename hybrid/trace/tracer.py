@@ -7,7 +7,7 @@ tensors (``.grad``, a module's state) are *slots*, and treated alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,9 +32,10 @@ from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.address import Address
 from hybrid.trace.grown import refuse_torn
 from hybrid.trace.handlers import Handler, refuse_caught
-from hybrid.trace.key import CONTENT, Key, key_of
+from hybrid.trace.key import ANY, CONTENT, Key, key_of
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING, Place, place_of
+from hybrid.trace.standing import StandIns
 from hybrid.trace.texts import Entry, mark
 from hybrid.types import DType, TensorType, dtype_of, tensor_type
 
@@ -92,12 +93,14 @@ class Tracer:
     notes: list[tuple[Location | None, str]] = field(default_factory=list)  # for explain()
     texts: list[Entry] = field(default_factory=list)  # that were asked of traced values
     grown: list[Any] = field(default_factory=list)  # what lists hold, and hand out, that have grown
+    standing: StandIns = field(default_factory=StandIns)  # those of the whole capture
     choices: dict[int, list[Choice]] = field(default_factory=dict)  # by the ids of what they made
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
     handlers: list[Handler] = field(default_factory=list)  # whose bodies are being traced
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
+    namespaces: Mapping[int, Any] = field(default_factory=dict)  # ids of what holds attributes
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
@@ -267,13 +270,28 @@ class Tracer:
         """Whether ``owner`` was there before the capture (or the region)."""
         return id(owner) in self.known
 
+    def owner_of(self, namespace: dict) -> Any:
+        """The object from outside that has its attributes in ``namespace``, if it is such."""
+        return self.namespaces.get(id(namespace))
+
+    def is_known(self, owner: Any) -> bool:
+        """Whether ``owner`` was there before the capture."""
+        return id(owner) in self.known if self.parent is None else self.parent.is_known(owner)
+
     def will_write_attribute(self, owner: Any, name: str) -> None:
         """``owner.name`` is about to be set or deleted."""
         self.announced.add(key_of(owner, name))
+        self.standing.will_write(owner, self.is_known)
+
+    def will_write_attributes(self, owner: Any) -> None:
+        """Any attributes of ``owner`` are about to be set or deleted."""
+        self.announced.add((id(owner), ANY))
+        self.standing.will_write(owner, self.is_known)
 
     def will_write_container(self, container: Any) -> None:
         """What ``container`` holds is about to change."""
         self.announced.add((id(container), CONTENT))
+        self.standing.will_write(container, self.is_known)
 
     def will_read_container(self, container: Any) -> None:
         """What ``container`` holds is about to be looked at."""
@@ -369,7 +387,7 @@ class Tracer:
         for key, slot in self.slots.items():
             final[key] = slot.content()
             if slot.written:
-                slot.put(slot.original)
+                slot.take_back()
         return final
 
 

@@ -168,7 +168,12 @@ def local_class(n):
                 x += 1
             return super().method(x), self.size
 
+        @functools.cached_property
+        def cached(self):
+            return [n if n > 2 else 0]
+
     made = Local()
+    assert made.cached is made.cached == [n]
     return made.method(1), made.kind, Local.__qualname__, Local.method.__qualname__, Local.__doc__
 
 

@@ -39,7 +39,7 @@ def appending(batch, other):
 
 
 def hiding(x):
-    return Holder(x * 2)
+    return Holder(x * 2).__repr__
 
 
 def later(x):
@@ -170,9 +170,9 @@ CASES = [  # (name, call, error, text)
         "hidden result",
         lambda: hy.hybridize(hiding)(V),
         CaptureError,
-        "hiding returned a Holder that holds a traced tensor (.value) (FILE:LINE)\n"
-        "    LINE | return Holder(x * 2)\n"
-        "Only tuples, lists, dicts and named tuples of tensors can be returned.\n"
+        "hiding returned a method that holds a traced tensor (.__self__.value) (FILE:LINE)\n"
+        "    LINE | return Holder(x * 2).__repr__\n"
+        "Only tuples, lists, dicts and plain objects of tensors can be returned.\n"
         "Fix: return the tensors in one of those.",
     ),
     (

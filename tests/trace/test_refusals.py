@@ -160,18 +160,10 @@ class Holder:
     value: object
 
 
-@dataclasses.dataclass(slots=True)
-class SlotHolder:
-    value: object
-
-
 HIDING = {
-    "a dataclass": (Holder, "Holder", ".value"),
-    "slots": (SlotHolder, "SlotHolder", ".value"),
     "a set": (lambda y: {y}, "set", "[0]"),
     "a deque": (lambda y: collections.deque([1, y]), "deque", "[1]"),
     "a default dict": (lambda y: collections.defaultdict(int, a=[y]), "defaultdict", "['a'][0]"),
-    "a namespace": (lambda y: types.SimpleNamespace(a=[y]), "SimpleNamespace", ".a[0]"),
     "a closure": (lambda y: lambda: y, "function", "its variable y"),
     "a partial": (lambda y: functools.partial(max, y, key=y), "partial", ".args[0]"),
     "a method": (lambda y: Holder(y).__repr__, "method", ".__self__.value"),
