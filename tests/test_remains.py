@@ -202,7 +202,8 @@ def test_an_except_clause_of_a_caller() -> None:
     assert message(caught) == (
         "ValueError may be raised when the plan runs, inside a try that catches it (FILE:LINE)\n"
         '    LINE | raise ValueError("negative")\n'
-        f"A plan does not catch exceptions. The try: line {checked.__code__.co_firstlineno + 7} of {__file__}.\n"
+        "A plan does not catch exceptions. The try: line "
+        f"{checked.__code__.co_firstlineno + 7} of {__file__}.\n"
         "Fix: test the condition and choose the value with if and else, or with hybrid.where; or "
         "put the try around the call of the hybridized function."
     )

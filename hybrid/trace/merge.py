@@ -270,7 +270,7 @@ class Merge:
             else:
                 parts.append((value, True))
         (value_a, flag_a), (value_b, flag_b) = parts
-        both = name in self.first.lines and name in self.second.lines
+        both = not name.startswith(OWN) and all(name in s.lines for s in (self.first, self.second))
         refuse = partial(self.refuse, a, b, name) if both and absent is None else None
         flag = self.tree(flag_a, flag_b, name)
         if value_a is absent:
