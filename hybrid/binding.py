@@ -20,10 +20,12 @@ from typing import Any
 from hybrid import native
 from hybrid.config import advance_epoch
 from hybrid.eager import as_tensor
+from hybrid.number import Number
 from hybrid.plan import Plan
 from hybrid.tensor import Tensor
 from hybrid.trace.address import GIVEN, Address
 from hybrid.trace.captured import Capture, Made, SlotWrite, Source
+from hybrid.trace.lent import CAPTURING
 from hybrid.trace.places import CONTENT
 from hybrid.trace.rewind import refill
 from hybrid.tree import LEAF, unflatten, unflatten_several
@@ -230,9 +232,10 @@ class _Binding:
         if source.kind == "argument":
             return f"leaves[{source.index}]"
         if source.kind == "number":
-            lift = self.writer.name("lift", functools.partial(_number, source.tensor.type.dtype))
-            found = source.address and source.address.text(self.writer.name)
-            return f"{lift}({found or f'leaves[{source.index}]'})"
+            dtype, address = source.tensor.type.dtype, source.address
+            lift = self.writer.name("lift", functools.partial(_number, dtype, address))
+            found = f"leaves[{source.index}]" if address is None else address.text(self.writer.name)
+            return f"{lift}({found})"
         if source.kind == "cell":
             return self.writer.name("cell", source.tensor)
         return source.address.text(self.writer.name)
@@ -339,7 +342,11 @@ class _Binding:
         return f"{build_name}({made_name}, {results}, leaves, {{{sources}}})"
 
 
-def _number(dtype: DType, value: float) -> Tensor:
+def _number(dtype: DType, address: Address | None, value: Any) -> Tensor:
+    """The tensor of a number; from outside, it may be lent to a capture of another thread."""
+    if type(value) is Number and address is not None:
+        with CAPTURING:
+            value = address.read()
     return as_tensor(value, dtype)
 
 

@@ -14,12 +14,10 @@ from typing import Any
 
 from hybrid.autodiff.presence import Perhaps, neutral
 from hybrid.autodiff.tape import history, pulled_back
-from hybrid.eager import as_tensor
 from hybrid.errors import CaptureError, LeakedValueError, Location
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
-from hybrid.number.staging import DTYPES
 from hybrid.record import AnyRecord, Leaf, Record, recording
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address
@@ -30,6 +28,7 @@ from hybrid.trace.grown import Grown, otherwise, refuse_torn, refuse_written
 from hybrid.trace.guards import Guards
 from hybrid.trace.items import items_of
 from hybrid.trace.late import Late, LateText
+from hybrid.trace.lent import Lent, as_input, number_cell, put_numbers
 from hybrid.trace.maybe import Maybe
 from hybrid.trace.places import CONTENT
 from hybrid.trace.reads import (
@@ -72,7 +71,7 @@ def capture(
         dict(guards.slot_sources),
         known=guards.known,
         convert=convert,
-        general=bool(numbers),
+        general=bool(numbers or guards.inputs),
         unrolls=unrolls,
     )
     structure = flatten((args, kwargs))[1]
@@ -81,23 +80,27 @@ def capture(
         leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
-        contents = Contents([*guards.containers.values(), *[c for c, _ in given]])
-        kept = {}
+        lent = Lent()
         try:
+            kept = put_numbers(tracer, guards, lent)
+            contents = Contents([*guards.containers.values(), *[c for c, _ in given]])
             try:
-                kept = _put_numbers(tracer, guards)
                 result = resolve(tracer.converted(function)(*args, **kwargs))
             finally:
                 tracer.adopt(guards.written_slots())
                 final = tracer.restore()
                 changes = contents.changes()
+                lent.take_back()
                 label = guards.broken() if changes else None
                 contents.restore()
+                changed = lent.restore()
             at = _definition(function)
-            broken = guards.broken()
+            broken = guards.broken() if changed is None else guards.name_at(changed)
             if broken is not None:
                 raise _side_effect(name, broken, at)
-            outer = [c for c in changes if id(c.container) in guards.containers]
+            if guards.inputs:
+                _refuse_cached(name, guards.computed(), at)
+            outer = [lent.seen_through(c) for c in changes if id(c.container) in guards.containers]
             slots = tracer.slots.values()
             if not covers(guards.written, outer, slots):
                 raise Rewritten(outer, slots, _side_effect(name, label, at))
@@ -105,33 +108,12 @@ def capture(
                 result, final, changes
             )
         except BaseException:
+            lent.restore()
             guards.rewind()
             raise
         guards.settle()
         made.notes = tracer.notes
         return made
-
-
-def number_cell(value: float) -> Tensor:
-    """What holds a number that is an input, as a capture sees it."""
-    made = as_tensor(value, DTYPES[type(value).__name__])
-    return make_tensor(made.type, made.data)
-
-
-def as_input(tracer: Tracer, leaf: Any, cell: Tensor | None) -> Any:
-    """``leaf``, or the traced number that stands for it."""
-    return leaf if cell is None else Number(type(leaf).__name__, tracer.traced(cell))
-
-
-def _put_numbers(tracer: Tracer, guards: Guards) -> dict[int, Address]:
-    """Let inputs stand for numbers in containers that only a run knows: where, by their cells."""
-    found = {}
-    for address in guards.written.numbers.values():
-        container, key = address.owner, address.keys[0]
-        cell = number_cell(container[key])
-        container[key] = as_input(tracer, container[key], cell)
-        found[id(cell)] = address
-    return found
 
 
 def _definition(function: Callable[..., Any]) -> Location | None:
@@ -147,6 +129,17 @@ def _definition(function: Callable[..., Any]) -> Location | None:
 
 def _code(function: Any) -> types.CodeType | None:
     return getattr(getattr(function, "__func__", function), "__code__", None)
+
+
+def _refuse_cached(name: str, computed: str | None, at: Location | None) -> None:
+    """Refuse to keep what was computed from numbers that are inputs."""
+    if computed is not None:
+        raise CaptureError(
+            f"{name} computed {computed}, which keeps its value",
+            at=at,
+            why="It may depend on Python numbers that are read at every call.",
+            fix="read the cached property once before the call",
+        )
 
 
 def _side_effect(name: str, broken: str | None, at: Location | None) -> CaptureError:

@@ -18,10 +18,14 @@ from hybrid.tree import Structure
 class Source:
     """Where a captured tensor is found at a call: an argument, a slot, or always the same cell."""
 
-    kind: str  # "argument", "number" (a Python number among the arguments), "slot", "cell"
+    kind: str  # "argument", "number" (a Python number, of the arguments or not), "slot", "cell"
     index: int = -1  # of the argument leaf
     tensor: Tensor | None = None  # the cell
-    address: Address | None = None  # of the slot
+    address: Address | None = None  # of the slot, or of a number that is no argument
+
+    @property
+    def is_outer_number(self) -> bool:
+        return self.kind == "number" and self.address is not None
 
 
 @dataclass(frozen=True, slots=True)

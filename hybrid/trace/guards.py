@@ -17,7 +17,8 @@ from hybrid.config import EPOCH
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
 from hybrid.trace.aliasing import alias_terms
-from hybrid.trace.matching import Matcher, Matching, Written, plainly
+from hybrid.trace.matching import AnyNumber, Matcher, Matching, Written, plainly
+from hybrid.trace.places import CONTENT
 from hybrid.trace.reads import (
     MISSING,
     MUTABLE,
@@ -25,6 +26,7 @@ from hybrid.trace.reads import (
     attribute_names,
     cached_names,
     content_of,
+    keeper,
     plainly_read,
     stored,
     watched,
@@ -48,7 +50,7 @@ class Guard:
     @property
     def by_identity(self) -> bool:
         """Whether the very same object needs no further look: it cannot have changed inside."""
-        return not isinstance(self.expected, (*MUTABLE, tuple))
+        return not isinstance(self.expected, (*MUTABLE, tuple, AnyNumber))
 
     def holds(self) -> bool:
         return self.matches(self.read())
@@ -76,6 +78,8 @@ class Guards:
         self.written = Written() if written is None else written
         self.matching = Matching(self.written)
         self.slot_sources = self.matching.sources
+        self.numbers = self.matching.numbers
+        self.inputs = self.matching.inputs
         self.outside = frozenset(reads.tensors)
         self.known = reads.seen | reads.cells.keys()
         self.containers = reads.containers
@@ -120,9 +124,10 @@ class Guards:
         name: str,
         read: Callable[..., Any],
         value: Any,
+        matches: Matcher,
         put: Callable[[Any], Any] | None = None,
     ) -> None:
-        guard = Guard(name, read, self.matching.exactly(value), value)
+        guard = Guard(name, read, matches, _expected(value, matches))
         self.always.append(guard)
         self._undo.append((guard, rewinder(value, put)))
 
@@ -139,7 +144,9 @@ class Guards:
             else:
                 namespace[name] = value
 
-        self._add(f"global {name}", read, read(), put)
+        value = read()
+        place = None if assigned else Address(namespace, CONTENT, (name,))
+        self._add(f"global {name}", read, value, self.matching.exactly(value, place), put)
 
     def _cell(self, cell: types.CellType, label: str, assigned: bool) -> None:
         def read() -> Any:
@@ -151,7 +158,9 @@ class Guards:
         if assigned:
             self._place(cell, "cell_contents", read, label)
         else:
-            self._add(label, read, read())
+            value = read()
+            matches = self.matching.exactly(value, Address(cell, "cell_contents"))
+            self._add(label, read, value, matches)
 
     def _defaults(self, function: types.FunctionType) -> None:
         if function.__defaults__ or function.__kwdefaults__:
@@ -159,11 +168,18 @@ class Guards:
             def read() -> Any:
                 return function.__defaults__, function.__kwdefaults__
 
-            self._add(f"defaults of {function.__name__}", read, read())
+            names = ("__defaults__", "__kwdefaults__")
+            first, second = (
+                self.matching.exactly(value, Address(function, name))
+                for name, value in zip(names, read(), strict=True)
+            )
+            label = f"defaults of {function.__name__}"
+            self._add(label, read, read(), lambda found: first(found[0]) and second(found[1]))
 
     def _argument(self, argument: Any) -> None:
         """A container that is no tree: the key tells which it is, not what it holds."""
-        self._add(f"{type(argument).__name__} argument", lambda: argument, argument)
+        matches = self.matching.exactly(argument, Address(argument, CONTENT))
+        self._add(f"{type(argument).__name__} argument", lambda: argument, argument, matches)
 
     def _attribute(self, owner: Any, name: str, configured: bool) -> None:
         own = getattr(owner, "__dict__", {})
@@ -186,13 +202,29 @@ class Guards:
         written = (id(owner), name) in self.written.places
         if slot:
             matches = self.matching.slot(value, Address(owner, name))
+        elif written:
+            matches = self.matching.exactly(value, Address(owner, name), slots=True)
         else:
-            matches = self.matching.exactly(value, Address(owner, name) if written else None)
-        guard = Guard(label, read, matches, Guards if slot else value)
+            matches = self._kept(owner, name, value)
+        guard = Guard(label, read, matches, Guards if slot else _expected(value, matches))
         by_epoch = by_epoch and not isinstance(value, MUTABLE) and not slot and not written
         (self.by_epoch if by_epoch else self.always).append(guard)
         self._places.append((owner, name, read, value))
         self._undo.append((guard, rewinder(value, functools.partial(put_attribute, owner, name))))
+
+    def _kept(self, owner: Any, name: str, value: Any) -> Matcher:
+        """A test for a place that nothing is written to."""
+        holder = None if isinstance(owner, types.CellType) else keeper(owner, name)
+        if holder is None:
+            return self.matching.exactly(value)
+        address = Address(holder, name)
+        before = self.matching.found
+        matches = self.matching.exactly(value, address)
+        if holder is owner or self.matching.found == before:
+            return matches
+        if isinstance(matches, AnyNumber):
+            return AnyNumber(matches.kind, address)
+        return lambda found: found is address.now() and matches(found)
 
     def _nothing_new(self, owner: Any, read: set[str], configured: bool) -> None:
         """No attribute set on the object itself, hiding a method or not, that was looked for."""
@@ -235,6 +267,18 @@ class Guards:
             for name in names & vars(owner).keys():
                 put_attribute(owner, name, MISSING)
 
+    def computed(self) -> str | None:
+        """The name of a cached property that the capture has computed."""
+        for owner, names, _ in self._absent:
+            for name in names & vars(owner).keys() & cached_names(owner):
+                return f"{_label(owner)}.{name}"
+        return None
+
+    def name_at(self, place: Address) -> str:
+        """What messages call the place of a number."""
+        name = place.name if place.name != CONTENT else place.keys[0]
+        return f"{_label(place.owner)}.{name}"
+
     def settle(self) -> None:
         """The capture is good: guard cached properties that it has computed, forget what was."""
         for owner, names, configured in self._absent:
@@ -257,6 +301,8 @@ class Guards:
                 guard.expected,
             )
             by_value = f"same{i}(read{i}())"
+            if guard.matches == AnyNumber(float):
+                by_value = f"type(read{i}()) is float"
             terms.append(f"(read{i}() is was{i} or {by_value})" if guard.by_identity else by_value)
         for i, (owner, name, original) in enumerate(capture.slot_reads):
             names[f"owner{i}"] = owner
@@ -288,6 +334,11 @@ class Guards:
             if not guard.holds():
                 return guard.name
         return None
+
+
+def _expected(value: Any, matches: Matcher) -> Any:
+    """What a guard expects: a value, or any number."""
+    return matches if isinstance(matches, AnyNumber) else value
 
 
 def _label(owner: Any) -> str:

@@ -36,14 +36,20 @@ def settled(
     leaves: Sequence[Any],
     configured: Callable[[Any], bool],
     once: Callable[[Reads, Guards], Capture],
+    free: Iterable[Address] = (),
 ) -> Capture:
-    """The capture that ``once`` makes of ``function`` for arguments of ``leaves``."""
+    """The capture that ``once`` makes of ``function`` for arguments of ``leaves``.
+
+    The numbers at ``free`` are inputs.
+    """
 
     def again(written: Written | None) -> Capture:
         reads = Reads(function, list(leaves))
         return once(reads, Guards(reads, configured, written))
 
     written = Written()
+    for address in free:
+        written.free(address)
     while True:
         try:
             return again(written)
@@ -79,28 +85,27 @@ class Rewritten(Exception):
         written.containers.update((id(c.container), c.container) for c in self.changes)
         written.places.update((id(slot.owner), slot.name) for slot in self.places)
         for change in self.changes:
-            for key in numbers_in(change):
-                address = Address(change.container, CONTENT).item(key)
-                written.numbers[id(change.container), key] = address
+            for place in numbers_in(change):
+                written.free(place)
 
 
 def covers(written: Written, changes: Iterable[Change], slots: Iterable[Slot]) -> bool:
     """Whether guards made for ``written`` are right for a capture."""
     return all(
         id(c.container) in written.containers
-        and all((id(c.container), key) in written.numbers for key in numbers_in(c))
+        and all(place.key in written.numbers for place in numbers_in(c))
         for c in changes
     ) and all((id(slot.owner), slot.name) in written.places for slot in slots if holds_slots(slot))
 
 
-def numbers_in(change: Change) -> Iterator[Any]:
-    """The keys of numbers that became others of their kind, which only a run knows."""
+def numbers_in(change: Change) -> Iterator[Address]:
+    """The places of numbers that became others of their kind, which only a run knows."""
     before, after = change.before, change.after
     if isinstance(change.container, (list, dict, deque)):
         for key in before if isinstance(before, dict) else range(min(len(before), len(after))):
             now = after.get(key) if isinstance(after, dict) else after[key]
             if isinstance(now, Number) and type(before[key]).__name__ == now.kind:
-                yield key
+                yield Address(change.container, CONTENT, (key,))
 
 
 def holds_slots(slot: Slot) -> bool:
