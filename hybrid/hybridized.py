@@ -29,7 +29,7 @@ from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guards
 from hybrid.trace.lent import CAPTURING
 from hybrid.trace.reads import Reads
-from hybrid.trace.settle import refuse_shared, settled
+from hybrid.trace.settle import refuse_lost, refuse_shared, settled
 from hybrid.trace.signature import (
     aliases,
     describe_leaf,
@@ -107,6 +107,8 @@ class Hybridized:
             planned = planned or self._capture(args, kwargs, leaves, key)
             if planned.capture.outside is not None:
                 refuse_shared(self._name(), (args, kwargs), planned.capture.outside)
+            if planned.written_arguments:
+                self._refuse_lost(planned, args, kwargs)
         except CaptureError as error:
             if self.options["fallback"] != "eager":
                 raise
@@ -125,6 +127,13 @@ class Hybridized:
         except CaptureError as error:  # what the values of this call ask for is not in the plan
             self._warn(error)
             return self.function(*args, **kwargs)
+
+    def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        from hybrid.explain import leaf_names
+
+        given, _ = flatten((args, kwargs))
+        names = functools.partial(leaf_names, self.function, args, kwargs)
+        refuse_lost(self._name(), given, planned.written_arguments, names)
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Hashable]:
         """The leaves of the arguments, and the key of the call."""

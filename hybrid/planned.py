@@ -68,6 +68,7 @@ class Planned:
         self.numbers = numbers  # argument leaves that are numbers and inputs
         # Places outside that hold numbers which are inputs.
         self.places = tuple([s.address for s in capture.sources if s.is_outer_number])
+        self.written_arguments = capture.written_arguments
         self.keep = [leaf for leaf in keep if not isinstance(leaf, Tensor)]  # ids in the key
         if capture.gradient is not None:
             self.vjp_op = _CallOp(self)

@@ -106,3 +106,12 @@ class Capture:
     given: bool = False  # whether runs need the arguments themselves
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
+
+    @property
+    def written_arguments(self) -> dict[int, Location | None]:
+        """The argument leaves whose cells are written, and where."""
+        return {
+            self.sources[source].index: self.graph.results[output].location
+            for source, output in self.writes
+            if self.sources[source].kind == "argument"
+        }

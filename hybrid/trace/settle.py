@@ -7,13 +7,13 @@ constants, so that a state that is written at each call does not make each call 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hybrid.eager import from_numpy
-from hybrid.errors import CaptureError
+from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.tensor import Tensor
@@ -70,6 +70,26 @@ def refuse_shared(name: str, given: Any, outside: Sequence[Any]) -> None:
                 fix="pass it once, or pass a copy",
             )
         seen.add(id(container))
+
+
+def refuse_lost(
+    name: str,
+    given: Sequence[Any],
+    written: Mapping[int, Location | None],
+    names: Callable[[], Sequence[str]],
+) -> None:
+    """Refuse to write to NumPy arrays: ``given`` are the leaves of the arguments."""
+    for index, location in written.items():
+        if isinstance(given[index], np.ndarray):
+            argument = names()[index]
+            raise CaptureError(
+                f"{name} writes to its argument {argument}, a NumPy array",
+                at=location,
+                why="NumPy arrays among the arguments are tensors inside, made for the call: what "
+                "is written to them would be lost.",
+                fix=f"pass hybrid.asarray({argument}), which is a tensor that can be written to, "
+                "or return the new values",
+            )
 
 
 class Rewritten(Exception):
