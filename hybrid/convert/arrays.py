@@ -9,12 +9,13 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.convert.traced import tracing
-from hybrid.errors import CaptureError, NeedsValue, author_location
+from hybrid.errors import NeedsValue, TracedValueError, author_location
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.tree import flatten
 
-_KNOWING = (np.shape, np.ndim, np.size, np.isscalar, np.iterable)  # they ask tensors for no value
+# They ask tensors for no value, or by a protocol of its own.
+_KNOWING = (np.shape, np.ndim, np.size, np.isscalar, np.iterable, np.from_dlpack)
 _OTHER_NAMES = {
     "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arcsin": "asin",
     "arctan": "atan", "arctan2": "atan2", "concatenate": "concat", "dot": "matmul",
@@ -55,13 +56,11 @@ def _refuse_traced(function: Any, leaves: list[Any]) -> None:
             error.fix = _instead(function)
             raise error
         if isinstance(leaf, Tensor):
-            raise CaptureError(
-                f"{_name(function)}() got a tensor ({leaf.type})",
-                at=author_location(),
-                why="NumPy computes with values, which tensors have none of while a function is "
-                "captured.  NumPy arrays among its arguments are tensors inside.",
-                fix=_instead(function),
-            )
+            asked = f"{_name(function)}()"
+            refusal = TracedValueError(asked, str(leaf.type), at=author_location())
+            refusal.why += "  NumPy arrays among its arguments are tensors inside."
+            refusal.fix = _instead(function)
+            raise refusal
 
 
 def _name(function: Any) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.errors import CaptureError, NeedsValue
+from hybrid.errors import NeedsValue, TracedValueError
 from tests.helpers import tensor
 
 X = tensor(3)
@@ -60,9 +60,9 @@ CALLS = {
 @pytest.mark.parametrize(("function", "name", "fix"), CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("given", [X, X.numpy()], ids=["tensor", "array"])
 def test_numpy_on_tensors_names_what_to_call(function, name, fix, given) -> None:
-    with pytest.raises(CaptureError) as caught:
+    with pytest.raises(TracedValueError) as caught:
         hy.hybridize(function)(given)
-    assert caught.value.what == f"{name} got a tensor (f32[3])"
+    assert caught.value.what == f"{name} of a traced value was asked for"
     assert caught.value.fix == fix
     assert caught.value.at.path == __file__
 
@@ -70,12 +70,12 @@ def test_numpy_on_tensors_names_what_to_call(function, name, fix, given) -> None
 def test_the_whole_message() -> None:
     function = hy.hybridize(lambda x: np.mean(x))
     line = function.__wrapped__.__code__.co_firstlineno
-    with pytest.raises(CaptureError) as caught:
+    with pytest.raises(TracedValueError) as caught:
         function(np.ones(3, np.float32))
     assert str(caught.value) == (
-        f"numpy.mean() got a tensor (f32[3]) ({__file__}:{line})\n"
+        f"numpy.mean() of a traced value was asked for ({__file__}:{line})\n"
         f"    {line} | function = hy.hybridize(lambda x: np.mean(x))\n"
-        "NumPy computes with values, which tensors have none of while a function is captured.  "
+        "While a function is traced its tensors are placeholders (f32[3] here) without values.  "
         "NumPy arrays among its arguments are tensors inside.\n"
         "Fix: call hybrid.mean."
     )
