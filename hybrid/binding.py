@@ -236,9 +236,10 @@ class _Binding:
         if source.kind == "argument":
             return f"leaves[{source.index}]"
         if source.kind == "number":
-            lift = self.writer.name("lift", functools.partial(_number, source.tensor.type.dtype))
-            found = source.address and source.address.text(self.writer.name)
-            return f"{lift}({found or f'leaves[{source.index}]'})"
+            dtype, address = source.tensor.type.dtype, source.address
+            lift = self.writer.name("lift", functools.partial(_number, dtype))
+            found = f"leaves[{source.index}]" if address is None else address.text(self.writer.name)
+            return f"{lift}({found})"
         if source.kind == "cell":
             return self.writer.name("cell", source.tensor)
         return source.address.text(self.writer.name)

@@ -126,6 +126,14 @@ class TracedBoolError(TracedValueError):
         super().__init__("the truth", value_type, at=at)
 
 
+_NEEDS = {  # what to write instead, by what was asked
+    "an index or size": "put the items into a tensor (hybrid.stack) and index that, or compute "
+    "indices and sizes outside the hybridized function",
+    "a NumPy array": "compute with the functions of hybrid, on a tensor (hybrid.asarray), in place "
+    "of NumPy's",
+}
+
+
 class NeedsValue(CaptureError):
     """Python asked a traced number for its value; ``number`` is that number.
 
@@ -140,7 +148,8 @@ class NeedsValue(CaptureError):
             at=at,
             why="A number that is only known at run time (a loop's index, item(), what two "
             "branches set differently) has no value while the function is captured.",
-            fix="keep it in arithmetic, comparisons, indexing of tensors and range(), or compute "
+            fix=_NEEDS.get(asked)
+            or "keep it in arithmetic, comparisons, indexing of tensors and range(), or compute "
             "what needs its value outside the hybridized function",
         )
         self.number = number

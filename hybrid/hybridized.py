@@ -20,7 +20,7 @@ from hybrid.errors import (
     author_frame,
     author_location,
 )
-from hybrid.families import Family, family_key
+from hybrid.families import NONE, Family, Free, covers, family_key
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.planned import STATE, PlanInfo, Planned
@@ -31,7 +31,7 @@ from hybrid.trace.capture import capture
 from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guards
 from hybrid.trace.reads import Reads
-from hybrid.trace.settle import refuse_shared, settled
+from hybrid.trace.settle import refuse_lost, refuse_shared, settled
 from hybrid.trace.signature import (
     aliases,
     describe_leaf,
@@ -133,6 +133,8 @@ class Hybridized:
     ) -> Any:
         if planned.capture.outside is not None:
             refuse_shared(self._name(), (args, kwargs), planned.capture.outside)
+        if planned.written_arguments:
+            self._refuse_lost(planned, args, kwargs)
         strict = self.options["fallback"] != "eager"
         if strict and not kwargs and len(leaves) == len(args) and _plain(args):
             self._quick[is_recording()][tuple([t.type for t in args])] = planned
@@ -140,6 +142,13 @@ class Hybridized:
         planned.calls += 1
         given = (leaves, (args, kwargs)) if planned.capture.given else (leaves,)
         return planned.run(*given)
+
+    def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        from hybrid.explain import leaf_names
+
+        given, _ = flatten((args, kwargs))
+        names = functools.partial(leaf_names, self.function, args, kwargs)
+        refuse_lost(self._name(), given, planned.written_arguments, names)
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Hashable]:
         """The leaves of the arguments, and the key of the call."""
@@ -153,10 +162,10 @@ class Hybridized:
         for planned in self._plans.get(key, ()):
             if planned.holds(leaves):
                 return planned
-        if self._families and any(map(is_number, leaves)):
+        if any(map(is_number, leaves)):
             family = self._families.get(family_key(key, leaves))
             for planned in () if family is None else family.plans:
-                if planned.holds(leaves) and family.covers(planned, leaves):
+                if planned.numbers and planned.holds(leaves) and covers(planned, key[1]):
                     return planned
         return None
 
@@ -181,16 +190,19 @@ class Hybridized:
 
         names = leaf_names(self.function, args, kwargs)
         why = self._why(key, leaves, names)  # before there is one
-        planned = self._generalized(args, kwargs, leaves, key)
-        if planned is None:
-            planned = Planned(self._trace(args, kwargs, leaves), leaves)
-            self._plans.setdefault(key, []).append(planned)
-        planned.key = key
-        planned.why = why + self._about_numbers(planned.numbers, key, leaves, names)
+        family = self._families.setdefault(family_key(key, leaves), Family())
+        trace = functools.partial(self._trace, args, kwargs, leaves)
+        capture, free = family.capture(key[1], leaves, trace)
+        about = self._about_numbers(free, family, key, leaves, names, capture)
+        planned = Planned(capture, leaves, key, free.numbers)
+        planned.why = why + about
         planned.description = tuple(
             _described(i, leaf, planned.numbers) for i, leaf in enumerate(leaves)
         )
         self._clock = planned.made = planned.last_used = self._clock + 1
+        family.plans.append(planned)
+        if not planned.numbers:
+            self._plans.setdefault(key, []).append(planned)
         self._forget_oldest()
         return planned
 
@@ -198,60 +210,37 @@ class Hybridized:
         """Why no plan serves a call."""
         from hybrid.explain import Request, why_new
 
-        plans = [planned for _, planned in self._all_plans()]
+        plans = self._all_plans()
         dropped = key in self._dropped and not self._plans.get(key)
         return why_new(Request(key, leaves, names), plans, dropped, self.options["max_plans"])
 
     def _about_numbers(
-        self, free: Collection[int], key: Hashable, leaves: Sequence[Any], names: Sequence[str]
+        self,
+        free: Free,
+        family: Family,
+        key: Any,
+        leaves: Sequence[Any],
+        names: Sequence[str],
+        capture: Capture,
     ) -> str:
-        """What that goes on to say of the numbers of the call, those of its inputs given."""
-        from hybrid.explain import numbers_text
+        """What that goes on to say of numbers, those that are inputs given."""
+        from hybrid.explain import numbers_text, place_names
 
-        family = self._families.get(family_key(key, leaves))
-        refused = family.specific if family is not None and family.differing(leaves) else ""
-        return numbers_text([names[i] for i in sorted(free)], refused)
-
-    def _generalized(
-        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
-    ) -> Planned | None:
-        """A plan whose inputs are the numbers in which this call differs from an earlier one."""
-        if not any(map(is_number, leaves)):
-            return None
-        shared = family_key(key, leaves)
-        family = self._families.get(shared)
-        if family is None:
-            self._families[shared] = Family(list(leaves))
-            return None
-        numbers = self._free_numbers(key, leaves)
-        if not numbers:
-            return None
-        try:
-            capture = self._trace(args, kwargs, leaves, numbers)
-        except CaptureError as error:  # a number decides what is captured
-            family.specific = str(error).splitlines()[0]
-            return None
-        planned = Planned(capture, leaves)
-        planned.numbers = numbers
-        family.plans.append(planned)
-        return planned
-
-    def _free_numbers(self, key: Hashable, leaves: Sequence[Any]) -> frozenset[int]:
-        """The numbers of a call that may become inputs of its plan."""
-        family = self._families.get(family_key(key, leaves))
-        return frozenset() if family is None or family.specific else family.differing(leaves)
+        inputs = [names[i] for i in sorted(free.numbers)]
+        inputs += place_names(free.places, capture, self.function, leaves, names)
+        return numbers_text(inputs, family.refusal(key[1], leaves))
 
     def _trace(
         self,
         args: Sequence[Any],
         kwargs: dict[str, Any],
         leaves: Sequence[Any],
-        numbers: Collection[int] = (),
+        free: Free = NONE,
     ) -> Capture:
         try:
-            return self._traced(args, kwargs, leaves, numbers, unrolls=False)
+            return self._traced(args, kwargs, leaves, free, unrolls=False)
         except NeedsValue as error:  # of a number that is traced only because a loop is one node?
-            capture = self._traced(args, kwargs, leaves, numbers, unrolls=True)
+            capture = self._traced(args, kwargs, leaves, free, unrolls=True)
             capture.notes.append((error.at, f"loops over ranges are unrolled: {error.what}"))
             return capture
 
@@ -260,7 +249,7 @@ class Hybridized:
         args: Sequence[Any],
         kwargs: dict[str, Any],
         leaves: Sequence[Any],
-        numbers: Collection[int],
+        free: Free,
         unrolls: bool,
     ) -> Capture:
         from hybrid.convert.classes import converted_members
@@ -284,12 +273,12 @@ class Hybridized:
                     convert=resolving if converts else None,
                     resolve=resolved,
                     unrolls=unrolls,
-                    numbers=numbers,
+                    numbers=free.numbers,
                     names=leaf_names(self.function, args, kwargs),
                 )
 
         with STATE:
-            return settled(self.function, leaves, is_configured, once)
+            return settled(self.function, leaves, is_configured, once, free.places)
 
     @contextmanager
     def _explaining_source(self, converts: bool) -> Iterator[None]:
@@ -312,19 +301,19 @@ class Hybridized:
         )
         return name if name.isidentifier() else "graph"
 
-    def _all_plans(self) -> list[tuple[list[Planned], Planned]]:
-        """Every plan, with the list that holds it."""
-        lists = [*self._plans.values(), *[family.plans for family in self._families.values()]]
-        rows = [(plans, planned) for plans in lists for planned in plans]
-        return sorted(rows, key=lambda row: row[1].made)
+    def _all_plans(self) -> list[Planned]:
+        """Every plan, in the order of their making."""
+        found = [planned for family in self._families.values() for planned in family.plans]
+        return sorted(found, key=lambda planned: planned.made)
 
     def _forget_oldest(self) -> None:
         plans = self._all_plans()
         while len(plans) > self.options["max_plans"]:
-            row = min(plans, key=lambda row: row[1].last_used)
-            plans.remove(row)
-            holder, planned = row
-            holder.remove(planned)
+            planned = min(plans, key=lambda planned: planned.last_used)
+            lists = [plans, *[family.plans for family in self._families.values()]]
+            for holder in (*lists, *self._plans.values()):
+                if planned in holder:
+                    holder.remove(planned)
             self._dropped[planned.key] = None
             for quick in self._quick:
                 for types_, found in list(quick.items()):
@@ -364,38 +353,41 @@ class Hybridized:
         leaves, key = self._leaves(args, kwargs)
         names = leaf_names(self.function, args, kwargs)
         planned = self._find(key, leaves)
-        plans = self.plans
+        family = self._families.get(family_key(key, leaves), Family())
         if planned is None:
-            numbers = self._free_numbers(key, leaves)
             why = self._why(key, leaves, names)
-            why += self._about_numbers(numbers, key, leaves, names)
-            verdict = f"a call builds a new plan: {why}"
+            free, failure = Free.of(family.free(key[1], leaves)), ""
         else:
-            position = [row[1] for row in self._all_plans()].index(planned) + 1
-            verdict = f"a call runs plan {position} of {len(plans)}, built because: {planned.why}"
-            numbers = planned.numbers
+            free = Free(planned.numbers, planned.places)
+        used = free
         try:
             with Watch() as watch:
-                capture = self._trace(args, kwargs, leaves, numbers)
+                capture = self._trace(args, kwargs, leaves, free)
         except CaptureError as error:
-            if planned is not None or not numbers:
+            if planned is not None or not free:
                 raise
-            verdict += f", but that fails: {str(error).splitlines()[0]}"
-            numbers = frozenset()
+            failure = f", but that fails: {str(error).splitlines()[0]}"
+            used = NONE
             with Watch() as watch:
                 capture = self._trace(args, kwargs, leaves)
+        if planned is None:
+            why += self._about_numbers(free, family, key, leaves, names, capture)
+            verdict = f"a call builds a new plan: {why}{failure}"
+        else:
+            verdict = f"a call runs plan {self._all_plans().index(planned) + 1} of "
+            verdict += f"{len(self.plans)}, built because: {planned.why}"
         return build(
             self._name(),
             self.function,
             capture,
             watch,
-            call=[_described(i, leaf, numbers) for i, leaf in enumerate(leaves)],
+            call=[_described(i, leaf, used.numbers) for i, leaf in enumerate(leaves)],
             leaves=leaves,
             names=names,
-            numbers=numbers,
+            numbers=used.numbers,
             mode=self.options["mode"],
             verdict=verdict,
-            plans=[(plan.sizes, plan.why) for plan in plans],
+            plans=[(plan.sizes, plan.why) for plan in self.plans],
             caller=author_location(),
         )
 
@@ -412,7 +404,7 @@ class Hybridized:
                 planned.calls,
                 planned.why,
             )
-            for _, planned in self._all_plans()
+            for planned in self._all_plans()
         ]
 
     def clear(self) -> None:

@@ -63,15 +63,20 @@ STATE = threading.RLock()
 class Planned:
     """An executable capture; safe to run from several threads, under ``STATE`` if it ``shares``."""
 
-    def __init__(self, capture: Capture, keep: Sequence[Any]) -> None:
+    def __init__(
+        self, capture: Capture, keep: Sequence[Any], key: Any, numbers: frozenset[int]
+    ) -> None:
         self.capture = capture
         self.guards = capture.guards
         self.plan = optimized_plan(capture.graph)
         self.calls = self.last_used = self.made = 0
-        self.key: Any = None  # of the call that it was made for
+        self.key = key  # of the call that it was made for
         self.why = ""  # it was made
         self.description: tuple[str, ...] = ()
-        self.numbers: frozenset[int] = frozenset()  # argument leaves that are numbers and inputs
+        self.numbers = numbers  # argument leaves that are numbers and inputs
+        # Places outside that hold numbers which are inputs.
+        self.places = tuple([s.address for s in capture.sources if s.is_outer_number])
+        self.written_arguments = capture.written_arguments
         self.keep = [leaf for leaf in keep if not isinstance(leaf, Tensor)]  # ids in the key
         if capture.gradient is not None:
             self.vjp_op = _CallOp(self)

@@ -371,9 +371,24 @@ def test_the_message() -> None:
         f"    {line} | capture(lambda n: [1, 2][n], 1)\n"
         "A number that is only known at run time (a loop's index, item(), what two branches set "
         "differently) has no value while the function is captured.\n"
-        "Fix: keep it in arithmetic, comparisons, indexing of tensors and range(), or compute what "
-        "needs its value outside the hybridized function."
+        "Fix: put the items into a tensor (hybrid.stack) and index that, or compute indices and "
+        "sizes outside the hybridized function."
     )
+
+
+def test_what_to_write_instead() -> None:
+    fixes = {}
+    for asked in (operator.index, np.asarray, hash):
+        with pytest.raises(NeedsValue) as caught:
+            capture(asked, 1)
+        fixes[asked] = caught.value.fix
+    assert list(fixes.values()) == [
+        "put the items into a tensor (hybrid.stack) and index that, or compute indices and sizes "
+        "outside the hybridized function",
+        "compute with the functions of hybrid, on a tensor (hybrid.asarray), in place of NumPy's",
+        "keep it in arithmetic, comparisons, indexing of tensors and range(), or compute what "
+        "needs its value outside the hybridized function",
+    ]
 
 
 def test_copies_are_the_number() -> None:

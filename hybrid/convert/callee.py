@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from hybrid.convert.arrays import numpy_function
 from hybrid.convert.changes import announcer
 from hybrid.convert.site import Site
 from hybrid.convert.traced import handed, look, tracing
@@ -42,7 +43,7 @@ def resolve(site: Site, function: Any) -> Any:
     from hybrid.convert.texts import method_of
 
     if isinstance(function, types.MethodType):
-        written = write_method(function)
+        written = write_method(function) or numpy_function(function)
         if written is not None:
             return written
         override = OVERRIDES.get(_key(function.__func__))
@@ -54,6 +55,9 @@ def resolve(site: Site, function: Any) -> Any:
     override = OVERRIDES.get(_key(function))
     if override is not None:
         return _overridden(function, override, site)
+    numpys = numpy_function(function)
+    if numpys is not None:
+        return numpys
     if isinstance(function, (types.FunctionType, functools.partial, type)) or _is_python(function):
         return converted(function)
     return write_method(function) or method_of(function) or _announced(function)

@@ -11,7 +11,7 @@ from hybrid.convert.source import NoSource, definition_of
 from hybrid.errors import Location
 from hybrid.explain.arguments import authors_function, keys_of
 from hybrid.explain.explanation import Explanation, Function, Note
-from hybrid.explain.inputs import guard_rows, inputs_of, paths_of, slot_name
+from hybrid.explain.inputs import guard_rows, inputs_of, numbers_of, paths_of, slot_name
 from hybrid.explain.lines import Seen, lines_of, notes_by_place
 from hybrid.explain.nodes import by_place, refs
 from hybrid.explain.watch import Place, Watch
@@ -41,12 +41,17 @@ def build(
     found = refs(capture.graph)
     places = by_place(found)
     functions = _shown_functions(watch, places)
-    guards = guard_rows(capture)
-    keys = keys_of(function, leaves, names, numbers)
     paths = paths_of(capture, function, leaves, names)
+    outer = numbers_of(capture, paths)
+    guards = guard_rows(capture, outer)
+    keys = [
+        (name, text)
+        for name, text in keys_of(function, leaves, names, numbers)
+        if f"={name}" not in dict(outer)
+    ]
     anchors = {id(w): f"function{index}" for index, w in enumerate(functions)}
     calls = _calls(watch, functions, anchors)
-    seen = Seen(places, notes_by_place(capture.notes), watch.lines, calls, guards, keys)
+    seen = Seen(places, notes_by_place(capture.notes), watch.lines, calls, guards, keys, outer)
     root = _begin(authors_function(function))
     told = tuple(
         Function(

@@ -8,13 +8,14 @@ from typing import Any
 
 from hybrid.explain.arguments import given_name
 from hybrid.explain.explanation import GuardRow, Input
-from hybrid.explain.words import is_plain, is_telling, shown
+from hybrid.explain.words import is_plain, is_telling, listed, shown
 from hybrid.ir.printer import names_of
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
 from hybrid.trace.address import GIVEN, Address, LeafOf
 from hybrid.trace.captured import Capture, Source
 from hybrid.trace.key import CONTENT
+from hybrid.trace.matching import AnyNumber
 from hybrid.trace.reads import CONTAINERS
 
 
@@ -34,7 +35,7 @@ def inputs_of(
 def _source(source: Source, names: Sequence[str], paths: Mapping[Any, str]) -> str:
     if source.kind == "argument":
         return f"argument {names[source.index]}"
-    if source.kind == "number" and source.address is not None:
+    if source.is_outer_number:
         return f"{slot_name(source.address, paths)}, any number"
     if source.kind == "number":
         return f"argument {names[source.index]}, any number"
@@ -50,8 +51,67 @@ def slot_name(address: Address, paths: Mapping[Any, str], key: tuple[Any, ...] =
     items = "".join(f"[{k.start}:]" if type(k) is slice else f"[{k!r}]" for k in key)
     if address.owner is GIVEN:
         return paths.get(address.keys, "an argument") + items
+    default = _default(address)
+    if default:
+        return f"the default of {default}"
+    if _is_global(address):
+        name, *keys = address.keys
+        return str(name) + "".join(f"[{k!r}]" for k in keys) + items
     items = "".join(f"[{k!r}]" for k in address.keys) + items
     return _attribute(address.owner, address.name, paths) + items
+
+
+def _is_global(address: Address) -> bool:
+    """Whether ``address`` begins with a global name."""
+    return type(address.owner) is dict and "__builtins__" in address.owner
+
+
+def _default(address: Address) -> str:
+    """The parameter whose default is at ``address``; empty for other places."""
+    if address.name == "__kwdefaults__":
+        return str(address.keys[0])
+    if address.name != "__defaults__":
+        return ""
+    code, count = address.owner.__code__, len(address.owner.__defaults__)
+    return code.co_varnames[: code.co_argcount][address.keys[0] - count]
+
+
+def _is_of(name: str, guard: str) -> bool:
+    """Whether the guard called ``guard`` is on what holds the input called ``name``."""
+    return guard.startswith("defaults of ") if name[0] == "=" else guard.endswith(name)
+
+
+def numbers_of(capture: Capture, paths: Mapping[Any, str]) -> list[tuple[str, str]]:
+    """(name, what the author calls it) of each number from outside that is an input.
+
+    The name has a space before it if it is a variable's, a dot if an attribute's, = if a
+    parameter's.
+    """
+    found = []
+    for source in capture.sources:
+        address = source.address
+        if address is None or not source.is_outer_number:
+            continue
+        text = slot_name(address, paths)
+        if isinstance(address.owner, types.CellType) or _is_global(address):
+            name = f" {text.partition('[')[0]}"
+        else:
+            default = _default(address)
+            name = f"={default}" if default else f".{address.name}"
+        found.append((name, text))
+    return found
+
+
+def place_names(
+    places: Sequence[Address],
+    capture: Capture,
+    function: Callable[..., Any],
+    leaves: Sequence[Any],
+    names: Sequence[str],
+) -> list[str]:
+    """What the author calls ``places``."""
+    paths = paths_of(capture, function, leaves, names)
+    return [slot_name(place, paths) for place in places]
 
 
 def _attribute(owner: Any, name: str, paths: Mapping[Any, str]) -> str:
@@ -120,8 +180,11 @@ def _is_module(value: Any) -> bool:
     return all(callable(getattr(type(value), name, None)) for name in names)
 
 
-def guard_rows(capture: Capture) -> tuple[GuardRow, ...]:
-    """What a call must find as it was, the telling ones first, by name; equal texts counted."""
+def guard_rows(capture: Capture, inputs: Sequence[tuple[str, str]]) -> tuple[GuardRow, ...]:
+    """What a call must find as it was, the telling ones first, by name; equal texts counted.
+
+    Of what holds some of the ``inputs`` (each a name and what the author calls it) they are free.
+    """
     counts: dict[tuple[str, str, bool], int] = {}
     for guard in (*capture.guards.always, *capture.guards.by_epoch):
         if guard.name.endswith(".*"):
@@ -133,6 +196,9 @@ def guard_rows(capture: Capture) -> tuple[GuardRow, ...]:
             row = guard.name, " ".join(values), is_plain(guard.expected)
         else:
             row = guard.name, shown(guard.expected), is_telling(guard)
+        if not isinstance(guard.expected, AnyNumber):
+            but = [text for name, text in inputs if _is_of(name, guard.name)]
+            row = (row[0], f"{row[1]} with any {listed(but)}", row[2]) if but else row
         counts[row] = counts.get(row, 0) + 1
     rows = [GuardRow(*row, count) for row, count in counts.items()]
     return tuple(sorted(rows, key=lambda row: (not row.telling, row.name, row.value)))

@@ -27,6 +27,7 @@ class Seen:
     calls: Mapping[Place, Sequence[Note]]
     guards: Sequence[GuardRow] = ()
     keys: Sequence[tuple[str, str]] = ()  # (name, text) of Python values among the arguments
+    numbers: Sequence[tuple[str, str]] = ()  # what numbers_of() gives
 
 
 def notes_by_place(notes: Sequence[tuple[Location | None, str]]) -> dict[Place, list[str]]:
@@ -172,6 +173,16 @@ def _dependencies(
         yield from [Note("key", text) for text in keys[:_MOST]]
         if len(keys) > _MOST:
             yield Note("key", f"and {counted(len(keys) - _MOST, 'more key')}")
+    names = {f" {name}" for name in statement.globals}
+    names |= {f".{name}" for name in statement.attributes}
+    if is_root:
+        names |= {f"={name}" for name in statement.locals - function.assigned}
+    inputs = [
+        f"{text} is an input: read at every call" for name, text in seen.numbers if name in names
+    ]
+    yield from [Note("key", text) for text in inputs[:_MOST]]
+    if len(inputs) > _MOST:
+        yield Note("key", f"and {counted(len(inputs) - _MOST, 'more input')}")
     found = []
     for guard in seen.guards:
         if not guard.telling:

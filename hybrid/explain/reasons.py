@@ -182,8 +182,10 @@ def _broken(guard: Guard, capture: Capture) -> Difference:
 
 def numbers_text(free: Sequence[str], refused: str) -> str:
     """What a reason goes on to say of numbers: that they are inputs, or why they cannot be."""
-    if free:
-        one = len(free) == 1
-        are = "is an input" if one else "are inputs"
-        return f"; {listed(free)} {are} of this plan: any value will do"
-    return f"; it cannot become an input: {refused}" if refused else ""
+    if not free:
+        return f"; it cannot become an input: {refused}" if refused else ""
+    are = "is an input" if len(free) == 1 else "are inputs"
+    if len(free) > _MOST + 1:
+        free = [*free[:_MOST], f"{len(free) - _MOST} more"]
+    rest = f"; another number cannot be: {refused}" if refused else ""
+    return f"; {listed(free)} {are} of this plan: any value will do{rest}"

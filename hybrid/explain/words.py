@@ -8,6 +8,7 @@ from typing import Any
 
 from hybrid.tensor import Tensor
 from hybrid.trace.guards import Guard, Guards
+from hybrid.trace.matching import AnyNumber
 from hybrid.trace.reads import ATOMS, CONTAINERS, MISSING
 
 _WIDTH = 40
@@ -19,6 +20,8 @@ def shown(value: Any) -> str:
         return "not there"
     if isinstance(value, Tensor):
         return str(value.type)
+    if isinstance(value, AnyNumber):
+        return f"any {value.kind.__name__}"
     if isinstance(value, type):
         return f"class {value.__name__}"
     if isinstance(value, types.ModuleType):

@@ -10,7 +10,7 @@ from hybrid import ops
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir import Node, Value
 from hybrid.ir.interpreter import current
-from hybrid.number.staging import HERE, check
+from hybrid.number.staging import check
 from hybrid.number.traced import Number
 from hybrid.tensor import Tensor
 
@@ -36,7 +36,7 @@ def window(_self: Number, taken: slice, size: int) -> Tensor:
             inside = first <= size - length
             fits = inside if fits is None else ops.logical_and(fits, inside)
         if fits is not None:
-            check(fits, partial(_refuse_cut, length, size), (first,), (HERE,))
+            check(fits, partial(_refuse_cut, length, size), (first,), (CaptureError,))
         if start.low < 0:
             first = ops.where(first < 0, first + size, first)
     return first + ops.arange(0, length, step)

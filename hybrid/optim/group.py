@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -9,9 +10,11 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.config import advance_epoch
-from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.number import Number, check, host_number, to_float
 from hybrid.tensor import Tensor
+from hybrid.tree import flatten
 from hybrid.types import DType, float32, float64
 
 Layout = Callable[[Mapping[str, Any]], tuple[str, ...]]
@@ -68,6 +71,13 @@ class Group:
                 f"a parameter group has no setting {name!r}",
                 fix="use one of " + ", ".join(["lr", *self.settings]),
             )
+        if any(type(leaf) is Number for leaf in flatten(value)[0]):
+            raise CaptureError(
+                f"{name} was given a number that only a run knows",
+                at=author_location(),
+                why="It is a plain setting: a captured step is made for its value.",
+                fix=f"set {name} outside the hybridized function; lr can be set inside",
+            )
         wanted = {n: getattr(self, n) for n in self.settings} | {name: value, "lr": 0.0}
         if self.layout(wanted) != self.moment_names:
             raise ArgumentError(
@@ -93,13 +103,23 @@ class Group:
         Reading gives the shortest decimal that the cell's dtype rounds to its value: 0.1 for 0.1.
         """
         cell = self.cells.lr
-        return float(str(cell.dtype.numpy.type(cell.item())))
+        value = cell.item()
+        if type(value) is Number:
+            return host_number(functools.partial(_shortest, cell.dtype), "float", value)
+        return _shortest(cell.dtype, value)
 
     @lr.setter
     def lr(self, value: Any) -> None:
         cell = self.cells.lr
         if isinstance(value, Tensor):
             cell.assign(in_dtype(value.detach(), cell.dtype))
+            return
+        if type(value) is Number:
+            value = to_float(value)
+            fits = ops.logical_and(value.tensor >= 0.0, value.tensor < float("inf"))
+            refuse = functools.partial(require_number, "lr")
+            check(fits, refuse, (value.tensor,), (ArgumentError,))
+            cell.assign(value.lifted(cell.dtype))
             return
         require_number("lr", value)
         cell.assign(float(value))
@@ -109,6 +129,11 @@ class Group:
         settings = {"lr": lr} | {name: getattr(self, name) for name in self.settings}
         described = ", ".join(f"{name}={value}" for name, value in settings.items())
         return f"Group({len(self.params)} parameters, {described})"
+
+
+def _shortest(dtype: DType, value: float) -> float:
+    """The shortest decimal that ``dtype`` rounds to ``value``."""
+    return float(str(dtype.numpy.type(value)))
 
 
 def moment_like(name: str, parameter: Tensor) -> Tensor:

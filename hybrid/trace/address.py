@@ -1,13 +1,14 @@
-"""Addresses: where a tensor is found at each call: in an attribute, in an item of a container."""
+"""Addresses: where something is found at each call: in an attribute, in an item of a container."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hybrid.trace.key import CONTENT
-from hybrid.trace.rewind import is_described
+from hybrid.trace.reads import MISSING
+from hybrid.trace.rewind import is_described, put_attribute
 
 GIVEN: Any = object()  # in place of an owner: the arguments of the call, (args, kwargs)
 
@@ -37,6 +38,11 @@ class Address:
     name: str
     keys: tuple[Any, ...] = ()
 
+    @property
+    def key(self) -> Hashable:
+        """Equal for what is one place, as long as the owner lives."""
+        return id(self.owner), self.name, self.keys
+
     def item(self, key: Any) -> Address:
         return replace(self, keys=(*self.keys, key))
 
@@ -47,8 +53,7 @@ class Address:
 
     def is_same(self, other: Address) -> bool:
         """Whether both are one place."""
-        mine, theirs = (self.name, self.keys), (other.name, other.keys)
-        return self.owner is other.owner and mine == theirs
+        return self.key == other.key
 
     def holder(self, leaves: Sequence[Any]) -> Any:
         """The owner at a call of these argument ``leaves``."""
@@ -69,6 +74,39 @@ class Address:
             found = found[key]
         return found
 
+    def now(self) -> Any:
+        """What is there, or MISSING."""
+        try:
+            missing = self.name != CONTENT and not hasattr(self.owner, self.name)
+            return MISSING if missing else self.read()
+        except (AttributeError, LookupError, TypeError, ValueError):  # it was another structure
+            return MISSING
+
+    def stored(self) -> Address:
+        """The same place from the last object on the way that can be written to."""
+        owner, name, keys = self.owner, self.name, []
+        found = owner if name == CONTENT else getattr(owner, name)
+        for key in self.keys:
+            if isinstance(found, tuple):
+                keys.append(key)
+            else:
+                owner, name, keys = found, CONTENT, [key]
+            found = found[key]
+        return Address(owner, name, tuple(keys))
+
+    def put(self, value: Any) -> None:
+        """Write to what ``stored`` gives (MISSING: delete it); tuples on the way are made anew."""
+        keys = self.keys[1:] if self.name == CONTENT else self.keys
+        if keys:
+            whole = replace(self, keys=self.keys[: -len(keys)])
+            whole.put(_with_item(whole.read(), keys, value))
+        elif self.name != CONTENT:
+            put_attribute(self.owner, self.name, value)
+        elif value is MISSING:
+            del self.owner[self.keys[0]]
+        else:
+            self.owner[self.keys[0]] = value
+
     def text(self, name: Callable[[str, Any], str]) -> str:
         """The expression for it; ``name`` gives objects names that are valid there."""
         if type(self.owner) is LeafOf:
@@ -81,3 +119,12 @@ class Address:
         for key in self.keys:
             text += f"[{key if type(key) in (int, bool) else name('key', key)}]"
         return text
+
+
+def _with_item(value: Any, keys: Sequence[Any], item: Any) -> Any:
+    """The tuple ``value`` with another ``item`` where ``keys`` lead to."""
+    if not keys:
+        return item
+    first, *rest = keys
+    items = [_with_item(v, rest, item) if i == first else v for i, v in enumerate(value)]
+    return tuple(items) if type(value) is tuple else type(value)(*items)

@@ -11,14 +11,11 @@ from typing import Any
 
 from hybrid.autodiff.presence import Ct, Perhaps, neutral
 from hybrid.autodiff.tape import history, pulled_back
-from hybrid.eager import as_tensor
 from hybrid.errors import OF_CAPTURE, CaptureError, LeakedValueError, Location
 from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import ACTIVE, interpreting
-from hybrid.number import Number
-from hybrid.number.staging import DTYPES
 from hybrid.record import AnyRecord, Leaf, Record, recording
-from hybrid.tensor import Tensor, make_tensor
+from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
 from hybrid.trace.backward import alike, places_at_hand, uses_of
 from hybrid.trace.captured import Backward, Capture, Gradient, Same, SlotWrite
@@ -27,10 +24,9 @@ from hybrid.trace.definition import definition, returning
 from hybrid.trace.differentiate import FLAG, cut, values_of
 from hybrid.trace.grown import refuse_written
 from hybrid.trace.guards import Guards
+from hybrid.trace.lent import Lent, as_input, number_cell, put_numbers
 from hybrid.trace.making import Known, Making
-from hybrid.trace.reads import (
-    MISSING,
-)
+from hybrid.trace.reads import MISSING
 from hybrid.trace.remaining import Remaining
 from hybrid.trace.settle import Mine, Rewritten, Unsettled, covers, refuse_unsettled
 from hybrid.trace.tracer import Cell, Slot, Tracer
@@ -65,7 +61,7 @@ def capture(
         dict(guards.slot_sources),
         namespaces=guards.namespaces,
         convert=convert,
-        general=bool(numbers),
+        general=bool(numbers or guards.inputs),
         unrolls=unrolls,
     )
     structure = flatten((args, kwargs))[1]
@@ -76,15 +72,17 @@ def capture(
         given = list(containers_in((args, kwargs)))
         outside = [c for c in guards.containers.values() if c is not ACTIVE]
         tracer.known = guards.known.union([id(container) for container, _ in given])
-        contents = Contents([*outside, *[c for c, _ in given]])
         mine = Mine(tracer, guards.written, given)
         at = definition(function)
         known = Known(leaves, given, guards.containers.values(), places, at, returning(function))
-        tracer.remaining = Remaining(tracer, known, guards, contents, mine)
+        lent = Lent()
         strange: list[Any] = []  # of Change and Moved
         try:
+            known.kept = put_numbers(tracer, guards, lent)
+            guards.begin()
+            contents = Contents([*outside, *[c for c, _ in given]])
+            tracer.remaining = Remaining(tracer, known, guards, contents, mine)
             try:
-                known.kept = _put_numbers(tracer, guards)
                 result = resolve(tracer.converted(function)(*args, **kwargs))
             except Exception as error:
                 if not isinstance(error, OF_CAPTURE):
@@ -94,25 +92,38 @@ def capture(
                 tracer.adopt(guards.written_slots(mine))
                 final = tracer.restore()
                 found = contents.changes()
-                changes, strange = parted(found, lambda c: mine(c.key, c.added()))
+                changes, others = parted(found, lambda c: mine(c.key, c.added()))
+                lent.take_back()
                 label = guards.broken() if changes else None
                 for change in changes:
                     change.undo()
-                own, others = parted(guards.moved(cached=False), lambda m: mine(m.key, [m.after]))
+                lent.take_back()
+                strange = [lent.seen_through(c) for c in others]
+                moved = list(lent.moved(guards.containers, guards.name_at))
+                own, others = parted(moved, lambda m: mine(m.key, [m.after]))
+                for m in own:
+                    m.undo()
+                strange += others
+                moved = guards.moved(cached=False)
+                rest, others = parted(moved, lambda m: mine(m.key, [m.after]))
                 strange += others
             refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
-            if own:
-                raise _side_effect(name, own[0].label, at)
-            outer = [c for c in changes if id(c.container) in guards.containers]
+            if own or rest:
+                raise _side_effect(name, [*own, *rest][0].label, at)
+            if guards.inputs:
+                _refuse_cached(name, guards.computed(), at)
+            outer = [lent.seen_through(c) for c in changes if id(c.container) in guards.containers]
             slots = tracer.slots.values()
             if not covers(guards.written, outer, slots):
                 raise Rewritten(outer, slots, _side_effect(name, label, at))
             made = _Finish(tracer, leaves, guards, known, names).run(result, final, changes)
         except BaseException as error:
-            keys = {m.key for m in strange}
-            for m in guards.moved(cached=True):
-                if m.key not in keys:
-                    m.undo()
+            lent.take_back()
+            others = {m.key for m in strange}
+            others |= {m.key for m in guards.moved(cached=False) if not mine(m.key, [m.after])}
+            for moved in guards.moved(cached=True):
+                if moved.key not in others:
+                    moved.undo()
             if strange and not isinstance(error, Unsettled):
                 if isinstance(error, Exception):
                     refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
@@ -132,26 +143,15 @@ def parted(items: Sequence[Any], test: Callable[[Any], bool]) -> tuple[list[Any]
     return parts
 
 
-def number_cell(value: float) -> Tensor:
-    """What holds a number that is an input, as a capture sees it."""
-    made = as_tensor(value, DTYPES[type(value).__name__])
-    return make_tensor(made.type, made.data)
-
-
-def as_input(tracer: Tracer, leaf: Any, cell: Tensor | None) -> Any:
-    """``leaf``, or the traced number that stands for it."""
-    return leaf if cell is None else Number(type(leaf).__name__, tracer.traced(cell))
-
-
-def _put_numbers(tracer: Tracer, guards: Guards) -> dict[int, Address]:
-    """Let inputs stand for numbers in containers that only a run knows: where, by their cells."""
-    found = {}
-    for address in guards.written.numbers.values():
-        container, key = address.owner, address.keys[0]
-        cell = number_cell(container[key])
-        container[key] = as_input(tracer, container[key], cell)
-        found[id(cell)] = address
-    return found
+def _refuse_cached(name: str, computed: str | None, at: Location | None) -> None:
+    """Refuse to keep what was computed from numbers that are inputs."""
+    if computed is not None:
+        raise CaptureError(
+            f"{name} computed {computed}, which keeps its value",
+            at=at,
+            why="It may depend on Python numbers that are read at every call.",
+            fix="read the cached property once before the call",
+        )
 
 
 def _side_effect(name: str, broken: str | None, at: Location | None) -> CaptureError:

@@ -21,10 +21,14 @@ from hybrid.tree import Structure, unflatten, unflatten_several
 class Source:
     """Where a captured tensor is found at a call: an argument, a slot, or always the same cell."""
 
-    kind: str  # "argument", "number" (a Python number among the arguments), "slot", "cell"
+    kind: str  # "argument", "number" (a Python number, of the arguments or not), "slot", "cell"
     index: int = -1  # of the argument leaf
     tensor: Tensor | None = None  # the cell
-    address: Address | None = None  # of the slot
+    address: Address | None = None  # of the slot, or of a number that is no argument
+
+    @property
+    def is_outer_number(self) -> bool:
+        return self.kind == "number" and self.address is not None
 
     def fetch(self, leaves: Sequence[Any]) -> Tensor:
         """The tensor at a call whose arguments have these leaves."""
@@ -163,6 +167,15 @@ class Capture:
     objects: tuple[Built, ...] = ()
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
+
+    @property
+    def written_arguments(self) -> dict[int, Location | None]:
+        """The argument leaves whose cells are written, and where."""
+        return {
+            self.sources[source].index: self.graph.results[output].location
+            for source, output in self.writes
+            if self.sources[source].kind == "argument"
+        }
 
 
 def _value(

@@ -18,7 +18,7 @@ from hybrid.tensor import Tensor
 from hybrid.trace.address import Address, LeafOf
 from hybrid.trace.aliasing import alias_terms
 from hybrid.trace.key import CONTENT, Key, key_of
-from hybrid.trace.matching import Matcher, Matching, Written, plainly
+from hybrid.trace.matching import AnyNumber, Matcher, Matching, Written, plainly
 from hybrid.trace.reads import (
     MISSING,
     MUTABLE,
@@ -26,6 +26,7 @@ from hybrid.trace.reads import (
     attribute_names,
     cached_names,
     content_of,
+    keeper,
     plainly_read,
     stored,
     watched,
@@ -50,7 +51,7 @@ class Guard:
     @property
     def by_identity(self) -> bool:
         """Whether the very same object needs no further look: it cannot have changed inside."""
-        return not isinstance(self.expected, (*MUTABLE, tuple))
+        return not isinstance(self.expected, (*MUTABLE, tuple, AnyNumber))
 
     def holds(self) -> bool:
         return self.matches(self.read())
@@ -94,6 +95,8 @@ class Guards:
         self.written = Written() if written is None else written
         self.matching = Matching(self.written)
         self.slot_sources = self.matching.sources
+        self.numbers = self.matching.numbers
+        self.inputs = self.matching.inputs
         self.outside = frozenset(reads.tensors)
         self.known = reads.seen | reads.cells.keys()
         self.namespaces = reads.namespaces()
@@ -101,6 +104,7 @@ class Guards:
         self.epoch = EPOCH[0]
         # What only the capture itself needs:
         self._places: list[tuple[Any, str, Callable[[], Any], Any]] = []  # owner, name, read, value
+        self._begun: list[Any] = []  # what is at those when the capture begins
         self._absent: list[tuple[Any, frozenset[str], bool]] = []  # (owner, names, configured)
         self._kept: list[Kept] = []
         if self.written.containers or self.written.places:
@@ -139,10 +143,11 @@ class Guards:
         name: str,
         read: Callable[..., Any],
         value: Any,
+        matches: Matcher,
         key: Key,
         put: Callable[[Any], Any] | None = None,
     ) -> None:
-        guard = Guard(name, read, self.matching.exactly(value), value)
+        guard = Guard(name, read, matches, _expected(value, matches))
         self.always.append(guard)
         self._kept.append(Kept(key, guard, value, put))
 
@@ -159,7 +164,9 @@ class Guards:
             else:
                 namespace[name] = value
 
-        self._add(f"global {name}", read, read(), (id(namespace), name), put)
+        value, key = read(), (id(namespace), name)
+        place = None if assigned else Address(namespace, CONTENT, (name,))
+        self._add(f"global {name}", read, value, self.matching.exactly(value, place), key, put)
 
     def _cell(self, cell: types.CellType, label: str, assigned: bool) -> None:
         def read() -> Any:
@@ -171,7 +178,9 @@ class Guards:
         if assigned:
             self._place(cell, "cell_contents", read, label)
         else:
-            self._add(label, read, read(), (id(cell), "cell_contents"))
+            value, key = read(), (id(cell), "cell_contents")
+            matches = self.matching.exactly(value, Address(cell, "cell_contents"))
+            self._add(label, read, value, matches, key)
 
     def _defaults(self, function: types.FunctionType) -> None:
         if function.__defaults__ or function.__kwdefaults__:
@@ -179,13 +188,19 @@ class Guards:
             def read() -> Any:
                 return function.__defaults__, function.__kwdefaults__
 
-            key = id(function), "__defaults__"
-            self._add(f"defaults of {function.__name__}", read, read(), key)
+            names = ("__defaults__", "__kwdefaults__")
+            first, second = (
+                self.matching.exactly(value, Address(function, name))
+                for name, value in zip(names, read(), strict=True)
+            )
+            label, key = f"defaults of {function.__name__}", (id(function), "__defaults__")
+            self._add(label, read, read(), lambda found: first(found[0]) and second(found[1]), key)
 
     def _argument(self, argument: Any) -> None:
         """A container that is no tree: the key tells which it is, not what it holds."""
-        label = f"{type(argument).__name__} argument"
-        self._add(label, lambda: argument, argument, (id(argument), CONTENT))
+        matches = self.matching.exactly(argument, Address(argument, CONTENT))
+        label, key = f"{type(argument).__name__} argument", (id(argument), CONTENT)
+        self._add(label, lambda: argument, argument, matches, key)
 
     def _attribute(self, owner: Any, name: str, configured: bool) -> None:
         own = getattr(owner, "__dict__", {})
@@ -208,14 +223,30 @@ class Guards:
         written = (id(owner), name) in self.written.places
         if slot:
             matches = self.matching.slot(value, Address(owner, name))
+        elif written:
+            matches = self.matching.exactly(value, Address(owner, name), slots=True)
         else:
-            matches = self.matching.exactly(value, Address(owner, name) if written else None)
-        guard = Guard(label, read, matches, Guards if slot else value)
+            matches = self._unwritten(owner, name, value)
+        guard = Guard(label, read, matches, Guards if slot else _expected(value, matches))
         by_epoch = by_epoch and not isinstance(value, MUTABLE) and not slot and not written
         (self.by_epoch if by_epoch else self.always).append(guard)
         self._places.append((owner, name, read, value))
         put = functools.partial(put_attribute, owner, name)
         self._kept.append(Kept(key_of(owner, name), guard, value, put))
+
+    def _unwritten(self, owner: Any, name: str, value: Any) -> Matcher:
+        """A test for a place that nothing is written to."""
+        holder = None if isinstance(owner, types.CellType) else keeper(owner, name)
+        if holder is None:
+            return self.matching.exactly(value)
+        address = Address(holder, name)
+        before = self.matching.found
+        matches = self.matching.exactly(value, address)
+        if holder is owner or self.matching.found == before:
+            return matches
+        if isinstance(matches, AnyNumber):
+            return AnyNumber(matches.kind, address)
+        return lambda found: found is address.now() and matches(found)
 
     def _nothing_new(self, owner: Any, read: set[str], configured: bool) -> None:
         """No attribute set on the object itself, hiding a method or not, that was looked for."""
@@ -253,11 +284,15 @@ class Guards:
             if made and isinstance(owner, (types.ModuleType, type)):
                 self._still_absent(owner, frozenset(made), configured)
 
+    def begin(self) -> None:
+        """The capture begins: what it has changed is what is not as it is now."""
+        self._begun = [read() for _, _, read, _ in self._places]
+
     def changed_places(self) -> Iterator[tuple[Any, str, Any]]:
         """(owner, name, what is there) of the places that hold something else by now."""
-        for owner, name, read, value in self._places:
+        for (owner, name, read, _), begun in zip(self._places, self._begun, strict=True):
             now = read()
-            if now is not value:
+            if now is not begun:
                 yield owner, name, now
         for owner, names, _ in self._absent:
             for name in names & vars(owner).keys():
@@ -276,6 +311,18 @@ class Guards:
                 found.append(Moved(key_of(owner, name), label, read, put, MISSING, read()))
         return found
 
+    def computed(self) -> str | None:
+        """The name of a cached property that the capture has computed."""
+        for owner, names, _ in self._absent:
+            for name in names & vars(owner).keys() & cached_names(owner):
+                return f"{_label(owner)}.{name}"
+        return None
+
+    def name_at(self, place: Address) -> str:
+        """What messages call the place of a number."""
+        name = place.name if place.name != CONTENT else place.keys[0]
+        return f"{_label(place.owner)}.{name}"
+
     def settle(self) -> None:
         """The capture is good: guard cached properties, computed or not, forget what was."""
         for owner, names, configured in self._absent:
@@ -286,7 +333,7 @@ class Guards:
                 later = names & cached_names(owner) - vars(owner).keys()
                 if later:
                     self._still_absent(owner, later, configured=False)
-        self._places, self._absent, self._kept = [], [], []
+        self._places, self._begun, self._absent, self._kept = [], [], [], []
         self.containers, self.namespaces, self.reads = {}, {}, None
 
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
@@ -304,6 +351,8 @@ class Guards:
                 guard.expected,
             )
             by_value = f"same{i}(read{i}())"
+            if guard.matches == AnyNumber(float):
+                by_value = f"type(read{i}()) is float"
             terms.append(f"(read{i}() is was{i} or {by_value})" if guard.by_identity else by_value)
         places = [source.address for source in capture.sources]
         places += [w.address for w in capture.slot_writes] + [a for a, _ in capture.slot_reads]
@@ -345,6 +394,11 @@ def _named(names: dict[str, Any], prefix: str, value: Any) -> str:
     name = f"{prefix}{len(names)}"
     names[name] = value
     return name
+
+
+def _expected(value: Any, matches: Matcher) -> Any:
+    """What a guard expects: a value, or any number."""
+    return matches if isinstance(matches, AnyNumber) else value
 
 
 def _label(owner: Any) -> str:

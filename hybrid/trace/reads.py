@@ -461,6 +461,24 @@ def plainly_read(owner: Any, name: str) -> bool:
     )
 
 
+def keeper(owner: Any, name: str) -> Any:
+    """What ``owner.name`` is stored on: ``owner`` or a class; None where code may say."""
+    if isinstance(owner, type):
+        plain = type(owner).__getattribute__ is type.__getattribute__
+        plain = plain and not any(name in vars(base) for base in type(owner).__mro__)
+        return next((b for b in owner.__mro__ if name in vars(b)), None) if plain else None
+    kind = type(owner)
+    if not isinstance(kind.__getattribute__, types.WrapperDescriptorType):
+        return None
+    holder = next((base for base in kind.__mro__ if name in vars(base)), None)
+    member = None if holder is None else vars(holder)[name]
+    if name in getattr(owner, "__dict__", {}):
+        return None if hasattr(type(member), "__set__") else owner
+    if isinstance(member, types.MemberDescriptorType):
+        return owner
+    return None if hasattr(type(member), "__get__") else holder
+
+
 def watched(reads: Reads) -> Iterator[tuple[Any, str]]:
     """Every (object, attribute) that counts as read."""
     for owner in reads.objects.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybrid.eager import from_numpy
-from hybrid.errors import CaptureError
+from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.tensor import Tensor
@@ -42,8 +42,12 @@ def settled(
     leaves: Sequence[Any],
     configured: Callable[[Any], bool],
     once: Callable[[Reads, Guards], Capture],
+    free: Iterable[Address] = (),
 ) -> Capture:
-    """The capture that ``once`` makes of ``function`` for arguments of ``leaves``."""
+    """The capture that ``once`` makes of ``function`` for arguments of ``leaves``.
+
+    The numbers at ``free`` are inputs.
+    """
 
     hosts = Hosts()
 
@@ -64,6 +68,8 @@ def settled(
                 found.redo(written.claimed)
 
     written = Written()
+    for address in free:
+        written.free(address)
     while True:
         try:
             return again(written)
@@ -97,6 +103,26 @@ def refuse_shared(name: str, given: Any, outside: Sequence[Any]) -> None:
                 fix="pass it once, or pass a copy",
             )
         seen.add(id(container))
+
+
+def refuse_lost(
+    name: str,
+    given: Sequence[Any],
+    written: Mapping[int, Location | None],
+    names: Callable[[], Sequence[str]],
+) -> None:
+    """Refuse to write to NumPy arrays: ``given`` are the leaves of the arguments."""
+    for index, location in written.items():
+        if isinstance(given[index], np.ndarray):
+            argument = names()[index]
+            raise CaptureError(
+                f"{name} writes to its argument {argument}, a NumPy array",
+                at=location,
+                why="NumPy arrays among the arguments are tensors inside, made for the call: what "
+                "is written to them would be lost.",
+                fix=f"pass hybrid.asarray({argument}), which is a tensor that can be written to, "
+                "or return the new values",
+            )
 
 
 class Unsettled(Exception):
@@ -210,28 +236,27 @@ class Rewritten(Exception):
         written.containers.update((id(c.container), c.container) for c in self.changes)
         written.places.update((id(slot.owner), slot.name) for slot in self.places)
         for change in self.changes:
-            for key in numbers_in(change):
-                address = Address(change.container, CONTENT).item(key)
-                written.numbers[id(change.container), key] = address
+            for place in numbers_in(change):
+                written.free(place)
 
 
 def covers(written: Written, changes: Iterable[Change], slots: Iterable[Slot]) -> bool:
     """Whether guards made for ``written`` are right for a capture."""
     return all(
         id(c.container) in written.containers
-        and all((id(c.container), key) in written.numbers for key in numbers_in(c))
+        and all(place.key in written.numbers for place in numbers_in(c))
         for c in changes
     ) and all((id(slot.owner), slot.name) in written.places for slot in slots if holds_slots(slot))
 
 
-def numbers_in(change: Change) -> Iterator[Any]:
-    """The keys of numbers that became others of their kind, which only a run knows."""
+def numbers_in(change: Change) -> Iterator[Address]:
+    """The places of numbers that became others of their kind, which only a run knows."""
     before, after = change.before, change.after
     if isinstance(change.container, (list, dict, deque)):
         for key in before if isinstance(before, dict) else range(min(len(before), len(after))):
             now = after.get(key) if isinstance(after, dict) else after[key]
             if isinstance(now, Number) and type(before[key]).__name__ == now.kind:
-                yield key
+                yield Address(change.container, CONTENT, (key,))
 
 
 def holds_slots(slot: Slot) -> bool:

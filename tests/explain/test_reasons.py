@@ -175,7 +175,9 @@ def test_a_global(monkeypatch: pytest.MonkeyPatch) -> None:
     hybridized(hy.ones(2))
     monkeypatch.setitem(globals(), "RATE", 3.0)
     hybridized(hy.ones(2))
-    assert last_reason(hybridized) == "global RATE was 2.0 and is 3.0"
+    assert last_reason(hybridized) == (
+        "global RATE was 2.0 and is 3.0; RATE is an input of this plan: any value will do"
+    )
 
 
 def test_a_closure_variable() -> None:
@@ -184,7 +186,9 @@ def test_a_closure_variable() -> None:
     hybridized(hy.ones(2))
     rate = 3.0
     hybridized(hy.ones(2))
-    assert last_reason(hybridized) == "closure variable rate was 2.0 and is 3.0"
+    assert last_reason(hybridized) == (
+        "closure variable rate was 2.0 and is 3.0; rate is an input of this plan: any value will do"
+    )
 
 
 def test_a_tensor_that_is_replaced() -> None:
@@ -207,7 +211,8 @@ def test_a_default() -> None:
     function.__defaults__ = (3.0,)
     hybridized(hy.ones(2))
     assert last_reason(hybridized) == (
-        "defaults of function was ((2.0,), None) and is ((3.0,), None)"
+        "defaults of function was ((2.0,), None) and is ((3.0,), None); "
+        "the default of rate is an input of this plan: any value will do"
     )
 
 

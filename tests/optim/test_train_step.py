@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.nn import CrossEntropyLoss, Dropout, Linear, ReLU, Sequential
+from hybrid.errors import ArgumentError, CaptureError
+from hybrid.nn import CrossEntropyLoss, Dropout, Linear, Parameter, ReLU, Sequential
 from hybrid.optim import SGD, Adam, AdamW
 
 DRAW = np.random.RandomState(0)
@@ -131,3 +132,105 @@ def test_values_held_elsewhere_do_not_change_with_training():
     assert [t.numpy().tobytes() for t in [*state.values(), moments]] == before
     assert [p.numpy().tobytes() for p in held.parameters()] == before[:-1]
     assert [p.numpy().tobytes() for p in trainer.net.parameters()] != before[:-1]
+
+
+# The learning rate, set by the step itself ------------------------------------------------------
+
+
+def on_plateau(optimizer, loss):
+    if loss > 0.5:
+        optimizer.lr = optimizer.lr * 0.5
+    return optimizer.lr
+
+
+def from_the_loss(optimizer, loss):
+    optimizer.lr = loss.item() * 0.1
+    return optimizer.lr
+
+
+def from_a_tensor(optimizer, loss):
+    optimizer.lr = loss * 0.1
+    return optimizer.lr
+
+
+def of_a_group(optimizer, loss):
+    group = optimizer.param_groups[0]
+    group["lr"] = max(group.lr * 0.75, 0.05)
+    return f"{group.lr}"
+
+
+def in_a_loop(optimizer, loss):
+    while optimizer.lr > 0.01:
+        optimizer.lr *= 0.5
+    return optimizer.lr
+
+
+def to_an_int(optimizer, loss):
+    optimizer.lr = 1 if loss > 1 else 0
+    return optimizer.lr
+
+
+SCHEDULES = [on_plateau, from_the_loss, from_a_tensor, of_a_group, in_a_loop, to_an_int]
+
+
+@pytest.mark.parametrize("kind", [hy.optim.SGD, hy.optim.Adam])
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: schedule.__name__)
+def test_a_step_sets_the_learning_rate(schedule, kind) -> None:
+    runs = []
+    for hybridizes in (False, True):
+        hy.random.seed(0)
+        net = Linear(3, 1)
+        optimizer = kind(net.parameters(), lr=0.3)
+
+        def step(x, net=net, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = hy.sum(net(x) ** 2)
+            loss.backward()
+            optimizer.step()
+            return loss.detach(), schedule(optimizer, loss.detach())
+
+        run = hy.hybridize(step) if hybridizes else step
+        found = []
+        for k in range(6):
+            loss, lr = run(hy.asarray([1.0, 2.0, 0.5 * k]))
+            text = lr if isinstance(lr, str) else float(lr).hex()
+            found.append((loss.item().hex(), text, optimizer.lr.hex()))
+        runs.append(found)
+        if hybridizes:
+            assert len(run.plans) <= 2
+    assert runs[0] == runs[1]
+
+
+def test_a_learning_rate_of_a_run_is_checked() -> None:
+    optimizer = hy.optim.SGD([Parameter([1.0])], lr=0.5)
+
+    @hy.hybridize
+    def put(x):
+        optimizer.lr = x.item()
+
+    put(hy.asarray(0.25))
+    assert optimizer.lr == 0.25
+    for value in (-1.0, float("nan")):
+        with pytest.raises(ArgumentError) as caught:
+            put(hy.asarray(value))
+        assert caught.value.what == f"lr is {value}"
+        assert caught.value.fix == "give a number that is at least 0"
+    assert optimizer.lr == 0.25
+
+
+def test_other_settings_are_not_set_from_a_run() -> None:
+    optimizer = hy.optim.Adam([Parameter([1.0])])
+
+    @hy.hybridize
+    def put(x):
+        optimizer.param_groups[0].betas = (0.9, x.item())
+
+    line = put.__wrapped__.__code__.co_firstlineno + 2
+    with pytest.raises(CaptureError) as caught:
+        put(hy.asarray(0.25))
+    assert str(caught.value) == (
+        f"betas was given a number that only a run knows ({__file__}:{line})\n"
+        f"    {line} | optimizer.param_groups[0].betas = (0.9, x.item())\n"
+        "It is a plain setting: a captured step is made for its value.\n"
+        "Fix: set betas outside the hybridized function; lr can be set inside."
+    )

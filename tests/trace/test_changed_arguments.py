@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hybrid as hy
@@ -134,3 +135,67 @@ def test_one_list_in_two_ways_is_refused() -> None:
     assert shown([both, outer]) == (list, [(list, [[1.0]])] * 2)
     with pytest.warns(UserWarning, match="runs eagerly"):
         assert hy.hybridize(run, fallback="eager")(both, both).tolist() == [3.0]
+
+
+# NumPy arrays ------------------------------------------------------------------------------------
+
+
+def sets_an_item(a):
+    a[0] = 5.0
+    return a * 1
+
+
+def adds_in_place(a):
+    a += 1
+    return a * 1
+
+
+def writes_on_a_path(a):
+    if hy.sum(a) > 0:
+        a[0:2] *= 2.0
+    return a * 1
+
+
+@pytest.mark.parametrize("function", [sets_an_item, adds_in_place, writes_on_a_path])
+def test_writes_to_arrays_are_refused(function) -> None:
+    hybridized = hy.hybridize(function)
+    array = np.ones(3, np.float32)
+    for _ in range(2):
+        with pytest.raises(CaptureError) as caught:
+            hybridized(array)
+        assert array.tolist() == [1.0, 1.0, 1.0]
+        assert caught.value.what == f"{function.__name__} writes to its argument a, a NumPy array"
+    given, expected = hy.asarray(array), hy.asarray(array)
+    assert hybridized(given).tolist() == function(expected).tolist()
+    assert given.tolist() == expected.tolist() != [1.0, 1.0, 1.0]
+    with pytest.raises(CaptureError):  # also when there is a plan
+        hybridized(array)
+
+
+def test_the_message_of_a_lost_write() -> None:
+    def function(batch, rows):
+        batch["a"][0] = 5.0
+        return batch["a"] * rows
+
+    line = function.__code__.co_firstlineno + 1
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(function)({"a": np.ones(3, np.float32)}, rows=np.ones(3, np.float32))
+    assert str(caught.value) == (
+        f"function writes to its argument batch['a'], a NumPy array ({__file__}:{line})\n"
+        f'    {line} | batch["a"][0] = 5.0\n'
+        "NumPy arrays among the arguments are tensors inside, made for the call: what is written "
+        "to them would be lost.\n"
+        "Fix: pass hybrid.asarray(batch['a']), which is a tensor that can be written to, or "
+        "return the new values."
+    )
+
+
+def test_a_copy_of_an_array_can_be_written() -> None:
+    def function(a):
+        b = a * 1
+        b[0] = 5.0
+        return b
+
+    array = np.ones(3, np.float32)
+    assert hy.hybridize(function)(array).tolist() == [5.0, 1.0, 1.0]
+    assert array.tolist() == [1.0, 1.0, 1.0]
