@@ -19,6 +19,7 @@ from hybrid.trace.address import Address, LeafOf
 from hybrid.trace.aliasing import alias_terms
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.matching import Matcher, Matching, Written, plainly
+from hybrid.trace.members import Members
 from hybrid.trace.reads import (
     MISSING,
     MUTABLE,
@@ -97,6 +98,7 @@ class Guards:
         self.outside = frozenset(reads.tensors)
         self.known = reads.seen | reads.cells.keys()
         self.containers = reads.containers
+        self.members = Members(reads)
         self.epoch = EPOCH[0]
         # What only the capture itself needs:
         self._places: list[tuple[Any, str, Callable[[], Any], Any]] = []  # owner, name, read, value
@@ -283,6 +285,8 @@ class Guards:
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
         """``holds(leaves)``: whether everything is as it was, written out as one expression.
 
+        It raises AttributeError where a method is gone.
+
         Guards by epoch, and whether gradients flow to the cells of ``capture``, are looked at only
         when the epoch has moved.
         """
@@ -320,6 +324,7 @@ class Guards:
 
         names["epoch_holds"] = epoch_holds
         terms.append("(EPOCH[0] == self.epoch or epoch_holds(EPOCH[0]))")
+        terms += self.members.terms(names)
         terms += alias_terms(capture, names)
         return eval("lambda leaves: " + " and ".join(terms), names)
 
