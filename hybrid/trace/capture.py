@@ -67,6 +67,7 @@ def capture(
         Builder(name),
         dict(guards.slot_sources),
         known=guards.known,
+        once=guards.once,
         convert=convert,
         general=bool(numbers),
         unrolls=unrolls,

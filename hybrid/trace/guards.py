@@ -98,6 +98,8 @@ class Guards:
         self.outside = frozenset(reads.tensors)
         self.known = reads.seen | reads.cells.keys()
         self.containers = reads.containers
+        # Arguments that are not the same at another call, though they are the same objects.
+        self.once = frozenset(id(a) for a in reads.given if isinstance(a, Iterator))
         self.members = Members(reads)
         self.epoch = EPOCH[0]
         # What only the capture itself needs:
@@ -285,7 +287,8 @@ class Guards:
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
         """``holds(leaves)``: whether everything is as it was, written out as one expression.
 
-        It raises AttributeError where a method is gone.
+        It raises AttributeError where a method is gone.  A plan with an iterator among the
+        arguments serves no further call: what it gives, it gives once.
 
         Guards by epoch, and whether gradients flow to the cells of ``capture``, are looked at only
         when the epoch has moved.
@@ -325,6 +328,7 @@ class Guards:
         names["epoch_holds"] = epoch_holds
         terms.append("(EPOCH[0] == self.epoch or epoch_holds(EPOCH[0]))")
         terms += self.members.terms(names)
+        terms += ["False"] if self.once else []
         terms += alias_terms(capture, names)
         return eval("lambda leaves: " + " and ".join(terms), names)
 

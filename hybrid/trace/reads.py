@@ -232,7 +232,7 @@ class Reads:
             if isinstance(value, types.ModuleType) and not _is_library_module(value):
                 self.objects[id(value)] = value
         elif isinstance(value, type):
-            if not (_is_library_class(value) or value.__module__.startswith("hybrid.")):
+            if not (is_library_class(value) or value.__module__.startswith("hybrid.")):
                 self.objects[id(value)] = value
             self._class(value)
         else:
@@ -307,7 +307,7 @@ class Reads:
 
     def _class(self, kind: type) -> None:
         for base in kind.__mro__:
-            if not _is_library_class(base) and not base.__module__.startswith("hybrid."):
+            if not is_library_class(base) and not base.__module__.startswith("hybrid."):
                 self.classes[base] = None
             for member in vars(base).values():
                 inner = _plain_function(member)
@@ -325,7 +325,7 @@ def user_object(value: Any) -> bool:
     """Whether ``value`` has attributes that users set: not so the machinery of libraries."""
     kind = type(value)
     machinery = kind.__module__.startswith("hybrid.") or not hasattr(value, "__dict__")
-    return not (machinery and _is_library_class(kind))
+    return not (machinery and is_library_class(kind))
 
 
 def _plain_function(member: Any) -> types.FunctionType | None:
@@ -338,7 +338,7 @@ def _plain_function(member: Any) -> types.FunctionType | None:
     return member if isinstance(member, types.FunctionType) else None
 
 
-def _is_library_class(kind: type) -> bool:
+def is_library_class(kind: type) -> bool:
     """Whether ``kind`` is a library's or this package's, but for its layers and optimizers."""
     found = _library_classes.get(kind)
     if found is None:

@@ -95,6 +95,7 @@ class Tracer:
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
+    once: Collection[int] = ()  # ids of iterators among the arguments: no other call gets them
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
