@@ -7,6 +7,8 @@ hold.
 
 from __future__ import annotations
 
+from typing import Any
+
 EPOCH = [0]
 
 # What a loop of unknown length may keep of its iterations for the backward pass; beyond that the
@@ -17,3 +19,8 @@ RESIDUAL_NBYTES = 256 << 20
 def advance_epoch() -> None:
     """Say that something captures depend on may have changed."""
     EPOCH[0] += 1
+
+
+def is_configured(owner: Any) -> bool:
+    """Whether every write to an attribute of ``owner`` advances the configuration epoch."""
+    return bool(getattr(type(owner), "advances_epoch", False))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hybrid.config import is_configured
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -26,7 +27,6 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.planned import STATE, PlanInfo, Planned
 from hybrid.record import is_recording
 from hybrid.remains import taken
-from hybrid.tensor import Tensor
 from hybrid.trace.capture import capture
 from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guards
@@ -38,6 +38,7 @@ from hybrid.trace.signature import (
     is_number,
     key_of,
     lifted,
+    plain,
 )
 from hybrid.tree import flatten
 
@@ -94,7 +95,7 @@ class Hybridized:
             try:
                 key = tuple([t.type for t in args])
                 found = self._quick[is_recording()].get(key)
-                if found is not None and found.holds(args) and _plain(args):
+                if found is not None and found.holds(args) and plain(args):
                     planned = found
             except (AttributeError, TypeError):  # some argument is not a tensor
                 pass
@@ -104,7 +105,7 @@ class Hybridized:
                     planned.calls += 1
                     return planned.run(args)
                 with STATE:
-                    if planned.holds(args):
+                    if planned.serves(args):
                         self._clock = planned.last_used = self._clock + 1
                         planned.calls += 1
                         return planned.run(args)
@@ -136,7 +137,7 @@ class Hybridized:
         if planned.written_arguments:
             self._refuse_lost(planned, args, kwargs)
         strict = self.options["fallback"] != "eager"
-        if strict and not kwargs and len(leaves) == len(args) and _plain(args):
+        if strict and not kwargs and len(leaves) == len(args) and plain(args):
             self._quick[is_recording()][tuple([t.type for t in args])] = planned
         self._clock = planned.last_used = self._clock + 1
         planned.calls += 1
@@ -160,12 +161,12 @@ class Hybridized:
     def _find(self, key: Hashable, leaves: Sequence[Any]) -> Planned | None:
         """The plan of this very call, or one whose numbers are inputs."""
         for planned in self._plans.get(key, ()):
-            if planned.holds(leaves):
+            if planned.serves(leaves):
                 return planned
         if any(map(is_number, leaves)):
             family = self._families.get(family_key(key, leaves))
             for planned in () if family is None else family.plans:
-                if planned.numbers and planned.holds(leaves) and covers(planned, key[1]):
+                if planned.numbers and planned.serves(leaves) and covers(planned, key[1]):
                     return planned
         return None
 
@@ -419,17 +420,23 @@ class Hybridized:
     # Being a function -------------------------------------------------------------------------
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """A method is hybridized per instance, so that plans live and die with it."""
+        """A method is hybridized per instance, so that plans live and die with it.
+
+        An instance that has no attributes of its own (but slots) is an argument like others.
+        """
         if instance is None:
             return self
         name = f"_hybridized_{getattr(self.function, '__qualname__', self._name())}"
         store = getattr(instance, "__dict__", None)
-        bound = None if store is None else store.get(name)
+        if store is None:
+            return types.MethodType(self, instance)
+        bound = store.get(name)
         if bound is None or bound.unbound is not self or bound.function.__self__ is not instance:
-            method = types.MethodType(self.function, instance)
-            bound = Hybridized(method, **self.options)
+            bound = Hybridized(types.MethodType(self.function, instance), **self.options)
             bound.unbound = self
-            if store is not None:
+            if isinstance(instance, type):  # whose method is a class method
+                type.__setattr__(instance, name, bound)
+            else:
                 store[name] = bound
         return bound
 
@@ -448,15 +455,6 @@ def _described(index: int, leaf: Any, numbers: Collection[int]) -> str:
     return f"any {type(leaf).__name__}" if index in numbers else describe_leaf(leaf)
 
 
-def _plain(args: Sequence[Any]) -> bool:
-    """Whether ``args`` are different tensors, none with a gradient history."""
-    for t in args:
-        if t.__class__ is not Tensor or t.record is not None:
-            return False
-    n = len(args)
-    return n < 2 or (args[0] is not args[1] if n == 2 else len(set(map(id, args))) == n)
-
-
 def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> Hybridized:
     return Hybridized(function, **options)
 
@@ -466,11 +464,6 @@ def _require(name: str, value: str, allowed: Sequence[str]) -> None:
         raise ArgumentError(
             f"{name}={value!r} is unknown", fix="use one of " + ", ".join(map(repr, allowed))
         )
-
-
-def is_configured(owner: Any) -> bool:
-    """Whether every write to an attribute of ``owner`` advances the configuration epoch."""
-    return bool(getattr(type(owner), "advances_epoch", False))
 
 
 def hybridize(function: Any = None, /, **options: Any) -> Any:
@@ -489,6 +482,8 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     if switch is not None and not isinstance(function, Hybridized):
         switch(**options)
         return function
+    if isinstance(function, (staticmethod, classmethod)):
+        return type(function)(hybridize(function.__func__, **options))
     if isinstance(function, Hybridized):
         function = function.function
     return Hybridized(function, **options)

@@ -87,6 +87,13 @@ class Planned:
         self.run = bind(capture, self.plan, record, USED)
         self.holds = capture.guards.compiled(capture)
 
+    def serves(self, leaves: Sequence[Any]) -> bool:
+        """Whether all that the capture has read is as it was, at a call of these leaves."""
+        try:
+            return self.holds(leaves)
+        except AttributeError:  # a method, or a place that was read, is gone
+            return False
+
     def _record(
         self, tensors: list[Tensor], datas: list[Any], results: list[Tensor], buffers: list[Any]
     ) -> None:

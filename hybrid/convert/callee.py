@@ -20,7 +20,7 @@ from hybrid.convert.changes import announcer
 from hybrid.convert.site import Site
 from hybrid.convert.traced import handed, look, tracing
 from hybrid.ir.interpreter import current
-from hybrid.trace.reads import is_library, of_package
+from hybrid.trace.reads import is_library, is_library_class, of_package
 from hybrid.trace.texts import Text
 
 _MANAGING = contextlib.contextmanager(lambda: iter(())).__code__
@@ -38,6 +38,27 @@ HIGHER_ORDER = frozenset(
 
 def resolve(site: Site, function: Any) -> Any:
     """What to call for ``function`` at ``site``."""
+    made = _resolved(site, function)
+    if _is_framed(function) or _is_authors(function):
+        return made
+    from hybrid.convert.effects import refusing
+
+    return refusing(site, function, made)
+
+
+def _is_authors(function: Any) -> bool:
+    """Whether calling ``function`` runs code of the author's, which is looked at itself."""
+    if isinstance(function, functools.partial):
+        return _is_authors(function.func)
+    function = getattr(function, "__func__", function)
+    if isinstance(function, types.FunctionType):
+        return is_users(function) or of_package(function.__code__)
+    if isinstance(function, type):
+        return not is_library_class(function)
+    return _is_python(function)
+
+
+def _resolved(site: Site, function: Any) -> Any:
     from hybrid.convert.builtins import OVERRIDES
     from hybrid.convert.output import write_method
     from hybrid.convert.texts import method_of
@@ -247,7 +268,7 @@ def _sort(function: Any, announce: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_framed(function: Any) -> bool:
     """Whether what ``function`` does depends on the frame that calls it."""
-    return function is super or function in FRAMED
+    return function is super or _key(function) in FRAMED
 
 
 # What may be given a list whose length only the run knows.

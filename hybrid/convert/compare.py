@@ -106,7 +106,10 @@ def _rest(
 def _apply(site: Site, symbol: str, left: Any, right: Any) -> Any:
     if symbol in STAGED and tracing():
         from hybrid.convert import staged_logic
+        from hybrid.convert.effects import gone_over
 
+        if symbol not in ("is", "is not"):
+            gone_over(right, symbol, site.location)
         return staged_logic.compare(site, left, symbol, right)
     return PLAIN[symbol](look(left), look(right))
 

@@ -67,8 +67,10 @@ class For(Session):
         self.count = 0
         if tracing():
             look(iterable)
+            from hybrid.convert.effects import gone_over
             from hybrid.convert.staged_for import staged_for
 
+            gone_over(iterable, "a for loop", site.location)
             self.staged = staged_for(site, iterable)
         if self.staged is None:
             self.iterator = iter(iterable)

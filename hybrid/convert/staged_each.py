@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from hybrid.convert.effects import gone_over
 from hybrid.convert.feed import Feed, Walk, feed_of
 from hybrid.convert.folds import collected
 from hybrid.convert.lists import compacted
@@ -23,11 +24,12 @@ from hybrid.trace.grown import Grown, refuse_grown
 Step = Callable[[Iterable[Any]], Any]
 
 
-def each(_site: Site, iterable: Any) -> Any:
+def each(site: Site, iterable: Any) -> Any:
     """The rows of a tensor; anything else as Python goes over it."""
     if isinstance(iterable, Tensor):
         return iter(iterable)
     look(iterable)
+    gone_over(iterable, "a comprehension", site.location)
     refuse_grown(iterable, "gone over by a comprehension")
     return iterable
 

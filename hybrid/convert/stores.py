@@ -15,9 +15,11 @@ from hybrid.convert.changes import will_delete, will_set
 from hybrid.convert.converter import PREFIX, Converter, call, constant, located, thunk
 from hybrid.convert.names import handed_on
 from hybrid.convert.scope import FUNCTIONS, walk_scope
-from hybrid.convert.traced import CONTAINERS, look, tracing
+from hybrid.convert.traced import CONTAINERS, LOOKED_INTO, look, tracing
 from hybrid.convert.unbound import read
 from hybrid.ir.interpreter import current
+from hybrid.number import Number
+from hybrid.tensor import Tensor
 from hybrid.trace.maybe import Maybe
 
 
@@ -84,7 +86,7 @@ class StarredConverter(Converter):
     """
     ::
 
-        f(*a)      ==>    f(*hyb__.look(a))
+        f(*a)      ==>    f(*hyb__.spread(a))
         [*a, b]    ==>    [*hyb__.joined(a), b]
     """
 
@@ -93,7 +95,7 @@ class StarredConverter(Converter):
     def convert(self, node: ast.Starred) -> ast.expr:
         node.value = self.rewriter.visit(node.value)
         if isinstance(node.ctx, ast.Load):
-            function = "joined" if getattr(node, "hyb_joined", False) else "look"
+            function = "joined" if getattr(node, "hyb_joined", False) else "spread"
             node.value = call(node.value, function, node.value)
         return node
 
@@ -102,7 +104,7 @@ class UnpackConverter(Converter):
     """
     ::
 
-        a, b = c    ==>    a, b = hyb__.look(c)
+        a, b = c    ==>    a, b = hyb__.spread(c)
     """
 
     nodes = (ast.Assign,)
@@ -115,7 +117,7 @@ class UnpackConverter(Converter):
         if simple and (is_call or node.targets[0].id.startswith(PREFIX)):
             node.value = handed_on(node.value)
         if unpacks and not isinstance(node.value, (ast.Tuple, ast.List)):
-            node.value = call(node.value, "look", node.value)
+            node.value = call(node.value, "spread", node.value)
         node.targets = [self.rewriter.visit(target) for target in node.targets]
         return node
 
@@ -254,6 +256,10 @@ def _statement(value: ast.expr) -> ast.stmt:
     return located(ast.Expr(value), value)
 
 
+# What has items that nobody uses up, and what ``+=`` does not change unseen.
+SPREAD = (Tensor, *LOOKED_INTO)
+UNCHANGED = (Tensor, Number, int, float, str, tuple, type(None))
+
 # The run-time half ------------------------------------------------------------------------------
 
 
@@ -276,9 +282,18 @@ def lost(owner: Any, name: str) -> Any:
     return owner
 
 
+def spread(value: Any) -> Any:
+    """``value``, whose items are about to be taken one by one."""
+    if not isinstance(value, SPREAD) and tracing():
+        from hybrid.convert.effects import gone_over
+
+        gone_over(value, "unpacking")
+    return look(value)
+
+
 def joined(value: Any) -> Any:
     """``value``, whose items are about to become those of another list or tuple."""
-    look(value)
+    spread(value)
     if tracing():
         from hybrid.convert.builtins import is_late, listed
 
@@ -292,6 +307,10 @@ def item(container: Any) -> Any:
         seen = look(container)
         current().will_write_container(container)
         return seen
+    if not isinstance(container, Tensor) and tracing():
+        from hybrid.convert.effects import stored_in
+
+        stored_in(container)
     return container
 
 
@@ -307,6 +326,10 @@ def content(value: Any) -> Any:
     """``value``, which is about to be changed in place."""
     if isinstance(value, CONTAINERS) and tracing():
         current().will_write_container(value)
+    elif not isinstance(value, UNCHANGED) and tracing():
+        from hybrid.convert.effects import stored_in
+
+        stored_in(value)
     return value
 
 
@@ -325,6 +348,6 @@ def global_(namespace: dict[str, Any], name: str) -> None:
 
 AttributeConverter.runtime = (attribute, lost, taken)
 SubscriptConverter.runtime = (item, items, look)
-StarredConverter.runtime = (joined,)
+StarredConverter.runtime = (joined, spread)
 AugmentedConverter.runtime = (content,)
 BindingConverter.runtime = (cell, global_)

@@ -60,6 +60,7 @@ def capture(
         Builder(name),
         dict(guards.slot_sources),
         namespaces=guards.namespaces,
+        once=guards.once,
         convert=convert,
         general=bool(numbers or guards.inputs),
         unrolls=unrolls,

@@ -19,6 +19,7 @@ from hybrid.trace.address import Address, LeafOf
 from hybrid.trace.aliasing import alias_terms
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.matching import AnyNumber, Matcher, Matching, Written, plainly
+from hybrid.trace.members import Members
 from hybrid.trace.reads import (
     MISSING,
     MUTABLE,
@@ -101,6 +102,9 @@ class Guards:
         self.known = reads.seen | reads.cells.keys()
         self.namespaces = reads.namespaces()
         self.containers = reads.containers
+        # Arguments that are not the same at another call, though they are the same objects.
+        self.once = frozenset(id(a) for a in reads.given if isinstance(a, Iterator))
+        self.members = Members(reads)
         self.epoch = EPOCH[0]
         # What only the capture itself needs:
         self._places: list[tuple[Any, str, Callable[[], Any], Any]] = []  # owner, name, read, value
@@ -339,6 +343,9 @@ class Guards:
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
         """``holds(leaves)``: whether everything is as it was, written out as one expression.
 
+        It raises AttributeError where a method is gone.  A plan with an iterator among the
+        arguments serves no further call: what it gives, it gives once.
+
         Guards by epoch, and whether gradients flow to the cells of ``capture``, are looked at only
         when the epoch has moved.
         """
@@ -378,6 +385,8 @@ class Guards:
 
         names["epoch_holds"] = epoch_holds
         terms.append("(EPOCH[0] == self.epoch or epoch_holds(EPOCH[0]))")
+        terms += self.members.terms(names)
+        terms += ["False"] if self.once else []
         terms += alias_terms(capture, names)
         return eval("lambda leaves: " + " and ".join(terms), names)
 

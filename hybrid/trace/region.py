@@ -8,6 +8,7 @@ so that they can be undone before the next region is traced, and merged once all
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -179,6 +180,8 @@ class Region(Tracer):
 
     def will_read_container(self, container: Any) -> None:
         super().will_read_container(container)
+        if isinstance(container, defaultdict):  # which makes what is missing
+            self.will_write_container(container)
         slot = self.slots.get((id(container), CONTENT))
         if slot is not None:
             slot.read = True

@@ -62,3 +62,12 @@ def is_number(leaf: Any) -> bool:
 def general_key(leaf: Any) -> Hashable:
     """``key_of(leaf)``, but for numbers their type alone."""
     return (type(leaf), "any") if is_number(leaf) else key_of(leaf)
+
+
+def plain(args: Sequence[Any]) -> bool:
+    """Whether ``args`` are different tensors, none with a gradient history."""
+    for t in args:
+        if t.__class__ is not Tensor or t.record is not None:
+            return False
+    n = len(args)
+    return n < 2 or (args[0] is not args[1] if n == 2 else len(set(map(id, args))) == n)

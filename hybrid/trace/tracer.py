@@ -101,6 +101,7 @@ class Tracer:
     handlers: list[Handler] = field(default_factory=list)  # whose bodies are being traced
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
     namespaces: Mapping[int, Any] = field(default_factory=dict)  # ids of what holds attributes
+    once: Collection[int] = ()  # ids of iterators among the arguments: no other call gets them
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
