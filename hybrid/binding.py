@@ -26,7 +26,7 @@ from hybrid.trace.address import GIVEN, Address
 from hybrid.trace.captured import Capture, Made, SlotWrite, Source
 from hybrid.trace.key import CONTENT
 from hybrid.trace.rewind import refill
-from hybrid.tree import LEAF, unflatten, unflatten_several
+from hybrid.tree import LEAF, Several, unflatten, unflatten_several
 from hybrid.types import DType
 
 _WRITER = threading.RLock()
@@ -369,6 +369,6 @@ def build(
     """The tree that ``made`` describes, for one call."""
 
     values = [_value(results, leaves, sources, kind, what) for kind, what in made.leaves]
-    if any(kind == "items" for kind, _ in made.leaves):
+    if any(type(value) is Several for value in values):
         return unflatten_several(made.structure, values)
     return unflatten(made.structure, values)

@@ -7,6 +7,7 @@ serves: plain values, and what the methods of Tensor and Number make of theirs.
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from hybrid import ops
-from hybrid.convert import maths, output
+from hybrid.convert import dicts, maths, operators, output
 from hybrid.convert.feed import Walk, feed_of
 from hybrid.convert.iterables import (
     Enumerated,
@@ -28,13 +29,13 @@ from hybrid.convert.iterables import (
 from hybrid.convert.lists import length_of, optional
 from hybrid.convert.site import Site
 from hybrid.convert.staged_each import Generated
-from hybrid.convert.traced import is_grown, is_traced, look
+from hybrid.convert.traced import is_grown, is_partial, is_traced, look, ordered
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
 from hybrid.tensor import Tensor
+from hybrid.trace.maybe import is_optional
 from hybrid.trace.texts import Text
-from hybrid.tree import flatten
 
 Override = Callable[..., Any]
 _MISSING: Any = object()
@@ -68,6 +69,9 @@ def _bool(*args: Any) -> Any:
     if isinstance(x, (list, tuple)):
         look(x)
         return length_of(x) > 0
+    if isinstance(x, dict):
+        look(x)
+        return dicts.truth_of(x)
     return to_bool(x) if type(x) is Number else NotImplemented
 
 
@@ -106,7 +110,35 @@ def _len(*args: Any) -> Any:
     if len(args) == 1 and is_grown(args[0]):
         look(args[0])
         return length_of(args[0])
+    if len(args) == 1 and is_partial(args[0]):
+        look(args[0])
+        return dicts.length_of(args[0])
     return args[0].length if len(args) == 1 and type(args[0]) is TracedRange else NotImplemented
+
+
+def _dict(*args: Any, **named: Any) -> Any:
+    if len(args) != 1 or not is_partial(args[0]):
+        return NotImplemented
+    look(args[0])
+    return dicts.copied(args[0], **named)
+
+
+def _copy(value: Any) -> Any:
+    if not is_partial(value):
+        return NotImplemented
+    look(value)
+    return value.copy()
+
+
+def _getattr(owner: Any, name: Any, *default: Any) -> Any:
+    if not default or not is_traced(value := getattr(owner, name, None)):
+        return NotImplemented
+    return dicts.or_else(value, lambda: default[0], f"the attribute {name}")
+
+
+def _hasattr(owner: Any, name: Any) -> Any:
+    value = getattr(owner, name, None)
+    return Number("bool", value.flag) if is_optional(value) else NotImplemented
 
 
 def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
@@ -208,10 +240,12 @@ def _extremum(function: Callable[..., Any], better: Callable[[Any, Any], Any]) -
             return _grown_extremum(site, function, better, items, key, kwargs)
         rated = items if key is None else [_call(site, key, item) for item in items]
         if not any(map(is_traced, rated)):
+            name = function.__name__
             if key is None:
-                return function(items, **kwargs)
-            places = function(range(len(items)), key=rated.__getitem__, **_place(kwargs))
-            return items[places] if items else kwargs["default"]
+                return ordered(name, lambda: function(items, **kwargs), items)
+            best = functools.partial(function, range(len(items)), key=rated.__getitem__)
+            place = ordered(name, lambda: best(**_place(kwargs)), rated)
+            return items[place] if items else kwargs["default"]
         best, best_rate = items[0], rated[0]
         for item, rate in zip(items[1:], rated[1:], strict=True):
             test = better(rate, best_rate)
@@ -359,8 +393,8 @@ def _sum_plain(start: Any, *items: Any) -> Any:
 def _sorted(site: Site, iterable: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
     items = list(iterable)
     rated = items if key is None else [_call(site, key, item) for item in items]
-    _refuse_order(rated)
-    order = sorted(range(len(items)), key=rated.__getitem__, reverse=reverse)
+    places = range(len(items))
+    order = ordered("sorted", lambda: sorted(places, key=rated.__getitem__, reverse=reverse), rated)
     return [items[at] for at in order]
 
 
@@ -379,21 +413,6 @@ def _tuple(*args: Any) -> Any:
     return tuple(listed(*args)) if len(args) == 1 and type(args[0]) is Generated else NotImplemented
 
 
-def _refuse_order(rated: list[Any]) -> None:
-    traced = [leaf for leaf in flatten(rated)[0] if is_traced(leaf)]
-    if not traced or len(rated) < 2:
-        return
-    for leaf in traced:
-        if type(leaf) is Number:
-            leaf.need_value("sorted()")
-    raise CaptureError(
-        "sorted() of traced values",
-        at=author_location(),
-        why="Their order would only be known when the plan runs.",
-        fix="stack them into one tensor, and choose with hybrid.max, hybrid.argmax or hybrid.where",
-    )
-
-
 def _siteless(override: Override) -> Override:
     """An override that need not know where it is called."""
 
@@ -406,9 +425,14 @@ def _siteless(override: Override) -> Override:
 _SITELESS: dict[Any, Override] = {
     **output.OVERRIDES,
     **maths.OVERRIDES,
+    **operators.SITELESS,
     bool: _bool,
+    copy.copy: _copy,
+    dict: _dict,
     enumerate: _enumerate,
     float: _float,
+    getattr: _getattr,
+    hasattr: _hasattr,
     int: _int,
     len: _len,
     list: _list,
@@ -422,6 +446,7 @@ _SITELESS: dict[Any, Override] = {
 }
 OVERRIDES: dict[Any, Override] = {
     **{function: _siteless(override) for function, override in _SITELESS.items()},
+    **operators.OVERRIDES,
     all: _all_or_any("and_", False),
     any: _all_or_any("or_", True),
     filter: _filter,

@@ -51,6 +51,7 @@ class Carry:
     label: str
     initial: Any
     inside: Any = None  # the same with placeholders
+    given: Any = None  # what the body finds, and may change in place
     leaves: list[Leaf] = field(default_factory=list)
     unchanged: bool = False
     # Containers from before the loop, by id: they stay what they are, and are no state themselves.
@@ -61,7 +62,8 @@ class Carry:
     def enter(self, region: Region, parent: Tracer) -> Any:
         """What the body finds."""
         self.inside = self._placeholder(self.initial, region, parent)
-        return self.inside
+        self.given = _apart(self.inside, self.outside)
+        return self.given
 
     def _placeholder(self, value: Any, region: Region, parent: Tracer) -> Any:
         if isinstance(value, Tensor):
@@ -76,7 +78,7 @@ class Carry:
         if isinstance(value, Maybe):
             inner = self._placeholder(value.value, region, parent)
             flag = self._placeholder(value.flag, region, parent)
-            return Maybe(inner, getattr(flag, "tensor", flag), value.other)
+            return value.of(inner, getattr(flag, "tensor", flag))
         if isinstance(value, Zeros):
             return self._zeros(value.like, region)
         if type(value) is Grown:
@@ -106,9 +108,7 @@ class Carry:
             kind = kind_of(like)
             return Number(kind, self._zeros(_scalar(region, kind), region))
         if isinstance(like, Maybe):
-            return Maybe(
-                self._zeros(like.value, region), self._zeros(like.flag, region), like.other
-            )
+            return like.of(self._zeros(like.value, region), self._zeros(like.flag, region))
         if type(like) is Grown:
             params = [region.param(t.type, self.label) for t in like.tensors()]
             self.leaves += [Leaf(UNWRITTEN, param) for param in params]
@@ -126,9 +126,10 @@ class Carry:
         """The body has left ``final``; raises Mismatch when that cannot be carried."""
         params = {leaf.param.data for leaf in self.leaves}
         written = any(tensor.data not in params for tensor in self.handed)
-        self.unchanged = final is self.inside and not written
         with interpreting(region):
             finals = list(_finals(self.inside, final, region, self.outside))
+        same = all(t.data is leaf.param.data for leaf, t in zip(self.leaves, finals, strict=True))
+        self.unchanged = final is self.given and same and not written
         for leaf, value in zip(self.leaves, finals, strict=True):
             leaf.final = value
 
@@ -136,6 +137,17 @@ class Carry:
         """What the variable or place holds after the loop; takes its results off ``results``."""
         mine = iter([next(results) for _ in self.leaves])
         return self.initial if self.unchanged else _rebuild(self.inside, mine, self.outside)
+
+
+def _apart(value: Any, outside: Collection[int]) -> Any:
+    """``value`` with lists and dicts of its own, but for those from ``outside``."""
+    if id(value) in outside:
+        return value
+    if type(value) is list or isinstance(value, tuple):
+        return rebuilt(value, [_apart(item, outside) for item in value])
+    if type(value) is dict:
+        return {key: _apart(item, outside) for key, item in value.items()}
+    return value
 
 
 class Zeros:
@@ -177,7 +189,7 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
         for x, y in zip(inside, final, strict=True):
             yield from _finals(x, y, region, outside)
     elif type(inside) is dict:
-        if type(final) is not dict or final.keys() != inside.keys():
+        if type(final) is not dict or list(final) != list(inside):
             raise Mismatch
         for key, x in inside.items():
             yield from _finals(x, final[key], region, outside)
@@ -214,7 +226,7 @@ def _rebuild(inside: Any, results: Iterator[Tensor], outside: Collection[int]) -
         return next(results)
     if isinstance(inside, Maybe):
         value = _rebuild(inside.value, results, outside)
-        return Maybe(value, next(results), inside.other)
+        return inside.of(value, next(results))
     if isinstance(inside, (tuple, list)):
         return rebuilt(inside, [_rebuild(item, results, outside) for item in inside])
     if type(inside) is dict:

@@ -9,12 +9,16 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from hybrid.convert.traced import CONTAINERS, handed, look
+from hybrid.convert.traced import CONTAINERS, HOLDERS, handed, held, look, refuse_partial
+from hybrid.convert.unbound import read
 from hybrid.ir.interpreter import current
 from hybrid.trace.grown import Grown
+from hybrid.trace.maybe import is_optional
 
 # Methods that change their object without a look at what it holds.
 ADDING = frozenset({"append", "extend", "appendleft", "extendleft", "add", "update", "__iadd__"})
+COMPARING = frozenset({"index", "count", "remove"})
+GOING_OVER = ADDING - {"append", "appendleft", "add"}
 CHANGING = frozenset(
     {
         "insert", "pop", "remove", "clear", "sort", "reverse", "popleft", "rotate", "popitem",
@@ -48,18 +52,37 @@ def announcer(function: Any) -> Announce | None:
         return lambda *args, **kwargs: _method(function.__name__, *args)
     if function in ATTRIBUTES:
         return _attribute
-    return _first if function in FIRST else None
+    return _first if function in FIRST else _of_library(function)
+
+
+def _of_library(function: Any) -> Announce | None:
+    """The same of a method, written in Python, of a container of a library (``Counter.update``)."""
+    owner = getattr(function, "__self__", None)
+    if not (isinstance(function, types.MethodType) and isinstance(owner, (*CONTAINERS, *HOLDERS))):
+        return None
+
+    def announce(*args: Any, **kwargs: Any) -> None:
+        for value in (owner, *args, *kwargs.values()):
+            handed(value, f"{type(owner).__name__}.{function.__name__}")
+        current().will_write_container(held(owner))
+
+    return announce
 
 
 def _method(name: str, owner: Any = None, *args: Any) -> None:
     for argument in args:
         (look if name in ADDING else handed)(argument)
+        if name in GOING_OVER:
+            refuse_partial(argument, f"given to {type(owner).__name__}.{name}()")
     if not isinstance(owner, CONTAINERS):
         return
     if name not in ADDING:
         current().will_read_container(owner)
         if not (name in WHOLE or (name == "pop" and not args and owner and not _ends_grown(owner))):
             handed(owner, f"{type(owner).__name__}.{name}")
+        if name in COMPARING and current().grown:
+            for item in owner:
+                refuse_partial(item, "compared")
     if name in ADDING or name in CHANGING:
         current().will_write_container(owner)
 
@@ -68,8 +91,11 @@ def _ends_grown(owner: Any) -> bool:
     return type(owner) is list and type(owner[-1]) is Grown
 
 
-def _attribute(owner: Any = None, name: Any = None, *_: Any) -> None:
+def _attribute(owner: Any = None, name: Any = None, *value: Any) -> None:
     if isinstance(name, str):
+        before = getattr(owner, name, None)
+        if not value and is_optional(before):
+            read(before, f"the attribute {name}")
         current().will_write_attribute(owner, name)
 
 

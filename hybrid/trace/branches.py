@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hybrid.errors import CaptureError, Location
@@ -12,10 +13,13 @@ from hybrid.ops.control import cond
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import torn
 from hybrid.trace.key import CONTENT
+from hybrid.trace.maybe import is_optional
 from hybrid.trace.merge import DIVERGED, Build, Merge, Side
 from hybrid.trace.places import Slot, same_items
 from hybrid.trace.region import Region, control_histories
 from hybrid.trace.tracer import Tracer
+
+_HEAP_TYPE = 1 << 9  # a flag of classes that Python code has made
 
 
 class Path:
@@ -133,13 +137,28 @@ def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Slot, Build]]
 def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
     count = len(merge.pairs)
     try:
-        return merge.tree(a, b, slot.label or slot.name)
+        build = merge.tree(a, b, slot.label or slot.name)
+        return lambda results: _missing(slot, build(results), merge.at)
     except CaptureError as error:
         if slot.name != CONTENT or not isinstance(slot.owner, (list, deque, set)):
             raise
         del merge.pairs[count:]
         content = [torn(merge.first.region, error)]  # which matters to those who look
         return lambda results: content
+
+
+def _missing(slot: Slot, value: Any, at: Location | None) -> Any:
+    """``value``; what reads an attribute or global that is missing raises what Python raises."""
+    if not is_optional(value) or slot.name == CONTENT:
+        return value
+    if type(slot.owner) is dict:
+        error: Exception = NameError(f"name {slot.name!r} is not defined")
+    else:
+        kind = type(slot.owner)
+        written_in_c = not kind.__flags__ & _HEAP_TYPE and kind.__module__ != "builtins"
+        name = f"{kind.__module__}.{kind.__name__}" if written_in_c else kind.__name__
+        error = AttributeError(f"{name!r} object has no attribute {slot.name!r}")
+    return replace(value, error=error, at=value.at or at)
 
 
 def _unchanged(now: Any, original: Any) -> bool:

@@ -11,7 +11,7 @@ import itertools
 import linecache
 import types
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from hybrid.autodiff.presence import Ct, Perhaps, neutral
 from hybrid.autodiff.tape import history, pulled_back
@@ -33,7 +33,7 @@ from hybrid.trace.guards import Guards
 from hybrid.trace.items import items_of
 from hybrid.trace.key import CONTENT
 from hybrid.trace.late import Late, LateText
-from hybrid.trace.maybe import Maybe
+from hybrid.trace.maybe import Maybe, is_optional
 from hybrid.trace.reads import (
     CONTAINERS,
     MISSING,
@@ -47,7 +47,7 @@ from hybrid.trace.rewind import Moved
 from hybrid.trace.settle import Mine, Rewritten, Unsettled, covers, refuse_unsettled
 from hybrid.trace.texts import marks
 from hybrid.trace.tracer import Cell, Slot, Tracer
-from hybrid.tree import flatten, flatten_until, unflatten
+from hybrid.tree import Several, flatten, flatten_until, unflatten
 from hybrid.types import TensorType
 
 
@@ -319,6 +319,8 @@ class _Finish:
                 why="A plan cannot repeat that.",
                 fix="assign None, or delete it outside",
             )
+        if is_optional(tree):
+            self.refuse_either("an item" if isinstance(tree.error, KeyError) else "an attribute")
         leaves, structure = flatten_until(tree, self.containers)
         return Made(structure, tuple(self.leaf(leaf) for leaf in leaves))
 
@@ -373,15 +375,19 @@ class _Finish:
         return "output", index
 
     def either(self, maybe: Maybe) -> Either:
-        """An attribute that only some paths have given a tensor (``p.grad``)."""
-        if maybe.other is MISSING or not isinstance(maybe.value, (Tensor, Number)):
-            raise CaptureError(
-                f"{self.tracer.builder.name} sets an attribute on one path only",
-                at=self.at,
-                why="Whether it is there would depend on the value of a tensor.",
-                fix="set it on every path, to None where there is nothing",
-            )
-        return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], maybe.other)
+        """What only some paths have set: an attribute (``p.grad``), an item of a dict."""
+        if isinstance(maybe.value, (list, tuple, dict, Maybe)):
+            self.refuse_either("an attribute or item that is a container")
+        other = Several() if maybe.other is MISSING else maybe.other
+        return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], other)
+
+    def refuse_either(self, what: str) -> NoReturn:
+        raise CaptureError(
+            f"{self.tracer.builder.name} sets {what} on one path only",
+            at=self.at,
+            why="Whether it is there would depend on the value of a tensor.",
+            fix="set it on every path, to None where there is nothing",
+        )
 
     def refuse_hidden(self, leaf: Any) -> None:
         """Refuse results that carry traced tensors out of the capture unseen, or compute later."""
@@ -500,6 +506,8 @@ def _hidden(value: Any, seen: set[int]) -> str | None:
     """The way from ``value`` to a traced tensor that it holds."""
     if isinstance(value, Tensor):
         return "" if type(value.data) is Value else None
+    if type(value) in (Number, Maybe, Grown):
+        return ""
     if id(value) in seen or isinstance(value, (type, types.ModuleType)):
         return None
     seen.add(id(value))

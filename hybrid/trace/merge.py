@@ -19,7 +19,9 @@ from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown, Torn
 from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND, Maybe
+from hybrid.trace.merge_dicts import merged_dicts
 from hybrid.trace.merge_lists import merged_lists, optional
+from hybrid.trace.places import Queue
 from hybrid.trace.reads import ATOMS, MISSING
 from hybrid.trace.region import Region
 from hybrid.types import DType, TensorType, bool_, float64, int64, promote, promote_scalar
@@ -89,11 +91,7 @@ class Merge:
             ]
             return lambda results: rebuilt(a, [part(results) for part in parts])
         if type(a) is dict and type(b) is dict:
-            items = {
-                key: self.tree(a.get(key, MISSING), b.get(key, MISSING), f"{name}[{key!r}]")
-                for key in {**a, **b}
-            }
-            return lambda results: {k: _keyed(k, part(results)) for k, part in items.items()}
+            return merged_dicts(self, a, b, name)
         return self.refuse(a, b, name)
 
     def _numbers(self, a: Any, b: Any) -> Build:
@@ -159,7 +157,7 @@ class Merge:
             inner, flag = self._filled(value.value, side, other), self._filled(
                 value.flag, side, other
             )  # fmt: skip
-            return lambda results: Maybe(inner(results), flag(results), value.other)
+            return lambda results: value.of(inner(results), flag(results))
         if isinstance(value, (list, dict)) and side.region.is_outside(value):
             return lambda results: value  # what it holds is merged as a place
         if type(value) is Grown:
@@ -232,13 +230,6 @@ class Merge:
 
 def _differ_in_length(a: list[Any], b: list[Any]) -> bool:
     return len(a) != len(b) or any(type(item) in (Grown, Torn) for item in (*a, *b))
-
-
-def _keyed(key: Any, value: Any) -> Any:
-    """An item that may be missing raises KeyError."""
-    if isinstance(value, Maybe) and value.other is MISSING:
-        return Maybe(value.value, value.flag, MISSING, KeyError(key))
-    return value
 
 
 def _absence(value: Any, absent: Any) -> bool:
@@ -325,9 +316,12 @@ def describe(value: Any) -> str:
         return f"{describe(value.value)} or {describe(value.other)}"
     if isinstance(value, (list, tuple)):
         known = all(type(item) is not Grown for item in value)
-        return f"a {type(value).__name__} of {len(value) if known else 'unknown length'}"
+        kind = "deque" if type(value) is Queue else type(value).__name__
+        return f"a {kind} of {len(value) if known else 'unknown length'}"
     if isinstance(value, dict):
         return f"a dict of {', '.join(map(repr, value)) or 'nothing'}"
-    if isinstance(value, (bool, int, float, str, type(None))):
+    if isinstance(value, (set, frozenset)):
+        return f"a {type(value).__name__} of {', '.join(sorted(map(repr, value))) or 'nothing'}"
+    if isinstance(value, (bool, int, float, str, bytearray, type(None))):
         return repr(value)
     return f"a {type(value).__name__}"
