@@ -14,7 +14,7 @@ from hybrid.convert.folds import collected
 from hybrid.convert.lists import compacted
 from hybrid.convert.site import Site
 from hybrid.convert.staged_logic import Choice
-from hybrid.convert.traced import is_grown, look
+from hybrid.convert.traced import is_grown, look, refuse_partial
 from hybrid.errors import CaptureError, author_location
 from hybrid.number import Number
 from hybrid.tensor import Tensor
@@ -29,6 +29,7 @@ def each(_site: Site, iterable: Any) -> Any:
         return iter(iterable)
     look(iterable)
     refuse_grown(iterable, "gone over by a comprehension")
+    refuse_partial(iterable, "gone over by a comprehension")
     return iterable
 
 
