@@ -317,8 +317,7 @@ class _Binding:
         for i, built in enumerate(capture.objects):
             w.line(f"o{i} = {w.name('blank', blank)}({w.name('class', built.kind)})")
         for i, built in enumerate(capture.objects):
-            names, parts = w.name("names", built.names), self._value(built.made, results)
-            w.line(f"{w.name('fill', _fill)}(o{i}, {names}, {parts})")
+            w.line(f"{w.name('fill', filled)}(o{i}, {self._value(built.made, results)})")
         writes = []
         for write in [*capture.slot_writes, None]:  # what is built may find no memory: so first
             value = self._value(capture.result if write is None else write.made, results)
@@ -386,8 +385,3 @@ def _fail(
 
 def _number(dtype: DType, value: float) -> Tensor:
     return as_tensor(value, dtype)
-
-
-def _fill(made: Any, names: Sequence[str], parts: Sequence[Any]) -> None:
-    """Give an object its attributes."""
-    filled(made, dict(zip(names, parts, strict=True)))

@@ -72,7 +72,7 @@ def flatten_until(tree: Any, stops: Container[int]) -> tuple[list[Any], Structur
 
 
 class Several(list):
-    """Leaves in the place of one."""
+    """Leaves in the place of one; as the value of a dict it says that the key is not there."""
 
 
 def unflatten_several(structure: Structure, leaves: Sequence[Any]) -> Any:
@@ -85,7 +85,8 @@ def _spliced(structure: Structure, leaves: Any) -> Any:
         return _unflatten(structure, leaves)
     kind, items = structure
     if kind is dict or kind is OrderedDict:
-        return kind((key, _spliced(item, leaves)) for key, item in items)
+        made = [(key, _spliced(item, leaves)) for key, item in items]
+        return kind((key, value) for key, value in made if type(value) is not Several)
     values: list[Any] = []
     for item in items:
         value = _spliced(item, leaves)

@@ -7,6 +7,7 @@ serves: plain values, and what the methods of Tensor and Number make of theirs.
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from hybrid import ops
-from hybrid.convert import maths, output
+from hybrid.convert import dicts, maths, operators, output
 from hybrid.convert.feed import Walk, feed_of
 from hybrid.convert.iterables import (
     Enumerated,
@@ -28,14 +29,15 @@ from hybrid.convert.iterables import (
 from hybrid.convert.lists import length_of, optional
 from hybrid.convert.site import Site
 from hybrid.convert.staged_each import Generated
-from hybrid.convert.traced import is_grown, is_traced, look, tracing
+from hybrid.convert.traced import is_grown, is_partial, is_traced, look, ordered, tracing
 from hybrid.convert.try_ import catching_in
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
 from hybrid.tensor import Tensor
+from hybrid.trace.maybe import is_optional
+from hybrid.trace.reads import MISSING
 from hybrid.trace.texts import Text
-from hybrid.tree import flatten
 
 Override = Callable[..., Any]
 _MISSING: Any = object()
@@ -69,6 +71,9 @@ def _bool(*args: Any) -> Any:
     if isinstance(x, (list, tuple)):
         look(x)
         return length_of(x) > 0
+    if isinstance(x, dict):
+        look(x)
+        return dicts.truth_of(x)
     return to_bool(x) if type(x) is Number else NotImplemented
 
 
@@ -107,7 +112,34 @@ def _len(*args: Any) -> Any:
     if len(args) == 1 and is_grown(args[0]):
         look(args[0])
         return length_of(args[0])
+    if len(args) == 1 and is_partial(args[0]):
+        look(args[0])
+        return dicts.length_of(args[0])
     return args[0].length if len(args) == 1 and type(args[0]) is TracedRange else NotImplemented
+
+
+def _dict(*args: Any, **named: Any) -> Any:
+    if len(args) != 1 or not is_partial(args[0]):
+        return NotImplemented
+    look(args[0])
+    return dicts.copied(args[0], **named)
+
+
+def _copy(value: Any) -> Any:
+    if not is_partial(value):
+        return NotImplemented
+    look(value)
+    return value.copy()
+
+
+def _getattr(owner: Any, name: Any, default: Any) -> Any:
+    value = getattr(owner, name, default)
+    return dicts.or_else(value, lambda: default, f"the attribute {name}")
+
+
+def _hasattr(owner: Any, name: Any) -> Any:
+    value = getattr(owner, name, MISSING) if isinstance(name, str) else hasattr(owner, name)
+    return Number("bool", value.flag) if is_optional(value) else value is not MISSING
 
 
 def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
@@ -209,10 +241,12 @@ def _extremum(function: Callable[..., Any], better: Callable[[Any, Any], Any]) -
             return _grown_extremum(site, function, better, items, key, kwargs)
         rated = items if key is None else [_call(site, key, item) for item in items]
         if not any(map(is_traced, rated)):
+            name = function.__name__
             if key is None:
-                return function(items, **kwargs)
-            places = function(range(len(items)), key=rated.__getitem__, **_place(kwargs))
-            return items[places] if items else kwargs["default"]
+                return ordered(name, lambda: function(items, **kwargs), items)
+            best = functools.partial(function, range(len(items)), key=rated.__getitem__)
+            place = ordered(name, lambda: best(**_place(kwargs)), rated)
+            return items[place] if items else kwargs["default"]
         best, best_rate = items[0], rated[0]
         for item, rate in zip(items[1:], rated[1:], strict=True):
             test = better(rate, best_rate)
@@ -360,8 +394,8 @@ def _sum_plain(start: Any, *items: Any) -> Any:
 def _sorted(site: Site, iterable: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
     items = list(iterable)
     rated = items if key is None else [_call(site, key, item) for item in items]
-    _refuse_order(rated)
-    order = sorted(range(len(items)), key=rated.__getitem__, reverse=reverse)
+    places = range(len(items))
+    order = ordered("sorted", lambda: sorted(places, key=rated.__getitem__, reverse=reverse), rated)
     return [items[at] for at in order]
 
 
@@ -391,21 +425,6 @@ def _tuple(*args: Any) -> Any:
     return tuple(listed(*args)) if len(args) == 1 and is_late(args[0]) else NotImplemented
 
 
-def _refuse_order(rated: list[Any]) -> None:
-    traced = [leaf for leaf in flatten(rated)[0] if is_traced(leaf)]
-    if not traced or len(rated) < 2:
-        return
-    for leaf in traced:
-        if type(leaf) is Number:
-            leaf.need_value("sorted()")
-    raise CaptureError(
-        "sorted() of traced values",
-        at=author_location(),
-        why="Their order would only be known when the plan runs.",
-        fix="stack them into one tensor, and choose with hybrid.max, hybrid.argmax or hybrid.where",
-    )
-
-
 def _siteless(override: Override) -> Override:
     """An override that need not know where it is called."""
 
@@ -418,7 +437,10 @@ def _siteless(override: Override) -> Override:
 _SITELESS: dict[Any, Override] = {
     **output.OVERRIDES,
     **maths.OVERRIDES,
+    **operators.SITELESS,
     bool: _bool,
+    copy.copy: _copy,
+    dict: _dict,
     enumerate: _enumerate,
     float: _float,
     int: _int,
@@ -435,7 +457,7 @@ _SITELESS: dict[Any, Override] = {
 
 
 def _catching(function: Callable[..., Any], count: int, kind: type[Exception]) -> Override:
-    """``function``, which of ``count`` arguments makes something of an exception of ``kind``."""
+    """What, like ``function``, makes something of an exception of ``kind``, given ``count``."""
 
     def override(site: Site, *args: Any) -> Any:
         if len(args) != count or not tracing():
@@ -450,11 +472,12 @@ def _catching(function: Callable[..., Any], count: int, kind: type[Exception]) -
 
 OVERRIDES: dict[Any, Override] = {
     **{function: _siteless(override) for function, override in _SITELESS.items()},
+    **operators.OVERRIDES,
     all: _all_or_any("and_", False),
     any: _all_or_any("or_", True),
     filter: _filter,
-    getattr: _catching(getattr, 3, AttributeError),
-    hasattr: _catching(hasattr, 2, AttributeError),
+    getattr: _catching(_getattr, 3, AttributeError),
+    hasattr: _catching(_hasattr, 2, AttributeError),
     next: _catching(next, 2, StopIteration),
     functools.reduce: _reduce,
     map: _map,

@@ -8,17 +8,20 @@ have stand-ins that know traced values.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import itertools
+import operator
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybrid.convert import dicts
 from hybrid.convert.arrays import numpy_function
 from hybrid.convert.changes import announcer
 from hybrid.convert.site import Site
-from hybrid.convert.traced import handed, look, tracing
+from hybrid.convert.traced import handed, look, ordered, refuse_partial, tracing
 from hybrid.ir.interpreter import current
 from hybrid.trace.reads import is_library, is_library_class, of_package
 from hybrid.trace.texts import Text
@@ -70,9 +73,7 @@ def _resolved(site: Site, function: Any) -> Any:
         override = OVERRIDES.get(_key(function.__func__))
         if override is not None:
             return _overridden(function, override, site, function.__self__)
-        made = converted(function)
-        announce = announcer(function) if made is function else None
-        return made if announce is None else _after(function, announce)
+        return converted(function)
     override = OVERRIDES.get(_key(function))
     if override is not None:
         return _overridden(function, override, site)
@@ -81,7 +82,20 @@ def _resolved(site: Site, function: Any) -> Any:
         return numpys
     if isinstance(function, (types.FunctionType, functools.partial, type)) or _is_python(function):
         return converted(function)
+    stand_in = dicts.method_of(function)
+    if stand_in is not None:
+        return _either(stand_in, _announced(function))
     return write_method(function) or method_of(function) or _announced(function)
+
+
+def _either(override: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A call of ``override``, unless that leaves its arguments to ``plain``."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = override(*args, **kwargs)
+        return plain(*args, **kwargs) if result is NotImplemented else result
+
+    return call
 
 
 def _key(function: Any) -> Any:
@@ -102,6 +116,8 @@ def _overridden(
         if function not in KNOWING:
             for argument in (*args, *kwargs.values()):
                 handed(argument, _name(function))
+        elif function not in SHALLOW:
+            refuse_keys(function, args)
         result = override(site, *bound, *args, **kwargs)
         return plain(*args, **kwargs) if result is NotImplemented else result
 
@@ -123,7 +139,10 @@ def converted(function: Any) -> Any:
         if isinstance(inner, types.FunctionType) and is_users(inner):
             return convert(function)
         managing = _managing(inner)
-        return function if managing is None else types.MethodType(managing, function.__self__)
+        if managing is not None:
+            return types.MethodType(managing, function.__self__)
+        announce = announcer(function)
+        return function if announce is None else _after(function, announce)
     if isinstance(function, functools.partial):
         inner = converted(function.func)
         if inner is function.func:
@@ -226,7 +245,7 @@ def _announced(function: Any) -> Any:
     if _is_framed(function):
         return function
     if function in KNOWING:
-        return _after(function, lambda *args, **_: [look(a) for a in args])
+        return _after(function, lambda *args, **_: refuse_keys(function, args))
     name, looks = _name(function), not isinstance(function, type)
     keeps = function is functools.partial or _is_ours(function)
 
@@ -239,6 +258,14 @@ def _announced(function: Any) -> Any:
                 current().will_call(argument)
 
     return _after(function, announce_arguments)
+
+
+def refuse_keys(function: Any, args: Sequence[Any]) -> None:
+    """Look into what a function of Python's is given that knows lists of unknown length."""
+    for argument in args:
+        look(argument)
+        if function not in SHALLOW:
+            refuse_partial(argument, f"given to {_name(function)}()")
 
 
 def _is_ours(function: Any) -> bool:
@@ -261,7 +288,8 @@ def _after(function: Any, announce: Callable[..., Any]) -> Callable[..., Any]:
 def _sort(function: Any, announce: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         announce(*args, **kwargs)
-        return function(*args, **{name: _given(value) for name, value in kwargs.items()})
+        given = {name: _given(value) for name, value in kwargs.items()}
+        return ordered("list.sort", lambda: function(*args, **given), function.__self__)
 
     return call
 
@@ -273,7 +301,16 @@ def _is_framed(function: Any) -> bool:
 
 # What may be given a list whose length only the run knows.
 KNOWING = (
-    all, any, bool, enumerate, format, getattr, hasattr, id, isinstance, len, list, max, min, print,
-    repr, reversed, setattr, str, sum, tuple, type, zip,
+    all, any, bool, copy.copy, dict, enumerate, format, getattr, hasattr, id, isinstance, len, list,
+    max, min, print, repr, reversed, setattr, str, sum, tuple, type, zip,
+    operator.contains, operator.delitem, operator.eq, operator.getitem, operator.iadd,
+    operator.iconcat, operator.imul, operator.ior, operator.is_, operator.is_not, operator.ne,
+    operator.or_, operator.setitem,
+)  # fmt: skip
+# What does not ask a dict for its keys, or gives its length and truth.
+SHALLOW = (
+    bool, copy.copy, dict, format, getattr, hasattr, id, isinstance, len, print, repr, setattr, str,
+    type, operator.contains, operator.delitem, operator.eq, operator.getitem, operator.ior,
+    operator.is_, operator.is_not, operator.ne, operator.or_, operator.setitem,
 )  # fmt: skip
 FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__)

@@ -82,7 +82,7 @@ class Carry:
         """What the body gets for ``shape``, to change as it likes."""
         if isinstance(shape, Maybe):
             initial = initial.value if isinstance(initial, Maybe) else initial
-            return Maybe(self._given(shape.value, initial, region), shape.flag, shape.other)
+            return shape.of(self._given(shape.value, initial, region), shape.flag)
         if id(shape) in self.outside or not isinstance(shape, (tuple, list, dict, Object)):
             return shape
         known = parts_of(initial)
@@ -108,7 +108,7 @@ class Carry:
         if isinstance(value, Maybe):
             inner = self._placeholder(value.value, region, parent)
             flag = self._placeholder(value.flag, region, parent)
-            return Maybe(inner, getattr(flag, "tensor", flag), value.other)
+            return value.of(inner, getattr(flag, "tensor", flag))
         if isinstance(value, Zeros):
             return self._zeros(value.like, region)
         if type(value) is Grown:
@@ -143,9 +143,7 @@ class Carry:
             kind = kind_of(like)
             return Number(kind, self._zeros(_scalar(region, kind), region))
         if isinstance(like, Maybe):
-            return Maybe(
-                self._zeros(like.value, region), self._zeros(like.flag, region), like.other
-            )
+            return like.of(self._zeros(like.value, region), self._zeros(like.flag, region))
         if type(like) is Grown:
             params = [region.param(t.type, readable(self.label)) for t in like.tensors()]
             self.leaves += [Leaf(UNWRITTEN, param) for param in params]
@@ -270,7 +268,7 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
         for x, y in zip(inside, final, strict=True):
             yield from _finals(x, y, region, outside)
     elif type(inside) is dict:
-        if type(final) is not dict or final.keys() != inside.keys():
+        if type(final) is not dict or list(final) != list(inside):
             raise Mismatch
         for key, x in inside.items():
             yield from _finals(x, final[key], region, outside)
@@ -315,7 +313,7 @@ def _rebuild(inside: Any, results: Iterator[Tensor], outside: Collection[int]) -
         return next(results)
     if isinstance(inside, Maybe):
         value = _rebuild(inside.value, results, outside)
-        return Maybe(value, next(results), inside.other)
+        return inside.of(value, next(results))
     if isinstance(inside, (tuple, list)):
         return rebuilt(inside, [_rebuild(item, results, outside) for item in inside])
     if type(inside) is dict:

@@ -11,13 +11,18 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid.convert.cached import Cached
-from hybrid.convert.traced import CONTAINERS, handed, look
+from hybrid.convert.traced import CONTAINERS, HOLDERS, handed, held, look, refuse_partial
+from hybrid.convert.unbound import read
 from hybrid.ir.interpreter import current
 from hybrid.trace.grown import Grown
+from hybrid.trace.maybe import is_optional
+from hybrid.trace.places import read_place
 from hybrid.trace.reads import of_package
 
 # Methods that change their object without a look at what it holds.
 ADDING = frozenset({"append", "extend", "appendleft", "extendleft", "add", "update", "__iadd__"})
+COMPARING = frozenset({"index", "count", "remove"})
+GOING_OVER = ADDING - {"append", "appendleft", "add"}
 CHANGING = frozenset(
     {
         "insert", "pop", "remove", "clear", "sort", "reverse", "popleft", "rotate", "popitem",
@@ -60,18 +65,37 @@ def announcer(function: Any) -> Announce | None:
         return will_set
     if function is delattr:
         return will_delete
-    return _first if function in FIRST else None
+    return _first if function in FIRST else _of_library(function)
+
+
+def _of_library(function: Any) -> Announce | None:
+    """The same of a method, written in Python, of a container of a library (``Counter.update``)."""
+    owner = getattr(function, "__self__", None)
+    if not (isinstance(function, types.MethodType) and isinstance(owner, (*CONTAINERS, *HOLDERS))):
+        return None
+
+    def announce(*args: Any, **kwargs: Any) -> None:
+        for value in (owner, *args, *kwargs.values()):
+            handed(value, f"{type(owner).__name__}.{function.__name__}")
+        current().will_write_container(held(owner))
+
+    return announce
 
 
 def _method(name: str, owner: Any = None, *args: Any) -> None:
     for argument in args:
         (look if name in ADDING else handed)(argument)
+        if name in GOING_OVER:
+            refuse_partial(argument, f"given to {type(owner).__name__}.{name}()")
     if not isinstance(owner, CONTAINERS):
         return
     if name not in ADDING:
         current().will_read_container(owner)
         if not (name in WHOLE or (name == "pop" and not args and owner and not _ends_grown(owner))):
             handed(owner, f"{type(owner).__name__}.{name}")
+        if name in COMPARING and current().grown:
+            for item in owner:
+                refuse_partial(item, "compared")
     if name in ADDING or name in CHANGING:
         current().will_write_container(owner)
 
@@ -112,6 +136,8 @@ def will_store(owner: Any, name: Any, hook: str) -> None:
         kept = isinstance(member, types.GetSetDescriptorType) and name != "__dict__"
         stored = kept or isinstance(member, (types.MemberDescriptorType, Cached))
     if stored or (function is None and not isinstance(member, property)):
+        if hook == "__delattr__" and is_optional(before := read_place(owner, name)):
+            read(before, f"the attribute {name}")
         current().will_write_attribute(owner, name)
     elif function is not None and not _announces(function):
         current().will_write_attributes(owner)

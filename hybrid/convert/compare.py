@@ -11,14 +11,15 @@ from hybrid.convert.converter import Converter, call, constant, is_runtime_call
 from hybrid.convert.defer import deferred, evaluate
 from hybrid.convert.names import handed_on
 from hybrid.convert.site import Site
-from hybrid.convert.traced import is_traced, look, tracing
+from hybrid.convert.traced import is_traced, look, refuse_partial, tracing
+from hybrid.ir.interpreter import current
 
 SYMBOLS = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
-_LISTS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.List, ast.ListComp, ast.IfExp)
 STAGED = ("is", "is not", "in", "not in")
+EQUAL = ("==", "!=")
 
 
 class CompareConverter(Converter):
@@ -27,7 +28,7 @@ class CompareConverter(Converter):
     ::
 
         a < b           stays
-        a == b     ==>  hyb__.look(a) == hyb__.look(b)    # if they may be lists
+        a == b     ==>  hyb__.compared(a) == hyb__.compared(b)
         a < b < c  ==>  hyb__.compare(SITE, a, "<", b, "<", lambda: c)
         a is b     ==>  hyb__.compare(SITE, a, "is", b)
     """
@@ -39,11 +40,9 @@ class CompareConverter(Converter):
         symbols = [SYMBOLS[type(op)] for op in node.ops]
         first, *rest = node.comparators
         if not rest and symbols[0] not in STAGED:
-            operands = (node.left, first)
             rewriter.children(node)
-            if symbols[0] in ("==", "!=") and all(isinstance(x, _LISTS) for x in operands):
-                node.left = call(node.left, "look", node.left)
-                node.comparators = [call(first, "look", node.comparators[0])]
+            if symbols[0] in EQUAL:
+                node.left, node.comparators[0] = looked(node.left, node.comparators[0], "compared")
             return node
         if not rewriter.may_defer(*rest):
             # Only the walrus and its like lead here: each comparison decides on the spot.
@@ -65,7 +64,23 @@ def peeking(loaded: ast.expr) -> ast.expr:
     return handed_on(loaded)
 
 
+def looked(left: ast.expr, right: ast.expr, function: str = "look") -> tuple[ast.expr, ast.expr]:
+    """Operands that are looked into, should they be containers; none is if one is a constant."""
+    if isinstance(left, ast.Constant) or isinstance(right, ast.Constant):
+        return left, right
+    return call(left, function, left), call(right, function, right)
+
+
 # The run-time half ------------------------------------------------------------------------------
+
+
+def compared(value: Any) -> Any:
+    """``value``, which is about to be compared with another by ``==``."""
+    seen = look(value)
+    if type(seen) in (list, tuple) and tracing() and current().grown:
+        for item in value:
+            refuse_partial(item, "compared")
+    return seen
 
 
 def _chained(name: str, tested: bool) -> Callable[..., Any]:
@@ -75,11 +90,11 @@ def _chained(name: str, tested: bool) -> Callable[..., Any]:
     is not true is not handed back but False.
     """
 
-    def compared(site: Site, left: Any, symbol: str, right: Any, *chain: Any) -> Any:
+    def chained(site: Site, left: Any, symbol: str, right: Any, *chain: Any) -> Any:
         result = _apply(site, symbol, left, right)
         if not chain:
             return result
-        rest = _rest(compared, site, right, chain)
+        rest = _rest(chained, site, right, chain)
         if is_traced(result):
             from hybrid.convert import staged_logic
 
@@ -88,8 +103,8 @@ def _chained(name: str, tested: bool) -> Callable[..., Any]:
             return rest()
         return False if tested else result
 
-    compared.__name__ = name
-    return compared
+    chained.__name__ = name
+    return chained
 
 
 compare = _chained("compare", tested=False)
@@ -111,7 +126,8 @@ def _apply(site: Site, symbol: str, left: Any, right: Any) -> Any:
         if symbol not in ("is", "is not"):
             gone_over(right, symbol, site.location)
         return staged_logic.compare(site, left, symbol, right)
-    return PLAIN[symbol](look(left), look(right))
+    seen = compared if symbol in EQUAL else look
+    return PLAIN[symbol](seen(left), seen(right))
 
 
 PLAIN: dict[str, Callable[[Any, Any], Any]] = {
@@ -127,4 +143,4 @@ PLAIN: dict[str, Callable[[Any, Any], Any]] = {
     "not in": lambda item, container: item not in container,
 }
 
-CompareConverter.runtime = (compare, compare_test)
+CompareConverter.runtime = (compare, compare_test, compared, look)

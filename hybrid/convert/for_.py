@@ -10,7 +10,7 @@ from hybrid.convert.converter import Filling, located, name
 from hybrid.convert.session import ONE_BY_ONE, Session, unrolled
 from hybrid.convert.site import Site
 from hybrid.convert.statement import StatementConverter
-from hybrid.convert.traced import look, tracing
+from hybrid.convert.traced import look, refuse_partial, tracing
 from hybrid.convert.try_ import catching_in
 from hybrid.convert.while_ import native_loop
 from hybrid.ir.interpreter import current
@@ -67,6 +67,7 @@ class For(Session):
         self.count = 0
         if tracing():
             look(iterable)
+            refuse_partial(iterable, "gone over")
             from hybrid.convert.effects import gone_over
             from hybrid.convert.staged_for import staged_for
 

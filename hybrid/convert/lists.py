@@ -163,7 +163,7 @@ def _last(items: Items) -> Any:
     """The last of items that end with a Grown."""
     *before, grown = items
     if before:
-        return _choose(grown.count > 0, grown.last_item, lambda: item_at(before, -1))
+        return choose_between(grown.count > 0, grown.last_item, lambda: item_at(before, -1))
     _require(grown.count > 0)
     return grown.last_item()
 
@@ -178,15 +178,18 @@ def _position(items: Items, at: Any) -> Any:
 
     if not rest:
         return here()
-    return _choose(at < count, here, lambda: _position(rest, at - count))
+    return choose_between(at < count, here, lambda: _position(rest, at - count))
 
 
-def _choose(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+def choose_between(
+    test: Any, body: Callable[[], Any], orelse: Callable[[], Any], name: str = "an item of a list"
+) -> Any:
+    """``body() if test else orelse()``; ``name`` is what messages call it."""
     if type(test) is not Number:
         return body() if test else orelse()
     from hybrid.convert.staged_logic import Choice
 
-    return Choice(Site("item", *here()), "an item of a list").between(test, body, orelse)
+    return Choice(Site("item", *here()), name).between(test, body, orelse)
 
 
 def here() -> tuple[Location, str]:
@@ -259,4 +262,4 @@ def optional(item: Any, value: Callable[[Any], Any], absent: Any) -> Any:
     """``value`` of an item; ``absent`` where the item is not there."""
     if type(item) is not Grown:
         return value(item)
-    return _choose(item.count > 0, lambda: value(item.last_item()), lambda: absent)
+    return choose_between(item.count > 0, lambda: value(item.last_item()), lambda: absent)

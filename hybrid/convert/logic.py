@@ -9,9 +9,12 @@ from typing import Any
 from hybrid.convert.converter import Converter, call
 from hybrid.convert.defer import deferred, evaluate
 from hybrid.convert.site import Site
-from hybrid.convert.traced import is_traced, look
+from hybrid.convert.traced import is_traced, look, tracing
 
 Thunk = Callable[[], Any]
+
+
+LOADS = (ast.Name, ast.Attribute, ast.Subscript)
 
 
 class LogicConverter(Converter):
@@ -20,7 +23,7 @@ class LogicConverter(Converter):
     ::
 
         a and b     ==>     hyb__.and_(SITE, a, lambda: b)
-        if a or b:  ==>     ... hyb__.or_test(SITE, a, lambda: b) ...
+        if a or b:  ==>     ... hyb__.or_test(SITE, a, lambda: hyb__.known_truth(b)) ...
 
     Where only the truth counts, an operand that decides is not handed back: it would be asked for
     its truth again.  Operands that cannot be deferred (they hold ``yield``, ``locals()`` or, inside
@@ -44,9 +47,13 @@ class LogicConverter(Converter):
             mixed = isinstance(operand, ast.BoolOp) and index < len(operands) - 1
             if tested or mixed:
                 operand.hyb_tested = True  # type: ignore[attr-defined]
+            if (mixed and not tested) or getattr(node, "hyb_mixed", False):
+                operand.hyb_mixed = True  # type: ignore[attr-defined]
         first, *rest = operands
         site = rewriter.site(kind, node, **site_facts)
         thunks = [deferred(rewriter, node, operand) for operand in rest]
+        if tested and not getattr(node, "hyb_mixed", False) and isinstance(rest[-1], LOADS):
+            thunks[-1].body = call(rest[-1], "known_truth", thunks[-1].body)
         name = f"{kind}_test" if tested else f"{kind}_"
         return call(node, name, site, rewriter.visit(first), *thunks)
 
@@ -103,6 +110,11 @@ def _lazy(name: str, decisive: bool, tested: bool) -> Callable[..., Any]:
     return evaluated
 
 
+def known_truth(value: Any) -> Any:
+    """The truth of ``value`` in its place, if it is known while a function is captured."""
+    return value if is_traced(value) or not tracing() else bool(look(value))
+
+
 and_ = _lazy("and_", decisive=False, tested=False)
 or_ = _lazy("or_", decisive=True, tested=False)
 and_test = _lazy("and_test", decisive=False, tested=True)
@@ -123,5 +135,5 @@ def not_(site: Site, value: Any) -> Any:
     return not look(value)
 
 
-LogicConverter.runtime = (and_, or_, and_test, or_test)
+LogicConverter.runtime = (and_, or_, and_test, or_test, known_truth)
 NotConverter.runtime = (not_,)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from hybrid.convert.converter import Converter
+from hybrid.convert.converter import Converter, call
 from hybrid.convert.site import Site
-from hybrid.convert.traced import is_traced
+from hybrid.convert.traced import is_traced, refuse_partial, tracing
 from hybrid.errors import CaptureError
+from hybrid.ir.interpreter import current
 
 
 class MatchConverter(Converter):
@@ -21,7 +22,8 @@ class MatchConverter(Converter):
 
     def convert(self, node: ast.Match) -> Any:
         rewriter = self.rewriter
-        node.subject = rewriter.visit(node.subject)
+        subject = rewriter.visit(node.subject)
+        node.subject = call(subject, "matched", subject)
         for case in node.cases:
             if case.guard is not None:
                 case.guard = rewriter.native_test(case.guard)
@@ -44,4 +46,12 @@ def native_test(site: Site, value: Any) -> Any:
     return value
 
 
-MatchConverter.runtime = (native_test,)
+def matched(subject: Any) -> Any:
+    """``subject``, into which patterns are about to look."""
+    if tracing() and current().grown:
+        for value in subject if type(subject) in (list, tuple) else (subject,):
+            refuse_partial(value, "matched")
+    return subject
+
+
+MatchConverter.runtime = (native_test, matched)

@@ -21,11 +21,12 @@ from hybrid.convert.stores import (
     BindingConverter,
     DeleteConverter,
     DisplayConverter,
+    KeywordConverter,
     StarredConverter,
     SubscriptConverter,
     UnpackConverter,
 )
-from hybrid.convert.texts import FormattedConverter, PercentConverter
+from hybrid.convert.texts import FormattedConverter, OperatorConverter
 from hybrid.convert.try_ import TryConverter
 from hybrid.convert.unfold import Unfold
 from hybrid.convert.while_ import WhileConverter
@@ -60,6 +61,7 @@ ORDER: tuple[type[Converter], ...] = (
     DisplayConverter,
     StarredConverter,
     FormattedConverter,
-    PercentConverter,
+    KeywordConverter,
+    OperatorConverter,
     NameConverter,
 )

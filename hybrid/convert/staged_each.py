@@ -15,7 +15,7 @@ from hybrid.convert.folds import collected
 from hybrid.convert.lists import compacted
 from hybrid.convert.site import Site
 from hybrid.convert.staged_logic import Choice
-from hybrid.convert.traced import is_grown, look
+from hybrid.convert.traced import is_grown, look, refuse_partial
 from hybrid.errors import CaptureError, author_location
 from hybrid.number import Number
 from hybrid.tensor import Tensor
@@ -31,6 +31,7 @@ def each(site: Site, iterable: Any) -> Any:
     look(iterable)
     gone_over(iterable, "a comprehension", site.location)
     refuse_grown(iterable, "gone over by a comprehension")
+    refuse_partial(iterable, "gone over by a comprehension")
     return iterable
 
 

@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.convert.compare import PLAIN
+from hybrid.convert.compare import PLAIN, compared
 from hybrid.convert.defer import evaluate
+from hybrid.convert.dicts import present
+from hybrid.convert.indexed import contains, numbers_in
 from hybrid.convert.iterables import TracedRange
 from hybrid.convert.site import Site
 from hybrid.convert.staged import ELSE, THEN, Staged, roots_of
-from hybrid.convert.traced import handed, is_traced, look
+from hybrid.convert.traced import handed, is_partial, is_traced, look
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.tensor import Tensor
@@ -126,20 +128,25 @@ def _is_in(item: Any, container: Any) -> Any:
         container = [container[i] for i in range(len(container))]
     if type(item) is Text and isinstance(container, str):
         item.refuse()
+    look(container)
     if isinstance(getattr(type(container), "__contains__", None), types.FunctionType):
         return as_truth(type(container).__contains__(container, item))
     if isinstance(container, _VALUES):
         container = list(container)
+    if is_partial(container):
+        return present(container, item)
+    if type(item) is Number and isinstance(container, (set, frozenset, dict)):
+        return contains(numbers_in(container, item), item)
     if not isinstance(container, (list, tuple)):
         return None
     handed(container)
-    if not any(is_traced(value) for value in (item, *container)):
+    if not any(is_traced(value) or is_partial(value) for value in (item, *container)):
         return None
     found: Any = False
     for value in container:
         if value is item:
             return True if found is False else Number("bool", ops.logical_or(truth(found), True))
-        equal = value == item
+        equal = compared(value) == compared(item)
         here = as_truth(equal)
         if here is True:
             return True

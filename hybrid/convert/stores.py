@@ -7,20 +7,32 @@ after it.  The announcement is part of the target, so that it comes when Python 
 from __future__ import annotations
 
 import ast
+import operator
 import types
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hybrid.convert.changes import will_delete, will_set
 from hybrid.convert.converter import PREFIX, Converter, call, constant, located, thunk
+from hybrid.convert.lists import View
 from hybrid.convert.names import handed_on
 from hybrid.convert.scope import FUNCTIONS, walk_scope
-from hybrid.convert.traced import CONTAINERS, LOOKED_INTO, look, tracing
+from hybrid.convert.traced import (
+    CONTAINERS,
+    HOLDERS,
+    LOOKED_INTO,
+    held,
+    is_partial,
+    look,
+    refuse_partial,
+    tracing,
+)
 from hybrid.convert.unbound import read
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.tensor import Tensor
-from hybrid.trace.maybe import Maybe
+from hybrid.trace.maybe import Maybe, is_optional
 
 
 class AttributeConverter(Converter):
@@ -48,8 +60,10 @@ class SubscriptConverter(Converter):
     """
     ::
 
-        a[i] = v    ==>    hyb__.item(a)[i] = v
-        a[i]        ==>    hyb__.taken(hyb__.look(a)[i])
+        a[0]        ==>    hyb__.taken(hyb__.keyed(a)[0])
+        a[i]        ==>    hyb__.taken(hyb__.indexed(a)[i])
+        a[0] = v    ==>    hyb__.item(a)[0] = v
+        a[i] = v    ==>    hyb__.indexed_item(a)[i] = v
     """
 
     nodes = (ast.Subscript,)
@@ -57,22 +71,39 @@ class SubscriptConverter(Converter):
     def convert(self, node: ast.Subscript) -> ast.expr:
         node.value = self.rewriter.visit(node.value)
         node.slice = self.rewriter.visit(node.slice)
-        function = "look" if isinstance(node.ctx, ast.Load) else "item"
+        loads, known = isinstance(node.ctx, ast.Load), _is_known(node.slice)
+        function = ("keyed" if known else "indexed") if loads else (
+            "item" if known else "indexed_item"
+        )  # fmt: skip
         node.value = call(node.value, function, node.value)
         if is_augmented(node) and isinstance(node.ctx, ast.Store):
             node.value = call(node.value, "items", node.value)
         return call(node, "taken", node) if isinstance(node.ctx, ast.Load) else node
 
 
+def _is_known(index: ast.expr) -> bool:
+    """Whether a subscript is none that only the run knows."""
+    if isinstance(index, ast.UnaryOp):
+        index = index.operand
+    return isinstance(index, (ast.Constant, ast.Slice, ast.Tuple))
+
+
 class DisplayConverter(Converter):
     """Lists, tuples and dicts as they are written.
 
     What is joined there may be of unknown length, and what is put in be there on some paths only.
+
+    ::
+
+        {**a, "b": c}    ==>    hyb__.united({**a}, {"b": c})
     """
 
     nodes = (ast.List, ast.Tuple, ast.Dict)
 
     def convert(self, node: ast.List | ast.Tuple | ast.Dict) -> ast.expr:
+        if isinstance(node, ast.Dict) and None in node.keys and len(node.keys) > 1:
+            parts = [self.rewriter.visit(part) for part in _parts_of(node)]
+            return call(node, "united", *parts)
         items = node.values if isinstance(node, ast.Dict) else node.elts
         for item in items:
             if isinstance(item, ast.Starred):
@@ -80,6 +111,17 @@ class DisplayConverter(Converter):
         self.rewriter.children(node)
         items[:] = map(handed_on, items)
         return node
+
+
+def _parts_of(node: ast.Dict) -> list[ast.Dict]:
+    """A dict for each ``**``, and one for what stands between two."""
+    parts: list[ast.Dict] = []
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None or not parts or None in parts[-1].keys:
+            parts.append(located(ast.Dict([], []), value))
+        parts[-1].keys.append(key)
+        parts[-1].values.append(value)
+    return parts
 
 
 class StarredConverter(Converter):
@@ -152,6 +194,22 @@ def _targets(targets: Sequence[ast.expr]) -> Iterator[ast.expr]:
             yield target
 
 
+class KeywordConverter(Converter):
+    """
+    ::
+
+        f(**a)     ==>    f(**hyb__.look(a))
+    """
+
+    nodes = (ast.keyword,)
+
+    def convert(self, node: ast.keyword) -> ast.keyword:
+        node.value = self.rewriter.visit(node.value)
+        if node.arg is None:
+            node.value = call(node.value, "look", node.value)
+        return node
+
+
 class AugmentedConverter(Converter):
     """``x += v`` changes what ``x`` holds, if that is a list or its like.
 
@@ -163,6 +221,7 @@ class AugmentedConverter(Converter):
                            hyb_held = hyb__.content(hyb__.taken(hyb_owner.b))
                            hyb_held += v
                            hyb__.attribute(hyb_owner, "b").b = hyb_held
+        x |= v      ==>    x = hyb__.joined_in_place(x, v)
     """
 
     nodes = (ast.AugAssign,)
@@ -173,6 +232,10 @@ class AugmentedConverter(Converter):
             return self._attribute(node, node.target)
         node.target.hyb_augmented = True  # type: ignore[attr-defined]
         before: list[ast.stmt] = []
+        if isinstance(node.target, ast.Name) and isinstance(node.op, ast.BitOr):
+            load = located(ast.Name(node.target.id, ast.Load()), node.target)
+            value = call(node, "joined_in_place", rewriter.visit(load), rewriter.visit(node.value))
+            return located(ast.Assign([node.target], value), node)
         if isinstance(node.target, ast.Name) and not rewriter.in_class:
             load = located(ast.Name(node.target.id, ast.Load()), node.target)
             value = load
@@ -198,14 +261,16 @@ class AugmentedConverter(Converter):
         def bound(name: str, value: ast.expr) -> ast.stmt:
             return located(ast.Assign([located(ast.Name(name, ast.Store()), value)], value), node)
 
-        into = located(ast.Name(held, ast.Store()), target)
-        made = located(ast.Name(held, ast.Load()), target)
-        return [
-            bound(owner, visit(target.value)),
-            bound(held, call(target, "content", attribute(ast.Load()))),
-            located(ast.AugAssign(into, node.op, visit(node.value)), node),
-            located(ast.Assign([attribute(ast.Store())], made), node),
-        ]
+        before, made = attribute(ast.Load()), located(ast.Name(held, ast.Load()), target)
+        if isinstance(node.op, ast.BitOr):
+            joined = call(node, "joined_in_place", before, visit(node.value))
+            changed = [bound(held, joined)]
+        else:
+            into = located(ast.Name(held, ast.Store()), target)
+            augmented = located(ast.AugAssign(into, node.op, visit(node.value)), node)
+            changed = [bound(held, call(target, "content", before)), augmented]
+        set_ = located(ast.Assign([attribute(ast.Store())], made), node)
+        return [bound(owner, visit(target.value)), *changed, set_]
 
 
 class BindingConverter(Converter):
@@ -294,6 +359,7 @@ def spread(value: Any) -> Any:
 def joined(value: Any) -> Any:
     """``value``, whose items are about to become those of another list or tuple."""
     spread(value)
+    refuse_partial(value, "gone over")
     if tracing():
         from hybrid.convert.builtins import is_late, listed
 
@@ -301,11 +367,34 @@ def joined(value: Any) -> Any:
     return value
 
 
+def united(*parts: dict[Any, Any]) -> dict[Any, Any]:
+    """The items of ``parts`` in one dict."""
+    if tracing() and current().grown:
+        from hybrid.convert import dicts
+
+        return dicts.united(*parts)
+    made: dict[Any, Any] = {}
+    for part in parts:
+        made.update(part)
+    return made
+
+
+def joined_in_place(value: Any, other: Any) -> Any:
+    """What ``value`` becomes when ``other`` is joined to it by ``|=``."""
+    content(value)
+    if is_partial(value) or is_partial(other):
+        from hybrid.convert import dicts
+
+        if isinstance(value, dict):
+            return dicts.join_in_place(value, other)
+    return operator.ior(value, look(other))
+
+
 def item(container: Any) -> Any:
     """``container``, an item of which is about to be set or deleted."""
-    if isinstance(container, CONTAINERS) and tracing():
+    if isinstance(container, (*CONTAINERS, *HOLDERS)) and tracing():
         seen = look(container)
-        current().will_write_container(container)
+        current().will_write_container(held(container))
         return seen
     if not isinstance(container, Tensor) and tracing():
         from hybrid.convert.effects import stored_in
@@ -314,11 +403,41 @@ def item(container: Any) -> Any:
     return container
 
 
+def keyed(container: Any) -> Any:
+    """``container``, of which an item is about to be taken."""
+    seen = look(container)
+    if isinstance(container, defaultdict) and tracing():
+        from hybrid.convert.dicts import DictView
+
+        return DictView(container)
+    return seen
+
+
+def indexed(container: Any) -> Any:
+    """The same where only the run may know which item it is."""
+    seen = keyed(container)
+    return _indexed(container, seen) if tracing() else seen
+
+
+def indexed_item(container: Any) -> Any:
+    """``container``, an item of which is about to be set, where only the run may know which."""
+    seen = item(container)
+    return _indexed(container, seen) if tracing() else seen
+
+
+def _indexed(container: Any, seen: Any) -> Any:
+    from hybrid.convert.indexed import indexed
+
+    return indexed(container, seen)
+
+
 def items(container: Any) -> Any:
     """``container``, an item of which is about to be changed in place."""
-    if tracing() and isinstance(container, CONTAINERS):
-        for value in container.values() if isinstance(container, dict) else container:
-            content(value)
+    if tracing():
+        inner = container.items if isinstance(container, View) else container
+        if isinstance(inner, CONTAINERS):
+            for value in inner.values() if isinstance(inner, dict) else inner:
+                _content_of_one(value.value if is_optional(value) else value)
     return container
 
 
@@ -331,6 +450,12 @@ def content(value: Any) -> Any:
 
         stored_in(value)
     return value
+
+
+def _content_of_one(value: Any) -> None:
+    """The same for an attribute or item."""
+    refuse_partial(value, "changed as a whole")
+    content(value)
 
 
 def cell(variable: Callable[[], Any]) -> None:
@@ -347,7 +472,8 @@ def global_(namespace: dict[str, Any], name: str) -> None:
 
 
 AttributeConverter.runtime = (attribute, lost, taken)
-SubscriptConverter.runtime = (item, items, look)
+SubscriptConverter.runtime = (indexed, indexed_item, item, items, keyed, look)
 StarredConverter.runtime = (joined, spread)
-AugmentedConverter.runtime = (content,)
+DisplayConverter.runtime = (united,)
+AugmentedConverter.runtime = (content, joined_in_place)
 BindingConverter.runtime = (cell, global_)

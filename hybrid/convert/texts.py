@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from hybrid.convert.compare import looked
 from hybrid.convert.converter import Converter, call
 from hybrid.convert.traced import tracing
 from hybrid.ir.interpreter import current
@@ -36,11 +37,12 @@ class FormattedConverter(Converter):
                     self._parts(part.format_spec)
 
 
-class PercentConverter(Converter):
+class OperatorConverter(Converter):
     """
     ::
 
         a % b      ==>    hyb__.template(a) % b
+        a | b      ==>    hyb__.look(a) | hyb__.look(b)
     """
 
     nodes = (ast.BinOp,)
@@ -52,6 +54,8 @@ class PercentConverter(Converter):
         number = isinstance(left, ast.Constant) and not isinstance(left.value, (str, bytes))
         if isinstance(node.op, ast.Mod) and not number:
             node.left = call(left, "template", node.left)
+        if isinstance(node.op, ast.BitOr):
+            node.left, node.right = looked(node.left, node.right)
         return node
 
 
@@ -159,4 +163,4 @@ def method_of(function: Any) -> Callable[..., Any] | None:
 
 
 FormattedConverter.runtime = (text,)
-PercentConverter.runtime = (template,)
+OperatorConverter.runtime = (template,)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 from hybrid.convert.checks import check
 from hybrid.errors import CaptureError
 from hybrid.number import Number
-from hybrid.trace.maybe import UNBOUND, Maybe, unbound_error
+from hybrid.trace.maybe import UNBOUND, Maybe, is_optional, refuse_missing, unbound_error
 from hybrid.trace.reads import MISSING
 
 
@@ -34,9 +35,19 @@ def resolved(tree: Any, name: str = "the result") -> Any:
     if isinstance(tree, (tuple, list)) and any(map(_has_maybe, tree)):
         items = [resolved(item, f"{name}[{i}]") for i, item in enumerate(tree)]
         return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
-    if isinstance(tree, dict) and any(map(_has_maybe, tree.values())):
-        return {key: resolved(item, f"{name}[{key!r}]") for key, item in tree.items()}
+    if isinstance(tree, dict) and any(map(_has_maybe, dict.values(tree))):
+        kind = OrderedDict if type(tree) is OrderedDict else dict
+        return kind([(key, _item(item, f"{name}[{key!r}]")) for key, item in tree.items()])
     return tree
+
+
+def _item(item: Any, name: str) -> Any:
+    """What a dict that is returned holds: the plan leaves out what is missing."""
+    if not is_optional(item):
+        return resolved(item, name)
+    if not item.placed:
+        refuse_missing("returned", item, item.at)
+    return item.of(resolved(item.value, name), item.flag)
 
 
 def resolving(function: Any) -> Any:

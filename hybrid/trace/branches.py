@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hybrid.errors import CaptureError, Location
@@ -12,6 +13,7 @@ from hybrid.ops.control import cond
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import torn
 from hybrid.trace.key import CONTENT
+from hybrid.trace.maybe import is_optional, of_attribute
 from hybrid.trace.merge import DIVERGED, Build, Merge, Side
 from hybrid.trace.places import Slot, same_items
 from hybrid.trace.region import Region, control_histories
@@ -139,7 +141,8 @@ def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
     try:
         if slot.name == CONTENT and (kinds == {list} or kinds == {dict}):
             return merge.contents(a, b, slot.label or slot.name)
-        return merge.tree(a, b, slot.label or slot.name)
+        build = merge.tree(a, b, slot.label or slot.name)
+        return lambda results: _missing(slot, build(results), merge.at)
     except CaptureError as error:
         if slot.name != CONTENT or not isinstance(slot.owner, (list, deque, set)):
             raise
@@ -151,6 +154,16 @@ def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
 
 def _holds_same(now: Any, original: Any) -> bool:
     return _unchanged(now, original) or same_items(now, original)
+
+
+def _missing(slot: Slot, value: Any, at: Location | None) -> Any:
+    """``value``; what reads an attribute or global that is missing raises what Python raises."""
+    if not is_optional(value) or slot.name == CONTENT:
+        return value
+    if type(slot.owner) is dict:
+        error = NameError(f"name {slot.name!r} is not defined")
+        return replace(value, error=error, at=value.at or at)
+    return of_attribute(value, type(slot.owner), slot.name, at)
 
 
 def _unchanged(now: Any, original: Any) -> bool:

@@ -14,7 +14,7 @@ from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
 from hybrid.trace.guards import Guards
 from hybrid.trace.objects import blank, filled
-from hybrid.tree import Structure, unflatten, unflatten_several
+from hybrid.tree import Several, Structure, unflatten, unflatten_several
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,15 @@ class Built:
     """An object that is made at each run, without a call of ``__init__``."""
 
     kind: type
-    names: tuple[str, ...]  # of its attributes
-    made: Made  # a tuple of these
+    made: Made  # a dict of its attributes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Either:
-    """``leaf`` where the graph result ``flag`` is true, else the Python object ``other``."""
+    """``leaf`` where the graph result ``flag`` is true, else the Python object ``other``.
+
+    Several is no object at all: a dict, or what is made of one, is without that key.
+    """
 
     leaf: tuple[str, Any]
     flag: int
@@ -210,8 +212,7 @@ def build_objects(
     for i, built in enumerate(objects):
         sources["o", i] = blank(built.kind)
     for i, built in enumerate(objects):
-        parts = build(built.made, results, leaves, sources)
-        filled(sources["o", i], dict(zip(built.names, parts, strict=True)))
+        filled(sources["o", i], build(built.made, results, leaves, sources))
 
 
 def build(
@@ -220,6 +221,6 @@ def build(
     """The tree that ``made`` describes, for one call."""
 
     values = [_value(results, leaves, sources, kind, what) for kind, what in made.leaves]
-    if any(kind == "items" for kind, _ in made.leaves):
+    if any(type(value) is Several for value in values):
         return unflatten_several(made.structure, values)
     return unflatten(made.structure, values)

@@ -10,6 +10,8 @@ from typing import Any
 from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.tensor import Tensor
+from hybrid.trace.grown import Grown
+from hybrid.trace.maybe import Maybe
 from hybrid.trace.reads import CONTAINERS, attribute_names, content_of, stored, user_object
 
 
@@ -17,7 +19,7 @@ def hidden(value: Any, seen: set[int], arguments: Collection[int]) -> str | None
     """The way from ``value`` to a traced tensor, or one of the arguments, that it holds."""
     if isinstance(value, Tensor):
         return "" if type(value.data) is Value or id(value) in arguments else None
-    if isinstance(value, Number):
+    if type(value) in (Number, Maybe, Grown):
         return ""
     if id(value) in seen or isinstance(value, (type, types.ModuleType)):
         return None

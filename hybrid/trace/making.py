@@ -11,7 +11,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any
+from typing import Any, NoReturn
 
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
@@ -25,12 +25,12 @@ from hybrid.trace.hidden import hidden
 from hybrid.trace.items import items_of
 from hybrid.trace.key import CONTENT
 from hybrid.trace.late import Late, LateText
-from hybrid.trace.maybe import Maybe
+from hybrid.trace.maybe import Maybe, is_optional
 from hybrid.trace.objects import attributes, is_authors, is_plain
 from hybrid.trace.reads import MISSING
 from hybrid.trace.texts import marks
 from hybrid.trace.tracer import Cell, Tracer
-from hybrid.tree import flatten_until
+from hybrid.tree import Several, flatten_until
 
 
 class Known:
@@ -102,6 +102,8 @@ class Making:
 
     def made(self, tree: Any) -> Made:
         """How to make ``tree``."""
+        if is_optional(tree):
+            self.refuse_either("an item" if isinstance(tree.error, KeyError) else "an attribute")
         leaves, structure = flatten_until(tree, self.known.containers)
         return Made(structure, tuple(self.leaf(leaf) for leaf in leaves))
 
@@ -145,18 +147,19 @@ class Making:
         return "output", self.output(leaf)
 
     def either(self, maybe: Maybe) -> Either:
-        """An attribute that only some paths have given a tensor (``p.grad``)."""
-        value = maybe.value
-        if maybe.other is MISSING or not (
-            isinstance(value, (Tensor, Number)) or self.is_made(value)
-        ):
-            raise CaptureError(
-                f"{self.root.builder.name} sets an attribute on one path only",
-                at=self.known.at,
-                why="Whether it is there would depend on the value of a tensor.",
-                fix="set it on every path, to None where there is nothing",
-            )
-        return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], maybe.other)
+        """What only some paths have set: an attribute (``p.grad``), an item of a dict."""
+        if isinstance(maybe.value, (list, tuple, dict, Maybe)):
+            self.refuse_either("an attribute or item that is a container")
+        other = Several() if maybe.other is MISSING else maybe.other
+        return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], other)
+
+    def refuse_either(self, what: str) -> NoReturn:
+        raise CaptureError(
+            f"{self.root.builder.name} sets {what} on one path only",
+            at=self.known.at,
+            why="Whether it is there would depend on the value of a tensor.",
+            fix="set it on every path, to None where there is nothing",
+        )
 
     def is_made(self, leaf: Any) -> bool:
         """Whether ``leaf`` is an object that the function has made, as each run has to."""
@@ -171,9 +174,8 @@ class Making:
             index = self.object_of[id(leaf)] = len(self.objects)
             self.keep.append(leaf)
             found = {n: v for n, v in attributes(leaf).items() if v is not MISSING}
-            self.objects.append(Built(type(leaf), tuple(found), Made(None, ())))
-            made = self.made(tuple(found.values()))  # it may lead back to the object
-            self.objects[index] = Built(type(leaf), tuple(found), made)
+            self.objects.append(Built(type(leaf), Made(None, ())))
+            self.objects[index] = Built(type(leaf), self.made(found))  # may lead back to the object
         return index
 
     def refuse_hidden(self, leaf: Any) -> None:

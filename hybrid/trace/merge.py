@@ -18,9 +18,11 @@ from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown, Torn
 from hybrid.trace.key import CONTENT
-from hybrid.trace.maybe import UNBOUND, Maybe
+from hybrid.trace.maybe import UNBOUND, Maybe, of_attribute
+from hybrid.trace.merge_dicts import merged_dicts
 from hybrid.trace.merge_lists import merged_lists, optional
 from hybrid.trace.objects import attributes, blank, filled, is_plain
+from hybrid.trace.places import Queue
 from hybrid.trace.reads import ATOMS, MISSING
 from hybrid.trace.region import Region
 from hybrid.trace.rewind import refill
@@ -139,11 +141,7 @@ class Merge:
     def contents(self, a: Any, b: Any, name: str) -> Build:
         """A new list or dict that holds what ``a`` and ``b`` do on their paths."""
         if type(a) is dict:
-            items = {
-                key: self.tree(a.get(key, MISSING), b.get(key, MISSING), f"{name}[{key!r}]")
-                for key in {**a, **b}
-            }
-            return lambda results: {k: _keyed(k, part(results)) for k, part in items.items()}
+            return merged_dicts(self, a, b, name)
         if type(a) is list and _differ_in_length(a, b):
             return merged_lists(self, a, b, name)
         if len(a) != len(b):
@@ -162,7 +160,9 @@ class Merge:
             n: self.tree(of_a.get(n, MISSING), of_b.get(n, MISSING), f"{name}.{n}")
             for n in {**of_a, **of_b}
         }
-        return lambda results: {n: part(results) for n, part in parts.items()}
+        return lambda results: {
+            n: of_attribute(part(results), type(a), n, self.at) for n, part in parts.items()
+        }
 
     def _numbers(self, a: Any, b: Any) -> Build:
         if a is True and b is False:
@@ -227,7 +227,7 @@ class Merge:
             inner, flag = self._filled(value.value, side, other), self._filled(
                 value.flag, side, other
             )  # fmt: skip
-            return lambda results: Maybe(inner(results), flag(results), value.other)
+            return lambda results: value.of(inner(results), flag(results))
         if isinstance(value, (list, dict)) and side.region.is_outside(value):
             return lambda results: value  # what it holds is merged as a place
         if type(value) is Grown:
@@ -333,13 +333,6 @@ def _differ_in_length(a: list[Any], b: list[Any]) -> bool:
     return len(a) != len(b) or any(type(item) in (Grown, Torn) for item in (*a, *b))
 
 
-def _keyed(key: Any, value: Any) -> Any:
-    """An item that may be missing raises KeyError."""
-    if isinstance(value, Maybe) and value.other is MISSING:
-        return Maybe(value.value, value.flag, MISSING, KeyError(key))
-    return value
-
-
 def _absence(value: Any, absent: Any) -> bool:
     return isinstance(value, Maybe) and value.other is absent
 
@@ -416,9 +409,11 @@ def rebuilt(like: Any, items: Sequence[Any]) -> Any:
 
 
 def remedy(a: Any, b: Any) -> str:
-    """What to do about two sets or objects in the place of one; empty for other values."""
+    """What to do about two sets, deques or objects in the place of one; empty for other values."""
     if isinstance(a, set) and isinstance(b, set):
         return "keep what is in the set in a tensor of flags (seen[i] = True)"
+    if type(a) is Queue and type(b) is Queue:
+        return "use a list, or let the deque keep its length (maxlen, or popleft for each append)"
     plain = (Tensor, Number, Maybe, list, tuple, dict, *ATOMS)
     if type(a) is type(b) and not isinstance(a, plain):
         return (
@@ -443,11 +438,12 @@ def describe(value: Any) -> str:
         return f"{describe(value.value)} or {describe(value.other)}"
     if isinstance(value, (list, tuple)):
         known = all(type(item) is not Grown for item in value)
-        return f"a {type(value).__name__} of {len(value) if known else 'unknown length'}"
+        kind = "deque" if type(value) is Queue else type(value).__name__
+        return f"a {kind} of {len(value) if known else 'unknown length'}"
     if isinstance(value, dict):
         return f"a dict of {', '.join(map(repr, value)) or 'nothing'}"
-    if isinstance(value, (bool, int, float, str, type(None))):
+    if isinstance(value, (set, frozenset)):
+        return f"a {type(value).__name__} of {', '.join(sorted(map(repr, value))) or 'nothing'}"
+    if isinstance(value, (bool, int, float, str, bytearray, type(None))):
         return repr(value)
-    if isinstance(value, set):
-        return f"a set of {len(value)}"
     return f"a {type(value).__name__}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,12 @@ from hybrid.trace.reads import ATOMS, MISSING, content_of, user_object
 from hybrid.trace.rewind import put_attribute, refill
 
 _KEPT = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+class Queue(tuple):
+    """What a deque holds: unlike a list it does not become one of unknown length."""
+
+    __slots__ = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -46,7 +52,10 @@ class Slot:
 def read_place(owner: Any, name: str) -> Any:
     """What is at a place now; of a container, a copy (a list, if it is a deque)."""
     if name == CONTENT:
-        return list(owner) if isinstance(owner, deque) else owner.copy()
+        if isinstance(owner, dict):
+            kind = OrderedDict if isinstance(owner, OrderedDict) else dict
+            return dict(kind.items(owner))
+        return Queue(owner) if isinstance(owner, deque) else owner.copy()
     if type(owner) is dict:
         return owner.get(name, MISSING)
     return _attribute(owner, name)[0]
@@ -98,13 +107,13 @@ def write_place(owner: Any, name: str, value: Any) -> None:
 
 
 def same_items(a: Any, b: Any) -> bool:
-    """Whether two lists, dicts or sets hold the very same objects in the same order."""
+    """Whether two containers hold the very same objects, in the same order if they have one."""
     if type(a) is not type(b):
         return False
-    if isinstance(a, list):
+    if isinstance(a, (list, Queue)):
         return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
     if isinstance(a, set):
-        return a == b
+        return {(type(item), item) for item in a} == {(type(item), item) for item in b}
     return isinstance(a, dict) and list(a) == list(b) and all(a[key] is b[key] for key in a)
 
 

@@ -218,6 +218,8 @@ class Region(Tracer):
 
 def truth(value: Any) -> Tensor:
     """Whether ``value`` (a traced tensor of one element, a Number) is true, as a bool scalar."""
+    if isinstance(value, dict):  # whose items may all be missing
+        value = functools.reduce(ops.logical_or, [item.flag for item in dict.values(value)])
     if isinstance(value, (list, tuple)):  # of unknown length: true if there is an item
         counts = [item.count.tensor for item in value]
         value = ops.greater(functools.reduce(ops.add, counts), 0)

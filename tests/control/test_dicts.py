@@ -216,6 +216,25 @@ def memo(x):
     return row(0) + row(1) + row(0), len(known)
 
 
+@table.runs(*NUMBERS)
+def updated_and_bound_anew_in_a_loop(x):
+    d, e = {"a": x, "b": x * 3}, {"c": x}
+    for _ in range(2):
+        e.update(d)
+        e = {**e, "b": -x}
+        d["c"] = x + 1
+    return d, e, list(e)
+
+
+@table.runs(*NUMBERS)
+def order_settled_in_a_loop(x):
+    d = {"a": x, "b": x * 2}
+    while x < 4:
+        d = {"b": d["b"] + 1, "a": d["a"] * 2}
+        x = x + 1.5
+    return d["a"], d["b"], x
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()

@@ -141,12 +141,13 @@ def growing_set(x):
 
 REFUSED = {
     growing_deque: (
-        "how many items a deque has depends on the value of a tensor",
-        "Only a list can have a length that is known when the plan runs.\n"
+        "a deque is a deque of 1 before an iteration of this loop, and a deque of 2 after it",
+        "The loop depends on the value of a tensor, so all its iterations are one piece of graph, "
+        "with one type and structure for each variable.\n"
         "Fix: use a list, or let the deque keep its length (maxlen, or popleft for each append).",
     ),
     growing_set: (
-        "a set is a set of 2 where the condition holds, and a set of 1 where it does not",
+        "a set is a set of 1, 2 where the condition holds, and a set of 1 where it does not",
         "Which of the two it is depends on the value of a tensor, and a graph needs one type and "
         "structure.\n"
         "Fix: keep what is in the set in a tensor of flags (seen[i] = True).",

@@ -21,6 +21,27 @@ def displays(xs, ys):
     return [*xs, 0, *ys], (*ys, *xs), {*xs, *ys}, [*range(2), *[*ys]]
 
 
+@case(({"a": 1}, {"b": 2, "a": 3}), ({}, {1: 2}), ({}, None), ([1], {}))
+def dict_displays(a, b):
+    return {**a}, {**a, "a": 5, **b}, {"b": 0, **b, **a}, list({**b, **a})
+
+
+@case(({"a": 1}, {"b": 2, "a": 3}), ({1}, {2}), (6, 9), (None, 1))
+def joined_with_bars(a, b):
+    c = a | b
+    same = a
+    a |= b
+    return a, c, a is same, a == c, a != b
+
+
+@case(([1, 2, 3], 1, -1), ({0: 5, 1: 6}, 1, 0), ((1, 2), 0, 0), ([], 0, 0), ("ab", 0, 1))
+def subscripts(xs, i, j):
+    found = xs[i], xs[-1 if isinstance(xs, list) else 0]
+    xs[j] = xs[i]
+    xs[i] += 1
+    return found, xs
+
+
 @case(([1, 2, 3],))
 def evaluation_order(xs):
     log = []
