@@ -16,6 +16,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.convert import dicts, maths, operators, output
+from hybrid.convert.checks import check
 from hybrid.convert.feed import Walk, feed_of
 from hybrid.convert.iterables import (
     Enumerated,
@@ -180,12 +181,24 @@ def _enumerate(iterable: Any, start: Any = 0) -> Any:
 def _zip(*iterables: Any, strict: bool = False) -> Any:
     if not any(isinstance(x, (Tensor, Walk)) or is_grown(x) for x in iterables):
         return NotImplemented
-    if strict and len({len(look(x)) for x in iterables}) > 1:
-        return NotImplemented  # raises, once it gets there
     feeds = _feeds(iterables)
     if feeds is None:
         return NotImplemented
-    return Once(Zipped(feeds, shortest([feed.length for feed in feeds])))
+    lengths = [feed.length for feed in feeds]
+    first, *rest = lengths if strict else lengths[:1]
+    if len({length for length in lengths if type(length) is int}) > 1 and strict:
+        return NotImplemented  # raises, once it gets there
+    for number, length in enumerate(rest, 2):
+        if type(first) is Number or type(length) is Number:
+            check(length == first, _uneven, number, length, first)
+    return Once(Zipped(feeds, shortest(lengths)))
+
+
+def _uneven(number: int, length: int, first: int) -> ValueError:
+    """What Python raises when the iterables of a strict zip are not of one length."""
+    others = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
+    kind = "shorter" if length < first else "longer"
+    return ValueError(f"zip() argument {number} is {kind} than {others}")
 
 
 def _reversed(iterable: Any) -> Any:

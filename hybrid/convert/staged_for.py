@@ -20,6 +20,7 @@ from hybrid.number import Number
 from hybrid.ops.control import COUNT, for_, while_
 from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.branches import Continued
 from hybrid.trace.grown import MOST, LostItems
 from hybrid.trace.merge import constant, number_tensor
 from hybrid.trace.region import truth
@@ -46,12 +47,13 @@ class Unrolled(Loop):
         self.count = 0
         self.item: Any = None
         self.branch: Unstopped | None = None  # that the iteration is traced into
+        self.continued = Continued()  # of the last iteration, for the next
 
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass."""
         names = found
         if self.branch is not None:
-            names = self.leave_branch(self.branch, found)
+            names = {**found, **self.leave_branch(self.branch, found)}
         over, flag = self.flags(names)
         if over:
             return self.stop()
@@ -62,11 +64,15 @@ class Unrolled(Loop):
         self.count += 1
         if flag is not None:
             self.branch = Unstopped(self, self.parent, flag, names, "in this iteration")
-            self.load({**self.branch.before, **dict.fromkeys(self.site.stops, False)})
+            before = self.branch.before
+            with self.inside(self.path.region):
+                seen = self.continued.enter(self.path.region, before)
+            self.load({**before, **seen, **dict.fromkeys(self.site.stops, False)})
         return True
 
     def leave_branch(self, branch: Unstopped, found: Mapping[str, Any]) -> Mapping[str, Any]:
-        names = branch.leave(self.snapshot(found), branch.before, "without it")
+        self.continued = Continued()
+        names = branch.leave(self.snapshot(found), branch.before, "without it", self.continued)
         self.branch = None
         self.load(names)
         return names

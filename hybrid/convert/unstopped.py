@@ -9,7 +9,7 @@ from hybrid import ops
 from hybrid.convert.staged import Staged, roots_of
 from hybrid.convert.staged_if import lines_of
 from hybrid.tensor import Tensor
-from hybrid.trace.branches import Path, join
+from hybrid.trace.branches import Continued, Path, join
 from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
 
@@ -30,13 +30,16 @@ class Unstopped:
         )
 
     def leave(
-        self, names: Mapping[str, Any], before: Mapping[str, Any], label: str
+        self,
+        names: Mapping[str, Any],
+        before: Mapping[str, Any],
+        label: str,
+        continued: Continued | None = None,
     ) -> dict[str, Any]:
         """What ``names`` are once the branches meet; they are as ``before`` where there is none."""
         self.session.path = self.outer
         self.path.end(names)
         empty = Path(Region(self.parent, "else"), label)
         with self.session.inside(self.parent):
-            return join(
-                self.parent, self.clear, self.path, empty, before, self.session.site.location
-            )
+            at = self.session.site.location
+            return join(self.parent, self.clear, self.path, empty, before, at, continued)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op, Value
 from hybrid.ops.control import cond
 from hybrid.tensor import Tensor
-from hybrid.trace.grown import torn
-from hybrid.trace.key import CONTENT
-from hybrid.trace.maybe import is_optional, of_attribute
+from hybrid.trace.grown import Grown, Torn, torn
+from hybrid.trace.key import CONTENT, Key
+from hybrid.trace.maybe import UNBOUND, Maybe, is_optional, of_attribute
 from hybrid.trace.merge import DIVERGED, Build, Merge, Side
 from hybrid.trace.places import Slot, same_items
 from hybrid.trace.region import Region, control_histories
@@ -56,16 +56,23 @@ def join(
     second: Path,
     before: Mapping[str, Any],
     at: Location | None,
+    continued: Continued | None = None,
 ) -> dict[str, Any]:
-    """Stage ``cond``; gives the merged values of the names in ``before``, and writes the rest."""
+    """Stage ``cond``; gives the merged values of the names in ``before``, and writes the rest.
+
+    A ``continued`` gets what there is on the first path, for code that only runs after that one.
+    """
     merge = Merge(first.side, second.side, pred, at)
-    names = {}
+    names, seen = {}, {}
     for name in before:
         a, b = first.name(name, before), second.name(name, before)
         if _are_other_dicts(a, b, first, second):
             merge.refuse(a, b, name)
         names[name] = merge.tree(a, b, name)
+        if continued is not None and _differ(a, b):
+            seen[name] = merge.only(a, DIVERGED)
     places = _places(merge, first, second)
+    seen_places = {} if continued is None else _seen_places(merge, first, second)
     cells = _cells(merge, first, second)
     results = _node(parent, pred, first.region, second.region, merge)
     for path, other in ((first, second), (second, first)):
@@ -78,7 +85,51 @@ def join(
         parent.put(slot.owner, slot.name, build(results))
     for tensor, index in cells:
         write_cell(parent, tensor, results[index], first.region, second.region)
-    return {name: build(results) for name, build in names.items()}
+    merged = {name: build(results) for name, build in names.items()}
+    if continued is not None:
+        continued.names = {name: (merged[name], build(results)) for name, build in seen.items()}
+        continued.places = [
+            (slot, slot.content(), build(results)) for slot, build in seen_places.values()
+        ]
+    return merged
+
+
+@dataclass(eq=False, slots=True)
+class Continued:
+    """What lists and the like are on one of the paths that have met, where they are uncertain."""
+
+    names: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # (merged, on that path)
+    places: list[tuple[Slot, Any, Any]] = field(default_factory=list)  # the same
+
+    def enter(self, region: Region, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Put it in force in a region that only runs after that path: its names."""
+        for slot, merged, seen in self.places:
+            if same_items(slot.content(), merged):
+                region.put(slot.owner, slot.name, seen)
+        return {name: seen for name, (merged, seen) in self.names.items() if found[name] is merged}
+
+
+def _seen_places(merge: Merge, first: Path, second: Path) -> dict[Key, tuple[Slot, Build]]:
+    """What lists from outside hold on the first path, where they hold something else."""
+    found = {}
+    for key, slot in first.region.slots.items():
+        if slot.written and slot.name == CONTENT and isinstance(slot.owner, list):
+            a, b = first.place(key, slot.original), second.place(key, slot.original)
+            if _differ(a, b):
+                found[key] = slot, merge.only(list(a), DIVERGED)
+    return found
+
+
+def _differ(a: Any, b: Any) -> bool:
+    """Whether what comes of two values is one of a structure that only a run decides."""
+    if a is b or a is DIVERGED or b is DIVERGED:
+        return False
+    if isinstance(b, Maybe) or (b is None or b is UNBOUND):
+        return not isinstance(a, Maybe)
+    if isinstance(a, (list, tuple)) and type(a) is type(b):
+        uncertain = any(type(item) in (Grown, Torn) for item in b)
+        return uncertain or len(a) != len(b) or any(map(_differ, a, b))
+    return isinstance(a, dict) and type(a) is type(b) and a.keys() != b.keys()
 
 
 def _use_up(parent: Tracer, *paths: Path) -> None:

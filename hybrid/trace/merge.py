@@ -81,14 +81,14 @@ class Merge:
         if same_constant(a, b):
             return lambda results: a
         if name.startswith(OWN) and (a is UNBOUND or b is UNBOUND):
-            return self._only(DIVERGED if a is UNBOUND else a, DIVERGED if b is UNBOUND else b)
+            return self.only(DIVERGED if a is UNBOUND else a, DIVERGED if b is UNBOUND else b)
         for absent in (UNBOUND, MISSING, None):
             if a is absent or b is absent or _absence(a, absent) or _absence(b, absent):
                 return self._maybe(a, b, absent, name)
         if isinstance(a, Maybe) or isinstance(b, Maybe):
             self.refuse(a, b, name)
         if a is DIVERGED or b is DIVERGED:
-            return self._only(a, b)
+            return self.only(a, b)
         if is_number(a) and is_number(b):
             return self._numbers(a, b)
         if _is_leaf(a) and _is_leaf(b):
@@ -206,7 +206,7 @@ class Merge:
                 value = ops.astype(value, wanted.dtype)
             return side.region.traced(value)
 
-    def _only(self, a: Any, b: Any) -> Build:
+    def only(self, a: Any, b: Any) -> Build:
         """The value of the one path that goes on."""
         goes_on = b if a is DIVERGED else a
         side, other = (self.second, self.first) if a is DIVERGED else (self.first, self.second)
@@ -258,7 +258,7 @@ class Merge:
         if a is DIVERGED or b is DIVERGED:
             if a is absent or b is absent:
                 return lambda results: absent
-            return self._only(a, b)
+            return self.only(a, b)
         parts = []
         for value in (a, b):
             if value is absent:
