@@ -28,6 +28,7 @@ from hybrid.tensor import Tensor
 from hybrid.trace.capture import capture
 from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guards
+from hybrid.trace.identity import Unfollowed
 from hybrid.trace.reads import Reads
 from hybrid.trace.settle import refuse_shared, settled
 from hybrid.trace.signature import (
@@ -224,12 +225,21 @@ class Hybridized:
         leaves: Sequence[Any],
         numbers: Collection[int] = (),
     ) -> Capture:
-        try:
-            return self._traced(args, kwargs, leaves, numbers, unrolls=False)
-        except NeedsValue as error:  # of a number that is traced only because a loop is one node?
-            capture = self._traced(args, kwargs, leaves, numbers, unrolls=True)
-            capture.notes.append((error.at, f"loops over ranges are unrolled: {error.what}"))
-            return capture
+        unrolls = follows = False
+        needed: NeedsValue | None = None
+        while True:
+            try:
+                capture = self._traced(args, kwargs, leaves, numbers, unrolls, follows)
+                break
+            except NeedsValue as error:  # of a number that is traced as a loop is one node?
+                if unrolls:
+                    raise
+                unrolls, needed = True, error
+            except Unfollowed:
+                follows = True
+        if needed is not None:
+            capture.notes.append((needed.at, f"loops over ranges are unrolled: {needed.what}"))
+        return capture
 
     def _traced(
         self,
@@ -238,6 +248,7 @@ class Hybridized:
         leaves: Sequence[Any],
         numbers: Collection[int],
         unrolls: bool,
+        follows: bool,
     ) -> Capture:
         from hybrid.convert.classes import converted_members
         from hybrid.convert.unbound import resolved, resolving
@@ -260,6 +271,7 @@ class Hybridized:
                     convert=resolving if converts else None,
                     resolve=resolved,
                     unrolls=unrolls,
+                    follows=follows,
                     numbers=numbers,
                 )
 

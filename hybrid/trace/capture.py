@@ -62,15 +62,16 @@ def capture(
     convert: Callable[[Any], Any] | None = None,
     resolve: Callable[[Any], Any] = lambda result: result,
     unrolls: bool = False,
+    follows: bool = False,
     numbers: Collection[int] = (),
 ) -> Capture:
     """Trace ``function(*args, **kwargs)``, whose tensor leaves are ``leaves``.
 
     The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's
     stage their control flow; ``resolve`` makes a result of what they return; ``unrolls`` tells to
-    trace loops over Python ranges iteration by iteration.  Whatever happens, function, cells,
-    attributes and containers are left as they were, but for what may be the work of other threads:
-    ``Unsettled`` tells of that.
+    trace loops over Python ranges iteration by iteration, ``follows`` to follow which tensors are
+    one.  Whatever happens, function, cells, attributes and containers are left as they were, but
+    for what may be the work of other threads: ``Unsettled`` tells of that.
     """
     tracer = Tracer(
         Builder(name),
@@ -79,6 +80,7 @@ def capture(
         convert=convert,
         general=bool(numbers),
         unrolls=unrolls,
+        follows=follows,
     )
     structure = flatten((args, kwargs))[1]
     with interpreting(tracer):

@@ -8,6 +8,5 @@ PENDING: frozenset[str] = frozenset(
         "test_regressions::test_same[attribute_written_before_a_raise_that_python_knows]",
         "test_regressions::test_same[attribute_written_before_an_unbound_name]",
         "test_regressions::test_same[object_rebound_in_one_branch_and_written_in_the_other]",
-        "test_regressions::test_same[tensor_bound_anew_beside_a_written_one]",
     }
 )
