@@ -139,7 +139,7 @@ class Merge:
         return self._filled(goes_on, side, other)
 
     def _filled(self, value: Any, side: Side, other: Side) -> Build:
-        """``value`` of ``side``, with zeros in its place on the ``other`` path, to be read by none."""
+        """``value`` of ``side``, with zeros, that nobody reads, in its place on the ``other``."""
         if isinstance(value, Tensor):
             with interpreting(side.region):
                 mine = side.region.traced(value)

@@ -3,8 +3,6 @@
 A tensor is a cell: what is written to it through one name is seen through every other.
 """
 
-# ruff: noqa: SIM108  the programs are about these forms
-
 from __future__ import annotations
 
 from types import SimpleNamespace
