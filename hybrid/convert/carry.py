@@ -51,6 +51,11 @@ class Leaf:
         """Whether the body has written to what it was given."""
         return self.given is not None and self.given.data is not self.param.data
 
+    @property
+    def is_same(self) -> bool:
+        """Whether the body has left the very tensor that it was given."""
+        return self.given is not None and self.left is self.given
+
 
 @dataclass(slots=True)
 class Carry:
@@ -141,7 +146,7 @@ class Carry:
         """What the variable or place holds after the loop; takes its results off ``results``."""
         for leaf in self.leaves:
             leaf.made = leaf.initial if self.unchanged else next(results)
-            if leaf.left is leaf.given and isinstance(leaf.initial, Tensor):
+            if leaf.is_same and isinstance(leaf.initial, Tensor):
                 leaf.made = leaf.initial  # which has got all that was written to it
         if self.unchanged:
             return self.initial

@@ -271,8 +271,7 @@ class LoopTies:
 
     def _is_written(self, key: Any, region: Region) -> bool:
         if type(key) is tuple:
-            leaf = self.members[key]
-            return leaf.given is not None and leaf.given.data is not leaf.param.data
+            return self.members[key].is_written
         cell = region.cells.get(key)
         return cell is not None and cell.written
 
