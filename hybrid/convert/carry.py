@@ -14,6 +14,7 @@ from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.grown import Grown, unwritten
+from hybrid.trace.identity import tie_containers
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge import (
     NUMBER_DTYPES,
@@ -65,6 +66,7 @@ class Carry:
     initial: Any
     inside: Any = None  # the same with placeholders
     leaves: list[Leaf] = field(default_factory=list)
+    final: Any = None  # what the body has left
     unchanged: bool = False
     # Containers from before the loop, by id: they stay what they are, and are no state themselves.
     outside: dict[int, Any] = field(default_factory=dict)
@@ -73,6 +75,7 @@ class Carry:
     def enter(self, region: Region, parent: Tracer) -> Any:
         """What the body finds."""
         self.inside = self._placeholder(self.initial, region, parent)
+        tie_containers(region, self.inside, [self.initial], self.label)
         return self.inside
 
     def _placeholder(self, value: Any, region: Region, parent: Tracer) -> Any:
@@ -135,6 +138,7 @@ class Carry:
     def leave(self, final: Any, region: Region) -> None:
         """The body has left ``final``; raises Mismatch when that cannot be carried."""
         self.unchanged = final is self.inside and not any(leaf.is_written for leaf in self.leaves)
+        self.final = final
         with interpreting(region):
             finals = list(_finals(self.inside, final, region, self.outside))
         for leaf, value in zip(self.leaves, finals, strict=True):
@@ -150,7 +154,9 @@ class Carry:
                 leaf.made = leaf.initial  # which has got all that was written to it
         if self.unchanged:
             return self.initial
-        return _rebuild(self.inside, iter([leaf.made for leaf in self.leaves]), self.outside)
+        made = _rebuild(self.inside, iter([leaf.made for leaf in self.leaves]), self.outside)
+        tie_containers(current(), made, [self.initial, self.final], self.label)
+        return made
 
 
 class Zeros:

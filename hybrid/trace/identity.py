@@ -15,6 +15,9 @@ is written to one goes to every tensor tied to it, there where they are one.  ::
     a loop              the pair is one before it, and after an iteration: a carried flag
     a branch, a body    all that is tied outside is tied inside
 
+Lists and dicts are tied as well; a change of one that is tied to another is refused, unless nobody
+can get at the other any more.
+
 Flags that have to leave a region cost results of its node, so a capture begins without them: a tie
 that would need one is in doubt.  Should a tensor in doubt be written, the capture is made again and
 *follows* the flags (``Unfollowed``); what cannot be followed even then is refused.
@@ -22,8 +25,10 @@ that would need one is in doubt.  Should a tensor in doubt be written, the captu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hybrid import ops
@@ -33,6 +38,8 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.record import recording
 from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.places import reachable
+from hybrid.trace.reads import of_package
 
 if TYPE_CHECKING:
     from hybrid.trace.merge import Merge
@@ -75,16 +82,16 @@ class Where:
 
 ALWAYS = Where()
 DOUBT = Where(error=Unfollowed)
-Twins = dict[int, tuple[Tensor | None, Where]]  # by id; None: in doubt, whoever it may be
+Twins = dict[int, tuple[Any, Where]]  # by id; None: in doubt, whoever it may be
 
 
 class Ties:
     """Which tensors may be one, as a tracer knows it."""
 
     def __init__(self) -> None:
-        self._twins: dict[int, tuple[Tensor, Twins]] = {}
+        self._twins: dict[int, tuple[Any, Twins]] = {}
 
-    def tie(self, a: Tensor, b: Tensor | None, where: Where) -> None:
+    def tie(self, a: Any, b: Any, where: Where) -> None:
         """``a`` and ``b`` are one there."""
         if a is b:
             return
@@ -92,16 +99,16 @@ class Ties:
         if b is not None:
             self._twins.setdefault(id(b), (b, {}))[1][id(a)] = a, where
 
-    def of(self, tensor: Tensor) -> Twins:
-        """The others that ``tensor`` may be."""
-        return self._twins[id(tensor)][1] if id(tensor) in self._twins else {}
+    def of(self, one: Any) -> Twins:
+        """The others that ``one`` may be."""
+        return self._twins[id(one)][1] if id(one) in self._twins else {}
 
 
-def twins(tracer: Tracer | None, tensor: Tensor) -> Twins:
-    """What ``tensor`` may be besides itself, as seen from ``tracer``."""
+def twins(tracer: Tracer | None, one: Any) -> Twins:
+    """What ``one`` may be besides itself, as seen from ``tracer``."""
     found: Twins = {}
     while tracer is not None:
-        found = {**tracer.ties.of(tensor), **found}
+        found = {**tracer.ties.of(one), **found}
         tracer = tracer.parent
     return found
 
@@ -111,6 +118,55 @@ def identities(tracer: Tracer, tensor: Any) -> Twins:
     if not isinstance(tensor, Tensor):
         return {}
     return {id(tensor): (tensor, ALWAYS), **twins(tracer, tensor)}
+
+
+def refuse_shared(tracer: Tracer, container: Any) -> None:
+    """Raise if the author could see a change of ``container`` through another list or dict.
+
+    One that nobody can get at any more (a name is bound anew on one path) is of no interest.
+    """
+    found: Twins = {}
+    stack = [container]
+    while stack:
+        for key, (twin, where) in twins(tracer, stack.pop()).items():
+            if key not in found and twin is not container:
+                found[key] = twin, where
+                stack.append(twin)
+    if found:
+        seen = reachable(_at_hand())
+        while tracer.parent is not None:
+            tracer = tracer.parent
+        for key, (twin, where) in found.items():
+            if key in seen or tracer.is_outside(twin):
+                raise where.error()
+
+
+def _at_hand() -> Iterator[Any]:
+    """What the variables of the author's frames hold."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not of_package(frame.f_code):
+            yield from list(frame.f_locals.values())
+        frame = frame.f_back
+
+
+def tie_containers(tracer: Tracer, made: Any, others: Iterable[Any], name: str) -> None:
+    """``made`` is, at run time, one of ``others``."""
+    where = Where(error=partial(_shared, name))
+    for other in others:
+        if type(other) in (list, dict):
+            tracer.ties.tie(made, other, where)
+
+
+def _shared(name: str) -> CaptureError:
+    return CaptureError(
+        f"a list or dict is changed that {name} may be, as the value of a tensor decides",
+        at=author_location(),
+        why=f"{name} is one list or dict in some runs and another one in others, and each of them "
+        "has another name through which the change would have to be seen.",
+        fix="change it where it is known which one it is (in the branches), or bind the name to a "
+        "copy: list(xs), dict(d)",
+    )
 
 
 def write_twins(tracer: Tracer, tensor: Tensor, value: Tensor) -> None:

@@ -17,7 +17,7 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown, Torn
-from hybrid.trace.identity import Met
+from hybrid.trace.identity import Met, tie_containers
 from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge_lists import merged_lists, optional
@@ -67,7 +67,16 @@ class Merge:
         """What builds the merged value of ``a`` and ``b``."""
         if a is b or (a is DIVERGED and b is DIVERGED):
             return lambda results: a
-        a, b = self.first.content(a), self.second.content(b)
+        if type(a) in (list, dict) and type(b) is type(a):
+            held = self._contents(self.first.content(a), self.second.content(b), name)
+            return lambda results: self._tied(held(results), (a, b), name)
+        return self._contents(a, b, name)
+
+    def _tied(self, made: Any, sides: tuple[Any, Any], name: str) -> Any:
+        tie_containers(self.first.region.parent, made, sides, name)
+        return made
+
+    def _contents(self, a: Any, b: Any, name: str) -> Build:
         if same_constant(a, b):
             return lambda results: a
         if name.startswith(OWN) and (a is UNBOUND or b is UNBOUND):

@@ -31,7 +31,7 @@ from hybrid.record import (
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.address import Address
 from hybrid.trace.grown import refuse_torn
-from hybrid.trace.identity import Ties, write_twins
+from hybrid.trace.identity import Ties, refuse_shared, write_twins
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING, Place, place_of
@@ -234,6 +234,7 @@ class Tracer:
     def will_write_container(self, container: Any) -> None:
         """What ``container`` holds is about to change."""
         self.announced.add((id(container), CONTENT))
+        refuse_shared(self, container)
 
     def will_read_container(self, container: Any) -> None:
         """What ``container`` holds is about to be looked at."""
