@@ -87,3 +87,111 @@ def test_tensors_of_two_dtypes_are_refused() -> None:
         "dtype of both, which cannot be the one of either.\n"
         "Fix: bind the name to a new tensor (x = x + 1), or give both branches one dtype."
     )
+
+
+def one_of_two_lists(x):
+    xs, ys = [x], [x * 2]
+    zs = xs
+    if x > 0:
+        zs = ys
+    zs.append(x * 3)
+    return xs, ys
+
+
+def a_list_of_a_list_that_is_one_of_two(x):
+    xs, ys = [x, x], [x * 2, x]
+    keep = [ys]
+    zs = xs if x > 0 else ys
+    xs[0] = x * 9
+    return keep, zs
+
+
+def dicts_swapped(x):
+    a, b = {"k": x}, {"k": x * 2}
+    first = a
+    if x > 0:
+        a, b = b, a
+    a["k"] = x * 9
+    return first, b
+
+
+def a_dict_kept_while_bound_anew(x):
+    best = {"w": x}
+    keep = best
+    for i in range(3):
+        if x > i:
+            best = {"w": x + i}
+        best["w"] = best["w"] * 2
+    return best, keep
+
+
+REFUSED = {
+    one_of_two_lists: ("zs", "zs.append(x * 3)"),
+    a_list_of_a_list_that_is_one_of_two: ("the value of this expression", "xs[0] = x * 9"),
+    dicts_swapped: ("a", 'a["k"] = x * 9'),
+    a_dict_kept_while_bound_anew: ("best", 'best["w"] = best["w"] * 2'),
+}
+
+
+@pytest.mark.parametrize("function", REFUSED, ids=lambda function: function.__name__)
+def test_a_change_of_one_of_two_lists_or_dicts_is_refused(function) -> None:
+    name, line = REFUSED[function]
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(function)(hy.ones(()))
+    assert caught.value.at.text == line
+    assert caught.value.what == (
+        f"a list or dict is changed that {name} may be, as the value of a tensor decides"
+    )
+    assert str(caught.value).endswith(
+        f"{name} is one list or dict in some runs and another one in others, and each of them has "
+        "another name through which the change would have to be seen.\n"
+        "Fix: change it where it is known which one it is (in the branches), or bind the name to a "
+        "copy: list(xs), dict(d)."
+    )
+
+
+def a_list_bound_anew(x):
+    xs = [x, x * 2]
+    if x > 0:
+        xs = [x * 3, x]
+    xs[0] = xs[1] + 1
+    xs.append(x)
+    return xs
+
+
+def a_list_bound_anew_in_a_loop(x):
+    xs = [x, x * 2]
+    for i in range(3):
+        if x > i:
+            xs = [xs[1], x]
+        xs[0] = xs[0] + 1
+    return xs
+
+
+@pytest.mark.parametrize("function", [a_list_bound_anew, a_list_bound_anew_in_a_loop])
+def test_a_list_that_nobody_else_has_may_be_changed(function) -> None:
+    hybridized = hy.hybridize(function)
+    for value in (-1.0, 1.0, 3.0):
+        x = hy.asarray(value)
+        assert [t.item() for t in hybridized(x)] == [t.item() for t in function(x)]
+
+
+def test_what_a_loop_has_appended_is_not_written_later() -> None:
+    def appending(x):
+        h, hs = x * 1, []
+        while x < 3:
+            hs.append(h)
+            h += x
+            x = x + 1
+            if x > 2:
+                h = h * 2
+        return hs, h
+
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(appending)(hy.ones(()))
+    assert caught.value.what == "a tensor is written in place that a loop has appended to a list"
+    assert str(caught.value).endswith(
+        "The items of the list are rows of one tensor, and in some iterations one of them is the "
+        "tensor that is written.\n"
+        "Fix: append a copy (xs.append(x * 1)), or bind the name to a new tensor (x = x + 1)."
+    )
