@@ -243,11 +243,12 @@ def assignment(kind: Features) -> Block:
     if not kind.in_place:
         plain += ["v0, v1 = v1, v0", "v0 = v1", "s1 = s0"]
     if kind.alias:
-        plain = plain[::3] + [
-            "v0, v1 = v1, v0", "v0 = v1", "v1 = v0", "s1 = s0", "s0, s1 = s1, s0", "v0 = o.v",
-            "o.v = v1", "v1 = xs[0]", "xs[0] = v0", "xs[-1] = xs[0]", 'd["a"] = v0', 'v1 = d["a"]',
-            "v0 = v0 if {c} else v1", "v1 = v0 if {c} else xs[0]", "s0 = s1 or s0", "s1 = s0 and s1",
-            "xs[0] = v1 if {c} else o.v", "s0 = max(s0, s1)", "v0 = keep(v1, {s})", "p0 = v0 is v1",
+        plain = [
+            *plain[::3], "v0, v1 = v1, v0", "v0 = v1", "v1 = v0", "s1 = s0", "s0, s1 = s1, s0",
+            "v0 = o.v", "o.v = v1", "v1 = xs[0]", "xs[0] = v0", "xs[-1] = xs[0]", 'd["a"] = v0',
+            'v1 = d["a"]', "v0 = v0 if {c} else v1", "v1 = v0 if {c} else xs[0]", "s0 = s1 or s0",
+            "s1 = s0 and s1", "xs[0] = v1 if {c} else o.v", "s0 = max(s0, s1)",
+            "v0 = keep(v1, {s})", "p0 = v0 is v1",
         ]  # fmt: skip
     written = [
         "v0 += {v}", "v0 *= 0.5", "s0 += {s}", "s1 -= 0.25", "v1[i0 % 3] = {s}", "v0[1] += 0.5",
