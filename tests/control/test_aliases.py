@@ -274,7 +274,24 @@ def is_it(x):
     return (a * 2 if y is a else a), y
 
 
+def one_of_one_of_two_in_an_inner_branch(x):
+    """The gradient: a value that may be another one, which may be a third, in a branch."""
+
+    def keep(v):
+        if x < 0:
+            return v
+        v = v * 0.5
+        return v
+
+    a, b = x * 2, x * 0.25
+    c = b if x > 1 else a
+    b += 1
+    d = b if x > 1 else keep(c)
+    return a, b, c, d
+
+
 several(
+    one_of_one_of_two_in_an_inner_branch,
     written_on_one_path_and_bound_on_the_other, items_written_and_bound, a_ternary,
     a_ternary_written_through, bound_in_one_branch, bound_under_two_conditions,
     a_branch_of_a_branch, chosen_twice, one_new_tensor_of_two_names, swapped, an_operand_of_or,

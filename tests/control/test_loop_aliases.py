@@ -298,6 +298,20 @@ def bound_in_every_iteration(x, n):
     return w, y
 
 
+@table.runs(*NUMBERS)
+def a_list_that_has_grown_goes_on(x):
+    """Its rows are carried, and nobody writes to those."""
+    hs, y = [], x * 1
+    while y < 3:
+        y = y + 1
+        hs.append(y)
+    for i in range(3):
+        if x > i:
+            hs = [*hs, y]
+        y = y * 2
+    return sum(hs, x), len(hs)
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
