@@ -11,6 +11,7 @@ from hybrid.ir import Op, Value
 from hybrid.ops.control import cond
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import torn
+from hybrid.trace.identity import meet
 from hybrid.trace.key import CONTENT
 from hybrid.trace.merge import DIVERGED, Build, Merge, Side
 from hybrid.trace.places import Slot, same_items
@@ -65,6 +66,7 @@ def join(
         names[name] = merge.tree(a, b, name)
     places = _places(merge, first, second)
     cells = _cells(merge, first, second)
+    pairs = meet(merge, parent.follows)
     results = _node(parent, pred, first.region, second.region, merge)
     for path, other in ((first, second), (second, first)):
         for key, slot in path.region.slots.items():
@@ -76,7 +78,10 @@ def join(
         parent.put(slot.owner, slot.name, build(results))
     for tensor, index in cells:
         write_cell(parent, tensor, results[index], first.region, second.region)
-    return {name: build(results) for name, build in names.items()}
+    merged = {name: build(results) for name, build in names.items()}
+    for pair in pairs:
+        pair.tie(parent, results)
+    return merged
 
 
 def _use_up(parent: Tracer, *paths: Path) -> None:
@@ -112,7 +117,7 @@ def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) 
     entries = [region.cells[id(tensor)] for region in regions if id(tensor) in region.cells]
     if all(entry.record is None or entry.record is leaf for entry in entries):
         value.record = None
-    parent.assign(tensor, value)
+    parent.give(tensor, value)  # the regions have written it to all that it may be
     if not parent.owns(tensor):
         parent.cells[id(tensor)].at = next((e.at for e in entries if e.at is not None), None)
 
@@ -134,7 +139,7 @@ def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Slot, Build]]
 
 
 def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
-    count, shared = len(merge.pairs), dict(merge.shared)
+    count, shared, met = len(merge.pairs), dict(merge.shared), dict(merge.met)
     kinds = {type(a), type(b)}
     try:
         if slot.name == CONTENT and (kinds == {list} or kinds == {dict}):
@@ -144,7 +149,7 @@ def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
         if slot.name != CONTENT or not isinstance(slot.owner, (list, deque, set)):
             raise
         del merge.pairs[count:]
-        merge.shared = shared
+        merge.shared, merge.met = shared, met
         content = [torn(merge.first.region, error)]  # which matters to those who look
         return lambda results: content
 
