@@ -30,6 +30,7 @@ from hybrid.remains import taken
 from hybrid.trace.capture import capture
 from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guards
+from hybrid.trace.identity import Unfollowed
 from hybrid.trace.reads import Reads
 from hybrid.trace.settle import refuse_lost, refuse_shared, settled
 from hybrid.trace.signature import (
@@ -238,12 +239,20 @@ class Hybridized:
         leaves: Sequence[Any],
         free: Free = NONE,
     ) -> Capture:
-        try:
-            return self._traced(args, kwargs, leaves, free, unrolls=False)
-        except NeedsValue as error:  # of a number that is traced only because a loop is one node?
-            capture = self._traced(args, kwargs, leaves, free, unrolls=True)
-            capture.notes.append((error.at, f"loops over ranges are unrolled: {error.what}"))
-            return capture
+        follows = False
+        needed: NeedsValue | None = None  # for which loops over ranges are unrolled
+        while True:
+            try:
+                made = self._traced(args, kwargs, leaves, free, needed is not None, follows)
+                if needed is not None:
+                    made.notes.append((needed.at, f"loops over ranges are unrolled: {needed.what}"))
+                return made
+            except NeedsValue as error:  # of a number that is traced as a loop is one node?
+                if needed is not None:
+                    raise
+                needed = error
+            except Unfollowed:
+                follows = True
 
     def _traced(
         self,
@@ -252,6 +261,7 @@ class Hybridized:
         leaves: Sequence[Any],
         free: Free,
         unrolls: bool,
+        follows: bool,
     ) -> Capture:
         from hybrid.convert.classes import converted_members
         from hybrid.convert.unbound import resolved, resolving
@@ -274,6 +284,7 @@ class Hybridized:
                     convert=resolving if converts else None,
                     resolve=resolved,
                     unrolls=unrolls,
+                    follows=follows,
                     numbers=free.numbers,
                     names=leaf_names(self.function, args, kwargs),
                 )

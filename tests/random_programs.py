@@ -42,11 +42,12 @@ if s1 > 0.0:
 class Features:
     """What a family of programs may do.
 
-    In ``in_place`` programs no two names hold one tensor, for which one is written to may then
-    depend on a value; programs that ``grow`` lists on some paths only may be refused.
+    In ``in_place`` programs no two names hold one tensor, unless they ``alias``; programs that
+    ``grow`` lists on some paths only may be refused.
     """
 
     in_place: bool = False
+    alias: bool = False
     grow: bool = False
     late: bool = False
     raises: bool = False
@@ -63,6 +64,7 @@ class Program:
 FAMILIES = [Features(), Features(in_place=True), Features(late=True), Features(raises=True)]
 FAMILIES.append(Features(in_place=True, raises=True, late=True))
 FAMILIES.append(Features(grow=True))
+FAMILIES += [Features(in_place=True, alias=True), Features(in_place=True, alias=True, late=True)]
 
 
 def _format(pattern: str, **parts: Text) -> Text:
@@ -240,6 +242,14 @@ def assignment(kind: Features) -> Block:
     ]  # fmt: skip
     if not kind.in_place:
         plain += ["v0, v1 = v1, v0", "v0 = v1", "s1 = s0"]
+    if kind.alias:
+        plain = [
+            *plain[::3], "v0, v1 = v1, v0", "v0 = v1", "v1 = v0", "s1 = s0", "s0, s1 = s1, s0",
+            "v0 = o.v", "o.v = v1", "v1 = xs[0]", "xs[0] = v0", "xs[-1] = xs[0]", 'd["a"] = v0',
+            'v1 = d["a"]', "v0 = v0 if {c} else v1", "v1 = v0 if {c} else xs[0]", "s0 = s1 or s0",
+            "s1 = s0 and s1", "xs[0] = v1 if {c} else o.v", "s0 = max(s0, s1)",
+            "v0 = keep(v1, {s})", "p0 = v0 is v1",
+        ]  # fmt: skip
     written = [
         "v0 += {v}", "v0 *= 0.5", "s0 += {s}", "s1 -= 0.25", "v1[i0 % 3] = {s}", "v0[1] += 0.5",
         "v1[:2] = {s}", "o.v += {v}", 'd["b"] *= 0.5', "state.v += ({v}).detach()", "xs[0] += 1.0",
@@ -350,6 +360,13 @@ def block(depth: int, kind: Features, loops: int = 0, jumps: bool = True) -> Blo
 # Programs ---------------------------------------------------------------------------------------
 
 HELPER = """\
+def keep(v, s):
+    if s > 0.25:
+        return v
+    v = v * 0.5
+    return v
+
+
 def mix(v, s, i):
     if {condition}:
         return v * {factor}

@@ -45,6 +45,24 @@ class Leaf:
     initial: Any  # a Tensor or number of the surroundings, UNWRITTEN, or None: zeros
     param: Tensor
     final: Tensor | None = None
+    given: Tensor | None = None  # what the author gets for ``param``, and may write to
+    left: Any = None  # what the body has left in its place, if that is a tensor
+    made: Any = None  # what stands there after the loop
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the body has written to what it was given."""
+        return self.given is not None and self.given.data is not self.param.data
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the body has left the very tensor that it was given."""
+        return self.given is not None and self.left is self.given
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the body has left what it was given, as it was."""
+        return self.final.data is self.param.data and (self.given is None or self.is_same)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,13 +82,12 @@ class Carry:
     rebuilds: bool = False  # whether iterations make objects anew, not only change them
     inside: Any = None  # the same with placeholders
     shape: Any = None  # that before the body has changed it
-    final: Any = None
     leaves: list[Leaf] = field(default_factory=list)
+    final: Any = None  # what the body has left
     unchanged: bool = False
     # Containers from before the loop, by id: they stay what they are, and are no state themselves.
     outside: dict[int, Any] = field(default_factory=dict)
     instead: list[Any] | None = None  # what a list is when there is no iteration
-    handed: list[Tensor] = field(default_factory=list)  # placeholders, as the body got them
 
     def enter(self, region: Region, parent: Tracer) -> Any:
         """What the body finds."""
@@ -98,8 +115,7 @@ class Carry:
     def _placeholder(self, value: Any, region: Region, parent: Tracer) -> Any:
         if isinstance(value, Tensor):
             param = region.param(value.type, readable(self.label), parent.record_of(value))
-            self.leaves.append(Leaf(value, param))
-            return self._handed(param)
+            return self._handed(Leaf(value, param))
         if is_number(value):
             kind = kind_of(value)
             param = region.param(tensor_type(NUMBER_DTYPES[kind], ()), readable(self.label))
@@ -126,19 +142,18 @@ class Carry:
             )
         return value
 
-    def _handed(self, param: Tensor) -> Tensor:
-        """What the author gets for ``param``, and may write to."""
-        made = make_tensor(param.type, param.data)
-        made.record = param.record
-        self.handed.append(made)
+    def _handed(self, leaf: Leaf) -> Tensor:
+        """What the author gets for one carried value."""
+        leaf.given = made = make_tensor(leaf.param.type, leaf.param.data)
+        made.record = leaf.param.record
+        self.leaves.append(leaf)
         return made
 
     def _zeros(self, like: Any, region: Region) -> Any:
         """A placeholder for a value that begins as zeros of the structure of ``like``."""
         if isinstance(like, Tensor):
             param = region.param(like.type, readable(self.label))
-            self.leaves.append(Leaf(None, param))
-            return self._handed(param)
+            return self._handed(Leaf(None, param))
         if is_number(like):
             kind = kind_of(like)
             return Number(kind, self._zeros(_scalar(region, kind), region))
@@ -166,18 +181,20 @@ class Carry:
         with interpreting(region):
             finals = list(_finals(self.shape, final, region, self.outside))
         for leaf, value in zip(self.leaves, finals, strict=True):
-            leaf.final = value
-        params = {leaf.param.data for leaf in self.leaves}
-        written = any(tensor.data not in params for tensor in self.handed)
-        same = all(leaf.final.data is leaf.param.data for leaf in self.leaves)
-        self.unchanged = final is self.inside and same and not written
+            with interpreting(region):
+                leaf.final = region.traced(value)
+            leaf.left = None if leaf.given is None else value
+        self.unchanged = final is self.inside and all(leaf.is_unchanged for leaf in self.leaves)
 
     def after(self, results: Iterator[Tensor]) -> Any:
         """What the variable or place holds after the loop; takes its results off ``results``."""
-        mine = iter([next(results) for _ in self.leaves])
+        for leaf in self.leaves:
+            leaf.made = leaf.initial if self.unchanged else next(results)
+            if leaf.is_same and isinstance(leaf.initial, Tensor):
+                leaf.made = leaf.initial  # which has got all that was written to it
         if self.unchanged:
             return self.initial
-        made = _rebuild(self.shape, mine, self.outside)
+        made = _rebuild(self.shape, iter([leaf.made for leaf in self.leaves]), self.outside)
         self._note(made, (self.initial, self.final))
         return made
 
@@ -251,15 +268,15 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
     elif type(inside) is Grown:
         if type(final) is not Grown or not inside.is_like(final):
             raise Mismatch
-        yield from [region.traced(t) for t in final.tensors()]
+        yield from final.tensors()
     elif isinstance(inside, Number):
         if not is_number(final) or kind_of(final) != inside.kind:
             raise Mismatch
-        yield region.traced(number_tensor(final, inside.kind))
+        yield number_tensor(final, inside.kind)
     elif isinstance(inside, Tensor):
         if not isinstance(final, Tensor) or final.type is not inside.type:
             raise Mismatch
-        yield region.traced(final)
+        yield final
     elif isinstance(inside, Maybe):
         yield from _finals_of_maybe(inside, final, region, outside)
     elif isinstance(inside, (tuple, list)):
@@ -289,15 +306,15 @@ def _finals_of_maybe(
 ) -> Iterator[Tensor]:
     if final is inside.other:
         yield from _finals(inside.value, inside.value, region, outside)
-        yield region.traced(number_tensor(False, "bool"))
+        yield number_tensor(False, "bool")
     elif isinstance(final, Maybe):
         if final.other is not inside.other:
             raise Mismatch
         yield from _finals(inside.value, final.value, region, outside)
-        yield region.traced(final.flag)
+        yield final.flag
     else:
         yield from _finals(inside.value, final, region, outside)
-        yield region.traced(number_tensor(True, "bool"))
+        yield number_tensor(True, "bool")
 
 
 def _rebuild(inside: Any, results: Iterator[Tensor], outside: Collection[int]) -> Any:

@@ -15,6 +15,7 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown
+from hybrid.trace.identity import DOUBT
 from hybrid.trace.key import CONTENT
 from hybrid.trace.merge import describe, kind_of, number_tensor
 from hybrid.trace.places import Slot
@@ -29,6 +30,7 @@ class Growth:
     """What a number of iterations that is known append to a list: leaves, and their tree."""
 
     carries: tuple[Carry, ...] = ()  # what it needs carried from one iteration to the next
+    unsure = False  # whether rows may be tensors that go on in the loop, or after it
 
     def __init__(self, slot: Slot, items: Sequence[Any]) -> None:
         self.slot = slot
@@ -59,6 +61,8 @@ class Growth:
 
     def _row(self, parent: Tracer, leaf: Any, stack: Tensor, at: int) -> Any:
         row = parent.row_of(stack, at)
+        if self.unsure:
+            parent.ties.tie(row, None, DOUBT)
         return row if isinstance(leaf, Tensor) else Number(kind_of(leaf), row)
 
 

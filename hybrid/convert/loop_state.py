@@ -14,6 +14,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.convert.carry import Carry, Leaf, Mismatch, Zeros, initial_tensor, is_absent, widened
 from hybrid.convert.growth import Growth, appended, has_one
+from hybrid.convert.loop_identity import LoopTies
 from hybrid.convert.rebound import may_rebuild, refuse_rebound, refuse_shared
 from hybrid.convert.site import Site
 from hybrid.convert.staged import Staged
@@ -40,6 +41,7 @@ from hybrid.trace.merge_lists import chosen_list
 from hybrid.trace.places import Slot, same_items
 from hybrid.trace.region import Region, truth
 from hybrid.trace.tracer import Tracer
+from hybrid.tree import flatten
 
 ONCE_MORE = "in an iteration"
 Key = tuple[int, str]
@@ -62,6 +64,7 @@ class Loop(Staged):
         self.stretches: dict[str | Key, Stretch] = {}  # what it appends to those
         self.names: dict[str, Carry] = {}
         self.places: dict[Key, Carry] = {}
+        self.ties = LoopTies()
         self.finals: dict[str, Any] = {}
         self.peeled: Path | None = None  # the branch in which the loop was entered
         self.peels = 0
@@ -74,7 +77,7 @@ class Loop(Staged):
         """Let the next pass be traced as the body of the loop."""
         self.attempts += 1
         self.noted = len(self.tracer.notes)
-        if self.attempts > 12:
+        if self.attempts > 12 + len(self.ties.wanted):
             raise CaptureError(
                 "the state of this loop does not settle",
                 at=self.site.location,
@@ -101,6 +104,7 @@ class Loop(Staged):
         for key, slot in self.growing_places.items():
             content = self.growing[key].enter(slot.content(), region, self.parent)
             region.put(slot.owner, slot.name, content)
+        self.ties.enter({**self.names, **self.places}, region, self.parent)
         self.load(inside)
 
     def _is_rebound(self, name: str) -> bool:
@@ -152,23 +156,12 @@ class Loop(Staged):
                 if is_absent(slot.original):
                     again |= self._mismatch(key, Carry(slot.label, slot.original), final)
         again |= self._leaves_untold()
+        again = again or self.ties.leave(region, self.parent.follows)
         if not again:
-            self._refuse_shared()
+            refuse_shared([*self.names.values(), *self.places.values()], region, self.site.location)
         if again:  # what this attempt has noted is not what becomes of the loop
             del self.tracer.notes[self.noted :]
         return not again
-
-    def _refuse_shared(self) -> None:
-        """Refuse writes that others would see in the next iteration."""
-        region = self.path.region
-        next_of: dict[int, Any] = {}
-        for carry in [*self.names.values(), *self.places.values()]:
-            for final, inside in carry.handed_on():
-                other = next_of.setdefault(id(final), inside)
-                shared = other is not inside or (final is not inside and region.is_outside(final))
-                written = region.standing.written & {id(other), id(inside)}
-                if shared and written:
-                    refuse_shared(carry.label, final, self.site.location)
 
     def _has_stopped_growing(self, key: str | Key, final: Any) -> bool:
         stretch = self.growing[key].leave(final, self.path.region, self.parent)
@@ -327,6 +320,10 @@ class Loop(Staged):
             *going_places.values(),
         ]  # fmt: skip
         growths = self._growths(known)
+        self.ties.close({**outgoing, **going_places}, region, self.parent, runs)
+        for growth in growths:
+            self._tie_rows(growth)
+        carries += self.ties.carries
         rows_of = [growth.rows(region) for growth in growths]
         rows = [row for found in rows_of for row in found]
         carries += [carry for growth in growths for carry in growth.carries]
@@ -385,6 +382,7 @@ class Loop(Staged):
         after = {id(carry): self._after(carry, rest, trips) for carry in carries}
         for cell in written:
             write_cell(self.parent, cell.tensor, next(rest), region)
+        self.ties.after(region, self.parent, runs)
         stacks = [list(islice(rest, len(found))) for found in rows_of]
         self._put(going_places, after, runs)
         self._put(self.places, after, runs)
@@ -434,6 +432,12 @@ class Loop(Staged):
             self.stretches[key] = stretch
             found.append(stretch)
         return found
+
+    def _tie_rows(self, growth: Growth | Stretch) -> None:
+        """Find out whether what it appends may be a tensor that is written later on."""
+        items = growth.leaves if isinstance(growth, Growth) else flatten(growth.items)[0]
+        at, static = self.site.location, self.is_static()
+        growth.unsure = self.ties.rows(items, self.path.region, at, self.parent, static)
 
     def _room(self, rows: Sequence[Tensor], most: int | None) -> tuple[int, bool]:
         """How many rows to make room for, and whether these are surely enough."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from hybrid.convert.carry import Carry, parts_of
@@ -9,6 +10,7 @@ from hybrid.errors import CaptureError, Location
 from hybrid.trace.merge import describe, is_number, kind_of
 from hybrid.trace.objects import is_plain
 from hybrid.trace.reads import MISSING
+from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
 
 
@@ -75,7 +77,18 @@ def _difference(label: str, before: Any, after: Any) -> tuple[str, Any, Any]:
     return label, before, after
 
 
-def refuse_shared(label: str, value: Any, at: Location) -> NoReturn:
+def refuse_shared(carries: Sequence[Carry], region: Region, at: Location) -> None:
+    """Refuse writes that others would see in the next iteration."""
+    next_of: dict[int, Any] = {}
+    for carry in carries:
+        for final, inside in carry.handed_on():
+            other = next_of.setdefault(id(final), inside)
+            shared = other is not inside or (final is not inside and region.is_outside(final))
+            if shared and region.standing.written & {id(other), id(inside)}:
+                _refuse_shared(carry.label, final, at)
+
+
+def _refuse_shared(label: str, value: Any, at: Location) -> NoReturn:
     """Refuse to write what the next iteration would find in several places."""
     kind = type(value).__name__
     raise CaptureError(

@@ -20,6 +20,7 @@ from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import Path, join
+from hybrid.trace.identity import is_one
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.reads import program_frame
 from hybrid.trace.region import Region, truth
@@ -111,6 +112,8 @@ def _is(left: Any, right: Any) -> Any:
         if maybe.other is other:
             return Number("bool", ops.logical_not(maybe.flag))
         return Number("bool", maybe.flag) if maybe.value is other else None
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        return is_one(current(), left, right)
     for number, other in ((left, right), (right, left)):
         if isinstance(number, Number) and number.kind == "bool" and type(other) is bool:
             return number if other else not_(None, number)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from hybrid.convert.trees import LOOPS, blocks_of
 from hybrid.errors import OF_CAPTURE, CaptureError, Location
 from hybrid.ir.interpreter import current
 from hybrid.trace.handlers import Handler, Raised
+from hybrid.trace.identity import Unfollowed
 
 _NAMES = (ast.Name, ast.Attribute, ast.Tuple, ast.expr_context)
 _MARK = "MARK = hyb__.handled(SITE, TYPES)"
@@ -211,7 +212,7 @@ def _each(types: Any) -> tuple[Any, ...]:
 
 def is_refusal(error: BaseException | None) -> bool:
     """Whether ``error`` says that a capture cannot go on: nothing of the author's catches that."""
-    return isinstance(error, OF_CAPTURE) and tracing()
+    return isinstance(error, (*OF_CAPTURE, Unfollowed)) and tracing()
 
 
 def catching(types: Any = BaseException) -> Any:

@@ -12,6 +12,7 @@ from hybrid.ir import Op, Value
 from hybrid.ops.control import cond
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown, Torn, torn
+from hybrid.trace.identity import meet
 from hybrid.trace.key import CONTENT, Key
 from hybrid.trace.maybe import UNBOUND, Maybe, is_optional, of_attribute
 from hybrid.trace.merge import DIVERGED, Build, Merge, Side
@@ -74,6 +75,7 @@ def join(
     places = _places(merge, first, second)
     seen_places = {} if continued is None else _seen_places(merge, first, second)
     cells = _cells(merge, first, second)
+    pairs = meet(merge, parent.follows)
     results = _node(parent, pred, first.region, second.region, merge)
     for path, other in ((first, second), (second, first)):
         for key, slot in path.region.slots.items():
@@ -86,6 +88,8 @@ def join(
     for tensor, index in cells:
         write_cell(parent, tensor, results[index], first.region, second.region)
     merged = {name: build(results) for name, build in names.items()}
+    for pair in pairs:
+        pair.tie(parent, results)
     if continued is not None:
         continued.names = {name: (merged[name], build(results)) for name, build in seen.items()}
         continued.places = [
@@ -165,7 +169,7 @@ def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) 
     entries = [region.cells[id(tensor)] for region in regions if id(tensor) in region.cells]
     if all(entry.record is None or entry.record is leaf for entry in entries):
         value.record = None
-    parent.assign(tensor, value)
+    parent.give(tensor, value)  # the regions have written it to all that it may be
     if not parent.owns(tensor):
         parent.cells[id(tensor)].at = next((e.at for e in entries if e.at is not None), None)
 
@@ -187,7 +191,7 @@ def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Slot, Build]]
 
 
 def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
-    count, shared = len(merge.pairs), dict(merge.shared)
+    count, shared, met = len(merge.pairs), dict(merge.shared), dict(merge.met)
     kinds = {type(a), type(b)}
     try:
         if slot.name == CONTENT and (kinds == {list} or kinds == {dict}):
@@ -198,7 +202,7 @@ def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
         if slot.name != CONTENT or not isinstance(slot.owner, (list, deque, set)):
             raise
         del merge.pairs[count:]
-        merge.shared = shared
+        merge.shared, merge.met = shared, met
         content = [torn(merge.first.region, error)]  # which matters to those who look
         return lambda results: content
 

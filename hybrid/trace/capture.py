@@ -44,6 +44,7 @@ def capture(
     convert: Callable[[Any], Any] | None = None,
     resolve: Callable[[Any], Any] = lambda result: result,
     unrolls: bool = False,
+    follows: bool = False,
     numbers: Collection[int] = (),
     names: Sequence[str] = (),
 ) -> Capture:
@@ -51,10 +52,10 @@ def capture(
 
     The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's
     stage their control flow; ``resolve`` makes a result of what they return; ``unrolls`` tells to
-    trace loops over Python ranges iteration by iteration.  Whatever happens, function, cells,
-    attributes and containers are left as they were, but for what may be the work of other threads:
-    ``Unsettled`` tells of that.  An exception of the author's carries what was written before it
-    (see remains.py).
+    trace loops over Python ranges iteration by iteration, ``follows`` to follow which tensors are
+    one.  Whatever happens, function, cells, attributes and containers are left as they were, but
+    for what may be the work of other threads: ``Unsettled`` tells of that.  An exception of the
+    author's carries what was written before it (see remains.py).
     """
     tracer = Tracer(
         Builder(name),
@@ -64,6 +65,7 @@ def capture(
         convert=convert,
         general=bool(numbers or guards.inputs),
         unrolls=unrolls,
+        follows=follows,
     )
     structure = flatten((args, kwargs))[1]
     with interpreting(tracer):

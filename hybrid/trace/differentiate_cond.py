@@ -15,7 +15,7 @@ Before::                                   The gradient by %x::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hybrid.autodiff.presence import Ct, Perhaps, flag, neutral, nothing, perhaps
@@ -135,11 +135,15 @@ class _Half:
         edges: tuple[tuple[int, int], ...],
     ) -> None:
         leaves = leaves_at(region, places)
-        self.tape = Tape(region, leaves)
+        order = _origins_first(range(len(arrived)), edges)
         types = {i: v.type for i, v in enumerate(region.params)}
-        for heir, origin in edges:  # heirs come first
-            types.setdefault(origin, types[heir])
+        for i in reversed(order):
+            types.update({origin: types[i] for heir, origin in edges if heir == i})
         leaves += [Leaf(types[i]) for i in range(len(places), len(arrived))]
+        made = [leaf for leaf in dict.fromkeys([leaves[i] for i in order]) if leaf is not None]
+        for leaf, at in zip(made, sorted([leaf.sequence for leaf in made]), strict=True):
+            leaf.sequence = at  # what comes from another value counts as made after it
+        self.tape = Tape(region, leaves[: len(places)])
         self.cts = [self.tape.params_like(ct, "ct") for ct in cts]
         self.arrived = [self.tape.params_like(ct, "sum") for ct in arrived]
         where = [self.tape.param(FLAG, "same") for _ in edges]
@@ -187,6 +191,22 @@ class _Half:
             params.append(value if own.get(value) == i else Value(type))
         params += [self.flat[i] for i in cts]
         return Graph(name, tuple(params), c.nodes, tuple(self.results))
+
+
+def _origins_first(values: Iterable[int], edges: Sequence[tuple[int, int]]) -> list[int]:
+    """The ``values``, each after those that it may be."""
+    found: dict[int, None] = {}
+
+    def visit(value: int) -> None:
+        if value not in found:
+            for heir, origin in edges:
+                if heir == value:
+                    visit(origin)
+            found[value] = None
+
+    for value in values:
+        visit(value)
+    return list(found)
 
 
 def _totals(halves: Sequence[_Half]) -> list[Total]:

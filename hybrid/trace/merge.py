@@ -17,6 +17,7 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown, Torn
+from hybrid.trace.identity import Met
 from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND, Maybe, of_attribute
 from hybrid.trace.merge_dicts import merged_dicts
@@ -65,6 +66,7 @@ class Merge:
         self.first, self.second, self.pred, self.at = first, second, pred, at
         self.pairs: list[tuple[Tensor, Tensor]] = []
         self.shared: dict[tuple[int, int], Build] = {}  # by the ids of what is mutable on each path
+        self.met: dict[Any, Met] = {}  # tensors that names and places get
 
     def pair(self, a: Tensor, b: Tensor) -> int:
         """The result that is ``a`` on the first path and ``b`` on the second."""
@@ -181,22 +183,14 @@ class Merge:
         if wanted is None or (mixed and self.first.region.general):
             self.refuse(a, b, name)
         index = self.pair(self._as(self.first, a, wanted), self._as(self.second, b, wanted))
+        retyped = any(isinstance(x, Tensor) and x.type is not wanted for x in (a, b))
+        return self._met(a, b, Met((a, b), index, retyped=retyped))
 
-        def build(results: Sequence[Tensor]) -> Tensor:
-            for side, value in ((self.first, a), (self.second, b)):
-                self._remember(results[index], side, value)
-            return results[index]
-
-        return build
-
-    def _remember(self, made: Tensor, side: Side, value: Any) -> None:
-        """What is written to ``made`` is written to a ``value`` from outside the region, too."""
-        region = side.region
-        if isinstance(value, Tensor) and value.type is made.type:
-            inner = id(value) in region.choices
-            if inner or not region.owns(value):
-                place = None if inner else value
-                region.parent.choose(made, place, self.pred, side is self.first)
+    def _met(self, a: Any, b: Any, made: Met) -> Build:
+        """What builds a tensor that is ``a`` or ``b``, the same one for the same two."""
+        numbers = any(x is not None and not isinstance(x, Tensor) for x in (a, b))
+        key = object() if numbers else (id(a), id(b), made.alone)
+        return self.met.setdefault(key, made).build
 
     def _as(self, side: Side, value: Any, wanted: TensorType) -> Tensor:
         with interpreting(side.region):
@@ -213,13 +207,15 @@ class Merge:
         return self._filled(goes_on, side, other)
 
     def _filled(self, value: Any, side: Side, other: Side) -> Build:
-        """``value`` of ``side``, with zeros in its place on the ``other`` path."""
+        """``value`` of ``side``, with zeros, that nobody reads, in its place on the ``other``."""
         if isinstance(value, Tensor):
             with interpreting(side.region):
                 mine = side.region.traced(value)
             filler = self._zeros(other, value.type)
-            index = self.pair(mine, filler) if side is self.first else self.pair(filler, mine)
-            return lambda results: results[index]
+            at = 0 if side is self.first else 1
+            index = self.pair(filler, mine) if at else self.pair(mine, filler)
+            sides = (None, value) if at else (value, None)
+            return self._met(*sides, Met(sides, index, at))
         if isinstance(value, Number):
             part = self._filled(value.tensor, side, other)
             return lambda results: Number(value.kind, part(results))

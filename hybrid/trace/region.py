@@ -51,6 +51,7 @@ class Region(Tracer):
             convert=parent.convert,
             general=parent.general,
             unrolls=parent.unrolls,
+            follows=parent.follows,
             announced=parent.announced,
             hosted=parent.hosted,
             called=parent.called,

@@ -32,6 +32,7 @@ from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.address import Address
 from hybrid.trace.grown import refuse_torn
 from hybrid.trace.handlers import Handler, refuse_caught
+from hybrid.trace.identity import Ties, write_twins
 from hybrid.trace.key import ANY, CONTENT, Key, key_of
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING, Place, place_of
@@ -57,30 +58,6 @@ class Cell:
         return self.value is not self.initial
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Choice:
-    """A tensor that is ``place`` itself where ``pred`` is ``taken``: both are written to."""
-
-    made: Tensor
-    place: Tensor | None  # None: which it is hangs on further conditions
-    pred: Tensor
-    taken: bool
-
-    def write(self, tracer: Tracer, value: Tensor) -> None:
-        """``made`` has been given ``value``."""
-        if self.place is None:
-            raise CaptureError(
-                f"a tensor ({self.made.type}) was written that is another one, depending on "
-                "several conditions",
-                at=author_location(),
-                why="Which of them to write to would have to be known while the function is "
-                "captured.",
-                fix="bind the name to a new tensor (x = x + 1), or write in the branches",
-            )
-        sides = (value, self.place) if self.taken else (self.place, value)
-        tracer.assign(self.place, tracer.apply(get_op("where"), (self.pred, *sides), {}))
-
-
 @dataclass(eq=False)
 class Tracer:
     """Records op calls into ``builder``."""
@@ -94,7 +71,8 @@ class Tracer:
     texts: list[Entry] = field(default_factory=list)  # that were asked of traced values
     grown: list[Any] = field(default_factory=list)  # what lists hold, and hand out, that have grown
     standing: StandIns = field(default_factory=StandIns)  # those of the whole capture
-    choices: dict[int, list[Choice]] = field(default_factory=dict)  # by the ids of what they made
+    ties: Ties = field(default_factory=Ties)  # which tensors may be one
+    follows: bool = False  # whether flags tell which they are, as far as only a run knows it
     cells: dict[int, Cell] = field(default_factory=dict)
     slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
@@ -152,19 +130,17 @@ class Tracer:
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
         value = self.traced(value)
+        self.give(cell, value)
+        write_twins(self, cell, value)
+
+    def give(self, cell: Tensor, value: Tensor) -> None:
+        """Let ``cell``, and no tensor besides, hold ``value``."""
+        record = value.record or getattr(cell, "leaf", None)
         if self.owns(cell):
-            cell.data = value.data
-            cell.record = value.record or getattr(cell, "leaf", None)
-            for choice in self.choices.get(id(cell), ()):
-                choice.write(self, value)
+            cell.data, cell.record = value.data, record
         else:
             entry = self.cell(cell)
-            entry.value, entry.at = value.data, author_location()
-            entry.record = value.record or getattr(cell, "leaf", None)
-
-    def choose(self, made: Tensor, place: Tensor | None, pred: Tensor, taken: bool) -> None:
-        """Remember that ``made`` is ``place`` itself where ``pred`` is ``taken``."""
-        self.choices.setdefault(id(made), []).append(Choice(made, place, pred, taken))
+            entry.value, entry.record, entry.at = value.data, record, author_location()
 
     def read_slot(self, owner: Any, name: str) -> Any:
         slot = self.slots.get((id(owner), name))
