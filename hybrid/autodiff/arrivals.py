@@ -15,15 +15,18 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.presence import Ct, added, either, marked
+from hybrid.autodiff.listed import At, Listed
+from hybrid.autodiff.presence import Ct, Perhaps, added, either, marked, neutral
 from hybrid.ir.interpreter import current
+from hybrid.ops.items import OF_LISTS, item
 from hybrid.record import AnyRecord, Leaf, Output, Record, node_of
-from hybrid.tensor import Tensor
+from hybrid.tensor import Tensor, make_tensor
+from hybrid.types import TensorType
 
 Node = Leaf | Record
 Slot = tuple[Node, int]  # a value: a result of a node
@@ -37,6 +40,18 @@ class Origins:
     made: tuple[bool, ...]  # whether it may be none of them
     flags: Callable[[], Sequence[Sequence[Tensor]]]  # which it is, in the order of ``places``
     asks: bool  # whether the vjp rule of the node asks which operand may be which
+    items: Mapping[int, Items] = field(default_factory=dict)  # of results that are lists
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Which items of a list have other names: results, or operands, of the same node."""
+
+    twin: int  # a list of the same items; all of these are -1 where there is none
+    behind: int  # a list whose item i is item i + 1 here
+    first: int  # the operand that is the first item
+    last: int  # the result that is the last item
+    count: Callable[[], int | Tensor]  # how many items there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +67,7 @@ class Edge:
 class Term:
     """One addition to a cotangent; ``flag``: where it counts."""
 
-    turn: int
+    turn: float
     ct: Ct
     flag: Tensor | None = None
     many: bool = False  # whether it is a sum itself
@@ -110,14 +125,22 @@ class Arrivals:
     queue: list[tuple[int, Node]] = field(default_factory=list)
     queued: set[Node] = field(default_factory=set)
     turns: Any = field(default_factory=itertools.count)
+    stops: Collection[Node] = ()  # nodes at which the way back ends
+    lists: dict[Slot, Listed] = field(default_factory=dict)
+    homes: dict[Node, tuple[Slot, At] | None] = field(default_factory=dict)  # of items
 
     # Terms ------------------------------------------------------------------------------------
 
     def send(self, record: AnyRecord, ct: Ct) -> None:
         """``ct`` arrives."""
-        slot = node_of(record)
+        slot, at = self.home(node_of(record))
+        if at is not None or slot in self.lists:
+            self.listed(slot).add(next(self.turns), ct, at)
+            return
         terms = self.terms.get(slot)
-        if terms is None:
+        if terms is None and self._items(slot) is not None:
+            self.listed(slot).add(next(self.turns), ct)
+        elif terms is None:
             self._open(slot).append(Term(next(self.turns), ct))
         elif not terms or self.direct[slot] or slot in self.heirs:
             terms.append(Term(next(self.turns), ct))
@@ -133,12 +156,23 @@ class Arrivals:
         for slot in self.known:
             self.settle(slot, surely=True)
 
-    def put(self, slot: Slot, total: Ct, *, own: bool = False) -> None:
+    def put(self, slot: Slot, total: Ct | None, *, own: bool = False) -> None:
         """``total`` holds all that has arrived."""
+        slot, at = self.home(slot)
+        if at is not None or slot in self.lists:
+            self.listed(slot).put(next(self.turns), at, total)
+            return
         self._open(slot)[:] = [Term(next(self.turns), total, None, True, own)]
 
     def total(self, slot: Slot) -> Ct | None:
         """All that has arrived."""
+        slot, at = self.home(slot)
+        if at is not None:
+            return self.listed(slot).total(at)
+        if slot in self.lists:
+            found = self.lists[slot].whole()
+            each = isinstance(found, Perhaps) and found.present.type.rank
+            return neutral(found) if each else found
         found: Ct | None = None
         for term in self.terms.get(slot, ()):
             ct = term.tensor()
@@ -148,6 +182,8 @@ class Arrivals:
 
     def taken(self, slot: Slot) -> Ct | None:
         """All that has arrived, which the rule of the node sends on from here."""
+        if slot in self.lists:
+            return self.lists[slot].whole()
         found = self.total(slot)
         for term in self.terms.get(slot, ()):
             term.own = True
@@ -167,6 +203,126 @@ class Arrivals:
                 self.queued.add(node)
                 heapq.heappush(self.queue, (-node.sequence, node))
         return terms
+
+    # Lists ------------------------------------------------------------------------------------
+
+    def home(self, slot: Slot) -> tuple[Slot, At | None]:
+        """The list that a value is an item of, and which; any other value itself."""
+        node = slot[0]
+        if type(node) is not Record or node.op not in OF_LISTS:
+            return slot, None
+        found = self.homes.get(node)
+        if found is None:
+            parent = None if node.parents[0] is None else node_of(node.parents[0])
+            if parent is None or parent[0] not in self.needed or node in self.stops:
+                return slot, None
+            at = node.attrs["at"] if node.op is item else _saved(node.saved[1])
+            found = self.homes[node] = parent, at
+        return found
+
+    def listed(self, slot: Slot) -> Listed:
+        """What has arrived at a list."""
+        found = self.lists.get(slot)
+        if found is None:
+            type_ = slot[0].type if isinstance(slot[0], Leaf) else type_of(slot[0], slot[1])
+            before = self.terms.get(slot, ())
+            self._open(slot)
+            found = self.lists[slot] = Listed(type_)
+            for term in before:
+                found.add(term.turn, marked(term.ct, term.flag))
+            items = self._items(slot)
+            for origin in () if items is None else self._names(slot, items):
+                self.heirs.setdefault(origin, []).append(slot)
+                self.enter(origin)
+        return found
+
+    def _items(self, slot: Slot) -> Items | None:
+        node, index = slot
+        if type(node) is not Record or "regions" not in node.attrs:
+            return None
+        origins = self._of(node)
+        return None if origins is None else origins.items.get(index)
+
+    def _names(self, slot: Slot, items: Items) -> list[Slot]:
+        """The values outside the list that are items of it."""
+        node, _ = slot
+        found = [] if items.last < 0 else [(node, items.last)]
+        first = None if items.first < 0 else _place(node, items.first)
+        return [*found, first] if first is not None and first[0] in self.needed else found
+
+    def items_apart(self, slots: Collection[Slot]) -> dict[Slot, Ct | None]:
+        """Take what has arrived at items that may be part of others of ``slots`` out of lists."""
+        found = {}
+        homes = {slot: self.home(slot) for slot in slots}
+        for slot, (home, at) in homes.items():
+            peers = [o for other, o in homes.values() if other == home and o is not at]
+            same = any(isinstance(o, Tensor) for o in (at, *peers)) and peers
+            if at is not None and (home in slots or same):
+                found[slot] = self.total(slot)
+                if found[slot] is not None:
+                    self.put(slot, None)
+        return found
+
+    def bring_back(self, slot: Slot, total: Ct | None) -> None:
+        """Undo that; ``total`` holds all that has arrived since."""
+        home, at = self.home(slot)
+        if total is not None:
+            self.listed(home).add(next(self.turns), total, at)
+
+    def settle_lists(self, node: Record) -> None:
+        """Nothing more will arrive at the lists of ``node``: let each item have one name."""
+        slots = [(node, at) for at in range(len(node.results)) if (node, at) in self.lists]
+        moves = [(slot, items) for slot in slots if (items := self._items(slot)) is not None]
+        for slot, items in moves:
+            if items.twin < 0 <= items.behind:
+                self.settle_list(slot, surely=True)  # the first item
+                self._move(slot, items.behind, ahead=True)
+        for slot, items in moves:
+            if items.twin >= 0:
+                self._move(slot, items.twin, ahead=False)
+
+    def _move(self, slot: Slot, other: int, *, ahead: bool) -> None:
+        listed = self.lists[slot]
+        self.listed((slot[0], other)).take(listed, ahead=ahead)
+        listed.put(next(self.turns), None, None)
+
+    def settle_list(self, slot: Slot, *, surely: bool) -> None:
+        """Hand on the terms of items that have other names."""
+        items = self._items(slot)
+        if items is None:
+            return
+        node, listed = slot[0], self.lists[slot]
+        count = items.count()
+        if isinstance(count, int) and count <= 0:
+            return
+        known = isinstance(count, int)
+        ran = None if known else ops.greater(count, 0)
+        for origin in self._names(slot, items):
+            is_first = origin[0] is not node
+            at: At = 0 if is_first else count - 1
+            if not known and not isinstance(at, int):
+                at = ops.maximum(at, 0)
+            terms = listed.of(at)
+            if not terms or not (surely or self._list_must_go(terms, slot, origin)):
+                continue
+            others = self._open(origin)
+            part = 0.25 if is_first else 0.5  # of a term of all items
+            for turn, ct in terms:
+                _join(others, Term(turn + part, ct, ran))
+            others.sort(key=lambda term: term.turn)
+            listed.put(next(self.turns), at, None)
+
+    def _list_must_go(self, terms: Sequence[Any], slot: Slot, origin: Slot) -> bool:
+        """Whether the terms of an item belong among those of the value that it is."""
+        below = self.below(origin)
+        heirs = [heir for value in (origin, *below) for heir in self.heirs.get(value, ())]
+        if any(self._waiting(heir) for heir in heirs if heir not in (slot, origin)):
+            return True
+        if any(self.terms.get(value) for value in below):
+            return True
+        others = self.terms.get(origin, ())
+        alone = len(terms) == len(others) == 1 and not others[0].many
+        return bool(others) and (origin[0] is not slot[0] or not alone)
 
     # Origins ----------------------------------------------------------------------------------
 
@@ -238,6 +394,9 @@ class Arrivals:
 
         Where that adds up to the same, they stay for the rule of its node, unless ``surely``.
         """
+        if slot in self.lists:
+            self.settle_list(slot, surely=surely)
+            return
         if not self.enter(slot):
             return
         terms = self.terms.get(slot, [])
@@ -298,6 +457,8 @@ class Arrivals:
 
     def _waiting(self, slot: Slot) -> bool:
         """Whether it has terms that may have to be handed on."""
+        if slot in self.lists:
+            return bool(self.lists[slot].terms)
         return any(not term.own for term in self.terms.get(slot, ()))
 
     def settle_heirs(self, slots: Iterable[Slot], but: Node | None = None) -> None:
@@ -327,6 +488,19 @@ class Arrivals:
         return all(
             other == slot or below.isdisjoint({other, *self.below(other)}) for other in others
         )
+
+
+def _saved(saved: Any) -> Tensor:
+    type_, data, record = saved
+    made = make_tensor(type_, data)
+    made.record = record
+    return made
+
+
+def type_of(node: Record, index: int) -> TensorType:
+    """The type of a result."""
+    saved = node.results[index]
+    return saved if type(saved) is TensorType else saved[0]
 
 
 def _results(node: Node) -> int:

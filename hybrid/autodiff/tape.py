@@ -32,6 +32,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir.interpreter import current
+from hybrid.ops.items import OF_LISTS
 from hybrid.record import (
     LOST,
     AnyRecord,
@@ -152,8 +153,11 @@ def _pull(
     stop: bool = False,
     known: Mapping[Slot, Sequence[Edge]] | None = None,
 ) -> list[Ct | None]:
-    controls = any(type(node) is Record and "regions" in node.attrs for node in needed)
-    arrivals = Arrivals(needed, known or {}) if controls or known else Sums()
+    controls = any(
+        type(node) is Record and ("regions" in node.attrs or node.op in OF_LISTS) for node in needed
+    )
+    stops = wanted if stop else ()
+    arrivals = Arrivals(needed, known or {}, stops=stops) if controls or known else Sums()
     for record, ct in seeds:
         arrivals.send(record, ct)
     while (node := arrivals.pop()) is not None:
@@ -178,7 +182,8 @@ def _pull(
 
 
 def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals) -> None:
-    for i in range(len(node.results)):
+    arrivals.settle_lists(node)
+    for i in reversed(range(len(node.results))):
         arrivals.settle((node, i))
     cts = [arrivals.taken((node, i)) for i in range(len(node.results))]
     if all(ct is None for ct in cts):
@@ -197,9 +202,10 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
     else:
         lent = {slot: arrivals.ends(slot) for slot in unsure if arrivals.is_alone(slot, own)}
     every = [*slots, *further]
+    apart = arrivals.items_apart([slot for slot in every if slot is not None])
     arrived = [
-        None if slot is None else arrivals.total(slot) if slot not in lent
-        else _so_far(lent[slot], arrivals)
+        None if slot is None else apart[slot] if slot in apart
+        else arrivals.total(slot) if slot not in lent else _so_far(lent[slot], arrivals)
         for slot in every
     ]  # fmt: skip
     count = len(slots)
@@ -213,6 +219,12 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
     )
     totals = _apply_control_vjp(node, pull)
     settled = {edge.slot for edge in edges}
+    totals, returned = list(totals), []
+    for at, slot in enumerate(slots):
+        if slot in apart and slots.index(slot) == at:
+            total = arrived[at] if totals[at] is None else totals[at]
+            returned.append((slot, total))
+            totals[at] = None
     for slot, before, total in zip(every, arrived, totals, strict=True):
         if total is None or total is before:
             continue
@@ -221,6 +233,8 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
             continue
         for end, where in lent[slot].items():
             arrivals.put(end, chosen_ct(where, total, arrivals.total(end)), own=end == slot)
+    for slot, total in returned:
+        arrivals.bring_back(slot, total)
 
 
 def _so_far(ends: Mapping[Slot, Tensor | None], arrivals: Arrivals) -> Ct | None:

@@ -33,7 +33,7 @@ from hybrid.record import (
 )
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.tracer import Tracer
-from hybrid.types import TensorType
+from hybrid.types import TensorType, bool_, tensor_type
 
 T = TypeVar("T")
 # Elementwise ops that cost no more than reading back what they had computed.
@@ -86,6 +86,10 @@ class Tape(Tracer):
         self.owned.add(value)
         return make_tensor(value.type, value)
 
+    def param_at(self, index: int) -> Tensor:
+        """A parameter of the graph itself, as a constant."""
+        return self._tensor(self.graph.params[index])
+
     def param(self, type: TensorType, hint: str = "") -> Tensor:
         """A parameter of the backward graph."""
         return self._tensor(Value(type, hint))
@@ -97,7 +101,8 @@ class Tape(Tracer):
         made = self.param(ct.type, hint)
         if ct.sure:
             return made
-        return Perhaps(made, self.param(FLAG, f"has_{hint}"), ct.neutral)
+        flags = tensor_type(bool_, ct.type.shape[:1]) if ct.each else FLAG
+        return Perhaps(made, self.param(flags, f"has_{hint}"), ct.neutral)
 
     def pull(
         self,
@@ -123,11 +128,12 @@ class Kind:
     type: TensorType
     sure: bool = True  # whether it is present for sure
     neutral: bool = True  # whether it is -0.0 where it is not present
+    each: bool = False  # whether each of its rows may be present or not
 
 
 def kind_of(ct: Ct | None) -> Kind | None:
     if isinstance(ct, Perhaps):
-        return Kind(ct.type, False, ct.neutral)
+        return Kind(ct.type, False, ct.neutral, bool(ct.present.type.rank))
     return None if ct is None else Kind(ct.type)
 
 

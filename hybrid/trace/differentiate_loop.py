@@ -21,6 +21,7 @@ from hybrid.autodiff.tape import history
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.comparison import equal
 from hybrid.ops.control import COUNT, FLAG, cond, for_
+from hybrid.ops.pick import pick
 from hybrid.record import Leaf, recording
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import (
@@ -51,6 +52,7 @@ class Question:
     cts: tuple[Kind | None, ...]  # of what the body returns: of rows, the kinds of their stacks
     arrived: tuple[Kind | None, ...]  # of each operand
     whole: bool  # whether there is an iteration, and one for each row
+    ahead: bool  # whether iteration i - 1 comes before iteration i
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,9 @@ class Answer:
     """The bodies, and what the loop back takes and gives.
 
     Its operands: the carried values (``items``, then their flags), the slices (stacks of the
-    forward loop, cotangents of stacks, operands), and the invariants (operands, flags of the
-    cotangents of stacks, what had arrived before, the index of the first iteration).
+    forward loop, cotangents of stacks, flags of their rows, operands), and the invariants
+    (operands, flags of the cotangents of stacks, what had arrived before, whole cotangents of
+    stacks, the index of the first iteration).
     """
 
     forward: Graph  # the body, with rows that hold residuals
@@ -84,6 +87,8 @@ class Answer:
     stacks: tuple[int, ...]  # results of the forward body that are sliced
     row_cts: tuple[int, ...]  # results of the body whose cotangents are sliced
     shifted: tuple[tuple[int, int], ...]  # those that come an iteration late; the item for the last
+    masks: tuple[int, ...]  # those of which each row may be absent: the flags are sliced, too
+    wholes: tuple[int, ...]  # those that are read whole, by the index
     slices: tuple[int, ...]  # operands that are sliced
     invariants: tuple[int, ...]  # operands
     row_flags: tuple[int, ...]  # results of the body the flags of whose cotangents are read
@@ -183,14 +188,16 @@ class _Asked:
             before = question.arrived[place] if place >= 0 else None
             shared = [leaves[i] for i in self.carried if self.first[i] == at]
             many = sum(uses.get(leaf, 0) for leaf in shared) > 1
-            if self.first[at] == at and before is not None and before.sure and many:
+            if self.first[at] == at and before is not None and many:
                 self.bases.append(at)
         self.shifted: dict[int, int] = {}
         for row in self.rows:
             same = [at for at in self.carried if results[at] is results[row]]
             many = bool(same) and uses.get(leaves[same[0]], 0) > 1
-            if many and question.whole and question.cts[row].sure:
+            kind = question.cts[row]
+            if many and (question.whole or question.ahead) and (kind.sure or kind.each):
                 self.shifted[row] = same[0]
+        self.wholes = [] if question.whole else list(self.shifted)
         self.differs = self.first != self.later or bool(self.bases)
 
 
@@ -231,9 +238,12 @@ class _Variant:
             self.params.append(tape.params_like(Kind(type, sure), key[0]))
         self.rows: dict[int, Ct] = {}
         for at in asked.rows:
-            kind = Kind(graph.results[at].type, question.cts[at].sure)
-            self.rows[at] = tape.params_like(kind, "ct")
-        self.bases = [tape.param(graph.params[1 + at].type, "before") for at in asked.bases]
+            if at not in asked.wholes:
+                kind = Kind(graph.results[at].type, question.cts[at].sure)
+                self.rows[at] = tape.params_like(kind, "ct")
+        self.wholes = {at: tape.params_like(question.cts[at], "cts") for at in asked.wholes}
+        arrived = [question.arrived[question.places[at]] for at in asked.bases]
+        self.bases = [tape.params_like(kind, "before") for kind in arrived]
         self.given_first = tape.param(COUNT, "first") if asked.differs else None
         carried = dict(zip(asked.keys, self.params, strict=True))
         with opened(tape), recording(False):
@@ -241,7 +251,8 @@ class _Variant:
             if first:
                 seeds += [(leaves[at], t) for at, t in zip(asked.bases, self.bases, strict=True)]
             else:
-                seeds += [(leaves[at], self.rows[row]) for row, at in asked.shifted.items()]
+                late = self.rows | {at: self.row_before(ct) for at, ct in self.wholes.items()}
+                seeds += [(leaves[at], late[row]) for row, at in asked.shifted.items()]
             results = tape.results
             rows = [at for at in self.rows if at not in asked.shifted]
             seeds += [(results[at].record, self.rows[at]) for at in rows]
@@ -262,6 +273,16 @@ class _Variant:
             if i not in self.idle and not isinstance(ct, Tensor)
         }
         self.absent = {asked.keys[i] for i in self.unsure if isinstance(self.params[i], Tensor)}
+
+    def row_before(self, stack: Ct) -> Ct:
+        """The cotangent of the row that the iteration before has made, if there was one."""
+        index = self.tape.param_at(0)
+        at = ops.maximum(index - 1, 0)
+        present = ops.greater(index, 0)
+        if isinstance(stack, Perhaps):
+            present = ops.logical_and(present, pick(stack.present, at))
+        row = pick(neutral(stack), at)
+        return Perhaps(ops.where(present, row, nothing(row.type)), present, True)
 
     def extended(self) -> Graph:
         """The body with its nodes as they are now: nested ones may give more results."""
@@ -304,7 +325,7 @@ class _Variant:
         index, *operands = self.asked.body.params
         row_values = [v for ct in self.rows.values() for v in values_of(ct)]
         own = [*(v for ct in self.params for v in values_of(ct)), *row_values]
-        own += [t.data for t in self.bases]
+        own += [v for ct in (*self.bases, *self.wholes.values()) for v in values_of(ct)]
         n = question.carried
         return cut(
             tape.builder.nodes,
@@ -357,12 +378,15 @@ class _Assembly:
         operands = body.params[1:]
         slices = [at for at in range(n, m) if operands[at] in used]
         fixed = [at for at in range(m, len(operands)) if operands[at] in used]
-        uncertain = [at for at in asked.rows if not question.cts[at].sure]
-        row_flags = [
+        sliced = [at for at in asked.rows if at not in asked.wholes]
+        uncertain = [
             at
-            for at in uncertain
-            if any(variant.rows[at].present.data in used for variant in self.variants)
+            for at in sliced
+            if not question.cts[at].sure
+            and any(variant.rows[at].present.data in used for variant in self.variants)
         ]
+        masks = [at for at in uncertain if question.cts[at].each]
+        row_flags = [at for at in uncertain if at not in masks]
         graphs = []
         for variant, c in zip(self.variants, self.cuts, strict=True):
             params = [
@@ -371,9 +395,10 @@ class _Assembly:
                 *(self.flag_param(variant, i) for i in self.flags),
                 *residuals,
                 *(values_of(ct)[0] for ct in variant.rows.values()),
+                *(variant.rows[at].present.data for at in masks),
                 *(operands[at] for at in (*slices, *fixed)),
                 *(variant.rows[at].present.data for at in row_flags),
-                *(t.data for t in variant.bases),
+                *(v for ct in (*variant.bases, *variant.wholes.values()) for v in values_of(ct)),
             ]
             graphs.append(Graph("body", tuple(params), c.nodes, tuple(variant.results())))
         positions = {at: i for i, (of, at) in enumerate(asked.keys) if of == "ct"}
@@ -383,8 +408,10 @@ class _Assembly:
             tuple([self.item(i, positions) for i in range(len(asked.keys))]),
             tuple(self.flags),
             tuple([forward.index(v, n) for v in residuals]),
-            tuple(asked.rows),
+            tuple(sliced),
             tuple([(row, positions[at]) for row, at in asked.shifted.items()]),
+            tuple(masks),
+            tuple(asked.wholes),
             tuple(slices),
             tuple(fixed),
             tuple(row_flags),

@@ -19,8 +19,9 @@ from hybrid.autodiff.presence import (
 )
 from hybrid.autodiff.tape import Pull
 from hybrid.ops.control import for_
+from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor
-from hybrid.trace.differentiate import applied, places_of
+from hybrid.trace.differentiate import applied, places_of, tensors_of
 from hybrid.trace.differentiate_loop import Answer, Item
 from hybrid.types import tensor_type
 
@@ -57,9 +58,10 @@ def way_back(
     operands: Sequence[Tensor],
     outcome: Sequence[Tensor] | None,
     first: Tensor,
+    count: Tensor,
     reverse: bool = False,
 ) -> Way:
-    """What to go back with.
+    """What to go back with, over ``count`` iterations.
 
     ``outcome`` holds the results of the forward loop, residuals included, if it gave them;
     ``first`` is the index of its first iteration, and ``reverse`` how it went.
@@ -70,9 +72,16 @@ def way_back(
             begin[item.into] = _sum(begin[item.into], begin[i])
             begin[i] = None
     row_cts = {i: neutral(cts[i]) for i in answer.row_cts}
+    masks = {i: cts[i].present for i in answer.masks}
     for row, i in answer.shifted:
+        if row in answer.wholes:
+            begin[i] = _sum(begin[i], _last(cts[row], count))
+            continue
         begin[i] = _sum(begin[i], row_cts[row][0 if reverse else -1])
-        row_cts[row] = _shifted(row_cts[row], reverse)
+        none = nothing(tensor_type(cts[row].type.dtype, cts[row].type.shape[1:]))
+        row_cts[row] = _shifted(row_cts[row], none, reverse)
+        if row in masks:
+            masks[row] = _shifted(masks[row], flag(False), reverse)
     start = [
         nothing(item.type) if ct is None else neutral(ct)
         for item, ct in zip(answer.items, begin, strict=True)
@@ -83,12 +92,13 @@ def way_back(
     ]
     invariants = [operands[i] for i in answer.invariants]
     invariants += [cts[i].present for i in answer.row_flags]
-    invariants += [pull.arrived[1 + i] for i in answer.bases]
+    bases = [pull.arrived[1 + i] for i in answer.bases]
+    invariants += [t for ct in (*bases, *[cts[i] for i in answer.wholes]) for t in tensors_of(ct)]
     return Way(
         answer,
         tuple(start),
         () if outcome is None else tuple([outcome[i] for i in answer.stacks]),
-        tuple(row_cts.values()),
+        (*row_cts.values(), *masks.values()),
         tuple([operands[i] for i in answer.slices]),
         (*invariants, first) if answer.asks_first else tuple(invariants),
     )
@@ -103,10 +113,19 @@ def _sum(a: Ct | None, b: Ct | None) -> Ct | None:
     return b if a is None else a if b is None else added(a, b)
 
 
-def _shifted(stack: Tensor, reverse: bool) -> Tensor:
-    """Each row where that of the next iteration was; the first iteration gets one of nothing."""
-    row = ops.expand_dims(nothing(tensor_type(stack.dtype, stack.shape[1:])), axis=0)
+def _shifted(stack: Tensor, none: Tensor, reverse: bool) -> Tensor:
+    """Each row where that of the next iteration was; the first iteration gets ``none``."""
+    row = ops.expand_dims(none, axis=0)
     return ops.concat([stack[1:], row] if reverse else [row, stack[:-1]], axis=0)
+
+
+def _last(stack: Ct, count: Tensor) -> Ct:
+    """The row of the last of ``count`` iterations, if there was any."""
+    at, present = ops.maximum(count - 1, 0), ops.greater(count, 0)
+    if isinstance(stack, Perhaps):
+        present = ops.logical_and(present, pick(stack.present, at))
+    row = pick(neutral(stack), at)
+    return Perhaps(ops.where(present, row, nothing(row.type)), present, True)
 
 
 def totals_of(

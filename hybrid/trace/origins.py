@@ -10,12 +10,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.arrivals import Origins
+from hybrid.autodiff.arrivals import Items, Origins
 from hybrid.autodiff.presence import either, flag
 from hybrid.autodiff.tape import make_snapshot, restored
 from hybrid.ir import Builder, Graph, Node, Value
@@ -26,6 +26,7 @@ from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.differentiate import FLAG, applied, computing, here, remembered
 from hybrid.trace.differentiate_for import known_int
 from hybrid.trace.differentiate_while import as_of_for
+from hybrid.trace.kin import kin_of
 from hybrid.trace.tracer import Tracer
 
 Holds = bool | Tensor  # where something is so; a bool if that is known
@@ -255,7 +256,37 @@ class _Side:
 def for_origins(record: Record) -> Origins:
     """What the carried values may be after the loop."""
     count, *operands = [make_snapshot(saved) for saved in record.saved]
-    return _loop_origins(record.attrs["regions"][0], count, operands, record.attrs)
+    attrs, body = record.attrs, record.attrs["regions"][0]
+    found = _loop_origins(body, count, operands, attrs)
+    if attrs["reverse"]:  # the way back of a loop makes no lists
+        return found
+    most = attrs["length"] if attrs["sliced"] or attrs["length"] else None
+    return replace(found, items=_items(body, attrs["carried"], 0, lambda: _trips(count, most)))
+
+
+def _trips(count: Tensor, most: int | None) -> int | Tensor:
+    """How many iterations there are."""
+    known = known_int(count)
+    if known is not None:
+        return known if most is None else min(known, most)
+    return count if most is None else ops.minimum(count, most)
+
+
+def _items(
+    body: Graph, carried: int, skip: int, count: Callable[[], int | Tensor]
+) -> dict[int, Items]:
+    """What is known of the lists that a loop of this body, which is as that of ``for``, makes."""
+    kin = remembered((body,), ("kin", carried), lambda: kin_of(body, carried))
+    return {
+        at + skip: Items(
+            *[i if i < 0 else i + skip for i in (of.twin, of.behind)],
+            of.first if of.first < 0 else 1 + of.first,
+            of.last if of.last < 0 else of.last + skip,
+            count,
+        )
+        for at, of in kin.items()
+        if body.results[at].type.floating
+    }
 
 
 @while_.origins
@@ -263,7 +294,10 @@ def while_origins(record: Record) -> Origins:
     """The same; the number of iterations is nobody else."""
     _, *operands = [make_snapshot(saved) for saved in record.saved]
     region = record.attrs["regions"][0]
-    return _while_origins(region, restored(record, 0), operands, record.attrs)
+    trips = restored(record, 0)
+    found = _while_origins(region, trips, operands, record.attrs)
+    body = remembered((region,), "as of for", lambda: as_of_for(region))
+    return replace(found, items=_items(body, record.attrs["carried"], 1, lambda: _trips(trips, None)))
 
 
 def _while_origins(
