@@ -183,7 +183,9 @@ class Arrivals:
     def taken(self, slot: Slot) -> Ct | None:
         """All that has arrived, which the rule of the node sends on from here."""
         if slot in self.lists:
-            return self.lists[slot].whole()
+            whole = self.lists[slot].whole()
+            self.lists[slot].put(next(self.turns), None, None)
+            return whole
         found = self.total(slot)
         for term in self.terms.get(slot, ()):
             term.own = True
