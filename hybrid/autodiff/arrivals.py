@@ -39,7 +39,7 @@ class Origins:
     places: tuple[tuple[int, ...], ...]  # the position of an operand; ~i for result i
     made: tuple[bool, ...]  # whether it may be none of them
     flags: Callable[[], Sequence[Sequence[Tensor]]]  # which it is, in the order of ``places``
-    asks: bool  # whether the vjp rule of the node asks which operand may be which
+    asks: str  # of which operands the vjp rule asks which they may be: "all", or those of "several"
     items: Mapping[int, Items] = field(default_factory=dict)  # of results that are lists
 
 
@@ -348,10 +348,10 @@ class Arrivals:
         found = [_place(node, at) for at in origins.places[index]]
         return [origin for origin in found if origin is not None and origin[0] in self.needed]
 
-    def asks(self, node: Record) -> bool:
-        """Whether the rule of ``node`` asks which operand may be which."""
+    def asks(self, node: Record) -> str:
+        """Whether the rule of ``node`` asks which operand may be which; see ``Origins``."""
         origins = self._of(node)
-        return origins is not None and origins.asks
+        return "" if origins is None else origins.asks
 
     def _of(self, node: Record) -> Origins | None:
         if node not in self.origins:

@@ -195,12 +195,15 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
     below = dict.fromkeys(origin for slot in unsure for origin in arrivals.below(slot))
     arrivals.settle_heirs(below, node)
     further, edges, lent = [], [], {}
-    if arrivals.asks(node):
-        further = [slot for slot in below if slot not in own]
-        each = sorted({*unsure, *below}, key=lambda slot: (-slot[0].sequence, -slot[1]))
-        edges = [edge for slot in each for edge in arrivals.ways(slot)]
-    else:
+    asks = arrivals.asks(node)
+    if asks != "all":
         lent = {slot: arrivals.ends(slot) for slot in unsure if arrivals.is_alone(slot, own)}
+    if asks:
+        told = [slot for slot in unsure if slot not in lent]
+        below = dict.fromkeys(origin for slot in told for origin in arrivals.below(slot))
+        further = [slot for slot in below if slot not in own]
+        each = sorted({*told, *below}, key=lambda slot: (-slot[0].sequence, -slot[1]))
+        edges = [edge for slot in each for edge in arrivals.ways(slot)]
     every = [*slots, *further]
     apart = arrivals.items_apart([slot for slot in every if slot is not None])
     arrived = [

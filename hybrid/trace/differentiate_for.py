@@ -54,7 +54,7 @@ def for_vjp(
     question = ask(pull, operands, carried, sliced, cts, whole, not reverse)
     answer = remembered(node.regions, question, lambda: derive(body, question))
     if answer is None:
-        return [None] * (1 + len(operands))
+        return [None] * (1 + len(operands) + len(pull.further))
     start = ops.maximum(count - 1, 0) if reverse else as_index(0)
     ran = ops.greater(count, 0) if known is None else known > 0
     if known is None and not bounded and answer.stacks:
@@ -100,8 +100,15 @@ def ask(
     inside = range(carried, carried + sliced)  # slices are values of their own
     places = places_of(operands, [f and i not in inside for i, f in enumerate(flow)])
     places = tuple([i if flow[i] and i in inside else at for i, at in enumerate(places)])
-    arrived = firsts(places, pull.arrived[1:])
-    return Question(carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived), whole, ahead)
+    arrived = [*firsts(places, pull.arrived[1:]), *pull.further]
+    edges = [(heir - 1, origin - 1) for heir, origin, _ in pull.edges]
+    types = {at: t.type for at, t in enumerate(operands)}
+    for heir, origin in edges:  # heirs come first
+        types.setdefault(origin, types[heir])
+    return Question(
+        carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived), whole, ahead,
+        tuple(edges), tuple([types[i] for i in range(len(operands), len(arrived))]),
+    )  # fmt: skip
 
 
 def item_by_item(ct: Ct | None, body: Graph, at: int, carried: int) -> Ct | None:

@@ -53,6 +53,8 @@ class Question:
     arrived: tuple[Kind | None, ...]  # of each operand
     whole: bool  # whether there is an iteration, and one for each row
     ahead: bool  # whether iteration i - 1 comes before iteration i
+    edges: tuple[tuple[int, int], ...] = ()  # places of values, and of others that they may be
+    further: tuple[TensorType, ...] = ()  # types of values that are no operands: their places follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Answer:
     Its operands: the carried values (``items``, then their flags), the slices (stacks of the
     forward loop, cotangents of stacks, flags of their rows, operands), and the invariants
     (operands, flags of the cotangents of stacks, what had arrived before, whole cotangents of
-    stacks, the index of the first iteration).
+    stacks, flags of edges, the index of the first iteration).
     """
 
     forward: Graph  # the body, with rows that hold residuals
@@ -95,6 +97,8 @@ class Answer:
     bases: tuple[int, ...]  # operands: what had arrived there is read
     asks_first: bool  # whether the index of the first iteration is read
     sliced: tuple[int, ...]  # operands whose cotangents are stacked
+    absent: tuple[int, ...]  # places of values that no invariant holds: as invariants after those
+    edges: tuple[int, ...]  # the edges whose flags are read
 
 
 def derive(body: Graph, question: Question) -> Answer | None:
@@ -123,7 +127,12 @@ class _Asked:
     def __init__(self, body: Graph, question: Question) -> None:
         self.body, self.question = body, question
         n, m = question.carried, question.carried + question.sliced
-        places, attrs = question.places, {"carried": n}
+        attrs = {"carried": n}
+        held = set(question.places[m:])
+        self.absent = tuple(dict.fromkeys(o for _, o in question.edges if o not in held))
+        self.places = places = (*question.places, *self.absent)
+        types = [*[v.type for v in body.params[1:]], *question.further]
+        self.types = [*types[: len(body.params) - 1], *[types[at] for at in self.absent]]
         active = control_histories(for_, [False, *question.flow], attrs, (body,))
         first_of: dict[int, int] = {}
         self.own = [
@@ -143,6 +152,8 @@ class _Asked:
         grown = True
         while grown:
             found = {leaf for r, lives in zip(reached, alive, strict=True) if lives for leaf in r}
+            for heir, origin in self.pairs(self.own, first=True):
+                found |= {leaves[origin]} if heir >= 0 and leaves[heir] in found else set()
             grown = False
             for at in range(n):
                 if not alive[at] and leaves[at] in found:
@@ -160,12 +171,29 @@ class _Asked:
 
     def open(self, graph: Graph, names: Sequence[int]) -> tuple[Tape, list[Leaf | None]]:
         """The body, and the leaves of the loop's operands."""
-        leaves = leaves_at(graph, (-1, *[at if at < 0 else at + 1 for at in names]))
-        return Tape(graph, leaves), leaves[1:]
+        count = len(graph.params)
+        shared = (-1, *[at if at < 0 else at + 1 for at in names])
+        leaves = leaves_at(graph, shared[:count])
+        others = [Leaf(type) for type in self.types[count - 1 :]]
+        return Tape(graph, leaves), [*leaves[1:], *others]
+
+    def pairs(self, names: Sequence[int], *, first: bool) -> list[tuple[int, int]]:
+        """Of each edge the operands, by ``names``, that hold its values; -1 where none does.
+
+        Carried values are those that edges tell of in the first iteration only.
+        """
+        question = self.question
+        holders = [*range(question.carried + question.sliced, len(self.places))]
+        holders += range(question.carried) if first else ()
+        held: dict[int, int] = {}
+        for at in holders:
+            if names[at] >= 0:
+                held.setdefault(self.places[at], names[at])
+        return [(held.get(heir, -1), held.get(origin, -1)) for heir, origin in question.edges]
 
     def name_values(self) -> None:
         """Find out which parameters hold the same value."""
-        places, results = self.question.places, self.body.results
+        places, results = self.places, self.body.results
         self.first, self.later = list(self.own), list(self.own)
         by_record: dict[int, int] = {}
         by_result: dict[Value, int] = {}
@@ -198,7 +226,8 @@ class _Asked:
             if many and (question.whole or question.ahead) and (kind.sure or kind.each):
                 self.shifted[row] = same[0]
         self.wholes = [] if question.whole else list(self.shifted)
-        self.differs = self.first != self.later or bool(self.bases)
+        both = [self.pairs(self.own, first=first) for first in (True, False)]
+        self.differs = self.first != self.later or bool(self.bases) or both[0] != both[1]
 
 
 def _leaves_behind(tensor: Tensor) -> set[Leaf]:
@@ -228,13 +257,13 @@ class _Variant:
         self.tape = tape
         kinds = {
             ("ct", at): question.cts[at] if asked.later[at] == at else None for at in asked.carried
-        } | {("sum", at): question.arrived[question.places[at]] for at in asked.sums}
+        } | {("sum", at): question.arrived[asked.places[at]] for at in asked.sums}
         self.params: list[Ct] = []
         for key in asked.keys:
             kind = kinds[key]
             dead = key[0] == "ct" and asked.later[key[1]] != key[1]
             sure = (dead or (kind is not None and kind.sure)) and key not in flagged
-            type = graph.params[1 + key[1]].type
+            type = asked.types[key[1]]
             self.params.append(tape.params_like(Kind(type, sure), key[0]))
         self.rows: dict[int, Ct] = {}
         for at in asked.rows:
@@ -244,6 +273,9 @@ class _Variant:
         self.wholes = {at: tape.params_like(question.cts[at], "cts") for at in asked.wholes}
         arrived = [question.arrived[question.places[at]] for at in asked.bases]
         self.bases = [tape.params_like(kind, "before") for kind in arrived]
+        pairs = asked.pairs(names, first=first)
+        self.edges = {i: tape.param(FLAG, "same") for i, pair in enumerate(pairs) if min(pair) >= 0}
+        edges = [(*(leaves[at] for at in pairs[i]), where) for i, where in self.edges.items()]
         self.given_first = tape.param(COUNT, "first") if asked.differs else None
         carried = dict(zip(asked.keys, self.params, strict=True))
         with opened(tape), recording(False):
@@ -260,7 +292,7 @@ class _Variant:
             seeds += [(results[at].record, carried["ct", at]) for at in own]
             targets = list(dict.fromkeys([leaves[at] for at in (*asked.sums, *asked.carried)]))
             targets += [leaves[at] for at in asked.slices]
-            cts = dict(zip(targets, tape.pull(seeds, targets), strict=True))
+            cts = dict(zip(targets, tape.pull(seeds, targets, edges), strict=True))
         # Of one value for several items, the first has it all; to the others nothing is added.
         self.idle = {i for i, (_, at) in enumerate(asked.keys) if names[at] != at}
         self.found = [
@@ -292,7 +324,7 @@ class _Variant:
 
     def give(self, stacked: Sequence[int]) -> None:
         """Make what the body returns: ``totals`` and cotangents of slices, ``outs``."""
-        types = [self.asked.body.params[1 + at].type for _, at in self.asked.keys]
+        types = [self.asked.types[at] for _, at in self.asked.keys]
         with opened(self.tape), recording(False):
             self.totals = [
                 (nothing(type) if ct is None else neutral(ct)).data
@@ -326,6 +358,7 @@ class _Variant:
         row_values = [v for ct in self.rows.values() for v in values_of(ct)]
         own = [*(v for ct in self.params for v in values_of(ct)), *row_values]
         own += [v for ct in (*self.bases, *self.wholes.values()) for v in values_of(ct)]
+        own += [t.data for t in self.edges.values()]
         n = question.carried
         return cut(
             tape.builder.nodes,
@@ -387,6 +420,7 @@ class _Assembly:
         ]
         masks = [at for at in uncertain if question.cts[at].each]
         row_flags = [at for at in uncertain if at not in masks]
+        edges = sorted({i for v in self.variants for i, t in v.edges.items() if t.data in used})
         graphs = []
         for variant, c in zip(self.variants, self.cuts, strict=True):
             params = [
@@ -399,6 +433,7 @@ class _Assembly:
                 *(operands[at] for at in (*slices, *fixed)),
                 *(variant.rows[at].present.data for at in row_flags),
                 *(v for ct in (*variant.bases, *variant.wholes.values()) for v in values_of(ct)),
+                *(variant.edges[i].data if i in variant.edges else Value(FLAG) for i in edges),
             ]
             graphs.append(Graph("body", tuple(params), c.nodes, tuple(variant.results())))
         positions = {at: i for i, (of, at) in enumerate(asked.keys) if of == "ct"}
@@ -418,6 +453,8 @@ class _Assembly:
             tuple(asked.bases),
             asked.differs,
             tuple(self.stacked),
+            asked.absent,
+            tuple(edges),
         )
 
     def flag_param(self, variant: _Variant, item: int) -> Value:
@@ -431,7 +468,7 @@ class _Assembly:
         return Item(
             of,
             at,
-            asked.body.params[1 + at].type,
+            asked.types[at],
             isinstance(last.params[i], Perhaps),
             i not in last.unsure,
             self.flags.index(i) if i in self.flags else -1,

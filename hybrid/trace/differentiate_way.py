@@ -66,7 +66,7 @@ def way_back(
     ``outcome`` holds the results of the forward loop, residuals included, if it gave them;
     ``first`` is the index of its first iteration, and ``reverse`` how it went.
     """
-    begin = [given(item, pull, cts) for item in answer.items]
+    begin = [given(item, pull, cts, answer) for item in answer.items]
     for i, item in enumerate(answer.items):
         if item.into != i and begin[i] is not None:
             begin[item.into] = _sum(begin[item.into], begin[i])
@@ -94,6 +94,7 @@ def way_back(
     invariants += [cts[i].present for i in answer.row_flags]
     bases = [pull.arrived[1 + i] for i in answer.bases]
     invariants += [t for ct in (*bases, *[cts[i] for i in answer.wholes]) for t in tensors_of(ct)]
+    invariants += [pull.edges[i][2] for i in answer.edges]
     return Way(
         answer,
         tuple(start),
@@ -104,9 +105,12 @@ def way_back(
     )
 
 
-def given(item: Item, pull: Pull, cts: Sequence[Ct | None]) -> Ct | None:
+def given(item: Item, pull: Pull, cts: Sequence[Ct | None], answer: Answer) -> Ct | None:
     """What an item is before the loop."""
-    return cts[item.at] if item.of == "ct" else pull.arrived[1 + item.at]
+    if item.of == "ct":
+        return cts[item.at]
+    arrived, count = (*pull.arrived[1:], *pull.further), len(pull.arrived) - 1
+    return arrived[item.at if item.at < count else answer.absent[item.at - count]]
 
 
 def _sum(a: Ct | None, b: Ct | None) -> Ct | None:
@@ -137,8 +141,8 @@ def totals_of(
     ran: Tensor | bool,
 ) -> list[Ct | None]:
     """The totals of the operands, from what the loop back gave; ``ran``: whether it ran at all."""
-    places = places_of(operands, pull.flow[1:])
-    totals: dict[int, Ct | None] = dict(enumerate(pull.arrived[1:]))
+    places = (*places_of(operands, pull.flow[1:]), *answer.absent)
+    totals: dict[int, Ct | None] = dict(enumerate((*pull.arrived[1:], *pull.further)))
     items = list(zip(answer.items, found, strict=False))
     flags = found[len(items) :]
 
@@ -147,7 +151,7 @@ def totals_of(
             return ct
         if item.flag >= 0:
             return perhaps(ct, flags[item.flag], True)
-        before = given(item, pull, cts)
+        before = given(item, pull, cts, answer)
         if before is None:
             return perhaps(ct, ran, True)
         return before if ran is False else perhaps(ct, either(before.present, ran), True)
@@ -170,8 +174,10 @@ def totals_of(
             totals[place] = _sum(before, ct)
             continue
         after = before if item.merged else ct if item.based else _sum(before, ct)
-        totals[place] = chosen_ct(ran, after, _sum(before, given(item, pull, cts)))
+        totals[place] = chosen_ct(ran, after, _sum(before, given(item, pull, cts, answer)))
+    count = len(operands)
     return [
         None,
-        *[totals[at] if at == i else None for i, at in enumerate(places)],
+        *[totals[at] if at == i else None for i, at in enumerate(places[:count])],
+        *[totals[count + i] for i in range(len(pull.further))],
     ]

@@ -51,7 +51,7 @@ def while_vjp(
     question = ask(pull, operands, carried, 0, cts, whole=False, ahead=True)
     answer = remembered((body,), question, lambda: derive(body, question))
     if answer is None:
-        return [None] * (1 + len(operands))
+        return [None] * (1 + len(operands) + len(pull.further))
     known = known_int(trips)
     ran = ops.greater(trips, 0) if known is None else known > 0
     types = [answer.forward.results[i].type for i in answer.stacks]

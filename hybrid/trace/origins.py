@@ -29,6 +29,7 @@ from hybrid.trace.differentiate_while import as_of_for
 from hybrid.trace.kin import kin_of
 from hybrid.trace.tracer import Tracer
 
+ALL, SEVERAL = "all", "several"
 Holds = bool | Tensor  # where something is so; a bool if that is known
 Regions = tuple[Graph, Graph]
 
@@ -70,7 +71,7 @@ def cond_origins(record: Record) -> Origins:
             outcome = node.extended(len(now.regions[0].results) - len(node.results), now.regions)
             return [[_flag(way, pred, outcome) for way in now.ways[i]] for i in range(len(places))]
 
-    return Origins(places, found.made, flags, asks=True)
+    return Origins(places, found.made, flags, asks=ALL)
 
 
 def handed(regions: Regions) -> Handed:
@@ -307,7 +308,7 @@ def _while_origins(
     attrs = {"carried": attrs["carried"], "length": 0, "reverse": False, "sliced": 0}
     found = _loop_origins(body, trips, operands, attrs)
     places = ((), *[tuple([at - (at < 0) for at in each]) for each in found.places])
-    return Origins(places, (True, *found.made), lambda: [[], *found.flags()], asks=False)
+    return Origins(places, (True, *found.made), lambda: [[], *found.flags()], asks=SEVERAL)
 
 
 def _loop_origins(
@@ -379,7 +380,7 @@ class _Kept:
                 ]
                 return [*each, *[[] for _ in range(results)]]
 
-        return Origins((*places, *[()] * results), (*made, *[True] * results), flags, asks=False)
+        return Origins((*places, *[()] * results), (*made, *[True] * results), flags, asks=SEVERAL)
 
     def flags(
         self,
