@@ -134,13 +134,11 @@ class Arrivals:
     def send(self, record: AnyRecord, ct: Ct) -> None:
         """``ct`` arrives."""
         slot, at = self.home(node_of(record))
-        if at is not None or slot in self.lists:
+        if at is not None or self._is_list(slot):
             self.listed(slot).add(next(self.turns), ct, at)
             return
         terms = self.terms.get(slot)
-        if terms is None and self._items(slot) is not None:
-            self.listed(slot).add(next(self.turns), ct)
-        elif terms is None:
+        if terms is None:
             self._open(slot).append(Term(next(self.turns), ct))
         elif not terms or self.direct[slot] or slot in self.heirs:
             terms.append(Term(next(self.turns), ct))
@@ -159,7 +157,7 @@ class Arrivals:
     def put(self, slot: Slot, total: Ct | None, *, own: bool = False) -> None:
         """``total`` holds all that has arrived."""
         slot, at = self.home(slot)
-        if at is not None or slot in self.lists:
+        if at is not None or self._is_list(slot):
             self.listed(slot).put(next(self.turns), at, total)
             return
         self._open(slot)[:] = [Term(next(self.turns), total, None, True, own)]
@@ -238,6 +236,9 @@ class Arrivals:
                 self.enter(origin)
         return found
 
+    def _is_list(self, slot: Slot) -> bool:
+        return slot in self.lists or (slot not in self.terms and self._items(slot) is not None)
+
     def _items(self, slot: Slot) -> Items | None:
         node, index = slot
         if type(node) is not Record or "regions" not in node.attrs:
@@ -298,19 +299,25 @@ class Arrivals:
         if isinstance(count, int) and count <= 0:
             return
         known = isinstance(count, int)
-        ran = None if known else ops.greater(count, 0)
+        least = 0  # iterations that there must be more than
+        going = []
         for origin in self._names(slot, items):
             is_first = origin[0] is not node
             at: At = 0 if is_first else count - 1
-            if not known and not isinstance(at, int):
-                at = ops.maximum(at, 0)
+            at = at if isinstance(at, int) else ops.maximum(at, 0)
             terms = listed.of(at)
             if not terms or not (surely or self._list_must_go(terms, slot, origin)):
                 continue
+            if known and any(at == other for _, other, _, _ in going):
+                continue
+            there = None if known else ops.greater(count, least)
+            going.append((origin, at, there, terms))
+            least = 1  # the first item is not the last one then
+        for origin, at, there, terms in going:
+            part = 0.25 if origin[0] is not node else 0.5  # of a term of all items
             others = self._open(origin)
-            part = 0.25 if is_first else 0.5  # of a term of all items
             for turn, ct in terms:
-                _join(others, Term(turn + part, ct, ran))
+                _join(others, Term(turn + part, ct, there))
             others.sort(key=lambda term: term.turn)
             listed.put(next(self.turns), at, None)
 
