@@ -341,7 +341,8 @@ class Arrivals:
         if found is None:
             found = self.direct[slot] = tuple(dict.fromkeys(self._possible(slot)))
             for origin in found:
-                self.heirs.setdefault(origin, []).append(slot)
+                for value in dict.fromkeys((origin, self.home(origin)[0])):
+                    self.heirs.setdefault(value, []).append(slot)
                 self.enter(origin)
         return found
 
@@ -414,6 +415,12 @@ class Arrivals:
             return
         ways = self.ways(slot)
         for way in ways:
+            home, at = self.home(way.origin)
+            if at is not None:
+                for term in new:
+                    ct = marked(term.ct, conjoined(term.flag, way.flag))
+                    self.listed(home).insert(term.turn, ct, at)
+                continue
             others = self._open(way.origin)
             for term in new:
                 _join(others, Term(term.turn, term.ct, conjoined(term.flag, way.flag), term.many))
@@ -455,6 +462,9 @@ class Arrivals:
         if any(self._waiting(peer) for peer in peers):
             return True
         others = [term for origin in below for term in self.terms.get(origin, ())]
+        lists = [self.lists.get(self.home(origin)[0]) for origin in below]
+        if any(listed is not None and listed.terms for listed in lists):
+            return True
         if not others:
             return False
         if any(self.enter(origin) for origin in below):

@@ -23,7 +23,7 @@ At = int | Tensor  # an item
 class ItemTerm:
     """One addition to an item, or to all (None)."""
 
-    turn: int
+    turn: float
     ct: Ct
     at: At | None
 
@@ -34,19 +34,24 @@ class Listed:
 
     type: TensorType
     terms: list[ItemTerm] = field(default_factory=list)
-    since: dict[int, int] = field(default_factory=dict)  # the turn from which terms of it count
+    since: dict[int, float] = field(default_factory=dict)  # the turn from which terms of it count
 
     @property
     def row(self) -> TensorType:
         return tensor_type(self.type.dtype, self.type.shape[1:])
 
-    def add(self, turn: int, ct: Ct, at: At | None = None) -> None:
+    def add(self, turn: float, ct: Ct, at: At | None = None) -> None:
         """``ct`` arrives."""
         if isinstance(at, Tensor) and not current().traces:
             at = int(at.item())
         self.terms.append(ItemTerm(turn, ct, at))
 
-    def of(self, at: At) -> list[tuple[int, Ct]]:
+    def insert(self, turn: float, ct: Ct, at: At) -> None:
+        """``ct`` has arrived at another name of an item."""
+        self.add(turn, ct, at)
+        self.terms.sort(key=lambda term: term.turn)
+
+    def of(self, at: At) -> list[tuple[float, Ct]]:
         """The terms of one item, with their turns."""
         found = []
         for term in self.terms:
@@ -78,7 +83,7 @@ class Listed:
             found = ct if found is None else added(found, ct)
         return found
 
-    def put(self, turn: int, at: At | None, total: Ct | None) -> None:
+    def put(self, turn: float, at: At | None, total: Ct | None) -> None:
         """``total`` holds all that has arrived at an item, or at the list; None: nothing."""
         if at is None:
             self.terms, self.since = [], {}
