@@ -151,7 +151,8 @@ class Arrivals:
 
     def end(self) -> None:
         """No more will arrive: hand on what belongs to other leaves."""
-        for slot in self.known:
+        ends = [slot for slot in self.terms if slot[0] in self.stops and slot not in self.known]
+        for slot in (*self.known, *sorted(ends, key=_order)):
             self.settle(slot, surely=True)
 
     def put(self, slot: Slot, total: Ct | None, *, own: bool = False) -> None:

@@ -219,6 +219,7 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
         node,
         tuple(arrived[count:]),
         tuple([(every.index(e.slot), every.index(e.origin), e.flag) for e in edges]),
+        tuple([record_at(slot) for slot in further]),
     )
     totals = _apply_control_vjp(node, pull)
     settled = {edge.slot for edge in edges}
@@ -238,6 +239,12 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
             arrivals.put(end, chosen_ct(where, total, arrivals.total(end)), own=end == slot)
     for slot, total in returned:
         arrivals.bring_back(slot, total)
+
+
+def record_at(slot: Slot) -> AnyRecord:
+    """The record of a value."""
+    node, index = slot
+    return Output(node, index) if type(node) is Record and len(node.results) > 1 else node
 
 
 def _so_far(ends: Mapping[Slot, Tensor | None], arrivals: Arrivals) -> Ct | None:
@@ -267,6 +274,7 @@ class Pull:
     record: Record
     further: tuple[Ct | None, ...] = ()  # what these values have got so far
     edges: tuple[tuple[int, int, Tensor], ...] = ()  # which may be which, and where it is
+    others: tuple[AnyRecord, ...] = ()  # the records of the further values
 
 
 def _apply_control_vjp(node: Record, pull: Pull) -> Sequence[Ct | None]:

@@ -239,6 +239,30 @@ def rows_of_a_carried_value(x, n):
 
 
 @table.runs(*VECTORS)
+def a_checkpointed_call_that_uses_both(x):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    z = hy.checkpoint(mixed)(x, y)
+    return z * x + y * z
+
+
+@table.runs(*VECTORS)
+def checkpointed_calls_in_a_loop(x):
+    y = z = x
+    for k in range(3):
+        y = z if hy.sum(y) > 0.5 * k else y * 2.0
+        z = hy.checkpoint(mixed)(z, y) * 0.1 + z * y
+    return mixed(x, y, z)
+
+
+@table.runs(*VECTORS)
+def a_checkpointed_call_of_two_choices(x):
+    a = hy.sin(x)
+    y = a if hy.sum(x) > 0 else x * 2.0
+    z = a if x[0] > 0 else y
+    return hy.checkpoint(mixed)(z, y) * z + mixed(a, y)
+
+
+@table.runs(*VECTORS)
 def no_cotangent_at_all(x):
     y = hy.sqrt(x - x)
     z = x if hy.sum(x) > 0 else y
