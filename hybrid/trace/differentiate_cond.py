@@ -135,11 +135,11 @@ class _Half:
         edges: tuple[tuple[int, int], ...],
     ) -> None:
         leaves = leaves_at(region, places)
-        self.tape = Tape(region, leaves)
         types = {i: v.type for i, v in enumerate(region.params)}
         for heir, origin in edges:  # heirs come first
             types.setdefault(origin, types[heir])
         leaves += [Leaf(types[i]) for i in range(len(places), len(arrived))]
+        self.tape = Tape(region, leaves[: len(places)])
         self.cts = [self.tape.params_like(ct, "ct") for ct in cts]
         self.arrived = [self.tape.params_like(ct, "sum") for ct in arrived]
         where = [self.tape.param(FLAG, "same") for _ in edges]
