@@ -8,6 +8,9 @@ taken hands it on.  Its uses are uses of that operand then, so its terms belong 
 operand, each in its turn, and count there where the region is taken.  Of a result that may be
 another value (its *origin*) terms are therefore kept one by one, until all have arrived; then they
 are handed on.  Often nothing has arrived at the origin in between: then the sum is handed on.
+
+So are terms of items of a list that a loop has stacked: its last item may be what the loop carries
+in the end, and what arrives at the stack as a whole arrives at each item.
 """
 
 from __future__ import annotations
@@ -15,52 +18,20 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff.listed import At, Listed
+from hybrid.autodiff.origins import Edge, Items, Node, Origins, Slot
 from hybrid.autodiff.presence import Ct, Perhaps, added, either, marked, neutral
+from hybrid.autodiff.sums import results_of
 from hybrid.ir.interpreter import current
 from hybrid.ops.items import OF_LISTS, item
-from hybrid.record import AnyRecord, Leaf, Output, Record, node_of
+from hybrid.record import AnyRecord, Leaf, Record, node_of
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import TensorType
-
-Node = Leaf | Record
-Slot = tuple[Node, int]  # a value: a result of a node
-
-
-@dataclass(frozen=True, slots=True)
-class Origins:
-    """For each result of a node the values that it may be: operands, and results before it."""
-
-    places: tuple[tuple[int, ...], ...]  # the position of an operand; ~i for result i
-    made: tuple[bool, ...]  # whether it may be none of them
-    flags: Callable[[], Sequence[Sequence[Tensor]]]  # which it is, in the order of ``places``
-    asks: str  # of which operands the vjp rule asks which they may be: "all", or those of "several"
-    items: Mapping[int, Items] = field(default_factory=dict)  # of results that are lists
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    """Which items of a list have other names: results, or operands, of the same node."""
-
-    twin: int  # a list of the same items; all of these are -1 where there is none
-    behind: int  # a list whose item i is item i + 1 here
-    first: int  # the operand that is the first item
-    last: int  # the result that is the last item
-    count: Callable[[], int | Tensor]  # how many items there are
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A value is another one itself where ``flag`` holds."""
-
-    slot: Slot
-    origin: Slot
-    flag: Tensor
 
 
 @dataclass(slots=True)
@@ -77,38 +48,6 @@ class Term:
         if self.flag is None or current().traces:
             return marked(self.ct, self.flag)
         return self.ct if self.flag.item() else None
-
-
-class Sums:
-    """What has arrived where no value may be another one: each sum so far."""
-
-    __slots__ = ("queue", "sums")
-
-    def __init__(self) -> None:
-        self.sums: dict[Node, list[Ct | None]] = {}
-        self.queue: list[tuple[int, Node]] = []
-
-    def send(self, record: AnyRecord, ct: Ct) -> None:
-        """``ct`` arrives."""
-        node, index = (record.record, record.index) if type(record) is Output else (record, 0)
-        sums = self.sums.get(node)
-        if sums is None:
-            sums = self.sums[node] = [None] * _results(node)
-            heapq.heappush(self.queue, (-node.sequence, node))
-        before = sums[index]
-        sums[index] = ct if before is None else added(before, ct)
-
-    def pop(self) -> Node | None:
-        """The last made of the nodes at which something has arrived."""
-        return heapq.heappop(self.queue)[1] if self.queue else None
-
-    def at(self, node: Node) -> list[Ct | None]:
-        """All that has arrived at each result."""
-        found = self.sums.get(node)
-        return [None] * _results(node) if found is None else found
-
-    def end(self) -> None:
-        """No more will arrive."""
 
 
 @dataclass(slots=True)
@@ -147,7 +86,7 @@ class Arrivals:
 
     def at(self, node: Node) -> list[Ct | None]:
         """All that has arrived at each result."""
-        return [self.total((node, i)) for i in range(_results(node))]
+        return [self.total((node, i)) for i in range(results_of(node))]
 
     def end(self) -> None:
         """No more will arrive: hand on what belongs to other leaves."""
@@ -412,7 +351,7 @@ class Arrivals:
             return
         terms = self.terms.get(slot, [])
         new = [term for term in terms if not term.own]
-        if not new or not (surely or self._must_go(slot, new)):
+        if not new or not (surely or self._is_shared(slot) or self._must_go(slot, new)):
             return
         ways = self.ways(slot)
         for way in ways:
@@ -433,6 +372,15 @@ class Arrivals:
         terms[:] = [
             t if t.own else Term(t.turn, t.ct, conjoined(t.flag, rest), t.many, True) for t in terms
         ]
+
+    def _is_shared(self, slot: Slot) -> bool:
+        """Whether the body of a loop uses what a value has been since before that loop."""
+        node, index = slot
+        origins = self.origins.get(node)
+        if origins is None or index not in origins.kept:
+            return False
+        read = {_place(node, at) for at in origins.read}
+        return any(_place(node, at) in read for at in origins.kept[index])
 
     def _may_be_made(self, slot: Slot) -> bool:
         """Whether it may be none of the values that are told."""
@@ -521,10 +469,6 @@ def type_of(node: Record, index: int) -> TensorType:
     """The type of a result."""
     saved = node.results[index]
     return saved if type(saved) is TensorType else saved[0]
-
-
-def _results(node: Node) -> int:
-    return len(node.results) if type(node) is Record else 1
 
 
 def _join(terms: list[Term], new: Term) -> None:

@@ -130,9 +130,7 @@ class Listed:
     def whole(self) -> Ct | None:
         """The cotangent of the stack; where only some items have one, with a flag for each."""
         terms = [
-            t
-            for t in self.terms
-            if not isinstance(t.at, int) or t.turn >= self.since.get(t.at, -1)
+            t for t in self.terms if not isinstance(t.at, int) or t.turn >= self.since.get(t.at, -1)
         ]
         if all(isinstance(t.at, int) for t in terms):
             return self._of_items()

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from hybrid import native, ops
-from hybrid.autodiff.arrivals import Arrivals, Edge, Node, Slot, Sums
+from hybrid.autodiff.arrivals import Arrivals
+from hybrid.autodiff.origins import Edge, Node, Slot
 from hybrid.autodiff.presence import (
     Ct,
     Perhaps,
@@ -24,6 +25,7 @@ from hybrid.autodiff.presence import (
     plain,
     presence_of,
 )
+from hybrid.autodiff.sums import Sums
 from hybrid.errors import (
     ArgumentError,
     CaptureError,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hybrid.autodiff.arrivals import Origins
+from hybrid.autodiff.origins import Origins
 from hybrid.autodiff.presence import Ct, Perhaps
 from hybrid.autodiff.tape import Pull, history, make_snapshot, node_of, pulled_back, pushed_ahead
 from hybrid.eager import Eager

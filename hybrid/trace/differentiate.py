@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hybrid.autodiff.arrivals import Edge
-from hybrid.autodiff.arrivals import Node as TapeNode
+from hybrid.autodiff.origins import Edge
+from hybrid.autodiff.origins import Node as TapeNode
 from hybrid.autodiff.presence import Ct, Perhaps
 from hybrid.autodiff.tape import pulled_back
 from hybrid.ir import Builder, Graph, Node, Op, Value

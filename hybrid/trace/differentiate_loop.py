@@ -54,7 +54,7 @@ class Question:
     whole: bool  # whether there is an iteration, and one for each row
     ahead: bool  # whether iteration i - 1 comes before iteration i
     edges: tuple[tuple[int, int], ...] = ()  # places of values, and of others that they may be
-    further: tuple[TensorType, ...] = ()  # types of values that are no operands: their places follow
+    further: tuple[TensorType, ...] = ()  # types of values that are no operands; places follow
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.arrivals import Items, Origins
+from hybrid.autodiff.origins import Items, Origins
 from hybrid.autodiff.presence import either, flag
 from hybrid.autodiff.tape import make_snapshot, restored
 from hybrid.ir import Builder, Graph, Node, Value
@@ -298,7 +298,8 @@ def while_origins(record: Record) -> Origins:
     trips = restored(record, 0)
     found = _while_origins(region, trips, operands, record.attrs)
     body = remembered((region,), "as of for", lambda: as_of_for(region))
-    return replace(found, items=_items(body, record.attrs["carried"], 1, lambda: _trips(trips, None)))
+    items = _items(body, record.attrs["carried"], 1, lambda: _trips(trips, None))
+    return replace(found, items=items)
 
 
 def _while_origins(
@@ -308,7 +309,13 @@ def _while_origins(
     attrs = {"carried": attrs["carried"], "length": 0, "reverse": False, "sliced": 0}
     found = _loop_origins(body, trips, operands, attrs)
     places = ((), *[tuple([at - (at < 0) for at in each]) for each in found.places])
-    return Origins(places, (True, *found.made), lambda: [[], *found.flags()], asks=SEVERAL)
+    return replace(
+        found,
+        places=places,
+        made=(True, *found.made),
+        flags=lambda: [[], *found.flags()],
+        kept={1 + at: operands for at, operands in found.kept.items()},
+    )
 
 
 def _loop_origins(
@@ -333,6 +340,9 @@ class _Kept:
             else {}
             for result in body.results[:n]
         ]
+        used = {v for node in body.nodes for v in node.operands}
+        inside = list(enumerate(body.params))[1 + self.first_invariant :]
+        self.read = [at for at, value in inside if value in used]
         self.steps = [self._without_rows(step) for step in self.steps]
         results = body.results[:n]
         self.twins = [results.index(v) if v.type.floating else i for i, v in enumerate(results)]
@@ -380,7 +390,9 @@ class _Kept:
                 ]
                 return [*each, *[[] for _ in range(results)]]
 
-        return Origins((*places, *[()] * results), (*made, *[True] * results), flags, asks=SEVERAL)
+        every = (*places, *[()] * results), (*made, *[True] * results)
+        kept = {at: [1 + o for o in found if o >= 0] for at, found in enumerate(self.possible)}
+        return Origins(*every, flags, SEVERAL, kept=kept if may_run else {}, read=self.read)
 
     def flags(
         self,

@@ -17,7 +17,6 @@ from hybrid import native
 from hybrid.eager import as_tensor, holds_tensor, prepare, stacked
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
-from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number, number_of
 from hybrid.ops.items import item
 from hybrid.record import (
@@ -340,9 +339,7 @@ class Tracer:
         found = make_tensor(value.type, value)
         if stack.record is not None:
             record = node_of(stack.record)[0]
-            found.record = (
-                record.parents[index] if kind == "operand" else Output(record, index)
-            )
+            found.record = record.parents[index] if kind == "operand" else Output(record, index)
         return self._item(found, row) if kind == "item" else found
 
     # Values -----------------------------------------------------------------------------------

@@ -239,6 +239,16 @@ def rows_of_a_carried_value(x, n):
 
 
 @table.runs(*VECTORS)
+def a_loop_that_uses_what_a_name_keeps(x):
+    v, w, z = x, x * 2.0, hy.sin(x)
+    for _ in range(3):
+        z = hy.sin(z) * x * z
+        if hy.sum(v) > 0:
+            v = w
+    return v * 0.5 + z + hy.cos(v)
+
+
+@table.runs(*VECTORS)
 def a_checkpointed_call_that_uses_both(x):
     y = x if hy.sum(x) > 0 else x * 2.0
     z = hy.checkpoint(mixed)(x, y)
