@@ -81,6 +81,7 @@ def _attribute(name: str, default: Any, operands: Sequence[TensorType]) -> st.Se
         ),
         "keepdims": st.booleans,
         "data": lambda: st.binary(max_size=16),
+        "at": lambda: st.integers(0, 4),
         "start": lambda: _sizes(rank),
         "size": lambda: _sizes(rank),
         "step": lambda: st.tuples(*[st.integers(1, 2)] * rank),

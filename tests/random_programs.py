@@ -338,17 +338,25 @@ def _collecting(depth: int, kind: Features, loops: int) -> Block:
     body = block(depth - 1, kind, loops + 1, False)
     count, found = f"c{depth}", f"ys{depth}"
     body = st.tuples(body, vector(1, kind)).map(lambda t: (*t[0], f"{found}.append({t[1]})"))
-    head = _either(f"for {count} in range(3):", f"for {count} in range(n):", f"for {count} in m:")
-    after = st.sampled_from(
-        [
-            f"v0 = sum({found}, v0 * 1.0)",
-            f"i0 = len({found})",
-            f"for y in {found}:\n    v0 = v0 + y",
-        ]
-    )
-    return st.tuples(_compound((head, body)), after).map(
-        lambda t: (f"{found} = []", *t[0], *t[1].split("\n"))
-    )
+    fixed, open_ended = (f"for {count} in range(3):", f"for {count} in m:"), "range(n):"
+    reused = [
+        f"v0 = sum({found}, v0 * 1.0)",
+        f"i0 = len({found})",
+        f"for y in {found}:\n    v0 = v0 + y",
+        f"if {found}:\n    v1 = {found}[-1] * {found}[0] + v0 * v1",
+        f"for y in {found}:\n    v1 = v1 * 0.5 + y * v0 * y\nv0 = v0 + hy.sin(v1) * v0",
+        f"v0 = v0 * v1 + sum({found}, v1 * 1.0) * v0",
+    ]
+    whole = [
+        f"v1 = hy.sum(hy.stack({found}) * v0, axis=0) + {found}[-1] * {found}[0]",
+        f"v0 = {found}[-1] * v0 + {found}[1] * {found}[-1]\nv1 = hy.max(hy.stack({found}), axis=0)",
+        f"v0 = sum({found}[:2], v0 * 1.0) * {found}[-1]",
+    ]
+    many, known = st.sampled_from(reused), st.sampled_from([*reused, *whole])
+    return st.one_of(
+        st.tuples(_compound((_either(*fixed), body)), known),
+        st.tuples(_compound((st.just(f"for {count} in {open_ended}"), body)), many),
+    ).map(lambda t: (f"{found} = []", *t[0], *t[1].split("\n")))
 
 
 @cache

@@ -8,6 +8,9 @@ taken hands it on.  Its uses are uses of that operand then, so its terms belong 
 operand, each in its turn, and count there where the region is taken.  Of a result that may be
 another value (its *origin*) terms are therefore kept one by one, until all have arrived; then they
 are handed on.  Often nothing has arrived at the origin in between: then the sum is handed on.
+
+So are terms of items of a list that a loop has stacked: its last item may be what the loop carries
+in the end, and what arrives at the stack as a whole arrives at each item.
 """
 
 from __future__ import annotations
@@ -15,44 +18,27 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.presence import Ct, added, either, marked
+from hybrid.autodiff.listed import At, Listed
+from hybrid.autodiff.origins import Edge, Items, Node, Origins, Slot
+from hybrid.autodiff.presence import Ct, Perhaps, added, either, marked, neutral
+from hybrid.autodiff.sums import results_of
 from hybrid.ir.interpreter import current
-from hybrid.record import AnyRecord, Leaf, Output, Record, node_of
-from hybrid.tensor import Tensor
-
-Node = Leaf | Record
-Slot = tuple[Node, int]  # a value: a result of a node
-
-
-@dataclass(frozen=True, slots=True)
-class Origins:
-    """For each result of a node the values that it may be: operands, and results before it."""
-
-    places: tuple[tuple[int, ...], ...]  # the position of an operand; ~i for result i
-    made: tuple[bool, ...]  # whether it may be none of them
-    flags: Callable[[], Sequence[Sequence[Tensor]]]  # which it is, in the order of ``places``
-    asks: bool  # whether the vjp rule of the node asks which operand may be which
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A value is another one itself where ``flag`` holds."""
-
-    slot: Slot
-    origin: Slot
-    flag: Tensor
+from hybrid.ops.items import OF_LISTS, item
+from hybrid.record import AnyRecord, Leaf, Record, node_of
+from hybrid.tensor import Tensor, make_tensor
+from hybrid.types import TensorType
 
 
 @dataclass(slots=True)
 class Term:
     """One addition to a cotangent; ``flag``: where it counts."""
 
-    turn: int
+    turn: float
     ct: Ct
     flag: Tensor | None = None
     many: bool = False  # whether it is a sum itself
@@ -62,38 +48,6 @@ class Term:
         if self.flag is None or current().traces:
             return marked(self.ct, self.flag)
         return self.ct if self.flag.item() else None
-
-
-class Sums:
-    """What has arrived where no value may be another one: each sum so far."""
-
-    __slots__ = ("queue", "sums")
-
-    def __init__(self) -> None:
-        self.sums: dict[Node, list[Ct | None]] = {}
-        self.queue: list[tuple[int, Node]] = []
-
-    def send(self, record: AnyRecord, ct: Ct) -> None:
-        """``ct`` arrives."""
-        node, index = (record.record, record.index) if type(record) is Output else (record, 0)
-        sums = self.sums.get(node)
-        if sums is None:
-            sums = self.sums[node] = [None] * _results(node)
-            heapq.heappush(self.queue, (-node.sequence, node))
-        before = sums[index]
-        sums[index] = ct if before is None else added(before, ct)
-
-    def pop(self) -> Node | None:
-        """The last made of the nodes at which something has arrived."""
-        return heapq.heappop(self.queue)[1] if self.queue else None
-
-    def at(self, node: Node) -> list[Ct | None]:
-        """All that has arrived at each result."""
-        found = self.sums.get(node)
-        return [None] * _results(node) if found is None else found
-
-    def end(self) -> None:
-        """No more will arrive."""
 
 
 @dataclass(slots=True)
@@ -110,12 +64,18 @@ class Arrivals:
     queue: list[tuple[int, Node]] = field(default_factory=list)
     queued: set[Node] = field(default_factory=set)
     turns: Any = field(default_factory=itertools.count)
+    stops: Collection[Node] = ()  # nodes at which the way back ends
+    lists: dict[Slot, Listed] = field(default_factory=dict)
+    homes: dict[Node, tuple[Slot, At] | None] = field(default_factory=dict)  # of items
 
     # Terms ------------------------------------------------------------------------------------
 
     def send(self, record: AnyRecord, ct: Ct) -> None:
         """``ct`` arrives."""
-        slot = node_of(record)
+        slot, at = self.home(node_of(record))
+        if at is not None or self._is_list(slot):
+            self.listed(slot).add(next(self.turns), ct, at)
+            return
         terms = self.terms.get(slot)
         if terms is None:
             self._open(slot).append(Term(next(self.turns), ct))
@@ -126,19 +86,31 @@ class Arrivals:
 
     def at(self, node: Node) -> list[Ct | None]:
         """All that has arrived at each result."""
-        return [self.total((node, i)) for i in range(_results(node))]
+        return [self.total((node, i)) for i in range(results_of(node))]
 
     def end(self) -> None:
         """No more will arrive: hand on what belongs to other leaves."""
-        for slot in self.known:
+        ends = [slot for slot in self.terms if slot[0] in self.stops and slot not in self.known]
+        for slot in (*self.known, *sorted(ends, key=_order)):
             self.settle(slot, surely=True)
 
-    def put(self, slot: Slot, total: Ct, *, own: bool = False) -> None:
+    def put(self, slot: Slot, total: Ct | None, *, own: bool = False) -> None:
         """``total`` holds all that has arrived."""
+        slot, at = self.home(slot)
+        if at is not None or self._is_list(slot):
+            self.listed(slot).put(next(self.turns), at, total)
+            return
         self._open(slot)[:] = [Term(next(self.turns), total, None, True, own)]
 
     def total(self, slot: Slot) -> Ct | None:
         """All that has arrived."""
+        slot, at = self.home(slot)
+        if at is not None:
+            return self.listed(slot).total(at)
+        if slot in self.lists:
+            found = self.lists[slot].whole()
+            each = isinstance(found, Perhaps) and found.present.type.rank
+            return neutral(found) if each else found
         found: Ct | None = None
         for term in self.terms.get(slot, ()):
             ct = term.tensor()
@@ -148,6 +120,10 @@ class Arrivals:
 
     def taken(self, slot: Slot) -> Ct | None:
         """All that has arrived, which the rule of the node sends on from here."""
+        if slot in self.lists:
+            whole = self.lists[slot].whole()
+            self.lists[slot].put(next(self.turns), None, None)
+            return whole
         found = self.total(slot)
         for term in self.terms.get(slot, ()):
             term.own = True
@@ -168,6 +144,135 @@ class Arrivals:
                 heapq.heappush(self.queue, (-node.sequence, node))
         return terms
 
+    # Lists ------------------------------------------------------------------------------------
+
+    def home(self, slot: Slot) -> tuple[Slot, At | None]:
+        """The list that a value is an item of, and which; any other value itself."""
+        node = slot[0]
+        if type(node) is not Record or node.op not in OF_LISTS:
+            return slot, None
+        found = self.homes.get(node)
+        if found is None:
+            parent = None if node.parents[0] is None else node_of(node.parents[0])
+            if parent is None or parent[0] not in self.needed or node in self.stops:
+                return slot, None
+            at = node.attrs["at"] if node.op is item else _saved(node.saved[1])
+            found = self.homes[node] = parent, at
+        return found
+
+    def listed(self, slot: Slot) -> Listed:
+        """What has arrived at a list."""
+        found = self.lists.get(slot)
+        if found is None:
+            type_ = slot[0].type if isinstance(slot[0], Leaf) else type_of(slot[0], slot[1])
+            before = self.terms.get(slot, ())
+            self._open(slot)
+            found = self.lists[slot] = Listed(type_)
+            for term in before:
+                found.add(term.turn, marked(term.ct, term.flag))
+            items = self._items(slot)
+            for origin in () if items is None else self._names(slot, items):
+                self.heirs.setdefault(origin, []).append(slot)
+                self.enter(origin)
+        return found
+
+    def _is_list(self, slot: Slot) -> bool:
+        return slot in self.lists or (slot not in self.terms and self._items(slot) is not None)
+
+    def _items(self, slot: Slot) -> Items | None:
+        node, index = slot
+        if type(node) is not Record or "regions" not in node.attrs:
+            return None
+        origins = self._of(node)
+        return None if origins is None else origins.items.get(index)
+
+    def _names(self, slot: Slot, items: Items) -> list[Slot]:
+        """The values outside the list that are items of it."""
+        node, _ = slot
+        found = [] if items.last < 0 else [(node, items.last)]
+        first = None if items.first < 0 else _place(node, items.first)
+        return [*found, first] if first is not None and first[0] in self.needed else found
+
+    def items_apart(self, slots: Collection[Slot]) -> dict[Slot, Ct | None]:
+        """Take what has arrived at items that may be part of others of ``slots`` out of lists."""
+        found = {}
+        homes = {slot: self.home(slot) for slot in slots}
+        for slot, (home, at) in homes.items():
+            peers = [o for other, o in homes.values() if other == home and o is not at]
+            same = any(isinstance(o, Tensor) for o in (at, *peers)) and peers
+            if at is not None and (home in slots or same):
+                found[slot] = self.total(slot)
+                if found[slot] is not None:
+                    self.put(slot, None)
+        return found
+
+    def bring_back(self, slot: Slot, total: Ct | None) -> None:
+        """Undo that; ``total`` holds all that has arrived since."""
+        home, at = self.home(slot)
+        if total is not None:
+            self.listed(home).add(next(self.turns), total, at)
+
+    def settle_lists(self, node: Record) -> None:
+        """Nothing more will arrive at the lists of ``node``: let each item have one name."""
+        slots = [(node, at) for at in range(len(node.results)) if (node, at) in self.lists]
+        moves = [(slot, items) for slot in slots if (items := self._items(slot)) is not None]
+        for slot, items in moves:
+            if items.twin < 0 <= items.behind:
+                self.settle_list(slot, surely=True)  # the first item
+                self._move(slot, items.behind, ahead=True)
+        for slot, items in moves:
+            if items.twin >= 0:
+                self._move(slot, items.twin, ahead=False)
+
+    def _move(self, slot: Slot, other: int, *, ahead: bool) -> None:
+        listed = self.lists[slot]
+        self.listed((slot[0], other)).take(listed, ahead=ahead)
+        listed.put(next(self.turns), None, None)
+
+    def settle_list(self, slot: Slot, *, surely: bool) -> None:
+        """Hand on the terms of items that have other names."""
+        items = self._items(slot)
+        if items is None:
+            return
+        node, listed = slot[0], self.lists[slot]
+        count = items.count()
+        if isinstance(count, int) and count <= 0:
+            return
+        known = isinstance(count, int)
+        least = 0  # iterations that there must be more than
+        going = []
+        for origin in self._names(slot, items):
+            is_first = origin[0] is not node
+            at: At = 0 if is_first else count - 1
+            at = at if isinstance(at, int) else ops.maximum(at, 0)
+            terms = listed.of(at)
+            if not terms or not (surely or self._list_must_go(terms, slot, origin)):
+                continue
+            if known and any(at == other for _, other, _, _ in going):
+                continue
+            there = None if known else ops.greater(count, least)
+            going.append((origin, at, there, terms))
+            least = 1  # the first item is not the last one then
+        for origin, at, there, terms in going:
+            part = 0.25 if origin[0] is not node else 0.5  # of a term of all items
+            others = self._open(origin)
+            for turn, ct in terms:
+                _join(others, Term(turn + part, ct, there))
+            others.sort(key=lambda term: term.turn)
+            listed.put(next(self.turns), at, None)
+
+    def _list_must_go(self, terms: Sequence[Any], slot: Slot, origin: Slot) -> bool:
+        """Whether the terms of an item belong among those of the value that it is."""
+        below = self.below(origin)
+        heirs = [heir for value in (origin, *below) for heir in self.heirs.get(value, ())]
+        if any(self._waiting(heir) for heir in heirs if heir not in (slot, origin)):
+            return True
+        if any(self.terms.get(value) for value in below):
+            return True
+        others = self.terms.get(origin, ())
+        alone = len(terms) == len(others) == 1 and not others[0].many
+        return bool(others) and (origin[0] is not slot[0] or not alone)
+
     # Origins ----------------------------------------------------------------------------------
 
     def enter(self, slot: Slot) -> tuple[Slot, ...]:
@@ -176,7 +281,8 @@ class Arrivals:
         if found is None:
             found = self.direct[slot] = tuple(dict.fromkeys(self._possible(slot)))
             for origin in found:
-                self.heirs.setdefault(origin, []).append(slot)
+                for value in dict.fromkeys((origin, self.home(origin)[0])):
+                    self.heirs.setdefault(value, []).append(slot)
                 self.enter(origin)
         return found
 
@@ -190,10 +296,10 @@ class Arrivals:
         found = [_place(node, at) for at in origins.places[index]]
         return [origin for origin in found if origin is not None and origin[0] in self.needed]
 
-    def asks(self, node: Record) -> bool:
-        """Whether the rule of ``node`` asks which operand may be which."""
+    def asks(self, node: Record) -> str:
+        """Whether the rule of ``node`` asks which operand may be which; see ``Origins``."""
         origins = self._of(node)
-        return origins is not None and origins.asks
+        return "" if origins is None else origins.asks
 
     def _of(self, node: Record) -> Origins | None:
         if node not in self.origins:
@@ -238,14 +344,23 @@ class Arrivals:
 
         Where that adds up to the same, they stay for the rule of its node, unless ``surely``.
         """
+        if slot in self.lists:
+            self.settle_list(slot, surely=surely)
+            return
         if not self.enter(slot):
             return
         terms = self.terms.get(slot, [])
         new = [term for term in terms if not term.own]
-        if not new or not (surely or self._must_go(slot, new)):
+        if not new or not (surely or self._is_shared(slot) or self._must_go(slot, new)):
             return
         ways = self.ways(slot)
         for way in ways:
+            home, at = self.home(way.origin)
+            if at is not None:
+                for term in new:
+                    ct = marked(term.ct, conjoined(term.flag, way.flag))
+                    self.listed(home).insert(term.turn, ct, at)
+                continue
             others = self._open(way.origin)
             for term in new:
                 _join(others, Term(term.turn, term.ct, conjoined(term.flag, way.flag), term.many))
@@ -257,6 +372,15 @@ class Arrivals:
         terms[:] = [
             t if t.own else Term(t.turn, t.ct, conjoined(t.flag, rest), t.many, True) for t in terms
         ]
+
+    def _is_shared(self, slot: Slot) -> bool:
+        """Whether the body of a loop uses what a value has been since before that loop."""
+        node, index = slot
+        origins = self.origins.get(node)
+        if origins is None or index not in origins.kept:
+            return False
+        read = {_place(node, at) for at in origins.read}
+        return any(_place(node, at) in read for at in origins.kept[index])
 
     def _may_be_made(self, slot: Slot) -> bool:
         """Whether it may be none of the values that are told."""
@@ -287,6 +411,9 @@ class Arrivals:
         if any(self._waiting(peer) for peer in peers):
             return True
         others = [term for origin in below for term in self.terms.get(origin, ())]
+        lists = [self.lists.get(self.home(origin)[0]) for origin in below]
+        if any(listed is not None and listed.terms for listed in lists):
+            return True
         if not others:
             return False
         if any(self.enter(origin) for origin in below):
@@ -298,6 +425,8 @@ class Arrivals:
 
     def _waiting(self, slot: Slot) -> bool:
         """Whether it has terms that may have to be handed on."""
+        if slot in self.lists:
+            return bool(self.lists[slot].terms)
         return any(not term.own for term in self.terms.get(slot, ()))
 
     def settle_heirs(self, slots: Iterable[Slot], but: Node | None = None) -> None:
@@ -329,8 +458,17 @@ class Arrivals:
         )
 
 
-def _results(node: Node) -> int:
-    return len(node.results) if type(node) is Record else 1
+def _saved(saved: Any) -> Tensor:
+    type_, data, record = saved
+    made = make_tensor(type_, data)
+    made.record = record
+    return made
+
+
+def type_of(node: Record, index: int) -> TensorType:
+    """The type of a result."""
+    saved = node.results[index]
+    return saved if type(saved) is TensorType else saved[0]
 
 
 def _join(terms: list[Term], new: Term) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from hybrid import native, ops
-from hybrid.autodiff.arrivals import Arrivals, Edge, Node, Slot, Sums
+from hybrid.autodiff.arrivals import Arrivals
+from hybrid.autodiff.origins import Edge, Node, Slot
 from hybrid.autodiff.presence import (
     Ct,
     Perhaps,
@@ -24,6 +25,7 @@ from hybrid.autodiff.presence import (
     plain,
     presence_of,
 )
+from hybrid.autodiff.sums import Sums
 from hybrid.errors import (
     ArgumentError,
     CaptureError,
@@ -32,6 +34,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir.interpreter import current
+from hybrid.ops.items import OF_LISTS
 from hybrid.record import (
     LOST,
     AnyRecord,
@@ -152,8 +155,11 @@ def _pull(
     stop: bool = False,
     known: Mapping[Slot, Sequence[Edge]] | None = None,
 ) -> list[Ct | None]:
-    controls = any(type(node) is Record and "regions" in node.attrs for node in needed)
-    arrivals = Arrivals(needed, known or {}) if controls or known else Sums()
+    controls = any(
+        type(node) is Record and ("regions" in node.attrs or node.op in OF_LISTS) for node in needed
+    )
+    stops = wanted if stop else ()
+    arrivals = Arrivals(needed, known or {}, stops=stops) if controls or known else Sums()
     for record, ct in seeds:
         arrivals.send(record, ct)
     while (node := arrivals.pop()) is not None:
@@ -178,7 +184,8 @@ def _pull(
 
 
 def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals) -> None:
-    for i in range(len(node.results)):
+    arrivals.settle_lists(node)
+    for i in reversed(range(len(node.results))):
         arrivals.settle((node, i))
     cts = [arrivals.taken((node, i)) for i in range(len(node.results))]
     if all(ct is None for ct in cts):
@@ -190,16 +197,20 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
     below = dict.fromkeys(origin for slot in unsure for origin in arrivals.below(slot))
     arrivals.settle_heirs(below, node)
     further, edges, lent = [], [], {}
-    if arrivals.asks(node):
-        further = [slot for slot in below if slot not in own]
-        each = sorted({*unsure, *below}, key=lambda slot: (-slot[0].sequence, -slot[1]))
-        edges = [edge for slot in each for edge in arrivals.ways(slot)]
-    else:
+    asks = arrivals.asks(node)
+    if asks != "all":
         lent = {slot: arrivals.ends(slot) for slot in unsure if arrivals.is_alone(slot, own)}
+    if asks:
+        told = [slot for slot in unsure if slot not in lent]
+        below = dict.fromkeys(origin for slot in told for origin in arrivals.below(slot))
+        further = [slot for slot in below if slot not in own]
+        each = sorted({*told, *below}, key=lambda slot: (-slot[0].sequence, -slot[1]))
+        edges = [edge for slot in each for edge in arrivals.ways(slot)]
     every = [*slots, *further]
+    apart = arrivals.items_apart([slot for slot in every if slot is not None])
     arrived = [
-        None if slot is None else arrivals.total(slot) if slot not in lent
-        else _so_far(lent[slot], arrivals)
+        None if slot is None else apart[slot] if slot in apart
+        else arrivals.total(slot) if slot not in lent else _so_far(lent[slot], arrivals)
         for slot in every
     ]  # fmt: skip
     count = len(slots)
@@ -210,9 +221,16 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
         node,
         tuple(arrived[count:]),
         tuple([(every.index(e.slot), every.index(e.origin), e.flag) for e in edges]),
+        tuple([record_at(slot) for slot in further]),
     )
     totals = _apply_control_vjp(node, pull)
     settled = {edge.slot for edge in edges}
+    totals, returned = list(totals), []
+    for at, slot in enumerate(slots):
+        if slot in apart and slots.index(slot) == at:
+            total = arrived[at] if totals[at] is None else totals[at]
+            returned.append((slot, total))
+            totals[at] = None
     for slot, before, total in zip(every, arrived, totals, strict=True):
         if total is None or total is before:
             continue
@@ -221,6 +239,14 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
             continue
         for end, where in lent[slot].items():
             arrivals.put(end, chosen_ct(where, total, arrivals.total(end)), own=end == slot)
+    for slot, total in returned:
+        arrivals.bring_back(slot, total)
+
+
+def record_at(slot: Slot) -> AnyRecord:
+    """The record of a value."""
+    node, index = slot
+    return Output(node, index) if type(node) is Record and len(node.results) > 1 else node
 
 
 def _so_far(ends: Mapping[Slot, Tensor | None], arrivals: Arrivals) -> Ct | None:
@@ -250,6 +276,7 @@ class Pull:
     record: Record
     further: tuple[Ct | None, ...] = ()  # what these values have got so far
     edges: tuple[tuple[int, int, Tensor], ...] = ()  # which may be which, and where it is
+    others: tuple[AnyRecord, ...] = ()  # the records of the further values
 
 
 def _apply_control_vjp(node: Record, pull: Pull) -> Sequence[Ct | None]:

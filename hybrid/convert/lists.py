@@ -18,12 +18,14 @@ from typing import Any, NoReturn
 from hybrid import ops
 from hybrid.convert.checks import check
 from hybrid.convert.feed import Feed
-from hybrid.convert.iterables import index_of
+from hybrid.convert.iterables import index_of, not_negative
 from hybrid.convert.site import Site
 from hybrid.errors import Location, author_frame, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, as_number
+from hybrid.tensor import Tensor
 from hybrid.trace.grown import Column, Gaps, Grown, grown_in, refuse
+from hybrid.tree import LEAF
 
 Items = Sequence[Any]  # some of them Grown
 
@@ -178,7 +180,18 @@ def _position(items: Items, at: Any) -> Any:
 
     if not rest:
         return here()
+    if len(rest) == 1 and _is_row(first, rest[0]):  # both are values, of which one is handed on
+        row = rest[0].item(not_negative(as_number(at - count)).whole())
+        return choose_between(at < count, here, lambda: row)
     return choose_between(at < count, here, lambda: _position(rest, at - count))
+
+
+def _is_row(first: Any, rest: Any) -> bool:
+    """Whether the item ``first`` is a tensor, as those that follow."""
+    if not isinstance(first, Tensor) or type(rest) is not Grown or rest.gaps is not None:
+        return False
+    column = rest.columns[0] if rest.structure == LEAF else None
+    return isinstance(column, Column) and not column.kind
 
 
 def choose_between(

@@ -118,8 +118,8 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Any:
     """``arrays``, all of one shape, side by side along a new axis."""
     whole = interpreter.current().stack_of(arrays) if axis == 0 else None
-    if whole is not None:
-        return whole
+    if whole is not None:  # to gradients a value of its own
+        return whole if whole.record is None else identity(whole)
     tensors = common(*arrays)
     if not tensors:
         raise ArgumentError("stack got no tensors", fix="give at least one")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
-from hybrid.autodiff.arrivals import Arrivals, Slot, conjoined
+from hybrid.autodiff.arrivals import Arrivals, conjoined
+from hybrid.autodiff.origins import Slot
 from hybrid.autodiff.presence import Perhaps, either, neutral
 from hybrid.autodiff.tape import history
 from hybrid.ir import Graph, Value

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hybrid.autodiff.origins import Origins
 from hybrid.autodiff.presence import Ct, Perhaps
 from hybrid.autodiff.tape import Pull, history, make_snapshot, node_of, pulled_back, pushed_ahead
 from hybrid.eager import Eager
@@ -64,13 +65,16 @@ class _Again:
     """
 
     differentiable = True
-    origin_rule = None
     name = "checkpoint"
 
     def __init__(
         self, run: Callable[[Tensor], list[Tensor]], outside: tuple[AnyRecord, ...]
     ) -> None:
         self.run, self.outside = run, outside
+
+    def origin_rule(self, _record: Record) -> Origins:
+        """Its results are its own; that its operands may be one value it wants to know."""
+        return Origins((), (), lambda: [], asks="several")
 
     def vjp_rule(
         self, pull: Pull, _results: Any, *_operands: Any, regions: tuple
@@ -80,12 +84,14 @@ class _Again:
         first = next(ct for ct in pull.cts if ct is not None)
         with recording(True):
             results = self.run(first.ct if isinstance(first, Perhaps) else first)
-        seeds = [(r, ct) for r, ct in zip(self.outside, pull.arrived, strict=True)]
+        targets, arrived = (*self.outside, *pull.others), (*pull.arrived, *pull.further)
+        seeds = list(zip(targets, arrived, strict=True))
         seeds += [(t.record, ct) for t, ct in zip(results, pull.cts, strict=True)]
         seeds = [(r, ct) for r, ct in seeds if r is not None and ct is not None]
         with recording(differentiable):
-            totals = pulled_back(seeds, self.outside, stop=True)
-        return [ct if flows else None for ct, flows in zip(totals, pull.flow, strict=True)]
+            totals = pulled_back(seeds, targets, stop=True)
+        flow = (*pull.flow, *[True] * len(pull.others))
+        return [ct if flows else None for ct, flows in zip(totals, flow, strict=True)]
 
     def jvp_rule(
         self, incoming: tuple[Ct | None, ...], result: Any, *_operands: Any, regions: tuple

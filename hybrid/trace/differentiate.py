@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hybrid.autodiff.arrivals import Edge
-from hybrid.autodiff.arrivals import Node as TapeNode
+from hybrid.autodiff.origins import Edge
+from hybrid.autodiff.origins import Node as TapeNode
 from hybrid.autodiff.presence import Ct, Perhaps
 from hybrid.autodiff.tape import pulled_back
 from hybrid.ir import Builder, Graph, Node, Op, Value
@@ -33,7 +33,7 @@ from hybrid.record import (
 )
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.tracer import Tracer
-from hybrid.types import TensorType
+from hybrid.types import TensorType, bool_, tensor_type
 
 T = TypeVar("T")
 # Elementwise ops that cost no more than reading back what they had computed.
@@ -86,6 +86,10 @@ class Tape(Tracer):
         self.owned.add(value)
         return make_tensor(value.type, value)
 
+    def param_at(self, index: int) -> Tensor:
+        """A parameter of the graph itself, as a constant."""
+        return self._tensor(self.graph.params[index])
+
     def param(self, type: TensorType, hint: str = "") -> Tensor:
         """A parameter of the backward graph."""
         return self._tensor(Value(type, hint))
@@ -97,7 +101,8 @@ class Tape(Tracer):
         made = self.param(ct.type, hint)
         if ct.sure:
             return made
-        return Perhaps(made, self.param(FLAG, f"has_{hint}"), ct.neutral)
+        flags = tensor_type(bool_, ct.type.shape[:1]) if ct.each else FLAG
+        return Perhaps(made, self.param(flags, f"has_{hint}"), ct.neutral)
 
     def pull(
         self,
@@ -113,7 +118,19 @@ class Tape(Tracer):
         known: dict[Any, list[Edge]] = {}
         for leaf, origin, where in edges:
             known.setdefault((leaf, 0), []).append(Edge((leaf, 0), (origin, 0), where))
+        _number(known)
         return pulled_back(pairs, targets, known=known)
+
+
+def _number(known: dict[Any, list[Edge]]) -> None:
+    """Let leaves come after those that they may be, as values do."""
+    left = {slot for edges in known.values() for slot in [e.origin for e in edges]} | set(known)
+    numbers = iter(sorted([leaf.sequence for leaf, _ in left]))
+    while left:
+        last = [s for s in left if left.isdisjoint(e.origin for e in known.get(s, ()))]
+        left.difference_update(last)
+        for leaf, _ in sorted(last, key=lambda slot: slot[0].sequence):
+            leaf.sequence = next(numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +140,12 @@ class Kind:
     type: TensorType
     sure: bool = True  # whether it is present for sure
     neutral: bool = True  # whether it is -0.0 where it is not present
+    each: bool = False  # whether each of its rows may be present or not
 
 
 def kind_of(ct: Ct | None) -> Kind | None:
     if isinstance(ct, Perhaps):
-        return Kind(ct.type, False, ct.neutral)
+        return Kind(ct.type, False, ct.neutral, bool(ct.present.type.rank))
     return None if ct is None else Kind(ct.type)
 
 

@@ -140,9 +140,6 @@ class _Half:
         for i in reversed(order):
             types.update({origin: types[i] for heir, origin in edges if heir == i})
         leaves += [Leaf(types[i]) for i in range(len(places), len(arrived))]
-        made = [leaf for leaf in dict.fromkeys([leaves[i] for i in order]) if leaf is not None]
-        for leaf, at in zip(made, sorted([leaf.sequence for leaf in made]), strict=True):
-            leaf.sequence = at  # what comes from another value counts as made after it
         self.tape = Tape(region, leaves[: len(places)])
         self.cts = [self.tape.params_like(ct, "ct") for ct in cts]
         self.arrived = [self.tape.params_like(ct, "sum") for ct in arrived]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hybrid import ops
-from hybrid.autodiff.presence import Ct
+from hybrid.autodiff.presence import Ct, Perhaps, neutral
 from hybrid.autodiff.tape import Pull
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import current
@@ -45,18 +45,20 @@ def for_vjp(
     """The totals of the operands once the loop has been gone back."""
     attrs = {"carried": carried, "length": length, "reverse": reverse, "sliced": sliced}
     node = here(for_, pull.record, results, (count, *operands), attrs, regions)
+    body = node.regions[0]
     cts = (*pull.cts, *[None] * (len(node.results) - len(pull.cts)))
+    cts = [item_by_item(ct, body, at, carried) for at, ct in enumerate(cts)]
     known = known_int(count)
     bounded = sliced > 0 or len(node.results) > carried
     whole = bounded and known is not None and known >= node.attrs["length"] > 0
-    question = ask(pull, operands, carried, sliced, cts, whole)
-    answer = remembered(node.regions, question, lambda: derive(node.regions[0], question))
+    question = ask(pull, operands, carried, sliced, cts, whole, not reverse)
+    answer = remembered(node.regions, question, lambda: derive(body, question))
     if answer is None:
-        return [None] * (1 + len(operands))
+        return [None] * (1 + len(operands) + len(pull.further))
     start = ops.maximum(count - 1, 0) if reverse else as_index(0)
     ran = ops.greater(count, 0) if known is None else known > 0
     if known is None and not bounded and answer.stacks:
-        way = way_back(answer, pull, cts, operands, None, start)
+        way = way_back(answer, pull, cts, operands, None, start, count)
         before, invariants = operands[:carried], operands[carried:]
         types = [answer.forward.results[i].type for i in answer.stacks]
         rows = capacity(types)
@@ -67,7 +69,7 @@ def for_vjp(
     outcome = node.extended(fresh, (answer.forward,), length=length)
     if bounded and reverse:
         start = ops.minimum(start, length - 1)
-    way = way_back(answer, pull, cts, operands, outcome, start, reverse)
+    way = way_back(answer, pull, cts, operands, outcome, start, count, reverse)
     if bounded and not (way.stacks or way.row_cts or way.slices):
         count = ops.minimum(count, length)
     found = way.go(count, length, not reverse)
@@ -91,14 +93,32 @@ def ask(
     sliced: int,
     cts: Sequence[Ct | None],
     whole: bool,
+    ahead: bool,
 ) -> Question:
     """What is known before the graph runs."""
     flow = pull.flow[1:]
     inside = range(carried, carried + sliced)  # slices are values of their own
     places = places_of(operands, [f and i not in inside for i, f in enumerate(flow)])
     places = tuple([i if flow[i] and i in inside else at for i, at in enumerate(places)])
-    arrived = firsts(places, pull.arrived[1:])
-    return Question(carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived), whole)
+    arrived = [*firsts(places, pull.arrived[1:]), *pull.further]
+    edges = [(heir - 1, origin - 1) for heir, origin, _ in pull.edges]
+    types = {at: t.type for at, t in enumerate(operands)}
+    for heir, origin in edges:  # heirs come first
+        types.setdefault(origin, types[heir])
+    return Question(
+        carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived), whole, ahead,
+        tuple(edges), tuple([types[i] for i in range(len(operands), len(arrived))]),
+    )  # fmt: skip
+
+
+def item_by_item(ct: Ct | None, body: Graph, at: int, carried: int) -> Ct | None:
+    """The cotangent of a result; of a stack of carried values with a flag for each row."""
+    row = body.results[at] if at < len(body.results) else None
+    if not isinstance(ct, Perhaps) or ct.present.type.rank or at < carried:
+        return ct
+    if all(row is not other for other in body.results[:carried]):
+        return ct
+    return Perhaps(neutral(ct), ops.broadcast_to(ct.present, ct.type.shape[:1]), True)
 
 
 def as_index(number: int) -> Tensor:

@@ -21,6 +21,7 @@ from hybrid.autodiff.tape import history
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.comparison import equal
 from hybrid.ops.control import COUNT, FLAG, cond, for_
+from hybrid.ops.pick import pick
 from hybrid.record import Leaf, recording
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import (
@@ -51,6 +52,9 @@ class Question:
     cts: tuple[Kind | None, ...]  # of what the body returns: of rows, the kinds of their stacks
     arrived: tuple[Kind | None, ...]  # of each operand
     whole: bool  # whether there is an iteration, and one for each row
+    ahead: bool  # whether iteration i - 1 comes before iteration i
+    edges: tuple[tuple[int, int], ...] = ()  # places of values, and of others that they may be
+    further: tuple[TensorType, ...] = ()  # types of values that are no operands; places follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,9 @@ class Answer:
     """The bodies, and what the loop back takes and gives.
 
     Its operands: the carried values (``items``, then their flags), the slices (stacks of the
-    forward loop, cotangents of stacks, operands), and the invariants (operands, flags of the
-    cotangents of stacks, what had arrived before, the index of the first iteration).
+    forward loop, cotangents of stacks, flags of their rows, operands), and the invariants
+    (operands, flags of the cotangents of stacks, what had arrived before, whole cotangents of
+    stacks, flags of edges, the index of the first iteration).
     """
 
     forward: Graph  # the body, with rows that hold residuals
@@ -84,12 +89,16 @@ class Answer:
     stacks: tuple[int, ...]  # results of the forward body that are sliced
     row_cts: tuple[int, ...]  # results of the body whose cotangents are sliced
     shifted: tuple[tuple[int, int], ...]  # those that come an iteration late; the item for the last
+    masks: tuple[int, ...]  # those of which each row may be absent: the flags are sliced, too
+    wholes: tuple[int, ...]  # those that are read whole, by the index
     slices: tuple[int, ...]  # operands that are sliced
     invariants: tuple[int, ...]  # operands
     row_flags: tuple[int, ...]  # results of the body the flags of whose cotangents are read
     bases: tuple[int, ...]  # operands: what had arrived there is read
     asks_first: bool  # whether the index of the first iteration is read
     sliced: tuple[int, ...]  # operands whose cotangents are stacked
+    absent: tuple[int, ...]  # places of values that no invariant holds: as invariants after those
+    edges: tuple[int, ...]  # the edges whose flags are read
 
 
 def derive(body: Graph, question: Question) -> Answer | None:
@@ -118,7 +127,12 @@ class _Asked:
     def __init__(self, body: Graph, question: Question) -> None:
         self.body, self.question = body, question
         n, m = question.carried, question.carried + question.sliced
-        places, attrs = question.places, {"carried": n}
+        attrs = {"carried": n}
+        held = set(question.places[m:])
+        self.absent = tuple(dict.fromkeys(o for _, o in question.edges if o not in held))
+        self.places = places = (*question.places, *self.absent)
+        types = [*[v.type for v in body.params[1:]], *question.further]
+        self.types = [*types[: len(body.params) - 1], *[types[at] for at in self.absent]]
         active = control_histories(for_, [False, *question.flow], attrs, (body,))
         first_of: dict[int, int] = {}
         self.own = [
@@ -138,6 +152,8 @@ class _Asked:
         grown = True
         while grown:
             found = {leaf for r, lives in zip(reached, alive, strict=True) if lives for leaf in r}
+            for heir, origin in self.pairs(self.own, first=True):
+                found |= {leaves[origin]} if heir >= 0 and leaves[heir] in found else set()
             grown = False
             for at in range(n):
                 if not alive[at] and leaves[at] in found:
@@ -155,12 +171,29 @@ class _Asked:
 
     def open(self, graph: Graph, names: Sequence[int]) -> tuple[Tape, list[Leaf | None]]:
         """The body, and the leaves of the loop's operands."""
-        leaves = leaves_at(graph, (-1, *[at if at < 0 else at + 1 for at in names]))
-        return Tape(graph, leaves), leaves[1:]
+        count = len(graph.params)
+        shared = (-1, *[at if at < 0 else at + 1 for at in names])
+        leaves = leaves_at(graph, shared[:count])
+        others = [Leaf(type) for type in self.types[count - 1 :]]
+        return Tape(graph, leaves), [*leaves[1:], *others]
+
+    def pairs(self, names: Sequence[int], *, first: bool) -> list[tuple[int, int]]:
+        """Of each edge the operands, by ``names``, that hold its values; -1 where none does.
+
+        Carried values are those that edges tell of in the first iteration only.
+        """
+        question = self.question
+        holders = [*range(question.carried + question.sliced, len(self.places))]
+        holders += range(question.carried) if first else ()
+        held: dict[int, int] = {}
+        for at in holders:
+            if names[at] >= 0:
+                held.setdefault(self.places[at], names[at])
+        return [(held.get(heir, -1), held.get(origin, -1)) for heir, origin in question.edges]
 
     def name_values(self) -> None:
         """Find out which parameters hold the same value."""
-        places, results = self.question.places, self.body.results
+        places, results = self.places, self.body.results
         self.first, self.later = list(self.own), list(self.own)
         by_record: dict[int, int] = {}
         by_result: dict[Value, int] = {}
@@ -183,15 +216,18 @@ class _Asked:
             before = question.arrived[place] if place >= 0 else None
             shared = [leaves[i] for i in self.carried if self.first[i] == at]
             many = sum(uses.get(leaf, 0) for leaf in shared) > 1
-            if self.first[at] == at and before is not None and before.sure and many:
+            if self.first[at] == at and before is not None and many:
                 self.bases.append(at)
         self.shifted: dict[int, int] = {}
         for row in self.rows:
             same = [at for at in self.carried if results[at] is results[row]]
             many = bool(same) and uses.get(leaves[same[0]], 0) > 1
-            if many and question.whole and question.cts[row].sure:
+            kind = question.cts[row]
+            if many and (question.whole or question.ahead) and (kind.sure or kind.each):
                 self.shifted[row] = same[0]
-        self.differs = self.first != self.later or bool(self.bases)
+        self.wholes = [] if question.whole else list(self.shifted)
+        both = [self.pairs(self.own, first=first) for first in (True, False)]
+        self.differs = self.first != self.later or bool(self.bases) or both[0] != both[1]
 
 
 def _leaves_behind(tensor: Tensor) -> set[Leaf]:
@@ -221,19 +257,25 @@ class _Variant:
         self.tape = tape
         kinds = {
             ("ct", at): question.cts[at] if asked.later[at] == at else None for at in asked.carried
-        } | {("sum", at): question.arrived[question.places[at]] for at in asked.sums}
+        } | {("sum", at): question.arrived[asked.places[at]] for at in asked.sums}
         self.params: list[Ct] = []
         for key in asked.keys:
             kind = kinds[key]
             dead = key[0] == "ct" and asked.later[key[1]] != key[1]
             sure = (dead or (kind is not None and kind.sure)) and key not in flagged
-            type = graph.params[1 + key[1]].type
+            type = asked.types[key[1]]
             self.params.append(tape.params_like(Kind(type, sure), key[0]))
         self.rows: dict[int, Ct] = {}
         for at in asked.rows:
-            kind = Kind(graph.results[at].type, question.cts[at].sure)
-            self.rows[at] = tape.params_like(kind, "ct")
-        self.bases = [tape.param(graph.params[1 + at].type, "before") for at in asked.bases]
+            if at not in asked.wholes:
+                kind = Kind(graph.results[at].type, question.cts[at].sure)
+                self.rows[at] = tape.params_like(kind, "ct")
+        self.wholes = {at: tape.params_like(question.cts[at], "cts") for at in asked.wholes}
+        arrived = [question.arrived[question.places[at]] for at in asked.bases]
+        self.bases = [tape.params_like(kind, "before") for kind in arrived]
+        pairs = asked.pairs(names, first=first)
+        self.edges = {i: tape.param(FLAG, "same") for i, pair in enumerate(pairs) if min(pair) >= 0}
+        edges = [(*(leaves[at] for at in pairs[i]), where) for i, where in self.edges.items()]
         self.given_first = tape.param(COUNT, "first") if asked.differs else None
         carried = dict(zip(asked.keys, self.params, strict=True))
         with opened(tape), recording(False):
@@ -241,7 +283,8 @@ class _Variant:
             if first:
                 seeds += [(leaves[at], t) for at, t in zip(asked.bases, self.bases, strict=True)]
             else:
-                seeds += [(leaves[at], self.rows[row]) for row, at in asked.shifted.items()]
+                late = self.rows | {at: self.row_before(ct) for at, ct in self.wholes.items()}
+                seeds += [(leaves[at], late[row]) for row, at in asked.shifted.items()]
             results = tape.results
             rows = [at for at in self.rows if at not in asked.shifted]
             seeds += [(results[at].record, self.rows[at]) for at in rows]
@@ -249,7 +292,7 @@ class _Variant:
             seeds += [(results[at].record, carried["ct", at]) for at in own]
             targets = list(dict.fromkeys([leaves[at] for at in (*asked.sums, *asked.carried)]))
             targets += [leaves[at] for at in asked.slices]
-            cts = dict(zip(targets, tape.pull(seeds, targets), strict=True))
+            cts = dict(zip(targets, tape.pull(seeds, targets, edges), strict=True))
         # Of one value for several items, the first has it all; to the others nothing is added.
         self.idle = {i for i, (_, at) in enumerate(asked.keys) if names[at] != at}
         self.found = [
@@ -263,6 +306,16 @@ class _Variant:
         }
         self.absent = {asked.keys[i] for i in self.unsure if isinstance(self.params[i], Tensor)}
 
+    def row_before(self, stack: Ct) -> Ct:
+        """The cotangent of the row that the iteration before has made, if there was one."""
+        index = self.tape.param_at(0)
+        at = ops.maximum(index - 1, 0)
+        present = ops.greater(index, 0)
+        if isinstance(stack, Perhaps):
+            present = ops.logical_and(present, pick(stack.present, at))
+        row = pick(neutral(stack), at)
+        return Perhaps(ops.where(present, row, nothing(row.type)), present, True)
+
     def extended(self) -> Graph:
         """The body with its nodes as they are now: nested ones may give more results."""
         body, tape = self.asked.body, self.tape
@@ -271,7 +324,7 @@ class _Variant:
 
     def give(self, stacked: Sequence[int]) -> None:
         """Make what the body returns: ``totals`` and cotangents of slices, ``outs``."""
-        types = [self.asked.body.params[1 + at].type for _, at in self.asked.keys]
+        types = [self.asked.types[at] for _, at in self.asked.keys]
         with opened(self.tape), recording(False):
             self.totals = [
                 (nothing(type) if ct is None else neutral(ct)).data
@@ -304,7 +357,8 @@ class _Variant:
         index, *operands = self.asked.body.params
         row_values = [v for ct in self.rows.values() for v in values_of(ct)]
         own = [*(v for ct in self.params for v in values_of(ct)), *row_values]
-        own += [t.data for t in self.bases]
+        own += [v for ct in (*self.bases, *self.wholes.values()) for v in values_of(ct)]
+        own += [t.data for t in self.edges.values()]
         n = question.carried
         return cut(
             tape.builder.nodes,
@@ -357,12 +411,16 @@ class _Assembly:
         operands = body.params[1:]
         slices = [at for at in range(n, m) if operands[at] in used]
         fixed = [at for at in range(m, len(operands)) if operands[at] in used]
-        uncertain = [at for at in asked.rows if not question.cts[at].sure]
-        row_flags = [
+        sliced = [at for at in asked.rows if at not in asked.wholes]
+        uncertain = [
             at
-            for at in uncertain
-            if any(variant.rows[at].present.data in used for variant in self.variants)
+            for at in sliced
+            if not question.cts[at].sure
+            and any(variant.rows[at].present.data in used for variant in self.variants)
         ]
+        masks = [at for at in uncertain if question.cts[at].each]
+        row_flags = [at for at in uncertain if at not in masks]
+        edges = sorted({i for v in self.variants for i, t in v.edges.items() if t.data in used})
         graphs = []
         for variant, c in zip(self.variants, self.cuts, strict=True):
             params = [
@@ -371,9 +429,11 @@ class _Assembly:
                 *(self.flag_param(variant, i) for i in self.flags),
                 *residuals,
                 *(values_of(ct)[0] for ct in variant.rows.values()),
+                *(variant.rows[at].present.data for at in masks),
                 *(operands[at] for at in (*slices, *fixed)),
                 *(variant.rows[at].present.data for at in row_flags),
-                *(t.data for t in variant.bases),
+                *(v for ct in (*variant.bases, *variant.wholes.values()) for v in values_of(ct)),
+                *(variant.edges[i].data if i in variant.edges else Value(FLAG) for i in edges),
             ]
             graphs.append(Graph("body", tuple(params), c.nodes, tuple(variant.results())))
         positions = {at: i for i, (of, at) in enumerate(asked.keys) if of == "ct"}
@@ -383,14 +443,18 @@ class _Assembly:
             tuple([self.item(i, positions) for i in range(len(asked.keys))]),
             tuple(self.flags),
             tuple([forward.index(v, n) for v in residuals]),
-            tuple(asked.rows),
+            tuple(sliced),
             tuple([(row, positions[at]) for row, at in asked.shifted.items()]),
+            tuple(masks),
+            tuple(asked.wholes),
             tuple(slices),
             tuple(fixed),
             tuple(row_flags),
             tuple(asked.bases),
             asked.differs,
             tuple(self.stacked),
+            asked.absent,
+            tuple(edges),
         )
 
     def flag_param(self, variant: _Variant, item: int) -> Value:
@@ -404,7 +468,7 @@ class _Assembly:
         return Item(
             of,
             at,
-            asked.body.params[1 + at].type,
+            asked.types[at],
             isinstance(last.params[i], Perhaps),
             i not in last.unsure,
             self.flags.index(i) if i in self.flags else -1,

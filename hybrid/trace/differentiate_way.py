@@ -19,8 +19,9 @@ from hybrid.autodiff.presence import (
 )
 from hybrid.autodiff.tape import Pull
 from hybrid.ops.control import for_
+from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor
-from hybrid.trace.differentiate import applied, places_of
+from hybrid.trace.differentiate import applied, places_of, tensors_of
 from hybrid.trace.differentiate_loop import Answer, Item
 from hybrid.types import tensor_type
 
@@ -57,22 +58,30 @@ def way_back(
     operands: Sequence[Tensor],
     outcome: Sequence[Tensor] | None,
     first: Tensor,
+    count: Tensor,
     reverse: bool = False,
 ) -> Way:
-    """What to go back with.
+    """What to go back with, over ``count`` iterations.
 
     ``outcome`` holds the results of the forward loop, residuals included, if it gave them;
     ``first`` is the index of its first iteration, and ``reverse`` how it went.
     """
-    begin = [given(item, pull, cts) for item in answer.items]
+    begin = [given(item, pull, cts, answer) for item in answer.items]
     for i, item in enumerate(answer.items):
         if item.into != i and begin[i] is not None:
             begin[item.into] = _sum(begin[item.into], begin[i])
             begin[i] = None
     row_cts = {i: neutral(cts[i]) for i in answer.row_cts}
+    masks = {i: cts[i].present for i in answer.masks}
     for row, i in answer.shifted:
+        if row in answer.wholes:
+            begin[i] = _sum(begin[i], _last(cts[row], count))
+            continue
         begin[i] = _sum(begin[i], row_cts[row][0 if reverse else -1])
-        row_cts[row] = _shifted(row_cts[row], reverse)
+        none = nothing(tensor_type(cts[row].type.dtype, cts[row].type.shape[1:]))
+        row_cts[row] = _shifted(row_cts[row], none, reverse)
+        if row in masks:
+            masks[row] = _shifted(masks[row], flag(False), reverse)
     start = [
         nothing(item.type) if ct is None else neutral(ct)
         for item, ct in zip(answer.items, begin, strict=True)
@@ -83,30 +92,44 @@ def way_back(
     ]
     invariants = [operands[i] for i in answer.invariants]
     invariants += [cts[i].present for i in answer.row_flags]
-    invariants += [pull.arrived[1 + i] for i in answer.bases]
+    bases = [pull.arrived[1 + i] for i in answer.bases]
+    invariants += [t for ct in (*bases, *[cts[i] for i in answer.wholes]) for t in tensors_of(ct)]
+    invariants += [pull.edges[i][2] for i in answer.edges]
     return Way(
         answer,
         tuple(start),
         () if outcome is None else tuple([outcome[i] for i in answer.stacks]),
-        tuple(row_cts.values()),
+        (*row_cts.values(), *masks.values()),
         tuple([operands[i] for i in answer.slices]),
         (*invariants, first) if answer.asks_first else tuple(invariants),
     )
 
 
-def given(item: Item, pull: Pull, cts: Sequence[Ct | None]) -> Ct | None:
+def given(item: Item, pull: Pull, cts: Sequence[Ct | None], answer: Answer) -> Ct | None:
     """What an item is before the loop."""
-    return cts[item.at] if item.of == "ct" else pull.arrived[1 + item.at]
+    if item.of == "ct":
+        return cts[item.at]
+    arrived, count = (*pull.arrived[1:], *pull.further), len(pull.arrived) - 1
+    return arrived[item.at if item.at < count else answer.absent[item.at - count]]
 
 
 def _sum(a: Ct | None, b: Ct | None) -> Ct | None:
     return b if a is None else a if b is None else added(a, b)
 
 
-def _shifted(stack: Tensor, reverse: bool) -> Tensor:
-    """Each row where that of the next iteration was; the first iteration gets one of nothing."""
-    row = ops.expand_dims(nothing(tensor_type(stack.dtype, stack.shape[1:])), axis=0)
+def _shifted(stack: Tensor, none: Tensor, reverse: bool) -> Tensor:
+    """Each row where that of the next iteration was; the first iteration gets ``none``."""
+    row = ops.expand_dims(none, axis=0)
     return ops.concat([stack[1:], row] if reverse else [row, stack[:-1]], axis=0)
+
+
+def _last(stack: Ct, count: Tensor) -> Ct:
+    """The row of the last of ``count`` iterations, if there was any."""
+    at, present = ops.maximum(count - 1, 0), ops.greater(count, 0)
+    if isinstance(stack, Perhaps):
+        present = ops.logical_and(present, pick(stack.present, at))
+    row = pick(neutral(stack), at)
+    return Perhaps(ops.where(present, row, nothing(row.type)), present, True)
 
 
 def totals_of(
@@ -118,8 +141,8 @@ def totals_of(
     ran: Tensor | bool,
 ) -> list[Ct | None]:
     """The totals of the operands, from what the loop back gave; ``ran``: whether it ran at all."""
-    places = places_of(operands, pull.flow[1:])
-    totals: dict[int, Ct | None] = dict(enumerate(pull.arrived[1:]))
+    places = (*places_of(operands, pull.flow[1:]), *answer.absent)
+    totals: dict[int, Ct | None] = dict(enumerate((*pull.arrived[1:], *pull.further)))
     items = list(zip(answer.items, found, strict=False))
     flags = found[len(items) :]
 
@@ -128,7 +151,7 @@ def totals_of(
             return ct
         if item.flag >= 0:
             return perhaps(ct, flags[item.flag], True)
-        before = given(item, pull, cts)
+        before = given(item, pull, cts, answer)
         if before is None:
             return perhaps(ct, ran, True)
         return before if ran is False else perhaps(ct, either(before.present, ran), True)
@@ -151,8 +174,10 @@ def totals_of(
             totals[place] = _sum(before, ct)
             continue
         after = before if item.merged else ct if item.based else _sum(before, ct)
-        totals[place] = chosen_ct(ran, after, _sum(before, given(item, pull, cts)))
+        totals[place] = chosen_ct(ran, after, _sum(before, given(item, pull, cts, answer)))
+    count = len(operands)
     return [
         None,
-        *[totals[at] if at == i else None for i, at in enumerate(places)],
+        *[totals[at] if at == i else None for i, at in enumerate(places[:count])],
+        *[totals[count + i] for i in range(len(pull.further))],
     ]

@@ -22,7 +22,7 @@ from hybrid.ir.interpreter import current
 from hybrid.ops.control import COUNT, while_
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import Tape, here, remembered
-from hybrid.trace.differentiate_for import as_index, ask, known_int
+from hybrid.trace.differentiate_for import as_index, ask, item_by_item, known_int
 from hybrid.trace.differentiate_loop import derive
 from hybrid.trace.differentiate_unbounded import Unbounded, capacity
 from hybrid.trace.differentiate_way import totals_of, way_back
@@ -44,13 +44,14 @@ def while_vjp(
     tape = current()
     extend = not (isinstance(tape, Tape) and tape.is_region)
     node = here(while_, pull.record, results, (go, *operands), attrs, regions, extend=extend)
+    trips = results[0]
     cts = (*pull.cts[1:], *[None] * (len(node.results) - len(pull.cts)))
     body = remembered(node.regions, "as of for", lambda: as_of_for(node.regions[0]))
-    question = ask(pull, operands, carried, 0, cts, whole=False)
+    cts = [item_by_item(ct, body, at, carried) for at, ct in enumerate(cts)]
+    question = ask(pull, operands, carried, 0, cts, whole=False, ahead=True)
     answer = remembered((body,), question, lambda: derive(body, question))
     if answer is None:
-        return [None] * (1 + len(operands))
-    trips = results[0]
+        return [None] * (1 + len(operands) + len(pull.further))
     known = known_int(trips)
     ran = ops.greater(trips, 0) if known is None else known > 0
     types = [answer.forward.results[i].type for i in answer.stacks]
@@ -66,7 +67,7 @@ def while_vjp(
         outcome = node.extended(fresh, (region,), length=rows)[1:]
     elif answer.row_cts:
         rows = min(rows, node.attrs["length"])
-    way = way_back(answer, pull, cts, operands, outcome, as_index(0))
+    way = way_back(answer, pull, cts, operands, outcome, as_index(0), trips)
     before, invariants = operands[:carried], operands[carried:]
     if not (answer.stacks or answer.row_cts):
         found = way.go(trips, 0, reverse=True)

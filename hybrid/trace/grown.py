@@ -17,6 +17,7 @@ from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number, check
 from hybrid.ops.control import FLAG, while_
+from hybrid.ops.items import item_at
 from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor
 from hybrid.tree import Structure, unflatten
@@ -124,7 +125,7 @@ class Grown:
         self.require_readable()
         self.limit()
         at = self._row(index)
-        return self.built([pick(c.stack, at) if isinstance(c, Column) else None
+        return self.built([item_at(c.stack, at) if isinstance(c, Column) else None
                            for c in self.columns])  # fmt: skip
 
     def last_item(self) -> Any:

@@ -10,12 +10,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.arrivals import Origins
+from hybrid.autodiff.origins import Items, Origins
 from hybrid.autodiff.presence import either, flag
 from hybrid.autodiff.tape import make_snapshot, restored
 from hybrid.ir import Builder, Graph, Node, Value
@@ -26,8 +26,10 @@ from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.differentiate import FLAG, applied, computing, here, remembered
 from hybrid.trace.differentiate_for import known_int
 from hybrid.trace.differentiate_while import as_of_for
+from hybrid.trace.kin import kin_of
 from hybrid.trace.tracer import Tracer
 
+ALL, SEVERAL = "all", "several"
 Holds = bool | Tensor  # where something is so; a bool if that is known
 Regions = tuple[Graph, Graph]
 
@@ -69,7 +71,7 @@ def cond_origins(record: Record) -> Origins:
             outcome = node.extended(len(now.regions[0].results) - len(node.results), now.regions)
             return [[_flag(way, pred, outcome) for way in now.ways[i]] for i in range(len(places))]
 
-    return Origins(places, found.made, flags, asks=True)
+    return Origins(places, found.made, flags, asks=ALL)
 
 
 def handed(regions: Regions) -> Handed:
@@ -255,7 +257,37 @@ class _Side:
 def for_origins(record: Record) -> Origins:
     """What the carried values may be after the loop."""
     count, *operands = [make_snapshot(saved) for saved in record.saved]
-    return _loop_origins(record.attrs["regions"][0], count, operands, record.attrs)
+    attrs, body = record.attrs, record.attrs["regions"][0]
+    found = _loop_origins(body, count, operands, attrs)
+    if attrs["reverse"]:  # the way back of a loop makes no lists
+        return found
+    most = attrs["length"] if attrs["sliced"] or attrs["length"] else None
+    return replace(found, items=_items(body, attrs["carried"], 0, lambda: _trips(count, most)))
+
+
+def _trips(count: Tensor, most: int | None) -> int | Tensor:
+    """How many iterations there are."""
+    known = known_int(count)
+    if known is not None:
+        return known if most is None else min(known, most)
+    return count if most is None else ops.minimum(count, most)
+
+
+def _items(
+    body: Graph, carried: int, skip: int, count: Callable[[], int | Tensor]
+) -> dict[int, Items]:
+    """What is known of the lists that a loop of this body, which is as that of ``for``, makes."""
+    kin = remembered((body,), ("kin", carried), lambda: kin_of(body, carried))
+    return {
+        at + skip: Items(
+            *[i if i < 0 else i + skip for i in (of.twin, of.behind)],
+            of.first if of.first < 0 else 1 + of.first,
+            of.last if of.last < 0 else of.last + skip,
+            count,
+        )
+        for at, of in kin.items()
+        if body.results[at].type.floating
+    }
 
 
 @while_.origins
@@ -263,7 +295,11 @@ def while_origins(record: Record) -> Origins:
     """The same; the number of iterations is nobody else."""
     _, *operands = [make_snapshot(saved) for saved in record.saved]
     region = record.attrs["regions"][0]
-    return _while_origins(region, restored(record, 0), operands, record.attrs)
+    trips = restored(record, 0)
+    found = _while_origins(region, trips, operands, record.attrs)
+    body = remembered((region,), "as of for", lambda: as_of_for(region))
+    items = _items(body, record.attrs["carried"], 1, lambda: _trips(trips, None))
+    return replace(found, items=items)
 
 
 def _while_origins(
@@ -273,7 +309,13 @@ def _while_origins(
     attrs = {"carried": attrs["carried"], "length": 0, "reverse": False, "sliced": 0}
     found = _loop_origins(body, trips, operands, attrs)
     places = ((), *[tuple([at - (at < 0) for at in each]) for each in found.places])
-    return Origins(places, (True, *found.made), lambda: [[], *found.flags()], asks=False)
+    return replace(
+        found,
+        places=places,
+        made=(True, *found.made),
+        flags=lambda: [[], *found.flags()],
+        kept={1 + at: operands for at, operands in found.kept.items()},
+    )
 
 
 def _loop_origins(
@@ -298,6 +340,9 @@ class _Kept:
             else {}
             for result in body.results[:n]
         ]
+        used = {v for node in body.nodes for v in node.operands}
+        inside = list(enumerate(body.params))[1 + self.first_invariant :]
+        self.read = [at for at, value in inside if value in used]
         self.steps = [self._without_rows(step) for step in self.steps]
         results = body.results[:n]
         self.twins = [results.index(v) if v.type.floating else i for i, v in enumerate(results)]
@@ -345,7 +390,9 @@ class _Kept:
                 ]
                 return [*each, *[[] for _ in range(results)]]
 
-        return Origins((*places, *[()] * results), (*made, *[True] * results), flags, asks=False)
+        every = (*places, *[()] * results), (*made, *[True] * results)
+        kept = {at: [1 + o for o in found if o >= 0] for at, found in enumerate(self.possible)}
+        return Origins(*every, flags, SEVERAL, kept=kept if may_run else {}, read=self.read)
 
     def flags(
         self,

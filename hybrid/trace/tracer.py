@@ -17,15 +17,18 @@ from hybrid import native
 from hybrid.eager import as_tensor, holds_tensor, prepare, stacked
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
-from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number, number_of
+from hybrid.ops.items import item
 from hybrid.record import (
     AnyRecord,
     Boundary,
     Leaf,
+    Output,
     Record,
     is_recording,
+    node_of,
     record_call,
+    recording,
     with_regions,
 )
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
@@ -34,6 +37,7 @@ from hybrid.trace.grown import refuse_torn
 from hybrid.trace.handlers import Handler, refuse_caught
 from hybrid.trace.identity import Ties, write_twins
 from hybrid.trace.key import ANY, CONTENT, Key, key_of
+from hybrid.trace.kin import same_item
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.reads import MISSING, Place, place_of
 from hybrid.trace.standing import StandIns
@@ -67,6 +71,8 @@ class Tracer:
     owned: set[Value] = field(default_factory=set)
     recorded: set[Value] = field(default_factory=set)  # those that gradients flow through
     pending: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)
+    rows: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)  # those, taken or not
+    taken: dict[tuple[Value, int], Tensor] = field(default_factory=dict)
     notes: list[tuple[Location | None, str]] = field(default_factory=list)  # for explain()
     texts: list[Entry] = field(default_factory=list)  # that were asked of traced values
     grown: list[Any] = field(default_factory=list)  # what lists hold, and hand out, that have grown
@@ -290,14 +296,14 @@ class Tracer:
         kind = stack.type
         value = Value(tensor_type(kind.dtype, kind.shape[1:]), stack.data.hint)
         self.owned.add(value)
-        self.pending[value] = (stack, at)
+        self.pending[value] = self.rows[value] = (stack, at)
         row = make_tensor(value.type, value)
         row.record = stack.record
         return row
 
     def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
         """The stack whose rows, all of them and in order, are ``rows``."""
-        found = [self.pending.get(r.data) if isinstance(r, Tensor) else None for r in rows]
+        found = [self.rows.get(r.data) if isinstance(r, Tensor) else None for r in rows]
         if not found or found[0] is None:
             return None
         stack = found[0][0]
@@ -308,9 +314,34 @@ class Tracer:
 
     def _take_row(self, tensor: Tensor) -> None:
         stack, at = self.pending[tensor.data]
-        with interpreting(self):
-            row = stack[at]
+        row = self._item(stack, at)
+        self.rows.setdefault(row.data, (stack, at))
         tensor.data, tensor.record = row.data, row.record
+
+    def _item(self, stack: Tensor, at: int) -> Tensor:
+        """Item ``at`` of a list, by the first of its names."""
+        found = self.taken.get((stack.data, at))
+        if found is None:
+            found = self._other_name(stack, at)
+            if found is None:
+                with recording(True):
+                    found = self.apply(item, (stack,), {"at": at})
+            self.taken[stack.data, at] = found
+        return found
+
+    def _other_name(self, stack: Tensor, at: int) -> Tensor | None:
+        node = self.maker(stack.data)
+        count = None if node is None else self.maker(node.operands[0])
+        same = None if node is None else same_item(node, count, node.results.index(stack.data), at)
+        if same is None:
+            return None
+        kind, index, row = same
+        value = (node.operands if kind == "operand" else node.results)[index]
+        found = make_tensor(value.type, value)
+        if stack.record is not None:
+            record = node_of(stack.record)[0]
+            found.record = record.parents[index] if kind == "operand" else Output(record, index)
+        return self._item(found, row) if kind == "item" else found
 
     # Values -----------------------------------------------------------------------------------
 

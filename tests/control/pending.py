@@ -2,11 +2,8 @@
 
 PENDING: frozenset[str] = frozenset(
     {
-        "test_early_stop_lists::test_same[looks_back]",
         "test_early_stop_lists::test_same[two_loops_of_bfgs]",
         "test_objects::test_same[dataclass_replaced]",
-        "test_order::test_same[a_loop_that_uses_both]",
-        "test_order::test_same[list_of_pairs]",
         "test_order::test_same[rows_of_a_carried_value]",
     }
 )

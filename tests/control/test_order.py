@@ -201,12 +201,88 @@ def a_loop_that_uses_both(x, n):
 
 
 @table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
+def a_loop_that_begins_with_a_choice(x, n):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    z = y
+    for _ in range(n):
+        z = hy.sin(z + y) * x + z * z * x
+    return z * x + y * x
+
+
+@table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
+def a_loop_of_two_choices(x, n):
+    a, b = x * 1.5, hy.sin(x)
+    y = a if hy.sum(x) > 0 else b
+    z = a if x[0] > 0 else y
+    u = mixed(y, z, a)
+    for _ in range(n):
+        u = hy.sin(u + y) * z + y * z * y
+    return mixed(u, y, z, b)
+
+
+@table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
+def a_while_that_uses_both(x, n):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    z, k = x * 0.0, 0
+    while k < n and hy.sum(z) < 9.0:
+        z = hy.sin(z + y) * x + y * y * x
+        k += 1
+    return z * x + y * x
+
+
+@table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
+def loops_in_a_loop_that_use_both(x, n):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    z = x * 0.0
+    for i in range(n):
+        for _ in range(2):
+            z = hy.sin(z + y) * x + y * y * x
+        if z[0] > 0.1 * i:
+            z = z * y + x * y
+    return z * x + y * x
+
+
+@table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
 def rows_of_a_carried_value(x, n):
     ys, y = [], x
     for i in range(n):
         y = y if x[0] > 0.3 * i else hy.sin(y)
         ys.append(y)
     return sum(ys, x * 0.1) + mixed(y, x)
+
+
+@table.runs(*VECTORS)
+def a_loop_that_uses_what_a_name_keeps(x):
+    v, w, z = x, x * 2.0, hy.sin(x)
+    for _ in range(3):
+        z = hy.sin(z) * x * z
+        if hy.sum(v) > 0:
+            v = w
+    return v * 0.5 + z + hy.cos(v)
+
+
+@table.runs(*VECTORS)
+def a_checkpointed_call_that_uses_both(x):
+    y = x if hy.sum(x) > 0 else x * 2.0
+    z = hy.checkpoint(mixed)(x, y)
+    return z * x + y * z
+
+
+@table.runs(*VECTORS)
+def checkpointed_calls_in_a_loop(x):
+    y = z = x
+    for k in range(3):
+        y = z if hy.sum(y) > 0.5 * k else y * 2.0
+        z = hy.checkpoint(mixed)(z, y) * 0.1 + z * y
+    return mixed(x, y, z)
+
+
+@table.runs(*VECTORS)
+def a_checkpointed_call_of_two_choices(x):
+    a = hy.sin(x)
+    y = a if hy.sum(x) > 0 else x * 2.0
+    z = a if x[0] > 0 else y
+    return hy.checkpoint(mixed)(z, y) * z + mixed(a, y)
 
 
 @table.runs(*VECTORS)

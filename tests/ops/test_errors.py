@@ -198,6 +198,12 @@ CASES = [  # (name, call, error, text)
         "Fix: change a shape, or join along an existing axis with concat.",
     ),
     (
+        "an item that a list has not",
+        lambda: get_op("item")(f32(5, 2), at=5),
+        ArgumentError,
+        "item 5 of f32[5,2]\nFix: give the index of a row.",
+    ),
+    (
         "a split into unequal parts",
         lambda: hy.split(f32(5), 2),
         ShapeError,

@@ -1,0 +1,205 @@
+"""What has arrived at the items of a list that a loop has stacked.
+
+A term is one of a single item, or of all of them (of the stack that they make up); of each item
+they are added up in the order of their arrival.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hybrid import ops
+from hybrid.autodiff.presence import Ct, Perhaps, added, either, flag, marked, neutral, nothing
+from hybrid.ir.interpreter import current
+from hybrid.ops.indexing import add_slices
+from hybrid.ops.pick import pick, place
+from hybrid.tensor import Tensor
+from hybrid.types import TensorType, tensor_type
+
+At = int | Tensor  # an item
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTerm:
+    """One addition to an item, or to all (None)."""
+
+    turn: float
+    ct: Ct
+    at: At | None
+
+
+@dataclass(slots=True)
+class Listed:
+    """The terms of a list, whose items are the rows of a stack of this ``type``."""
+
+    type: TensorType
+    terms: list[ItemTerm] = field(default_factory=list)
+    since: dict[int, float] = field(default_factory=dict)  # the turn from which terms of it count
+
+    @property
+    def row(self) -> TensorType:
+        return tensor_type(self.type.dtype, self.type.shape[1:])
+
+    def add(self, turn: float, ct: Ct, at: At | None = None) -> None:
+        """``ct`` arrives."""
+        if isinstance(at, Tensor) and not current().traces:
+            at = int(at.item())
+        self.terms.append(ItemTerm(turn, ct, at))
+
+    def insert(self, turn: float, ct: Ct, at: At) -> None:
+        """``ct`` has arrived at another name of an item."""
+        self.add(turn, ct, at)
+        self.terms.sort(key=lambda term: term.turn)
+
+    def of(self, at: At) -> list[tuple[float, Ct]]:
+        """The terms of one item, with their turns."""
+        found = []
+        for term in self.terms:
+            if isinstance(at, int) and term.turn < self.since.get(at, -1):
+                continue
+            ct = self._part(term, at)
+            if ct is not None:
+                found.append((term.turn, ct))
+        return found
+
+    def _part(self, term: ItemTerm, at: At) -> Ct | None:
+        if term.at is None:
+            whole = self.masked(term) if isinstance(at, Tensor) else term.ct
+            if not isinstance(whole, Perhaps):
+                return _row(whole, at)
+            each = whole.present.type.rank
+            present = _row(whole.present, at) if each else whole.present
+            return Perhaps(_row(whole.ct, at), present, whole.neutral)
+        if isinstance(at, int) and isinstance(term.at, int):
+            return term.ct if at == term.at else None
+        if isinstance(term.at, int) and term.turn < self.since.get(term.at, -1):
+            return None
+        return marked(term.ct, ops.equal(at, term.at))
+
+    def total(self, at: At) -> Ct | None:
+        """All that has arrived at one item."""
+        found: Ct | None = None
+        for _, ct in self.of(at):
+            found = ct if found is None else added(found, ct)
+        return found
+
+    def put(self, turn: float, at: At | None, total: Ct | None) -> None:
+        """``total`` holds all that has arrived at an item, or at the list; None: nothing."""
+        if at is None:
+            self.terms, self.since = [], {}
+        elif isinstance(at, int):
+            self.since[at] = turn
+        else:
+            found = self.whole()
+            self.terms, self.since = [], {}
+            if found is not None:
+                row = nothing(self.row)
+                ct = place(neutral(found), at, row, axis=0)
+                if isinstance(found, Perhaps):
+                    present = place(found.present, at, flag(False), axis=0)
+                    self.terms.append(ItemTerm(turn, Perhaps(ct, present, True), None))
+                else:
+                    self.terms.append(ItemTerm(turn, ct, None))
+        if total is not None:
+            self.terms.append(ItemTerm(turn, total, at))
+
+    def take(self, other: Listed, *, ahead: bool) -> None:
+        """The terms of another list of these items; if ``ahead``, of item i + 1 there for i here.
+
+        What item 0 there has got goes elsewhere then.
+        """
+        for term in other.terms:
+            at, ct = term.at, term.ct
+            if isinstance(at, int) and term.turn < other.since.get(at, -1):
+                continue
+            if at is None:
+                ct = other.masked(term)
+            if ahead and at is not None:
+                at = at - 1
+                if isinstance(at, int) and at < 0:
+                    continue
+                ct = ct if isinstance(at, int) else marked(ct, ops.greater_equal(at, 0))
+                at = at if isinstance(at, int) else ops.maximum(at, 0)
+            elif ahead:
+                ct = _moved(ct, self.row)
+            self.terms.append(ItemTerm(term.turn, ct, at))
+        self.terms.sort(key=lambda term: term.turn)
+
+    # All of them --------------------------------------------------------------------------------
+
+    def whole(self) -> Ct | None:
+        """The cotangent of the stack; where only some items have one, with a flag for each."""
+        terms = [
+            t for t in self.terms if not isinstance(t.at, int) or t.turn >= self.since.get(t.at, -1)
+        ]
+        if all(isinstance(t.at, int) for t in terms):
+            return self._of_items()
+        total: Tensor | None = None
+        sure = any(t.at is None and isinstance(t.ct, Tensor) for t in terms)
+        count = self.type.shape[0]
+        present: Tensor | None = None
+        for term in terms:
+            if term.at is None:
+                ct = neutral(self.masked(term))
+                total = ct if total is None else total + ct
+            else:
+                before = nothing(self.type) if total is None else total
+                row = ops.expand_dims(neutral(term.ct), axis=0)
+                total = add_slices(before, _index(term.at), row, axis=0)
+            if not sure:
+                here = term.ct.present if isinstance(term.ct, Perhaps) else flag(True)
+                if term.at is not None:
+                    start = ops.full((count,), False, dtype="bool") if present is None else present
+                    at = ops.reshape(_index(term.at), ())
+                    old = pick(start, at, axis=0)
+                    present = place(start, at, either(old, here), axis=0)
+                else:
+                    here = here if here.type.rank else ops.broadcast_to(here, (count,))
+                    present = here if present is None else either(present, here)
+        return total if sure else Perhaps(total, present, True)
+
+    def _of_items(self) -> Ct | None:
+        count = self.type.shape[0]
+        found = [self.total(at) for at in range(count)]
+        if all(ct is None for ct in found):
+            return None
+        rows = [nothing(self.row) if ct is None else neutral(ct) for ct in found]
+        total = ops.stack(rows)
+        if all(isinstance(ct, Tensor) for ct in found):
+            return total
+        flags = [ct.present if isinstance(ct, Perhaps) else flag(ct is not None) for ct in found]
+        return Perhaps(total, ops.stack(flags), True)
+
+    def masked(self, term: ItemTerm) -> Ct:
+        """A term of all items, without those that it does not count for."""
+        gone = [at for at, turn in self.since.items() if term.turn < turn]
+        if not gone:
+            return term.ct
+        ct = neutral(term.ct)
+        for at in gone:
+            ct = place(ct, _scalar(at), nothing(self.row), axis=0)
+        return Perhaps(ct, term.ct.present, True) if isinstance(term.ct, Perhaps) else ct
+
+
+def _moved(ct: Ct, row: TensorType) -> Ct:
+    """A cotangent of all items for those that come one before."""
+    end = ops.expand_dims(nothing(row), axis=0)
+    moved = ops.concat([neutral(ct)[1:], end], axis=0)
+    if not isinstance(ct, Perhaps):
+        return moved
+    present = ct.present
+    if present.type.rank:
+        present = ops.concat([present[1:], ops.full((1,), False, dtype="bool")], axis=0)
+    return Perhaps(moved, present, True)
+
+
+def _row(stack: Tensor, at: At) -> Tensor:
+    return stack[at] if isinstance(at, int) else pick(stack, at, axis=0)
+
+
+def _scalar(at: int) -> Tensor:
+    return ops.full((), at, dtype="int64")
+
+
+def _index(at: At) -> Tensor:
+    return ops.reshape(_scalar(at) if isinstance(at, int) else at, (1,))

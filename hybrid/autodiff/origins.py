@@ -1,0 +1,46 @@
+"""Which other values a value may be, as the ops whose results are not all made by them tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hybrid.record import Leaf, Record
+from hybrid.tensor import Tensor
+
+Node = Leaf | Record
+Slot = tuple[Node, int]  # a value: a result of a node
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """For each result of a node the values that it may be: operands, and results before it."""
+
+    places: tuple[tuple[int, ...], ...]  # the position of an operand; ~i for result i
+    made: tuple[bool, ...]  # whether it may be none of them
+    flags: Callable[[], Sequence[Sequence[Tensor]]]  # which it is, in the order of ``places``
+    asks: str  # of which operands the vjp rule asks which they may be: "all", or those of "several"
+    items: Mapping[int, Items] = field(default_factory=dict)  # of results that are lists
+    # Of a loop: which results may be which operands all along, and which operands its body reads.
+    kept: Mapping[int, Collection[int]] = field(default_factory=dict)
+    read: Collection[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Which items of a list have other names: results, or operands, of the same node."""
+
+    twin: int  # a list of the same items; all of these are -1 where there is none
+    behind: int  # a list whose item i is item i + 1 here
+    first: int  # the operand that is the first item
+    last: int  # the result that is the last item
+    count: Callable[[], int | Tensor]  # how many items there are
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A value is another one itself where ``flag`` holds."""
+
+    slot: Slot
+    origin: Slot
+    flag: Tensor

@@ -1,0 +1,46 @@
+"""What has arrived at each value on the way back, where no value may be another one."""
+
+from __future__ import annotations
+
+import heapq
+
+from hybrid.autodiff.origins import Node
+from hybrid.autodiff.presence import Ct, added
+from hybrid.record import AnyRecord, Output, Record
+
+
+class Sums:
+    """Each sum so far."""
+
+    __slots__ = ("queue", "sums")
+
+    def __init__(self) -> None:
+        self.sums: dict[Node, list[Ct | None]] = {}
+        self.queue: list[tuple[int, Node]] = []
+
+    def send(self, record: AnyRecord, ct: Ct) -> None:
+        """``ct`` arrives."""
+        node, index = (record.record, record.index) if type(record) is Output else (record, 0)
+        sums = self.sums.get(node)
+        if sums is None:
+            sums = self.sums[node] = [None] * results_of(node)
+            heapq.heappush(self.queue, (-node.sequence, node))
+        before = sums[index]
+        sums[index] = ct if before is None else added(before, ct)
+
+    def pop(self) -> Node | None:
+        """The last made of the nodes at which something has arrived."""
+        return heapq.heappop(self.queue)[1] if self.queue else None
+
+    def at(self, node: Node) -> list[Ct | None]:
+        """All that has arrived at each result."""
+        found = self.sums.get(node)
+        return [None] * results_of(node) if found is None else found
+
+    def end(self) -> None:
+        """No more will arrive."""
+
+
+def results_of(node: Node) -> int:
+    """How many results a node has."""
+    return len(node.results) if type(node) is Record else 1
