@@ -2,7 +2,6 @@
 
 PENDING: frozenset[str] = frozenset(
     {
-        "test_early_stop_lists::test_same[looks_back]",
         "test_early_stop_lists::test_same[two_loops_of_bfgs]",
         "test_objects::test_same[dataclass_replaced]",
         "test_order::test_same[a_loop_that_uses_both]",
