@@ -87,16 +87,17 @@ class Listed:
         """``total`` holds all that has arrived at an item, or at the list; None: nothing."""
         if at is None:
             self.terms, self.since = [], {}
-        elif isinstance(at, int):
+        elif isinstance(at, int) and not any(isinstance(t.at, Tensor) for t in self.terms):
             self.since[at] = turn
         else:
+            index = _scalar(at) if isinstance(at, int) else at
             found = self.whole()
             self.terms, self.since = [], {}
             if found is not None:
                 row = nothing(self.row)
-                ct = place(neutral(found), at, row, axis=0)
+                ct = place(neutral(found), index, row, axis=0)
                 if isinstance(found, Perhaps):
-                    present = place(found.present, at, flag(False), axis=0)
+                    present = place(found.present, index, flag(False), axis=0)
                     self.terms.append(ItemTerm(turn, Perhaps(ct, present, True), None))
                 else:
                     self.terms.append(ItemTerm(turn, ct, None))

@@ -30,7 +30,6 @@ from hybrid.trace.differentiate import (
     Tape,
     copied,
     cut,
-    leaves_at,
     live,
     opened,
     values_of,
@@ -171,11 +170,12 @@ class _Asked:
 
     def open(self, graph: Graph, names: Sequence[int]) -> tuple[Tape, list[Leaf | None]]:
         """The body, and the leaves of the loop's operands."""
-        count = len(graph.params)
-        shared = (-1, *[at if at < 0 else at + 1 for at in names])
-        leaves = leaves_at(graph, shared[:count])
-        others = [Leaf(type) for type in self.types[count - 1 :]]
-        return Tape(graph, leaves), [*leaves[1:], *others]
+        made: dict[int, Leaf] = {}
+        leaves = [
+            None if at < 0 else made.setdefault(at, Leaf(type))
+            for at, type in zip(names, self.types, strict=True)
+        ]
+        return Tape(graph, [None, *leaves[: len(graph.params) - 1]]), leaves
 
     def pairs(self, names: Sequence[int], *, first: bool) -> list[tuple[int, int]]:
         """Of each edge the operands, by ``names``, that hold its values; -1 where none does.

@@ -261,6 +261,16 @@ def a_loop_that_uses_what_a_name_keeps(x):
     return v * 0.5 + z + hy.cos(v)
 
 
+@table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
+def a_loop_that_carries_both(x, n):
+    v = x * 2.0
+    y = v if hy.sum(x) > 0 else x * 3.0
+    for i in range(n):
+        v = v + x * i
+        y = y if x[0] > 0.2 * i else y * 2.0
+    return y * v + v
+
+
 @table.runs(*VECTORS)
 def a_checkpointed_call_that_uses_both(x):
     y = x if hy.sum(x) > 0 else x * 2.0
