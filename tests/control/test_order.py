@@ -11,6 +11,7 @@ from tests.control.harness import Program, Table, draw, f32, i64
 
 table = Table()
 NUMBERS = (f32(0.7), f32(-1.3), f32(2.1))
+POSITIVE = (f32(0.25), f32(4.0), f32(7.0))
 VECTORS = (draw(3, seed=5), -draw(3, seed=5), draw(3, seed=6))
 COUNTED = tuple([(v, i64(n)) for v, n in zip(VECTORS, (0, 1, 3), strict=True)])
 
@@ -249,6 +250,58 @@ def rows_of_a_carried_value(x, n):
         y = y if x[0] > 0.3 * i else hy.sin(y)
         ys.append(y)
     return sum(ys, x * 0.1) + mixed(y, x)
+
+
+@table.runs(*POSITIVE)
+def a_while_with_a_name_that_follows(x):
+    t = x * 1
+    last = t if t > 3 else hy.zeros(())
+    while t < 6:
+        t = t + x
+        if t > 3:
+            last = t
+    return t, last
+
+
+@table.runs(*POSITIVE)
+def a_while_with_a_name_that_follows_or_is_the_argument(x):
+    t = x * 1
+    last = t if t > 3 else x
+    while t < 6:
+        t = t + x
+        if t > 3:
+            last = t
+    return t, last
+
+
+@table.runs(*POSITIVE)
+def a_while_with_a_name_for_what_is_made_of_the_other(x):
+    t = x * 1
+    last = t if t > 3 else hy.zeros(())
+    while t < 6:
+        t = t + x
+        last = t * 1
+    return t, last
+
+
+@table.runs(*POSITIVE)
+def a_loop_with_a_name_that_follows(x):
+    t = x * 1
+    last = t if t > 3 else hy.zeros(())
+    for _ in range(3):
+        t = t + x
+        if t > 3:
+            last = t
+    return t, last
+
+
+@table.runs(*POSITIVE)
+def a_loop_beside_a_name_for_what_it_begins_with(x):
+    t = x * 1
+    last = t if t > 3 else hy.zeros(())
+    for _ in range(3):
+        t = t + x
+    return t, last
 
 
 @table.runs(*VECTORS)
