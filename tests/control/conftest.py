@@ -9,7 +9,7 @@ import pytest
 from tests.control.harness import close_captures
 from tests.control.pending import PENDING
 
-SECONDS = 10
+SECONDS = 60
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from hybrid import native, nn
 from tests.control.harness import f32
 
 X = hy.ones((4, 8))
-HOW_MANY, CALLS = 10, 1000
+HOW_MANY, CALLS = 6, 1000
 
 
 class Net(nn.Module):
