@@ -264,10 +264,8 @@ class Arrivals:
     def _list_must_go(self, terms: Sequence[Any], slot: Slot, origin: Slot) -> bool:
         """Whether the terms of an item belong among those of the value that it is."""
         below = self.below(origin)
-        heirs = [heir for value in (origin, *below) for heir in self.heirs.get(value, ())]
-        if any(self._waiting(heir) for heir in heirs if heir not in (slot, origin)):
-            return True
-        if any(self.terms.get(value) for value in below):
+        peers = self._above((origin, *below)) - {slot, origin}
+        if any(self._waiting(peer) for peer in peers) or any(self.terms.get(v) for v in below):
             return True
         others = self.terms.get(origin, ())
         alone = len(terms) == len(others) == 1 and not others[0].many
@@ -407,7 +405,7 @@ class Arrivals:
 
     def _must_go(self, slot: Slot, terms: Sequence[Term]) -> bool:
         below = self.below(slot)
-        peers = {heir for origin in below for heir in self.heirs[origin]} - {slot, *below}
+        peers = self._above(below) - {slot, *below}
         if any(self._waiting(peer) for peer in peers):
             return True
         others = [term for origin in below for term in self.terms.get(origin, ())]
@@ -431,14 +429,18 @@ class Arrivals:
 
     def settle_heirs(self, slots: Iterable[Slot], but: Node | None = None) -> None:
         """Before all that has arrived is asked for: hand on what was sent to heirs."""
+        for heir in sorted(self._above(slots, but), key=_order):
+            self.settle(heir, surely=True)
+
+    def _above(self, slots: Iterable[Slot], but: Node | None = None) -> set[Slot]:
+        """All values that may be one of ``slots``."""
         stack, found = list(slots), set()
         while stack:
             for heir in self.heirs.get(stack.pop(), ()):
                 if heir not in found and heir[0] is not but:
                     found.add(heir)
                     stack.append(heir)
-        for heir in sorted(found, key=_order):
-            self.settle(heir, surely=True)
+        return found
 
     def must_tell(self, slot: Slot, others: Iterable[Slot]) -> bool:
         """Whether a node that uses this value, and ``others``, must know which value it may be."""
@@ -447,8 +449,7 @@ class Arrivals:
             return False
         if any(self.terms.get(origin) for origin in below) or not self.is_alone(slot, others):
             return True
-        peers = {heir for origin in below for heir in self.heirs[origin]} - {slot}
-        return any(self._waiting(peer) for peer in peers)
+        return any(self._waiting(peer) for peer in self._above(below) if peer != slot)
 
     def is_alone(self, slot: Slot, others: Iterable[Slot]) -> bool:
         """Whether none of ``others`` may be the same value."""

@@ -304,6 +304,28 @@ def a_loop_beside_a_name_for_what_it_begins_with(x):
     return t, last
 
 
+@table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
+def a_loop_with_names_that_follow_one_another(x, n):
+    t = x * 1.5
+    a = t if hy.sum(x) > 0 else hy.sin(x)
+    b = a if x[0] > 0 else t
+    for i in range(n):
+        t = hy.sin(t) * b + t * x
+        if t[1] > 0.1 * i:
+            a, b = t * a, a
+    return t * 0.3, mixed(a, b, t)
+
+
+@table.runs(*COUNTED, *[(-v, n) for v, n in COUNTED])
+def a_loop_that_may_not_run_after_a_choice(x, n):
+    t = x * 1.5
+    a = t if hy.sum(x) > 0 else hy.sin(x)
+    for _ in range(n):
+        t = hy.sin(t) + t * x
+        a = t * a
+    return mixed(a, t)
+
+
 @table.runs(*VECTORS)
 def a_loop_that_uses_what_a_name_keeps(x):
     v, w, z = x, x * 2.0, hy.sin(x)
