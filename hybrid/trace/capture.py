@@ -28,15 +28,23 @@ from hybrid.trace.captured import Backward, Capture, Gradient, Same, SlotWrite
 from hybrid.trace.contents import Change, Contents, containers_in
 from hybrid.trace.differentiate import FLAG, cut, values_of
 from hybrid.trace.grown import refuse_written
-from hybrid.trace.guards import Guards
+from hybrid.trace.guards import Broken, Guards
 from hybrid.trace.making import Known, Making
 from hybrid.trace.reads import (
     MISSING,
     of_package,
 )
 from hybrid.trace.remaining import Remaining
-from hybrid.trace.rewind import Moved
-from hybrid.trace.settle import Mine, Rewritten, Unsettled, covers, refuse_unsettled
+from hybrid.trace.rewind import Moved, put_attributes
+from hybrid.trace.settle import (
+    Mine,
+    Rewritten,
+    Unseen,
+    Unsettled,
+    constants_in,
+    covers,
+    refuse_unsettled,
+)
 from hybrid.trace.tracer import Cell, Slot, Tracer
 from hybrid.tree import flatten, unflatten
 
@@ -94,24 +102,36 @@ def capture(
                     tracer.remaining.end(error)
                 raise
             finally:
+                unseen = guards.unseen(tracer.owners)
+                for owner, before in unseen:
+                    put_attributes(owner, before)
                 tracer.adopt(guards.written_slots(mine))
                 final = tracer.restore()
                 found = contents.changes()
                 claims = [mine(c.key, c.added()) for c in found]
                 changes = list(itertools.compress(found, claims))
                 label = guards.broken() if changes else None
+                if label is not None:  # where the container is changed, not where it stands
+                    label = Broken(label.name, changes[0].key)
                 for change in changes:
                     change.undo()
                 strange = [c for c, own in zip(found, claims, strict=True) if not own]
                 strange += [m for m in guards.moved(cached=False) if not mine(m.key, [m.after])]
             refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
+            if unseen:
+                raise Unseen({id(owner): owner for owner, _ in unseen})
             broken = guards.broken()
             if broken is not None:
-                raise _side_effect(name, broken, at)
+                raise _side_effect(name, broken, tracer, at)
             outer = [c for c in changes if id(c.container) in guards.containers]
             slots = tracer.slots.values()
-            if not covers(guards.written, outer, slots):
-                raise Rewritten(outer, slots, _side_effect(name, label, at))
+            constants = constants_in(tracer.slots, final)
+            if not covers(guards.written, outer, slots, constants):
+                if constants:
+                    place = constants[0].key
+                    label = Broken(guards.label(place), place)
+                refusal = _side_effect(name, label, tracer, at)
+                raise Rewritten(outer, slots, constants, refusal)
             made = _Finish(tracer, leaves, guards, known).run(result, final, changes)
         except BaseException as error:
             keys = {m.key for m in strange}
@@ -166,10 +186,14 @@ def _code(function: Any) -> types.CodeType | None:
     return getattr(getattr(function, "__func__", function), "__code__", None)
 
 
-def _side_effect(name: str, broken: str | None, at: Location | None) -> CaptureError:
+def _side_effect(
+    name: str, broken: Broken | None, tracer: Tracer, at: Location | None
+) -> CaptureError:
+    what = None if broken is None else broken.name
+    place = None if broken is None else tracer.announced.get(broken.key)
     return CaptureError(
-        f"{name} changed {broken} while it was captured",
-        at=at,
+        f"{name} changed {what} while it was captured",
+        at=place or at,
         why="A side effect on a Python value happens once, at capture, and could not be repeated "
         "by the plan.",
         fix="keep the value in a tensor (x.assign, +=), return it, or change it outside",

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hybrid.config import EPOCH
+from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address, LeafOf
 from hybrid.trace.aliasing import alias_terms
@@ -21,6 +22,7 @@ from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.matching import Matcher, Matching, Written, plainly
 from hybrid.trace.members import Members
 from hybrid.trace.reads import (
+    ATOMS,
     MISSING,
     MUTABLE,
     Reads,
@@ -62,6 +64,14 @@ def _set_by_users(kind: type, name: str) -> bool:
     return any(
         name in vars(base) and not base.__module__.startswith("hybrid.") for base in kind.__mro__
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A guard that does not hold: what is called what, and the key of the place."""
+
+    name: str
+    key: Key
 
 
 class Kept:
@@ -243,18 +253,33 @@ class Guards:
         """(owner, name, original) of the places of ``mine`` that were given or lost a tensor."""
         for owner, name, read, value in self._places:
             now = read()
-            moved = now is not value and (_holds_tensor(now) or _holds_tensor(value))
+            moved = now is not value and (
+                holds_tensor(now)
+                or holds_tensor(value)
+                or (is_plain(now) and not self.matching.exactly(value)(now))
+            )
             if moved and mine(key_of(owner, name), [now]):
                 yield owner, name, value
         for owner, names, configured in self._absent:
             made = [
-                n for n in names & vars(owner).keys()
-                if _holds_tensor(vars(owner)[n]) and mine(key_of(owner, n), [vars(owner)[n]])
+                n for n, now in vars(owner).items()
+                if n in names and (holds_tensor(now) or is_plain(now))
+                and mine(key_of(owner, n), [now])
             ]  # fmt: skip
             for name in made:
                 yield owner, name, MISSING
             if made and isinstance(owner, (types.ModuleType, type)):
                 self._still_absent(owner, frozenset(made), configured)
+
+    def unseen(self, owners: Mapping[int, tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """Those of the ``owners`` of attributes that were there before, and are not looked at."""
+        assert self.reads is not None
+        watched = self.reads.objects
+        return [
+            (owner, before)
+            for key, (owner, before) in owners.items()
+            if key in self.known and key not in watched and before is not None
+        ]
 
     def changed_places(self) -> Iterator[tuple[Any, str, Any]]:
         """(owner, name, what is there) of the places that hold something else by now."""
@@ -332,12 +357,27 @@ class Guards:
         terms += alias_terms(capture, names)
         return eval("lambda leaves: " + " and ".join(terms), names)
 
-    def broken(self) -> str | None:
-        """The name of the first guard that does not hold."""
-        for guard in [*self.always, *self.by_epoch]:
-            if not guard.holds():
-                return guard.name
+    def broken(self) -> Broken | None:
+        """The first guard that does not hold."""
+        for kept in self._kept:
+            if not kept.guard.holds():
+                return Broken(kept.guard.name, kept.key)
+        for owner, names, _ in self._absent:
+            if not isinstance(owner, (types.ModuleType, type)):
+                for name in names & vars(owner).keys() - cached_names(owner):
+                    return Broken(f"{_label(owner)}.{name}", key_of(owner, name))
         return None
+
+    def label(self, key: Key) -> str:
+        """What a place is called."""
+        labels = [kept.guard.name for kept in self._kept if kept.key == key]
+        labels += [
+            f"{_label(owner)}.{name}"
+            for owner, names, _ in self._absent
+            for name in names
+            if key_of(owner, name) == key
+        ]
+        return labels[0]
 
 
 def _named(names: dict[str, Any], prefix: str, value: Any) -> str:
@@ -352,5 +392,12 @@ def _label(owner: Any) -> str:
     return owner.__name__ if named else type(owner).__name__
 
 
-def _holds_tensor(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
+    """Whether ``value`` is a constant, or a tuple of them."""
+    if type(value) is tuple:
+        return all(map(is_plain, value))
+    return isinstance(value, ATOMS) and not isinstance(value, Number)
+
+
+def holds_tensor(value: Any) -> bool:
     return any(isinstance(leaf, Tensor) for leaf in flatten(value)[0])

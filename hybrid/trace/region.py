@@ -41,6 +41,7 @@ class Region(Tracer):
             general=parent.general,
             unrolls=parent.unrolls,
             announced=parent.announced,
+            owners=parent.owners,
             hosted=parent.hosted,
             called=parent.called,
             remaining=parent.remaining,
@@ -122,7 +123,7 @@ class Region(Tracer):
         return getattr(owner, name)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
-        self.announced.add((id(owner), name))
+        self.announce((id(owner), name))
         self.log(owner, name, read=False, written=True)
         object.__setattr__(owner, name, value)
 

@@ -1,5 +1,7 @@
 """Effects that no plan can repeat are refused before they happen; what only looks is not."""
 
+# ruff: noqa: SIM108  the programs are about these forms
+
 import array
 import collections
 import copy
@@ -92,7 +94,9 @@ CHANGING: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., 
     "send": (lambda x: (x * i for i in range(9)), lambda s, x: s.send(None), none),
     "cycle": (lambda _: itertools.cycle([1, 2]), lambda s, x: next(s), none),
     "list of an iterator": (lambda _: iter([1, 2]), lambda s, x: len(list(s)), none),
-    "zip of an iterator": (lambda _: iter([1, 2]), lambda s, x: len(list(zip(s, [1], strict=False))), none),
+    "zip of an iterator": (
+        lambda _: iter([1, 2]), lambda s, x: len(list(zip(s, [1], strict=False))), none,
+    ),
     "map next": (lambda _: iter([1, 2]), lambda s, x: len(list(map(next, [s]))), none),
     "a partial of next": (lambda _: iter([1, 2]), lambda s, x: functools.partial(next, s)(), none),
     "islice": (lambda _: iter([1, 2]), lambda s, x: sum(itertools.islice(s, 1)), none),
