@@ -77,7 +77,7 @@ class Carry:
         if isinstance(value, Maybe):
             inner = self._placeholder(value.value, region, parent)
             flag = self._placeholder(value.flag, region, parent)
-            return Maybe(inner, getattr(flag, "tensor", flag), value.other)
+            return Maybe(inner, getattr(flag, "tensor", flag), value.other, at=value.at)
         if isinstance(value, Zeros):
             return self._zeros(value.like, region)
         if type(value) is Grown:
@@ -215,7 +215,7 @@ def _rebuild(inside: Any, results: Iterator[Tensor], outside: Collection[int]) -
         return next(results)
     if isinstance(inside, Maybe):
         value = _rebuild(inside.value, results, outside)
-        return Maybe(value, next(results), inside.other)
+        return Maybe(value, next(results), inside.other, at=inside.at)
     if isinstance(inside, (tuple, list)):
         return rebuilt(inside, [_rebuild(item, results, outside) for item in inside])
     if type(inside) is dict:

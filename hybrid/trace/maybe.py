@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hybrid import ops
+from hybrid.errors import Location
 
 
 class Unbound:
@@ -35,6 +36,7 @@ class Maybe:
     other: Any
     error: Exception | None = None  # what reading it raises where it is not there
     refuse: Callable[[], Any] | None = None  # says of two branches that they bind unlike values
+    at: Location | None = None  # the condition
 
     def or_nothing(self) -> Any:
         """The value, or on the other paths what changes nothing when it is added to: -0.0."""

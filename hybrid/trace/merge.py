@@ -6,6 +6,7 @@ and numbers that differ become results of the node; what cannot be merged is ref
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.errors import CaptureError, Location
+from hybrid.ir import Op
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
@@ -159,7 +161,7 @@ class Merge:
             inner, flag = self._filled(value.value, side, other), self._filled(
                 value.flag, side, other
             )  # fmt: skip
-            return lambda results: Maybe(inner(results), flag(results), value.other)
+            return lambda results: Maybe(inner(results), flag(results), value.other, at=value.at)
         if isinstance(value, (list, dict)) and side.region.is_outside(value):
             return lambda results: value  # what it holds is merged as a place
         if type(value) is Grown:
@@ -206,7 +208,7 @@ class Merge:
         def build(results: Sequence[Tensor]) -> Any:
             known = flag(results)
             if isinstance(known, Number):
-                return Maybe(value(results), known.tensor, absent, refuse=refuse)
+                return Maybe(value(results), known.tensor, absent, refuse=refuse, at=self.at)
             return value(results) if known else absent
 
         return build
@@ -219,16 +221,23 @@ class Merge:
         return f"{text} {side.label}"
 
     def refuse(self, a: Any, b: Any, name: str) -> Any:
+        shown = _shown(name)
         raise CaptureError(
-            f"{name} is {self._described(a, self.first, name)}, and "
+            f"{shown} is {self._described(a, self.first, name)}, and "
             f"{self._described(b, self.second, name)}",
             at=self.at,
             why="Which of the two it is depends on the value of a tensor, and a graph needs one "
             "type and structure.",
             fix=remedy(a, b)
-            or f"give {name.split('[')[0].split('.')[0]} the same type, shape and structure on "
+            or f"give {shown.split('[')[0].split('.')[0]} the same type, shape and structure on "
             "both paths",
         )
+
+
+def _shown(name: str) -> str:
+    """What messages call a variable: what conversion keeps a result in is that."""
+    own = f"{OWN}result"
+    return f"the result{name.removeprefix(own)}" if name.startswith(own) else name
 
 
 def _differ_in_length(a: list[Any], b: list[Any]) -> bool:
@@ -238,7 +247,7 @@ def _differ_in_length(a: list[Any], b: list[Any]) -> bool:
 def _keyed(key: Any, value: Any) -> Any:
     """An item that may be missing raises KeyError."""
     if isinstance(value, Maybe) and value.other is MISSING:
-        return Maybe(value.value, value.flag, MISSING, KeyError(key))
+        return Maybe(value.value, value.flag, MISSING, KeyError(key), at=value.at)
     return value
 
 
@@ -312,7 +321,14 @@ def rebuilt(like: Any, items: Sequence[Any]) -> Any:
 
 
 def remedy(a: Any, b: Any) -> str:
-    """What to do about two sets or objects in the place of one; empty for other values."""
+    """What to do about two objects, or texts, in the place of one; empty for other values."""
+    if isinstance(a, str) and isinstance(b, str):
+        return "use an int in place of the text, and look the text up outside: NAMES[code]"
+    if callable(a) and callable(b) and not isinstance(a, Tensor):
+        return (
+            "call the one on the one path and the other on the other, and go on with what they "
+            "return"
+        )
     if isinstance(a, set) and isinstance(b, set):
         return "keep what is in the set in a tensor of flags (seen[i] = True)"
     plain = (Tensor, Number, Maybe, list, tuple, dict, *ATOMS)
@@ -346,4 +362,8 @@ def describe(value: Any) -> str:
         return repr(value)
     if isinstance(value, set):
         return f"a set of {len(value)}"
+    if isinstance(value, Op):
+        return f"the function {value.name}"
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)):
+        return f"the {'class' if isinstance(value, type) else 'function'} {value.__qualname__}"
     return f"a {type(value).__name__}"
