@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,7 +28,8 @@ from hybrid.tensor import Tensor
 from hybrid.trace.address import GIVEN, Address
 from hybrid.trace.captured import Capture, Made, SlotWrite, Source, build
 from hybrid.trace.key import CONTENT
-from hybrid.trace.rewind import refill
+from hybrid.trace.reads import of_package
+from hybrid.trace.rewind import put_attribute, refill
 from hybrid.tree import LEAF
 from hybrid.types import DType
 
@@ -322,6 +324,9 @@ class _Binding:
             target = self._target(write)
             if write.address.name == CONTENT and not write.key:
                 w.line(f"{w.name('refill', refill)}({target}, {value})")
+            elif _is_hooked(write.address):  # what the hook does was captured with the rest
+                owner = w.name("owner", write.address.owner)
+                w.line(f"{w.name('put', put_attribute)}({owner}, {write.address.name!r}, {value})")
             elif write.made.leaves and write.made.leaves[0][1] in self.slot_of_output:
                 w.line(f"if {target} is not {value}:")
                 w.line(f"{target} = {value}", 2)
@@ -368,3 +373,10 @@ def _fail(
 
 def _number(dtype: DType, value: float) -> Tensor:
     return as_tensor(value, dtype)
+
+
+def _is_hooked(address: Address) -> bool:
+    """Whether storing there by a statement would run code of the author's, or be refused by it."""
+    hook = type(address.owner).__setattr__
+    is_function = isinstance(hook, types.FunctionType) and not of_package(hook.__code__)
+    return address.name != CONTENT and not address.keys and is_function

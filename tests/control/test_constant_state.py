@@ -4,6 +4,7 @@ What is set to the same again is repeated; what every call would change once mor
 the line that does.
 """
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -151,6 +152,57 @@ def a_number_is_set_in_a_branch():
         return state.k
 
     return function, state
+
+
+@table.makes(*CALLS)
+def a_frozen_object_is_given_state():
+    @dataclass(frozen=True)
+    class Frozen:
+        k: float = 2.0
+
+    held = Frozen()
+
+    def function(x):
+        object.__setattr__(held, "shape", x.shape)
+        object.__setattr__(held, "last", x * held.k)
+        return x if x > 0 else -x
+
+    return function, held
+
+
+@table.makes(*CALLS)
+def a_property_sets_it():
+    class Held:
+        last = 0.0
+
+        @property
+        def k(self):
+            return self.last
+
+        @k.setter
+        def k(self, value):
+            self.last = value
+
+    held = Held()
+
+    def function(x):
+        held.k = 5.0
+        return x * held.k if x > 0 else x
+
+    return function, held
+
+
+@table.makes(*CALLS)
+def put_to_evaluation_and_back():
+    drop = nn.Dropout(0.5)
+
+    def function(x):
+        drop.eval()
+        y = drop(x)
+        drop.train()
+        return y if x > 0 else x
+
+    return function, drop
 
 
 @table.each()
