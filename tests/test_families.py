@@ -323,18 +323,36 @@ def test_writes_are_refused_as_before() -> None:
     for owner.k in (1.0, 2.0, 3.0):
         agree(function, hybridized, X)
     owner.on = True
-    line = function.__code__.co_firstlineno
+    line = function.__code__.co_firstlineno + 2
     for owner.k in (4.0, 5.0):
         with pytest.raises(CaptureError) as caught:
             hybridized(X)
         assert str(caught.value) == (
             f"function changed SimpleNamespace.k while it was captured ({__file__}:{line})\n"
-            f"    {line} | def function(x):\n"
+            f"    {line} | owner.k = owner.k + 1.0\n"
             "A side effect on a Python value happens once, at capture, and could not be repeated "
             "by the plan.\n"
             "Fix: keep the value in a tensor (x.assign, +=), return it, or change it outside."
         )
     assert (owner.k, owner.on) == (5.0, True)
+
+
+def test_a_number_that_is_an_input_is_set_to_what_it_is_already() -> None:
+    owner = SimpleNamespace(k=1.0)
+
+    def function(x):
+        y = x * owner.k
+        owner.k = 3.0
+        return y
+
+    hybridized = hy.hybridize(function)
+    for k in (5.0, 3.0, 3.0, 3.0, 7.0, 9.0):
+        for run in (function, hybridized):
+            owner.k = k
+            found = describe(run(X)), describe(owner.k)
+            if run is function:
+                expected = found
+        assert found == expected
 
 
 def test_a_cached_property_keeps_its_value() -> None:

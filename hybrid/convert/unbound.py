@@ -30,7 +30,7 @@ def resolved(tree: Any, name: str = "the result") -> Any:
             return read(tree, name)
         if tree.refuse is not None:
             tree.refuse()
-        check(Number("bool", tree.flag), _absent(tree, name))
+        check(Number("bool", tree.flag), _absent(tree, name), at=tree.at)
         return tree.value
     if isinstance(tree, (tuple, list)) and any(map(_has_maybe, tree)):
         items = [resolved(item, f"{name}[{i}]") for i, item in enumerate(tree)]

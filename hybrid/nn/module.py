@@ -80,6 +80,7 @@ class Module:
         if _holds_tensor(value) or (value is None and _holds_tensor(old)):
             current().write_slot(self, name, value)
         else:
+            current().will_write_attribute(self, name)
             object.__setattr__(self, name, value)
             advance_epoch()
 

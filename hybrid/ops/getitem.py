@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.errors import ArgumentTypeError, CaptureError, OutOfRangeError, ShapeError
+from hybrid.errors import (
+    ArgumentTypeError,
+    CaptureError,
+    OutOfRangeError,
+    ShapeError,
+    author_location,
+)
 from hybrid.ir import interpreter
 from hybrid.ops.checks import (
     as_tensor,
@@ -277,8 +283,10 @@ def _nonzero(mask: Any) -> tuple[np.ndarray, ...]:
         if interpreter.current().traces:
             raise CaptureError(
                 f"a traced mask ({type_of(mask)}) selects elements",
+                at=author_location(),
                 why="How many depends on values, and shapes in a graph are fixed.",
-                fix="use hybrid.where, which keeps the shape",
+                fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, "
+                "product or maximum in place of 0",
             )
         mask = mask.numpy()
     return np.nonzero(mask)

@@ -28,7 +28,16 @@ from hybrid.trace.lent import Lent, as_input, number_cell, put_numbers
 from hybrid.trace.making import Known, Making
 from hybrid.trace.reads import MISSING
 from hybrid.trace.remaining import Remaining
-from hybrid.trace.settle import Mine, Rewritten, Unsettled, covers, refuse_unsettled
+from hybrid.trace.rewind import put_attributes
+from hybrid.trace.settle import (
+    Mine,
+    Rewritten,
+    Unseen,
+    Unsettled,
+    constants_in,
+    covers,
+    refuse_unsettled,
+)
 from hybrid.trace.tracer import Cell, Slot, Tracer
 from hybrid.tree import flatten, unflatten
 
@@ -92,6 +101,9 @@ def capture(
                     tracer.remaining.end(error)
                 raise
             finally:
+                unseen = guards.unseen(tracer.owners)
+                for owner, before in unseen:
+                    put_attributes(owner, before)
                 tracer.adopt(guards.written_slots(mine))
                 final = tracer.restore()
                 found = contents.changes()
@@ -111,14 +123,24 @@ def capture(
                 rest, others = parted(moved, lambda m: mine(m.key, [m.after]))
                 strange += others
             refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
+            if unseen:
+                raise Unseen({id(owner): owner for owner, _ in unseen})
             if own or rest:
-                raise _side_effect(name, [*own, *rest][0].label, at)
+                broken = [*own, *rest][0]
+                raise _side_effect(name, broken.label, tracer.written_at(broken.key) or at)
             if guards.inputs:
                 _refuse_cached(name, guards.computed(), at)
             outer = [lent.seen_through(c) for c in changes if id(c.container) in guards.containers]
             slots = tracer.slots.values()
-            if not covers(guards.written, outer, slots):
-                raise Rewritten(outer, slots, _side_effect(name, label, at))
+            constants = constants_in(tracer.slots, final)
+            if not covers(guards.written, outer, slots, constants):
+                key = changes[0].key if changes else None
+                if constants:
+                    key = constants[0].key
+                    label = guards.label(key)
+                place = None if key is None else tracer.written_at(key)
+                refusal = _side_effect(name, label, place or at)
+                raise Rewritten(outer, slots, constants, refusal)
             made = _Finish(tracer, leaves, guards, known, names).run(result, final, changes)
         except BaseException as error:
             lent.take_back()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hybrid.config import EPOCH
+from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address, LeafOf
 from hybrid.trace.aliasing import alias_terms
@@ -21,6 +22,7 @@ from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.matching import AnyNumber, Matcher, Matching, Written, plainly
 from hybrid.trace.members import Members
 from hybrid.trace.reads import (
+    ATOMS,
     MISSING,
     MUTABLE,
     Reads,
@@ -272,16 +274,26 @@ class Guards:
     # Around the capture -----------------------------------------------------------------------
 
     def written_slots(self, mine: Mine) -> Iterator[tuple[Any, str, Any]]:
-        """(owner, name, original) of the places of ``mine`` that were given or lost a tensor."""
-        for owner, name, read, value in self._places:
+        """(owner, name, original) of the places of ``mine`` that were given others.
+
+        That is a tensor or a plain value, or there was a tensor.
+        """
+        for (owner, name, read, value), begun in zip(self._places, self._begun, strict=True):
             now = read()
-            moved = now is not value and (_holds_tensor(now) or _holds_tensor(value))
+            lent = begun is not value  # then the same as before is another all the same
+            moved = now is not begun and (
+                holds_tensor(now)
+                or holds_tensor(begun)
+                or (is_plain(now) and (lent or not self.matching.exactly(value)(now)))
+            )
             if moved and mine(key_of(owner, name), [now]):
-                yield owner, name, value
+                yield owner, name, begun
         for owner, names, configured in self._absent:
             made = [
-                n for n in names & vars(owner).keys()
-                if _holds_tensor(vars(owner)[n]) and mine(key_of(owner, n), [vars(owner)[n]])
+                n for n, now in vars(owner).items()
+                if n in names
+                and (holds_tensor(now) or (is_plain(now) and n not in cached_names(owner)))
+                and mine(key_of(owner, n), [now])
             ]  # fmt: skip
             for name in made:
                 yield owner, name, MISSING
@@ -291,6 +303,16 @@ class Guards:
     def begin(self) -> None:
         """The capture begins: what it has changed is what is not as it is now."""
         self._begun = [read() for _, _, read, _ in self._places]
+
+    def unseen(self, owners: Mapping[int, tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """Those of the ``owners`` of attributes that were there before, and are not looked at."""
+        assert self.reads is not None
+        watched = self.reads.objects
+        return [
+            (owner, before)
+            for key, (owner, before) in owners.items()
+            if key in self.known and key not in watched and before is not None
+        ]
 
     def changed_places(self) -> Iterator[tuple[Any, str, Any]]:
         """(owner, name, what is there) of the places that hold something else by now."""
@@ -311,7 +333,7 @@ class Guards:
             for name in names & vars(owner).keys() - (set() if cached else cached_names(owner)):
                 put = functools.partial(put_attribute, owner, name)
                 read = functools.partial(stored, owner, name)
-                label = f"{_label(owner)}.*"
+                label = f"{_label(owner)}.{name}"
                 found.append(Moved(key_of(owner, name), label, read, put, MISSING, read()))
         return found
 
@@ -391,11 +413,20 @@ class Guards:
         return eval("lambda leaves: " + " and ".join(terms), names)
 
     def broken(self) -> str | None:
-        """The name of the first guard that does not hold."""
-        for guard in [*self.always, *self.by_epoch]:
-            if not guard.holds():
-                return guard.name
-        return None
+        """What the first place that is not as it was is called."""
+        moved = self.moved(cached=False)
+        return moved[0].label if moved else None
+
+    def label(self, key: Key) -> str:
+        """What a place is called."""
+        labels = [kept.guard.name for kept in self._kept if kept.key == key]
+        labels += [
+            f"{_label(owner)}.{name}"
+            for owner, names, _ in self._absent
+            for name in names
+            if key_of(owner, name) == key
+        ]
+        return labels[0]
 
 
 def _named(names: dict[str, Any], prefix: str, value: Any) -> str:
@@ -415,5 +446,12 @@ def _label(owner: Any) -> str:
     return owner.__name__ if named else type(owner).__name__
 
 
-def _holds_tensor(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
+    """Whether ``value`` is a constant, or a tuple of them."""
+    if type(value) is tuple:
+        return all(map(is_plain, value))
+    return isinstance(value, ATOMS) and not isinstance(value, Number)
+
+
+def holds_tensor(value: Any) -> bool:
     return any(isinstance(leaf, Tensor) for leaf in flatten(value)[0])

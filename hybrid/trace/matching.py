@@ -35,6 +35,8 @@ class Written:
     numbers: dict[Hashable, Address] = field(default_factory=dict)
     # Places, likewise, that nobody announces to write, and that each capture finds changed.
     claimed: set[Key] = field(default_factory=set)
+    constants: set[Key] = field(default_factory=set)  # places that each run sets to the same
+    owners: dict[int, Any] = field(default_factory=dict)  # of attributes, that no code has led to
 
     def free(self, address: Address) -> None:
         """Let the number there be an input."""

@@ -6,6 +6,7 @@ and numbers that differ become results of the node; what cannot be merged is ref
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.errors import CaptureError, Location
+from hybrid.ir import Op
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
@@ -279,7 +281,7 @@ class Merge:
         def build(results: Sequence[Tensor]) -> Any:
             known = flag(results)
             if isinstance(known, Number):
-                return Maybe(value(results), known.tensor, absent, refuse=refuse)
+                return Maybe(value(results), known.tensor, absent, refuse=refuse, at=self.at)
             return value(results) if known else absent
 
         return build
@@ -405,7 +407,14 @@ def rebuilt(like: Any, items: Sequence[Any]) -> Any:
 
 
 def remedy(a: Any, b: Any) -> str:
-    """What to do about two sets, deques or objects in the place of one; empty for other values."""
+    """What to do about two such values in the place of one; empty for other values."""
+    if isinstance(a, str) and isinstance(b, str):
+        return "use an int in place of the text, and look the text up outside: NAMES[code]"
+    if callable(a) and callable(b) and not isinstance(a, Tensor):
+        return (
+            "call the one on the one path and the other on the other, and go on with what they "
+            "return"
+        )
     if isinstance(a, set) and isinstance(b, set):
         return "keep what is in the set in a tensor of flags (seen[i] = True)"
     if type(a) is Queue and type(b) is Queue:
@@ -442,4 +451,8 @@ def describe(value: Any) -> str:
         return f"a {type(value).__name__} of {', '.join(sorted(map(repr, value))) or 'nothing'}"
     if isinstance(value, (bool, int, float, str, bytearray, type(None))):
         return repr(value)
+    if isinstance(value, Op):
+        return f"the function {value.name}"
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)):
+        return f"the {'class' if isinstance(value, type) else 'function'} {value.__qualname__}"
     return f"a {type(value).__name__}"

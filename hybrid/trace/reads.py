@@ -14,7 +14,7 @@ import os
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -162,8 +162,9 @@ class Reads:
         function: Callable[..., Any],
         arguments: list[Any],
         hosted: frozenset[Place] = frozenset(),
+        owners: Mapping[int, Any] | None = None,
     ) -> None:
-        self.function, self.given, self.hosted = function, arguments, hosted
+        self.function, self.given, self.hosted, self.owners = function, arguments, hosted, owners
         self.globals: dict[tuple[int, str], tuple[dict, str]] = {}
         self.cells: dict[int, types.CellType] = {}
         self.variables: dict[int, str] = {}  # what the author calls the cells
@@ -176,6 +177,7 @@ class Reads:
         self.arguments = [a for a in arguments if isinstance(a, MUTABLE)]
         self.seen: set[int] = set()  # ids of all that was met
         self.containers: dict[int, Any] = {}  # those met whose content can change
+        self.objects.update(owners or {})  # such as functions with attributes to come
         self._keep: list[Any] = []  # ids stay unique while their objects live
         self.visit(function)
         for argument in arguments:
@@ -253,7 +255,7 @@ class Reads:
 
     def without(self, hosted: frozenset[Place]) -> Reads | None:
         """What is left without the functions at the places ``hosted``, if that is less."""
-        left = Reads(self.function, self.given, self.hosted | hosted)
+        left = Reads(self.function, self.given, self.hosted | hosted, self.owners)
         return None if left.keys() == self.keys() else left
 
     def keys(self) -> set[Key]:

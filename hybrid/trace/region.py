@@ -53,6 +53,7 @@ class Region(Tracer):
             unrolls=parent.unrolls,
             follows=parent.follows,
             announced=parent.announced,
+            owners=parent.owners,
             hosted=parent.hosted,
             called=parent.called,
             remaining=parent.remaining,
@@ -145,7 +146,7 @@ class Region(Tracer):
         return getattr(owner, name)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
-        self.announced.add((id(owner), name))
+        self.announce((id(owner), name))
         self.log(owner, name, read=False, written=True)
         object.__setattr__(owner, name, value)
 

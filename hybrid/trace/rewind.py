@@ -94,6 +94,15 @@ def refill(container: Any, content: Any) -> None:
         (container.extend if isinstance(container, deque) else container.update)(content)
 
 
+def put_attributes(owner: Any, content: dict[str, Any]) -> None:
+    """Let ``owner`` itself hold ``content``, and nothing else."""
+    now = dict(vars(owner))
+    for name in now.keys() | content.keys():
+        value = content.get(name, MISSING)
+        if now.get(name, MISSING) is not value:
+            put_attribute(owner, name, value)
+
+
 def put_attribute(owner: Any, name: str, value: Any) -> None:
     """Store ``value`` on ``owner`` itself as it was (MISSING: take it away), past any hooks."""
     if is_described(type(owner), name):

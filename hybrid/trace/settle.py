@@ -19,12 +19,13 @@ from hybrid.eager import from_numpy
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
 from hybrid.number import Number
+from hybrid.record import Leaf
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
 from hybrid.trace.contents import Change, Content, containers_in
 from hybrid.trace.grown import Grown
-from hybrid.trace.guards import Guards
-from hybrid.trace.key import ANY, CONTENT, Key
+from hybrid.trace.guards import Guards, holds_tensor, is_plain
+from hybrid.trace.key import ANY, CONTENT, Key, key_of
 from hybrid.trace.matching import Written
 from hybrid.trace.maybe import Maybe
 from hybrid.trace.places import Slot
@@ -57,8 +58,10 @@ def settled(
             while True:
                 try:
                     with undisturbed(len(before) > 1):
-                        reads = Reads(function, list(leaves), hosts.places)
+                        reads = Reads(function, list(leaves), hosts.places, written.owners)
                         return once(reads, Guards(reads, configured, written))
+                except Unseen as found:
+                    written.owners |= found.owners
                 except Unsettled as found:
                     hosts.note(found)
                     written.claimed |= found.claims(before)
@@ -74,7 +77,9 @@ def settled(
         try:
             return again(written)
         except Rewritten as found:
-            refuse_counting(found, lambda: again(Written(claimed=written.claimed)))
+            refuse_counting(
+                found, lambda: again(Written(claimed=written.claimed, owners=written.owners))
+            )
             found.note(written)
 
 
@@ -226,22 +231,69 @@ class Mine:
 class Rewritten(Exception):
     """A capture writes containers that its guards do not know of: it has to be made again."""
 
-    def __init__(self, changes: list[Change], slots: Iterable[Slot], refusal: CaptureError) -> None:
+    def __init__(
+        self,
+        changes: list[Change],
+        slots: Iterable[Slot],
+        constants: list[Constant],
+        refusal: CaptureError,
+    ) -> None:
         super().__init__()
-        self.changes, self.refusal = changes, refusal
+        self.changes, self.constants, self.refusal = changes, constants, refusal
         self.places = [slot for slot in slots if holds_slots(slot)]
 
     def note(self, written: Written) -> None:
         """Let the guards of the next capture know."""
         written.containers.update((id(c.container), c.container) for c in self.changes)
         written.places.update((id(slot.owner), slot.name) for slot in self.places)
+        written.constants.update(constant.key for constant in self.constants)
         for change in self.changes:
             for place in numbers_in(change):
                 written.free(place)
 
 
-def covers(written: Written, changes: Iterable[Change], slots: Iterable[Slot]) -> bool:
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An attribute or variable that a capture sets to a plain value."""
+
+    slot: Slot
+    value: Any
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.slot.owner, self.slot.name)
+
+
+def constants_in(slots: Mapping[Key, Slot], final: Mapping[Key, Any]) -> list[Constant]:
+    """Those among what a capture has written, given what it has left there."""
+    return [
+        Constant(slot, final[key])
+        for key, slot in slots.items()
+        if slot.written
+        and not isinstance(slot.owner, Leaf)
+        and final[key] is not slot.original
+        and is_plain(final[key])
+        and not holds_tensor(slot.original)
+    ]
+
+
+class Unseen(Exception):
+    """A capture sets attributes of objects that its guards do not know of."""
+
+    def __init__(self, owners: dict[int, Any]) -> None:
+        super().__init__()
+        self.owners = owners
+
+
+def covers(
+    written: Written,
+    changes: Iterable[Change],
+    slots: Iterable[Slot],
+    constants: Iterable[Constant] = (),
+) -> bool:
     """Whether guards made for ``written`` are right for a capture."""
+    if any(constant.key not in written.constants for constant in constants):
+        return False
     return all(
         id(c.container) in written.containers
         and all(place.key in written.numbers for place in numbers_in(c))
@@ -275,18 +327,23 @@ def refuse_counting(found: Rewritten, capture_again: Callable[[], Any]) -> None:
     when the function is captured once more from where the first call has left it.
     """
     moved = [c for c in found.changes if _counts(c)]
-    if not moved:
+    if not moved and not found.constants:
         return
     for change in found.changes:
         refill(change.container, _settled(change.after))
+    before = [constant.slot.content() for constant in found.constants]
+    for constant in found.constants:
+        constant.slot.put(constant.value)
     try:
         capture_again()
     except Rewritten as second:
-        if any(_counts(c) for c in second.changes):
+        if second.constants or any(_counts(c) for c in second.changes):
             raise found.refusal from None
     except CaptureError:
         raise found.refusal from None
     finally:
+        for constant, content in zip(found.constants, before, strict=True):
+            constant.slot.put(content)
         for change in found.changes:
             refill(change.container, change.before)
 

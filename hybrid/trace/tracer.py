@@ -89,7 +89,10 @@ class Tracer:
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
-    announced: set[Key] = field(default_factory=set)  # of places that this thread writes
+    # Places that this thread writes, and where the author does so first.
+    announced: dict[Key, Location | None] = field(default_factory=dict)
+    # The owners of attributes among them, by their ids, and what these held before.
+    owners: dict[int, tuple[Any, dict[str, Any] | None]] = field(default_factory=dict)
     hosted: set[Place] = field(default_factory=set)  # of functions that the plan is to call
     called: set[Place] = field(default_factory=set)  # of those that were called meanwhile
     remaining: Any = None  # tells what is written so far (a Remaining)
@@ -158,7 +161,7 @@ class Tracer:
         return found
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
-        self.announced.add((id(owner), name))
+        self.announce((id(owner), name))
         slot = self.slots.get((id(owner), name))
         if slot is None:
             original = getattr(owner, name, MISSING)
@@ -249,6 +252,15 @@ class Tracer:
 
     # What converted code announces; only a region undoes and merges it -------------------------
 
+    def announce(self, key: Key) -> None:
+        """A place is about to be written."""
+        if key not in self.announced:
+            self.announced[key] = author_location()
+
+    def written_at(self, key: Key) -> Location | None:
+        """Where the author first writes a place, as far as it is announced."""
+        return self.announced.get(key) or self.announced.get((key[0], ANY))
+
     def is_outside(self, owner: Any) -> bool:
         """Whether ``owner`` was there before the capture (or the region)."""
         return id(owner) in self.known
@@ -263,17 +275,23 @@ class Tracer:
 
     def will_write_attribute(self, owner: Any, name: str) -> None:
         """``owner.name`` is about to be set or deleted."""
-        self.announced.add(key_of(owner, name))
-        self.standing.will_write(owner, self.is_known)
+        self.announce(key_of(owner, name))
+        self._will_write_on(owner)
 
     def will_write_attributes(self, owner: Any) -> None:
         """Any attributes of ``owner`` are about to be set or deleted."""
-        self.announced.add((id(owner), ANY))
+        self.announce((id(owner), ANY))
+        self._will_write_on(owner)
+
+    def _will_write_on(self, owner: Any) -> None:
         self.standing.will_write(owner, self.is_known)
+        if id(owner) not in self.owners:
+            own = getattr(owner, "__dict__", None)
+            self.owners[id(owner)] = owner, None if own is None else dict(own)
 
     def will_write_container(self, container: Any) -> None:
         """What ``container`` holds is about to change."""
-        self.announced.add((id(container), CONTENT))
+        self.announce((id(container), CONTENT))
         self.standing.will_write(container, self.is_known)
 
     def will_read_container(self, container: Any) -> None:
@@ -283,11 +301,11 @@ class Tracer:
 
     def will_write_cell(self, cell: Any) -> None:
         """A variable of an enclosing function is about to be set."""
-        self.announced.add((id(cell), "cell_contents"))
+        self.announce((id(cell), "cell_contents"))
 
     def will_write_global(self, namespace: dict, name: str) -> None:
         """A global name is about to be set."""
-        self.announced.add((id(namespace), name))
+        self.announce((id(namespace), name))
 
     # Rows of what a loop has stacked ----------------------------------------------------------
 

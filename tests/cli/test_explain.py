@@ -93,8 +93,9 @@ def test_a_page_that_cannot_be_written(model: Path, tmp_path: Path) -> None:
 
 def test_what_cannot_be_captured(model: Path) -> None:
     assert failure(f"{model}:count", "-i", "f32[4]") == (
-        f"hybrid: {model}:count: count changed global tally while it was captured ({model}:15). "
-        "15 | def count(x): A side effect on a Python value happens once, at capture, and could "
+        f"hybrid: {model}:count: count changed global tally while it was captured ({model}:16). "
+        '16 | tally["calls"] += 1. A side effect on a Python value happens once, at capture, and '
+        "could "
         "not be repeated by the plan. Fix: keep the value in a tensor (x.assign, +=), return it, "
         "or change it outside."
     )

@@ -153,7 +153,7 @@ CASES = [  # (name, call, error, text)
         lambda: hy.hybridize(counting)(V),
         CaptureError,
         "counting changed global SETTINGS while it was captured (FILE:LINE)\n"
-        "    LINE | def counting(x):\n"
+        '    LINE | SETTINGS["count"] += 1\n'
         "A side effect on a Python value happens once, at capture, and could not be repeated "
         "by the plan.\n"
         "Fix: keep the value in a tensor (x.assign, +=), return it, or change it outside.",
