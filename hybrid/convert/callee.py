@@ -250,6 +250,8 @@ def _announced(function: Any) -> Any:
     keeps = function is functools.partial or _is_ours(function)
 
     def announce_arguments(*args: Any, **kwargs: Any) -> None:
+        if not tracing():  # nor is anything asked of proxies of what is no more
+            return
         for argument in (*args, *kwargs.values()):
             handed(argument, name)
             if looks and type(argument) is Text:

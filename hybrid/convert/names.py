@@ -28,14 +28,14 @@ class NameConverter(Converter):
 
 def load(name: str, value: Any) -> Any:
     """The value of the variable ``name``."""
-    if isinstance(value, (Unbound, Maybe)):
+    if type(value) in (Unbound, Maybe):
         return read(value, name)
     return value
 
 
 def peek(name: str, value: Any) -> Any:
     """The same for a look at the identity of the value alone."""
-    return value if isinstance(value, Maybe) and value.other is not UNBOUND else load(name, value)
+    return value if type(value) is Maybe and value.other is not UNBOUND else load(name, value)
 
 
 def handed_on(converted: ast.expr) -> ast.expr:

@@ -49,7 +49,7 @@ def look(value: Any) -> Any:
         look(inner)
         refuse_grown(inner, how)
         refuse_partial(inner, how)
-    if isinstance(value, LOOKED_INTO) and tracing():
+    if tracing() and isinstance(value, LOOKED_INTO):
         if type(value) is not tuple:
             current().will_read_container(value)
         if is_grown(value):

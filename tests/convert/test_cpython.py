@@ -23,6 +23,13 @@ EXPLAINED = {
         {11, 12, 13},
         "counts line events: a function whose returns became flags returns from its first line",
     ),
+    **{
+        f"test.test_patma.TestTracing.test_{name}": (
+            {10, 11, 12, 13},
+            "counts line events: where cases have guards, what follows begins on the first line",
+        )
+        for name in ("no_default", "default_wildcard", "default_capture")
+    },
     "test.test_positional_only_arg.PositionalOnlyTestCase.test_annotations_constant_fold": (
         {10, 11, 12, 13},
         "looks for an instruction: `not a is b` is a call of the run-time half",
