@@ -69,6 +69,7 @@ class Merge:
         self.pairs: list[tuple[Tensor, Tensor]] = []
         self.shared: dict[tuple[int, int], Build] = {}  # by the ids of what is mutable on each path
         self.met: dict[Any, Met] = {}  # tensors that names and places get
+        self.listed: list[Tensor] = []  # those of one path that a list gets as rows
 
     def pair(self, a: Tensor, b: Tensor) -> int:
         """The result that is ``a`` on the first path and ``b`` on the second."""

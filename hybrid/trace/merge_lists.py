@@ -143,6 +143,7 @@ class _Optional:
             tensor, kind = leaf.tensor, leaf.kind
         elif isinstance(leaf, Tensor) and region.owns(leaf):
             tensor, kind = leaf, ""
+            self.merge.listed.append(leaf)
         else:
             return None
         with interpreting(region):

@@ -194,3 +194,23 @@ def test_what_a_loop_has_appended_is_not_written_later() -> None:
         "tensor that is written.\n"
         "Fix: append a copy (xs.append(x * 1)), or bind the name to a new tensor (x = x + 1)."
     )
+
+
+def test_a_tensor_that_a_list_holds_on_one_path_is_not_written_unseen() -> None:
+    def appended(x):
+        h, hs = x * 1, [x]
+        if x > 0:
+            h = x * 2
+            hs.append(h)
+        h += 1
+        return h, hs
+
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(appended)(hy.ones(()))
+    assert caught.value.at.text == "h += 1"
+    assert caught.value.what == "a tensor is written in place that a list holds on some paths"
+    assert str(caught.value).endswith(
+        "The items that only some paths append are rows of tensors, and no name of one that is "
+        "written later.\n"
+        "Fix: append a copy (xs.append(x * 1)), or bind the name to a new tensor (x = x + 1)."
+    )
