@@ -120,6 +120,7 @@ class _Optional:
     def part(self, item: Any) -> Build:
         """What builds that which stands for ``item``."""
         if type(item) is Grown:
+            item = self._in_rows(item)
             places = [self._filled(t) for t in item.tensors()]
             return lambda results: item.with_tensors([results[i] for i in places], self.owner)
         leaves, structure = flatten(item)
@@ -135,6 +136,16 @@ class _Optional:
             return Grown(there, tuple(columns), structure, 1, self.merge.at, self.owner, fits=True)
 
         return build
+
+    def _in_rows(self, item: Grown) -> Grown:
+        """``item`` with rows for the tensors of this path that it holds as they are."""
+        region = self.side.region
+        mine = [c for c in item.columns if isinstance(c, Tensor) and region.owns(c)]
+        if not mine or item.capacity != 1:
+            return item
+        self.merge.listed += mine
+        with interpreting(region):
+            return replace(item, columns=tuple([_column_of_one(c, region) for c in item.columns]))
 
     def _column(self, leaf: Any) -> tuple[int, str] | None:
         """The result that is a stack of one row, and its kind; None for what is no row."""

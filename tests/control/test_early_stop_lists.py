@@ -76,6 +76,30 @@ def looks_back(x):
 
 
 @table.runs(*PAIRS)
+def appended_behind_the_break(x):
+    steps = []
+    for _ in range(4):
+        for s in steps:
+            x = x + s
+        if hy.sum(x) > 5:
+            break
+        steps.append(x)
+    return x, len(steps)
+
+
+@table.runs(*PAIRS)
+def items_of_items_behind_the_break(x):
+    steps = []
+    for scale in (1.0, 2.0, 3.0):
+        weights = [s * scale for s in steps]
+        x = x + sum(weights)
+        if hy.sum(x) > 5:
+            break
+        steps.append(x)
+    return x, steps
+
+
+@table.runs(*PAIRS)
 def two_loops_of_bfgs(x):
     """Limited-memory BFGS on a parabola, with an early stop."""
     steps, changes = [], []
