@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid import ops
+from hybrid.autodiff.kept import make_snapshot, type_kept
 from hybrid.autodiff.listed import At, Listed
 from hybrid.autodiff.origins import Edge, Items, Node, Origins, Slot
 from hybrid.autodiff.presence import Ct, Perhaps, added, either, marked, neutral
@@ -30,8 +31,7 @@ from hybrid.autodiff.sums import results_of
 from hybrid.ir.interpreter import current
 from hybrid.ops.items import OF_LISTS, item
 from hybrid.record import AnyRecord, Leaf, Record, node_of
-from hybrid.tensor import Tensor, make_tensor
-from hybrid.types import TensorType
+from hybrid.tensor import Tensor
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class Arrivals:
             parent = None if node.parents[0] is None else node_of(node.parents[0])
             if parent is None or parent[0] not in self.needed or node in self.stops:
                 return slot, None
-            at = node.attrs["at"] if node.op is item else _saved(node.saved[1])
+            at = node.attrs["at"] if node.op is item else make_snapshot(node.saved[1])
             found = self.homes[node] = parent, at
         return found
 
@@ -164,7 +164,8 @@ class Arrivals:
         """What has arrived at a list."""
         found = self.lists.get(slot)
         if found is None:
-            type_ = slot[0].type if isinstance(slot[0], Leaf) else type_of(slot[0], slot[1])
+            node, index = slot
+            type_ = node.type if isinstance(node, Leaf) else type_kept(node.results[index])
             before = self.terms.get(slot, ())
             self._open(slot)
             found = self.lists[slot] = Listed(type_)
@@ -457,19 +458,6 @@ class Arrivals:
         return all(
             other == slot or below.isdisjoint({other, *self.below(other)}) for other in others
         )
-
-
-def _saved(saved: Any) -> Tensor:
-    type_, data, record = saved
-    made = make_tensor(type_, data)
-    made.record = record
-    return made
-
-
-def type_of(node: Record, index: int) -> TensorType:
-    """The type of a result."""
-    saved = node.results[index]
-    return saved if type(saved) is TensorType else saved[0]
 
 
 def _join(terms: list[Term], new: Term) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from hybrid import native, ops
 from hybrid.autodiff.arrivals import Arrivals
+from hybrid.autodiff.kept import make_snapshot, restored, type_kept
 from hybrid.autodiff.origins import Edge, Node, Slot
 from hybrid.autodiff.presence import (
     Ct,
@@ -307,37 +308,13 @@ def apply_vjp(node: Record, cts: Sequence[Ct | None], flow: Sequence[bool]) -> S
         ct = cts[0].ct if isinstance(cts[0], Perhaps) else cts[0]
         out = rule(ct, results[0], *operands, **node.attrs)
     else:
-        full = [plain(ct) if ct is not None else _zeros(_type(saved)) for ct, saved in
+        full = [plain(ct) if ct is not None else _zeros(type_kept(saved)) for ct, saved in
                 zip(cts, node.results, strict=True)]  # fmt: skip
         out = rule(tuple(full), tuple(results), *operands, **node.attrs)
     return [
         marked(entry() if callable(entry) else entry, present) if flows else None
         for entry, flows in zip(out, flow, strict=True)
     ]
-
-
-def make_snapshot(saved: Any) -> Any:
-    """The operand that a record kept: a Tensor with its history, or only its type."""
-    if type(saved) is TensorType:
-        return saved
-    type_, data, record = saved
-    tensor = make_tensor(type_, data)
-    tensor.record = record
-    return tensor
-
-
-def restored(node: Record, index: int) -> Any:
-    """The result that a record kept: a Tensor with its history, or only its type."""
-    saved = node.results[index]
-    if type(saved) is TensorType:
-        return saved
-    tensor = make_tensor(*saved)
-    tensor.record = node if len(node.results) == 1 else Output(node, index)
-    return tensor
-
-
-def _type(saved: Any) -> TensorType:
-    return saved if type(saved) is TensorType else saved[0]
 
 
 def _zeros(type_: TensorType) -> Tensor:
@@ -413,7 +390,7 @@ def _push_by_transposing(node: Record, incoming: Sequence[Tensor | None]) -> lis
     """Tangents from the vjp alone: it is linear in the cotangent, and its transpose is the jvp."""
     probes, leaves = [], []
     for saved in node.results:
-        probe = _zeros(_type(saved)).detach()
+        probe = _zeros(type_kept(saved)).detach()
         probe.record = Leaf(probe.type)
         probes.append(probe)
         leaves.append(probe.record)

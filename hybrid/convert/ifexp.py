@@ -10,6 +10,7 @@ from hybrid.convert.converter import Converter, call
 from hybrid.convert.defer import deferred, evaluate, super_
 from hybrid.convert.site import Site
 from hybrid.convert.traced import is_traced, look
+from hybrid.convert.trees import TESTED, mark
 
 
 class IfExpConverter(Converter):
@@ -28,7 +29,7 @@ class IfExpConverter(Converter):
         sides = node.body, node.orelse
         if tested:
             for side in sides:
-                side.hyb_tested = True  # type: ignore[attr-defined]
+                mark(side, TESTED)
         if not rewriter.may_defer(*sides):
             node.test = rewriter.native_test(node.test)
             node.body, node.orelse = [rewriter.visit(side) for side in sides]

@@ -10,6 +10,7 @@ from hybrid.convert.converter import Converter, call
 from hybrid.convert.defer import deferred, evaluate
 from hybrid.convert.site import Site
 from hybrid.convert.traced import is_traced, look, tracing
+from hybrid.convert.trees import MIXED, TESTED, is_marked, mark
 
 Thunk = Callable[[], Any]
 
@@ -46,13 +47,13 @@ class LogicConverter(Converter):
         for index, operand in enumerate(operands):
             mixed = isinstance(operand, ast.BoolOp) and index < len(operands) - 1
             if tested or mixed:
-                operand.hyb_tested = True  # type: ignore[attr-defined]
-            if (mixed and not tested) or getattr(node, "hyb_mixed", False):
-                operand.hyb_mixed = True  # type: ignore[attr-defined]
+                mark(operand, TESTED)
+            if (mixed and not tested) or is_marked(node, MIXED):
+                mark(operand, MIXED)
         first, *rest = operands
         site = rewriter.site(kind, node, **site_facts)
         thunks = [deferred(rewriter, node, operand) for operand in rest]
-        if tested and not getattr(node, "hyb_mixed", False) and isinstance(rest[-1], LOADS):
+        if tested and not is_marked(node, MIXED) and isinstance(rest[-1], LOADS):
             thunks[-1].body = call(rest[-1], "known_truth", thunks[-1].body)
         name = f"{kind}_test" if tested else f"{kind}_"
         return call(node, name, site, rewriter.visit(first), *thunks)

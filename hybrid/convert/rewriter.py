@@ -17,11 +17,14 @@ from hybrid.convert.scope import FRAME_READERS, Scope, mangled, names_in, scope_
 from hybrid.convert.site import Branch, Site
 from hybrid.convert.trees import (
     LOOPS,
+    TESTED,
     TRIES,
     assigned_lines,
     height,
     is_dead,
+    is_marked,
     is_native,
+    mark,
     only_augmented,
     returned_of,
     stops_of,
@@ -143,11 +146,11 @@ class Rewriter:
 
     def test(self, node: ast.expr) -> ast.expr:
         """``node``, of which only the truth matters, converted."""
-        node.hyb_tested = True  # type: ignore[attr-defined]
+        mark(node, TESTED)
         return self.visit(node)
 
     def is_tested(self, node: ast.expr) -> bool:
-        return getattr(node, "hyb_tested", False)
+        return is_marked(node, TESTED)
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """Statements converted, in order."""

@@ -28,6 +28,7 @@ from hybrid.convert.traced import (
     refuse_partial,
     tracing,
 )
+from hybrid.convert.trees import AUGMENTED, JOINED, is_marked, mark
 from hybrid.convert.unbound import read
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
@@ -107,7 +108,7 @@ class DisplayConverter(Converter):
         items = node.values if isinstance(node, ast.Dict) else node.elts
         for item in items:
             if isinstance(item, ast.Starred):
-                item.hyb_joined = True  # type: ignore[attr-defined]
+                mark(item, JOINED)
         self.rewriter.children(node)
         items[:] = map(handed_on, items)
         return node
@@ -137,7 +138,7 @@ class StarredConverter(Converter):
     def convert(self, node: ast.Starred) -> ast.expr:
         node.value = self.rewriter.visit(node.value)
         if isinstance(node.ctx, ast.Load):
-            function = "joined" if getattr(node, "hyb_joined", False) else "spread"
+            function = "joined" if is_marked(node, JOINED) else "spread"
             node.value = call(node.value, function, node.value)
         return node
 
@@ -230,7 +231,7 @@ class AugmentedConverter(Converter):
         rewriter = self.rewriter
         if isinstance(node.target, ast.Attribute) and not rewriter.in_class:
             return self._attribute(node, node.target)
-        node.target.hyb_augmented = True  # type: ignore[attr-defined]
+        mark(node.target, AUGMENTED)
         before: list[ast.stmt] = []
         if isinstance(node.target, ast.Name) and isinstance(node.op, ast.BitOr):
             load = located(ast.Name(node.target.id, ast.Load()), node.target)
@@ -300,7 +301,7 @@ class BindingConverter(Converter):
 
 
 def is_augmented(node: ast.AST) -> bool:
-    return getattr(node, "hyb_augmented", False)
+    return is_marked(node, AUGMENTED)
 
 
 def bound_by(node: ast.stmt) -> Iterator[str]:

@@ -56,6 +56,21 @@ def is_native(construct: ast.stmt) -> bool:
     return getattr(construct, "hyb_native", False)
 
 
+TESTED = "hyb_tested"  # only whether the value is true is asked
+MIXED = "hyb_mixed"  # it stands among operands of which one is handed on
+JOINED = "hyb_joined"  # its items become those of a list or tuple
+AUGMENTED = "hyb_augmented"  # what an augmented assignment reads is written again
+
+
+def mark(node: ast.AST, kind: str) -> None:
+    """Note something about ``node`` for the converters that see it later."""
+    setattr(node, kind, True)
+
+
+def is_marked(node: ast.AST, kind: str) -> bool:
+    return getattr(node, kind, False)
+
+
 def suspends(node: ast.AST) -> bool:
     """Whether ``node`` holds a yield or an await of its own function."""
     return any(isinstance(inner, _SUSPENDING) for inner in walk_scope(node)) and not isinstance(

@@ -96,14 +96,3 @@ def interpreting(interpreter: Interpreter) -> Iterator[None]:
     finally:
         ACTIVE.remove(interpreter)
         _stack.above.pop()
-
-
-@contextmanager
-def suspended(interpreter: Interpreter) -> Iterator[None]:
-    """Give op calls of this thread the meaning they have below ``interpreter``."""
-    saved = _stack.above
-    _stack.above = saved[: saved.index(interpreter)]
-    try:
-        yield
-    finally:
-        _stack.above = saved

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hybrid.autodiff.kept import make_snapshot, type_of
 from hybrid.autodiff.origins import Origins
 from hybrid.autodiff.presence import Ct, Perhaps
-from hybrid.autodiff.tape import Pull, history, make_snapshot, node_of, pulled_back, pushed_ahead
+from hybrid.autodiff.tape import Pull, history, node_of, pulled_back, pushed_ahead
 from hybrid.eager import Eager
 from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import current, interpreting
@@ -22,7 +23,6 @@ from hybrid.ir.op import results_of
 from hybrid.ops.control import after
 from hybrid.record import (
     AnyRecord,
-    Leaf,
     Output,
     Record,
     is_recording,
@@ -37,7 +37,6 @@ from hybrid.trace.replay import replay
 from hybrid.trace.rewind import put_attribute
 from hybrid.trace.tracer import Tracer
 from hybrid.tree import flatten
-from hybrid.types import TensorType
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,7 +109,7 @@ def _forget(
 ) -> list[AnyRecord]:
     """One record, for each of ``outputs``, in place of the history that they have ``since``."""
     outside = _outside([t.record for t in outputs], since)
-    saved = tuple([_type_of(record) for record in outside])
+    saved = tuple([type_of(record) for record in outside])
     types = tuple([t.type for t in outputs])
     op: Any = _Again(run, outside)
     record = Record(op, {"regions": ()}, outside, saved, types)
@@ -131,12 +130,6 @@ def _outside(records: Sequence[AnyRecord], since: int) -> tuple[AnyRecord, ...]:
             seen.add(node)
             stack.extend(p for p in node.parents if p is not None)
     return tuple(found.values())
-
-
-def _type_of(record: AnyRecord) -> TensorType:
-    node, index = node_of(record)
-    saved = node.type if isinstance(node, Leaf) else node.results[index]
-    return saved[0] if isinstance(saved, tuple) else saved
 
 
 def _is_new(record: AnyRecord | None, since: int) -> bool:

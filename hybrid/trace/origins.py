@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hybrid import ops
+from hybrid.autodiff.kept import make_snapshot, restored
 from hybrid.autodiff.origins import Items, Origins
 from hybrid.autodiff.presence import either, flag
-from hybrid.autodiff.tape import make_snapshot, restored
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.ops.control import cond, for_, while_

@@ -1,0 +1,40 @@
+"""Kept: what records hold of the operands and results of an op call, as tensors again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybrid.record import AnyRecord, Leaf, Output, Record, node_of
+from hybrid.tensor import make_tensor
+from hybrid.types import TensorType
+
+
+def make_snapshot(saved: Any) -> Any:
+    """The operand that a record kept: a Tensor with its history, or only its type."""
+    if type(saved) is TensorType:
+        return saved
+    type_, data, record = saved
+    tensor = make_tensor(type_, data)
+    tensor.record = record
+    return tensor
+
+
+def restored(node: Record, index: int) -> Any:
+    """The result that a record kept: a Tensor with its history, or only its type."""
+    saved = node.results[index]
+    if type(saved) is TensorType:
+        return saved
+    tensor = make_tensor(*saved)
+    tensor.record = node if len(node.results) == 1 else Output(node, index)
+    return tensor
+
+
+def type_kept(saved: Any) -> TensorType:
+    """The type of an operand or result, however much of it a record kept."""
+    return saved if type(saved) is TensorType else saved[0]
+
+
+def type_of(record: AnyRecord) -> TensorType:
+    """The type of the value that has this record."""
+    node, index = node_of(record)
+    return node.type if isinstance(node, Leaf) else type_kept(node.results[index])
