@@ -115,6 +115,7 @@ class _Binding:
             output: source
             for output, source in self.cell_of_output.items()
             if plan.donations.get(output) == source
+            and record is None  # the way back starts from what the call has found
         }
         self.trees = [capture.result, *(write.made for write in capture.slot_writes)]
         self.trees += [built.made for built in capture.objects]
@@ -176,7 +177,7 @@ class _Binding:
         w.names["spare"] = spare
         w.names["new_state"] = lambda: (native.pointers(n_externals), [None] * n_made)
         w.names["handle"] = self.plan.handle
-        w.names["fail"] = functools.partial(_fail, self.plan)
+        w.names["fail"] = functools.partial(_fail, self.plan, self.capture)
         locks = bool(self.in_place or self.slot_of_output)
         w.line("try:")
         w.line("externals, made = state = spare.pop()", 2)
@@ -368,7 +369,12 @@ class _Binding:
 
 
 def _fail(
-    plan: Plan, status: int, tensors: Sequence[Tensor], leaves: Sequence[Any], given: Any
+    plan: Plan,
+    capture: Capture,
+    status: int,
+    tensors: Sequence[Tensor],
+    leaves: Sequence[Any],
+    given: Any,
 ) -> None:
     """Raise what has ended a run, once what it had written by then is in force.
 
@@ -379,7 +385,8 @@ def _fail(
     except BaseException as error:
         put = taken(error)
         if put is not None and not isinstance(error, OF_CAPTURE):
-            put(tensors, leaves, given)
+            recorded = None if capture.gradient is None else capture.gradient.recorded
+            put(tensors, leaves, given, capture.graph, recorded)
         raise
 
 

@@ -28,7 +28,7 @@ class Leaving:
     """``function`` as a plan calls it; the arrays after its ``own`` are what is written so far."""
 
     def __init__(
-        self, function: Callable[..., Any], own: int, left: Callable[[Sequence[Any]], Put]
+        self, function: Callable[..., Any], own: int, left: Callable[[Leaving, Sequence[Any]], Put]
     ) -> None:
         self.function, self.own, self.left = function, own, left
         self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
@@ -37,7 +37,7 @@ class Leaving:
         try:
             return self.function(*arrays[: self.own])
         except BaseException as error:
-            leave(error, self.left(arrays[self.own :]))
+            leave(error, self.left(self, arrays[self.own :]))
             raise
 
     def __repr__(self) -> str:

@@ -92,7 +92,7 @@ def test_what_an_argument_and_a_slot_hold_is_not_spoilt_by_a_failing_step() -> N
         assert state.h.tolist() == [2.0, 4.0, 6.0]
 
 
-def test_the_history_of_what_was_written_is_lost() -> None:
+def test_what_was_written_has_its_history() -> None:
     w = f32(3.0)
     w.requires_grad = True
     state = SimpleNamespace(h=hy.zeros(()))
@@ -107,12 +107,39 @@ def test_the_history_of_what_was_written_is_lost() -> None:
     with pytest.raises(ValueError, match="negative"):
         run(f32(-1.0))
     assert state.h.item() == -3
+    (state.h * 2).backward()
+    assert w.grad.item() == -2
+
+
+def test_the_history_is_lost_where_the_run_cannot_be_followed() -> None:
+    w = f32(3.0)
+    w.requires_grad = True
+    state = SimpleNamespace(h=hy.zeros(()))
+    calls = []
+
+    def outside(a):
+        calls.append(float(a))
+        return a
+
+    @hy.hybridize
+    def run(x):
+        x = x * hy.py_call(outside, x, result=x.type)
+        state.h = w * x
+        if x > 0:
+            raise ValueError("positive")
+        return state.h * 2
+
+    with pytest.raises(ValueError, match="positive"):
+        run(f32(-1.0))
+    assert calls == [-1.0]
+    assert state.h.item() == 3
     assert state.h.requires_grad
     with pytest.raises(GradientError) as caught:
         (state.h * 2).backward()
     assert message(caught) == (
         "the history of a value went with the call that wrote it and then raised\n"
-        "A plan that raises hands over what it has written, not how it was computed.\n"
+        "What a run has written is computed once more for its history, but this one has called "
+        "a Python function of the author's.\n"
         "Fix: compute the value again, or go on from value.detach()."
     )
 

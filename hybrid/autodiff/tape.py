@@ -63,8 +63,8 @@ def history(roots: Iterable[AnyRecord | None], ends: Collection[Node] = ()) -> l
             if node is LOST:
                 raise GradientError(
                     "the history of a value went with the call that wrote it and then raised",
-                    why="A plan that raises hands over what it has written, not how it was "
-                    "computed.",
+                    why="What a run has written is computed once more for its history, but this "
+                    "one has called a Python function of the author's.",
                     fix="compute the value again, or go on from value.detach()",
                 )
             if type(node) is Record and node.saved is None:

@@ -64,6 +64,11 @@ class Leaf:
         """Whether the body has left what it was given, as it was."""
         return self.final.data is self.param.data and (self.given is None or self.is_same)
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is one tensor from before the loop all along, and so is not carried."""
+        return self.is_unchanged and self.is_same and isinstance(self.initial, Tensor)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Object:
@@ -189,7 +194,7 @@ class Carry:
     def after(self, results: Iterator[Tensor]) -> Any:
         """What the variable or place holds after the loop; takes its results off ``results``."""
         for leaf in self.leaves:
-            leaf.made = leaf.initial if self.unchanged else next(results)
+            leaf.made = leaf.initial if self.unchanged or leaf.is_fixed else next(results)
             if leaf.is_same and isinstance(leaf.initial, Tensor):
                 leaf.made = leaf.initial  # which has got all that was written to it
         if self.unchanged:

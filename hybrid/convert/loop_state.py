@@ -327,9 +327,12 @@ class Loop(Staged):
         rows_of = [growth.rows(region) for growth in growths]
         rows = [row for found in rows_of for row in found]
         carries += [carry for growth in growths for carry in growth.carries]
-        carries = [c for c in carries if not c.unchanged]
-        leaves: list[Leaf] = [leaf for carry in carries for leaf in carry.leaves]
         fixed = [c for c in [*self.names.values(), *self.places.values()] if c.unchanged]
+        constants = [leaf for carry in fixed for leaf in carry.leaves]
+        carries = [c for c in carries if not c.unchanged]
+        leaves: list[Leaf] = []
+        for leaf in [leaf for carry in carries for leaf in carry.leaves]:
+            (constants if leaf.is_fixed else leaves).append(leaf)
         written = [cell for cell in region.cells.values() if cell.written]
         tensors = outside_tensors(region)
         used = {v for node in region.builder.nodes for v in node.operands}
@@ -340,7 +343,6 @@ class Loop(Staged):
             for key, t in tensors.items()
             if not region.cells[key].written and region.cells[key].initial in used
         }
-        constants = [leaf for carry in fixed for leaf in carry.leaves]
         params, results = heads
         graph = region.close(
             [

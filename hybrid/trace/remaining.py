@@ -8,7 +8,7 @@ nodes are run once, for what they do, and for what was written.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,14 +16,15 @@ import numpy as np
 
 from hybrid.config import advance_epoch
 from hybrid.eager import from_numpy
-from hybrid.ir import Graph
+from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import current
-from hybrid.record import LOST, Leaf
+from hybrid.record import LOST, Leaf, is_recording
 from hybrid.remains import Leaving, Put, leave, taken
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address
 from hybrid.trace.captured import Built, SlotWrite, Source, build, build_objects
 from hybrid.trace.contents import Contents
+from hybrid.trace.follow import Untold, told_by
 from hybrid.trace.guards import Guards
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.making import Known, Making
@@ -43,12 +44,32 @@ class Left:
     objects: tuple[Built, ...]  # that these hold
     recorded: frozenset[int]  # values that gradients flow to
 
-    def of_arrays(self, arrays: Sequence[Any]) -> Put:
-        """What puts it in force, given the values."""
+    def of_arrays(self, leaving: Leaving, arrays: Sequence[Any]) -> Put:
+        """What puts it in force, given the values that ``leaving`` has got."""
         values = [from_numpy(np.asarray(a), copy=True) for a in arrays]
-        for index in self.recorded:
-            values[index].record = LOST
-        return functools.partial(self.put, values)
+        return functools.partial(self._put_told, leaving, values)
+
+    def _put_told(
+        self,
+        leaving: Leaving,
+        values: Sequence[Tensor],
+        tensors: Sequence[Tensor],
+        leaves: Sequence[Any],
+        given: Any,
+        graph: Graph,
+        recorded: Collection[Value] | None,
+    ) -> None:
+        """Put it in force at the end of a run of ``graph``; the values get their histories."""
+        if self.recorded and is_recording():
+            try:
+                told = told_by(graph, tensors, recorded, leaving)
+            except Untold:
+                histories = dict.fromkeys(self.recorded, LOST)
+            else:
+                histories = {index: told[index].record for index in self.recorded}
+            for index, history in histories.items():
+                values[index].record = history
+        self.put(values, tensors, leaves, given)
 
     def put(
         self,
@@ -238,7 +259,7 @@ def _run(
     except BaseException as error:
         put = taken(error)
         if put is not None:
-            put(tensors, leaves, given)
+            put(tensors, leaves, given, graph, recorded)
         raise
     made = [make_tensor(value.type, value.data) for value in values]
     for tensor, value in zip(made, values, strict=True):

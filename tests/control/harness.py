@@ -374,7 +374,6 @@ class Table:
 
     def makes(self, *calls: Any, covered: bool = True, **options: Any) -> Callable[..., Any]:
         """Add what the decorated function makes: a function, or a pair of that and of its state."""
-        options.setdefault("grad", False)
         return self.runs(*calls, covered=covered, make=True, **options)
 
     def each(self) -> Any:

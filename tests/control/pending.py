@@ -4,7 +4,6 @@ PENDING: frozenset[str] = frozenset(
     {
         "test_early_stop_lists::test_same[items_of_items_behind_the_break]",
         "test_early_stop_lists::test_same[two_loops_of_bfgs]",
-        "test_objects::test_same[dataclass_replaced]",
         "test_order::test_same[rows_of_a_carried_value]",
     }
 )

@@ -84,7 +84,7 @@ def new_keys_and_items():
     return run, state
 
 
-@table.makes(ROWS, GOOD, -ROWS)
+@table.makes(ROWS, GOOD, -ROWS, grad=False)
 def cell_written_in_a_loop():
     count = hy.zeros((2,))
 
@@ -189,7 +189,7 @@ def list_that_a_loop_has_written():
     return run, state
 
 
-@table.makes(f32(0.5), f32(2.0), f32(30.0))
+@table.makes(f32(0.5), f32(2.0), f32(30.0), grad=False)
 def cells_in_nested_loops():
     a, b = hy.zeros(()), hy.zeros(())
 
@@ -207,7 +207,7 @@ def cells_in_nested_loops():
     return run, (a, b)
 
 
-@table.makes(ROWS, GOOD, -ROWS)
+@table.makes(ROWS, GOOD, -ROWS, grad=False)
 def two_loops_and_a_branch():
     state = SimpleNamespace(h=hy.zeros((2,)), n=hy.zeros(()))
 
@@ -330,7 +330,7 @@ def tensors_stay_the_same_objects():
     return run, state
 
 
-@table.makes(*[draw(4, 2, seed=i) for i in range(3)])
+@table.makes(*[draw(4, 2, seed=i) for i in range(3)], grad=False)
 def training_that_is_stopped():
     model = hy.nn.Linear(2, 1)
     optimizer = hy.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -347,7 +347,7 @@ def training_that_is_stopped():
     return run, model
 
 
-@table.makes(*[draw(4, 2, seed=i) for i in range(3)])
+@table.makes(*[draw(4, 2, seed=i) for i in range(3)], grad=False)
 def a_step_that_is_checked():
     model = hy.nn.Linear(2, 2)
     optimizer = hy.optim.Adam(model.parameters(), lr=0.1)

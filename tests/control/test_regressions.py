@@ -12,6 +12,53 @@ X = f32([0.5, -1.0, 2.0])
 NUMBERS = [f32(v) for v in (-2.0, 0.5, 2.0)]
 
 
+@table.makes(*[(x, f32(0.25)) for x in (X, X * 0.5, f32([3.0, -2.0, 0.0]))])
+def an_item_that_a_loop_leaves_beside_one_that_it_changes():
+    state = SimpleNamespace(s=hy.zeros(()))
+
+    def run(x, s):
+        o = SimpleNamespace(v=x * 0.25)
+        d = {"a": x, "b": s}
+        for _ in range(3):
+            o.v += d["a"]
+            d["b"] = state.s
+        return o.v, x
+
+    return run
+
+
+@table.makes(f32(0.5), f32(-1.0), f32(2.0))
+def a_tensor_from_outside_that_is_read_and_then_written():
+    state = SimpleNamespace(v=hy.ones(3))
+
+    def run(s):
+        found = hy.sin(state.v - s)
+        state.v += 1
+        return found
+
+    return run, state
+
+
+@table.makes(*NUMBERS, f32(0.25))
+def state_with_a_history_left_by_a_raise_in_a_loop():
+    state = SimpleNamespace(h=hy.ones(()), seen=[])
+
+    def run(x):
+        before = state.h * x
+        for i in range(4):
+            state.h = hy.sin(state.h * x) + before
+            state.seen.append(state.h * i)
+            if state.h * x > 1:
+                raise ValueError("large")
+        while state.h < 0.5:
+            state.h = state.h + state.seen[-1] * 0 + 0.25
+            if state.h * x > 0.3:
+                raise IndexError("high")
+        return state.h * sum(state.seen)
+
+    return run, state
+
+
 @table.runs((X, f32(1.0)), (X, f32(-1.0)), grad=False)
 def a_list_bound_anew_on_one_path_and_changed_on_the_other(x, s):
     xs = [x * 3.0, x + 1.0]
@@ -156,7 +203,7 @@ def list_made_and_left_in_a_branch(x):
     return y
 
 
-@table.makes(*NUMBERS, plans=1)
+@table.makes(*NUMBERS, plans=1, grad=False)
 def attribute_written_before_an_unbound_name():
     state = SimpleNamespace(v=hy.ones(()))
 

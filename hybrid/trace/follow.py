@@ -1,0 +1,163 @@
+"""Following: a graph once more, eagerly and op by op, into the regions that its run has taken.
+
+So the values of a run that has raised get the history that they have where the function runs
+eagerly.  What the run has done outside itself is not done again: nothing is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hybrid import ops
+from hybrid.eager import from_numpy
+from hybrid.ir import Graph, Node, Value
+from hybrid.ir.interpreter import current
+from hybrid.ir.op import results_of
+from hybrid.number.staging import OwnCall
+from hybrid.ops.control import cond, for_, py_call, while_
+from hybrid.ops.items import item, item_at
+from hybrid.remains import Leaving
+from hybrid.tensor import Tensor
+from hybrid.types import TensorType
+
+
+class Untold(Exception):
+    """The run has called Python in a way that cannot be repeated."""
+
+
+class _Ended(Exception):
+    def __init__(self, told: list[Tensor]) -> None:
+        self.told = told
+
+
+@dataclass(slots=True)
+class _Stack:
+    """Rows that a loop has stacked; items of it are those rows themselves."""
+
+    type: TensorType
+    rows: dict[int, Tensor] = field(default_factory=dict)
+    made: Tensor | None = None
+
+    def whole(self) -> Tensor:
+        if self.made is None:
+            size, shape = self.type.shape[0], self.type.shape[1:]
+            missing = ops.zeros(shape, dtype=self.type.dtype)
+            rows = [self.rows.get(at, missing) for at in range(size)]
+            self.made = ops.stack(rows) if rows else ops.zeros((0, *shape), dtype=self.type.dtype)
+        return self.made
+
+
+def told_by(
+    graph: Graph, operands: Sequence[Tensor], recorded: Collection[Value] | None, leaving: Leaving
+) -> list[Tensor]:
+    """What ``leaving`` is given, behind its own operands, when it raises in a run of ``graph``.
+
+    Values that are not in ``recorded`` are constants to gradients.  Raises Untold.
+    """
+    try:
+        _Follower(leaving).results(graph, operands, recorded)
+    except _Ended as ended:
+        return ended.told
+    raise Untold
+
+
+class _Follower:
+    def __init__(self, leaving: Leaving) -> None:
+        self.leaving = leaving
+        self.rules = {
+            cond: self._cond,
+            while_: self._while,
+            for_: self._for,
+            py_call: self._call,
+            item: self._item,
+            item_at: self._item,
+        }
+
+    def results(
+        self, graph: Graph, operands: Sequence[Any], recorded: Collection[Value] | None = None
+    ) -> list[Any]:
+        known: dict[Value, Any] = dict(zip(graph.params, operands, strict=True))
+        for node in graph.nodes:
+            rule = self.rules.get(node.op, self._apply)
+            results = rule(node, [known[v] for v in node.operands])
+            for value, result in zip(node.results, results, strict=True):
+                constant = recorded is not None and value not in recorded
+                known[value] = _whole(result).detach() if constant else result
+        return [known[v] for v in graph.results]
+
+    def _apply(self, node: Node, operands: list[Any]) -> Sequence[Tensor]:
+        given = tuple([_whole(value) for value in operands])
+        return results_of(current().apply(node.op, given, node.attributes, node.regions))
+
+    def _item(self, node: Node, operands: list[Any]) -> Sequence[Tensor]:
+        stack = operands[0]
+        at = node.attributes["at"] if node.op is item else int(operands[1].numpy())
+        if type(stack) is _Stack and at in stack.rows:
+            return (stack.rows[at],)
+        return self._apply(node, operands)
+
+    def _cond(self, node: Node, operands: list[Any]) -> list[Any]:
+        pred, *rest = operands
+        return self.results(node.regions[0 if pred.numpy() else 1], rest)
+
+    def _while(self, node: Node, operands: list[Any]) -> list[Any]:
+        carried = node.attributes["carried"]
+        go, values, rest = operands[0], operands[1 : 1 + carried], operands[1 + carried :]
+        stacks = [_Stack(v.type) for v in node.results[1 + carried :]]
+        trips = 0
+        while go.numpy():
+            go, *found = self.results(node.regions[0], [*values, *rest])
+            values = found[:carried]
+            _add_rows(stacks, trips, found[carried:])
+            trips += 1
+        return [from_numpy(np.asarray(trips, np.int64), copy=True), *values, *stacks]
+
+    def _for(self, node: Node, operands: list[Any]) -> list[Any]:
+        attrs = node.attributes
+        carried, sliced = attrs["carried"], attrs["sliced"]
+        values, rest = operands[1 : 1 + carried], operands[1 + carried + sliced :]
+        slices = operands[1 + carried : 1 + carried + sliced]
+        stacks = [_Stack(v.type) for v in node.results[carried:]]
+        count = max(int(operands[0].numpy()), 0)
+        if slices or stacks:
+            count = min(count, attrs["length"])
+        for i in reversed(range(count)) if attrs["reverse"] else range(count):
+            rows = [s.rows[i] if type(s) is _Stack else s[i] for s in slices]
+            index = from_numpy(np.asarray(i, np.int64), copy=True)
+            found = self.results(node.regions[0], [index, *values, *rows, *rest])
+            values = found[:carried]
+            _add_rows(stacks, i, found[carried:])
+        return [*values, *stacks]
+
+    def _call(self, node: Node, operands: list[Any]) -> list[Tensor]:
+        function = inner = node.attributes["function"]
+        own, told = operands, []
+        if type(function) is Leaving:
+            inner = function.function
+            own, told = operands[: function.own], operands[function.own :]
+        ends = function is self.leaving
+        if not isinstance(inner, OwnCall) or (ends and inner.raises == ()):
+            raise Untold
+        if not ends and not node.results:
+            return []  # what it had to print is printed, and it has not raised
+        try:
+            found = inner(*[_whole(value).numpy() for value in own])
+        except Exception:
+            if not ends:
+                raise Untold from None
+            raise _Ended([_whole(value) for value in told]) from None
+        return [from_numpy(array, copy=True) for array in found]
+
+
+def _whole(value: Tensor | _Stack) -> Tensor:
+    return value.whole() if type(value) is _Stack else value
+
+
+def _add_rows(stacks: Sequence[_Stack], at: int, rows: Sequence[Tensor]) -> None:
+    for stack, row in zip(stacks, rows, strict=True):
+        if at < stack.type.shape[0]:
+            stack.rows[at] = _whole(row)
