@@ -19,7 +19,7 @@ from typing import Any
 
 from hybrid import native
 from hybrid.config import advance_epoch
-from hybrid.eager import as_tensor
+from hybrid.eager import as_tensor, set_record
 from hybrid.errors import OF_CAPTURE
 from hybrid.plan import Plan
 from hybrid.remains import taken
@@ -311,10 +311,15 @@ class _Binding:
             buffers = ", ".join(f"b{i}" for i in range(n))
             record = w.name("record", self.record)
             w.line(f"{record}([{tensors}], [{datas}], {results}, [{buffers}])")
-        for source in self.cell_of_output.values():
+        for output, source in self.cell_of_output.items():
             cell = capture.sources[source].tensor
-            if cell is None or capture.requires[source] or getattr(cell, "leaf", None) is not None:
-                w.line(f"t{source}.record = getattr(t{source}, 'leaf', None)")
+            if capture.gradient is not None and output in capture.gradient.outputs:
+                now = f"r{output}.record"
+            elif cell is None or capture.requires[source] or hasattr(cell, "leaf"):
+                now = "None"
+            else:
+                continue
+            w.line(f"{w.name('set_record', set_record)}(t{source}, {now})")
         for i, built in enumerate(capture.objects):
             w.line(f"o{i} = {w.name('blank', blank)}({w.name('class', built.kind)})")
         for i, built in enumerate(capture.objects):

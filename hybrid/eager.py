@@ -22,7 +22,7 @@ from hybrid.ops.checks import is_traced_number
 from hybrid.plan import Plan, make_plan
 from hybrid.plan.host import call_function
 from hybrid.plan.steps import HostCall
-from hybrid.record import Record, record_call, with_regions
+from hybrid.record import AnyRecord, Record, record_call, with_regions
 from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked
 from hybrid.types import (
     DEFAULT_FLOAT,
@@ -175,10 +175,15 @@ class Eager:
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
         cell.data = value.data
-        record = value.record or getattr(cell, "leaf", None)
-        if (record is None) != (cell.record is None):
-            advance_epoch()  # captures depend on which cells gradients flow to
-        cell.record = record
+        set_record(cell, value.record)
+
+
+def set_record(cell: Tensor, record: AnyRecord | None) -> None:
+    """Let the value of ``cell`` have the history ``record``; without one it may be a variable."""
+    record = record or getattr(cell, "leaf", None)
+    if (record is None) != (cell.record is None):
+        advance_epoch()  # captures depend on which cells gradients flow to
+    cell.record = record
 
 
 def remember(op: Op, key: Any, launch: Launch) -> Launch:

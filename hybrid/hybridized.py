@@ -265,7 +265,6 @@ class Hybridized:
     ) -> Capture:
         from hybrid.convert.classes import converted_members
         from hybrid.convert.unbound import resolved, resolving
-        from hybrid.explain.arguments import leaf_names
 
         converts = self.options["mode"] != "trace"
 
@@ -286,7 +285,6 @@ class Hybridized:
                     unrolls=unrolls,
                     follows=follows,
                     numbers=free.numbers,
-                    names=leaf_names(self.function, args, kwargs),
                 )
 
         with STATE:

@@ -23,6 +23,7 @@ from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.backward import backward_of
 from hybrid.trace.captured import Asked, Backward, Capture
 from hybrid.trace.differentiate import kinds_of, tensors_of
+from hybrid.trace.follow import followed
 from hybrid.trace.replay import replay
 from hybrid.types import TensorType
 
@@ -194,10 +195,15 @@ class _CallOp:
             if variables[i].record is None:
                 variables[i].record = Leaf(variables[i].type)
             variables[i].record = variables[gradient.inputs[first]].record
-        results = replay(self.planned.capture.graph, variables, gradient.recorded)
+        graph = self.planned.capture.graph
+        if current().traces:
+            results = replay(graph, variables, gradient.recorded)
+            outputs = [results[i] for i in gradient.outputs]
+        else:
+            outputs = followed(graph, variables, gradient.recorded, gradient.outputs)
         targets = [variables[i].record for i in gradient.inputs]
         seeds = list(zip(targets, pull.arrived, strict=True))
-        seeds += [(results[i].record, ct) for i, ct in zip(gradient.outputs, pull.cts, strict=True)]
+        seeds += [(t.record, ct) for t, ct in zip(outputs, pull.cts, strict=True)]
         seeds = [(r, ct) for r, ct in seeds if r is not None and ct is not None]
         with recording(True):
             totals = pulled_back(seeds, targets, stop=True)

@@ -55,9 +55,8 @@ def capture(
     unrolls: bool = False,
     follows: bool = False,
     numbers: Collection[int] = (),
-    names: Sequence[str] = (),
 ) -> Capture:
-    """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``, called ``names``.
+    """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``.
 
     The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's
     stage their control flow; ``resolve`` makes a result of what they return; ``unrolls`` tells to
@@ -141,7 +140,7 @@ def capture(
                 place = None if key is None else tracer.written_at(key)
                 refusal = _side_effect(name, label, place or at)
                 raise Rewritten(outer, slots, constants, refusal)
-            made = _Finish(tracer, leaves, guards, known, names).run(result, final, changes)
+            made = _Finish(tracer, leaves, guards, known).run(result, final, changes)
         except BaseException as error:
             lent.take_back()
             others = {m.key for m in strange}
@@ -198,14 +197,12 @@ class _Finish:
         leaves: Sequence[Any],
         guards: Guards,
         known: Known,
-        names: Sequence[str],
     ) -> None:
         self.tracer, self.leaves, self.guards, self.known = tracer, leaves, guards, known
-        self.names = names
         self.making = Making(tracer, known, self.output)
         self.outputs: list[Value] = []
         self.output_of: dict[int, int] = {}  # id of a returned Tensor -> output
-        self.tensors: list[Tensor | None] = []  # the returned Tensor of each output
+        self.tensors: list[Tensor] = []  # those
         self.keep: list[Any] = []
 
     def run(
@@ -227,19 +224,15 @@ class _Finish:
         for change in changes:
             slot_writes += self.making.content_writes(change)
         cells = self.cells()
-        n_returned = len(self.outputs)
+        records = [tensor.record for tensor in self.tensors]
         writes = []
         for index, cell in enumerate(cells):
             if cell.written:
                 writes.append((index, len(self.outputs)))
                 self.outputs.append(cell.value)
-                self.tensors.append(None)
-                self.refuse_history(cell)
-        records = [None if t is None else t.record for t in self.tensors]
+                records.append(cell.record)
         consumed = frozenset(i for i, r in enumerate(records) if r is not None and _is_consumed(r))
-        live = [
-            i for i, r in enumerate(records[:n_returned]) if r is not None and i not in consumed
-        ]
+        live = [i for i, r in enumerate(records) if r is not None and i not in consumed]
         alike: tuple[Same, ...] = ()
         if live:
             alike = self.alike([records[i] for i in live], cells)
@@ -310,20 +303,6 @@ class _Finish:
 
     def changed(self, slot: Slot, value: Any) -> bool:
         return value is not slot.original or isinstance(value, (list, dict))
-
-    def refuse_history(self, cell: Cell) -> None:
-        """A cell written with a history: its gradient would have to reach into the next call."""
-        record = cell.record
-        if record is not None and not isinstance(record, Leaf) and not _is_consumed(record):
-            index = self.known.arguments.get(id(cell.tensor), len(self.names))
-            called = self.names[index : index + 1]
-            name = f"the argument {called[0]}" if called else "a tensor from outside"
-            raise CaptureError(
-                f"{name} ({cell.tensor.type}) was given a value with a gradient history",
-                at=cell.at or self.known.at,
-                why="A plan writes values back, not their histories.",
-                fix="write it under hybrid.no_grad(), or write value.detach()",
-            )
 
     def alike(self, records: list[AnyRecord], cells: list[Cell]) -> tuple[Same, ...]:
         """Which outputs have the history of another value; what says so becomes a result."""

@@ -1,7 +1,7 @@
 """Following: a graph once more, eagerly and op by op, into the regions that its run has taken.
 
-So the values of a run that has raised get the history that they have where the function runs
-eagerly.  What the run has done outside itself is not done again: nothing is printed.
+So values get the history that they have where the function runs eagerly.  What the run has done
+outside itself is not done again: nothing is printed.
 """
 
 from __future__ import annotations
@@ -45,18 +45,40 @@ class _Stack:
     def whole(self) -> Tensor:
         if self.made is None:
             size, shape = self.type.shape[0], self.type.shape[1:]
-            missing = ops.zeros(shape, dtype=self.type.dtype)
-            rows = [self.rows.get(at, missing) for at in range(size)]
-            self.made = ops.stack(rows) if rows else ops.zeros((0, *shape), dtype=self.type.dtype)
+            found = sorted(self.rows)
+            first, end = (found[0], found[-1] + 1) if found else (0, 0)
+            parts = [ops.zeros((n, *shape), dtype=self.type.dtype) for n in (first, size - end)]
+            if found:
+                parts.insert(1, ops.stack([self.rows[at] for at in found]))
+            parts = [part for part in parts if part.shape[0]] or parts[:1]
+            self.made = parts[0] if len(parts) == 1 else ops.concat(parts)
         return self.made
+
+    def detach(self) -> _Stack:
+        """The same without a history."""
+        return _Stack(self.type, {at: row.detach() for at, row in self.rows.items()})
+
+
+def followed(
+    graph: Graph,
+    operands: Sequence[Tensor],
+    recorded: Collection[Value] | None,
+    wanted: Sequence[int],
+) -> list[Tensor]:
+    """Those results of ``graph`` on ``operands`` that are ``wanted``.
+
+    Values that are not in ``recorded`` are constants to gradients.
+    """
+    results = _Follower(None).results(graph, operands, recorded)
+    return [_whole(results[at]) for at in wanted]
 
 
 def told_by(
     graph: Graph, operands: Sequence[Tensor], recorded: Collection[Value] | None, leaving: Leaving
 ) -> list[Tensor]:
-    """What ``leaving`` is given, behind its own operands, when it raises in a run of ``graph``.
+    """What ``leaving`` is given, behind its own operands, where it raises in a run of ``graph``.
 
-    Values that are not in ``recorded`` are constants to gradients.  Raises Untold.
+    Raises Untold.
     """
     try:
         _Follower(leaving).results(graph, operands, recorded)
@@ -66,7 +88,8 @@ def told_by(
 
 
 class _Follower:
-    def __init__(self, leaving: Leaving) -> None:
+    def __init__(self, leaving: Leaving | None) -> None:
+        """``leaving``: what is to raise in the end, if anything is."""
         self.leaving = leaving
         self.rules = {
             cond: self._cond,
@@ -86,7 +109,7 @@ class _Follower:
             results = rule(node, [known[v] for v in node.operands])
             for value, result in zip(node.results, results, strict=True):
                 constant = recorded is not None and value not in recorded
-                known[value] = _whole(result).detach() if constant else result
+                known[value] = result.detach() if constant else result
         return [known[v] for v in graph.results]
 
     def _apply(self, node: Node, operands: list[Any]) -> Sequence[Tensor]:
@@ -140,6 +163,8 @@ class _Follower:
             inner = function.function
             own, told = operands[: function.own], operands[function.own :]
         ends = function is self.leaving
+        if self.leaving is None:
+            return list(self._apply(node, operands)) if node.results else []
         if not isinstance(inner, OwnCall) or (ends and inner.raises == ()):
             raise Untold
         if not ends and not node.results:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.config import advance_epoch
-from hybrid.eager import from_numpy
+from hybrid.eager import from_numpy, set_record
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import current
 from hybrid.record import LOST, Leaf, is_recording
@@ -90,7 +90,7 @@ class Left:
         for source, index in self.cells:
             cell, value = tensors[source], values[index]
             cell.data = value.data
-            cell.record = value.record or getattr(cell, "leaf", None)
+            set_record(cell, value.record)
         for write, container, value in zip(self.writes, containers, made, strict=True):
             if container is None:
                 write_place(write.address.holder(leaves), write.address.name, value)

@@ -84,7 +84,7 @@ def new_keys_and_items():
     return run, state
 
 
-@table.makes(ROWS, GOOD, -ROWS, grad=False)
+@table.makes(ROWS, GOOD, -ROWS)
 def cell_written_in_a_loop():
     count = hy.zeros((2,))
 
@@ -189,7 +189,7 @@ def list_that_a_loop_has_written():
     return run, state
 
 
-@table.makes(f32(0.5), f32(2.0), f32(30.0), grad=False)
+@table.makes(f32(0.5), f32(2.0), f32(30.0))
 def cells_in_nested_loops():
     a, b = hy.zeros(()), hy.zeros(())
 
@@ -207,7 +207,7 @@ def cells_in_nested_loops():
     return run, (a, b)
 
 
-@table.makes(ROWS, GOOD, -ROWS, grad=False)
+@table.makes(ROWS, GOOD, -ROWS)
 def two_loops_and_a_branch():
     state = SimpleNamespace(h=hy.zeros((2,)), n=hy.zeros(()))
 
@@ -226,7 +226,7 @@ def two_loops_and_a_branch():
     return run, state
 
 
-@table.runs((X, i64(0)), (X, i64(1)), grad=False)
+@table.runs((X, i64(0)), (X, i64(1)))
 def by_a_check_of_numbers(x, n):
     x += 1
     k = int(n)
@@ -235,7 +235,7 @@ def by_a_check_of_numbers(x, n):
     return x
 
 
-@table.runs((X, i64(0)), (X, i64(1)), grad=False)
+@table.runs((X, i64(0)), (X, i64(1)))
 def by_a_call_into_python(x, n):
     def look(k):
         if k == 0:
@@ -304,7 +304,7 @@ def by_a_wrong_shape():
     return run, state
 
 
-@table.runs(*[([v], {"x": v}) for v in NUMBERS], grad=False)
+@table.runs(*[([v], {"x": v}) for v in NUMBERS])
 def containers_among_the_arguments(xs, by_name):
     xs.append(xs[0] * 2)
     by_name["new"] = xs[0] + 1

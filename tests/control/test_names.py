@@ -388,7 +388,7 @@ TOTAL = hy.zeros(())
 SETTING = 2.0
 
 
-@table.makes(*NUMBERS, plans=1, grad=False)
+@table.makes(*NUMBERS, plans=1)
 def global_tensor():
     global TOTAL
     TOTAL = hy.zeros(())
@@ -402,7 +402,7 @@ def global_tensor():
     return run
 
 
-@table.makes(*NUMBERS, plans=1, grad=False)
+@table.makes(*NUMBERS, plans=1)
 def global_in_a_loop():
     global TOTAL
     TOTAL = hy.zeros(())
@@ -419,7 +419,7 @@ def global_in_a_loop():
     return both
 
 
-@table.makes(f32(5.0), *NUMBERS, plans=1, grad=False)
+@table.makes(f32(5.0), *NUMBERS, plans=1)
 def nonlocal_that_outlives_the_call():
     total = hy.zeros(())
 

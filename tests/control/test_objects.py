@@ -169,13 +169,13 @@ class Counter:
         return self.named["best"]
 
 
-@table.makes(*NUMBERS, plans=1, grad=False)
+@table.makes(*NUMBERS, plans=1)
 def method_writes_an_attribute():
     counter = Counter()
     return counter.add, counter
 
 
-@table.makes(*NUMBERS, plans=1, grad=False)
+@table.makes(*NUMBERS, plans=1)
 def method_writes_a_cell():
     counter = Counter()
     return counter.add_in_place, counter
@@ -187,13 +187,13 @@ def self_h_in_a_loop():
     return counter.run, counter
 
 
-@table.makes(*NUMBERS, plans=1, grad=False)
+@table.makes(*NUMBERS, plans=1)
 def method_writes_a_dict():
     counter = Counter()
     return counter.best, counter
 
 
-@table.makes(*NUMBERS, plans=1, grad=False)
+@table.makes(*NUMBERS, plans=1)
 def closure_list_of_tensors():
     state = [hy.zeros(()), hy.ones(())]
 
@@ -220,7 +220,7 @@ def closure_cell_in_a_loop():
     return run, total
 
 
-@table.makes(X, -X, plans=1, grad=False)
+@table.makes(X, -X, plans=1)
 def a_stateful_module():
     class Running(nn.Module):
         def __init__(self):
@@ -270,7 +270,7 @@ def random_state():
     return run
 
 
-@table.makes(*NUMBERS, plans=1, grad=False)
+@table.makes(*NUMBERS, plans=1)
 def attribute_of_an_outer_object():
     owner = SimpleNamespace(inner=SimpleNamespace(v=hy.ones(())))
 
@@ -283,7 +283,7 @@ def attribute_of_an_outer_object():
     return run, owner
 
 
-@table.makes(*[(X, n) for n in COUNTS], plans=1, grad=False)
+@table.makes(*[(X, n) for n in COUNTS], plans=1)
 def buffer_written_by_row():
     buffer = hy.zeros((5, 3))
 
@@ -306,7 +306,7 @@ def write_to_one_of_two(x, y):
     return z
 
 
-@table.runs((X, X * 2), (-X, X * 2), grad=False)
+@table.runs((X, X * 2), (-X, X * 2))
 def write_to_each_in_its_branch(x, y):
     if x[0] > 0:
         x += 1
@@ -315,7 +315,7 @@ def write_to_each_in_its_branch(x, y):
     return x + y
 
 
-@table.runs(*[(X, n) for n in COUNTS], grad=False)
+@table.runs(*[(X, n) for n in COUNTS])
 def write_to_the_argument_in_a_loop(x, n):
     for _ in range(n):
         x += 1

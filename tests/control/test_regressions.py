@@ -39,6 +39,26 @@ def a_tensor_from_outside_that_is_read_and_then_written():
     return run, state
 
 
+@table.makes(*[(X, f32(v)) for v in (0.5, -1.0, 0.25, -0.5)])
+def histories_that_are_written_to_tensors_from_outside():
+    state = SimpleNamespace(v=hy.ones(3), w=hy.ones(3))
+    row = hy.zeros(3)
+
+    def run(x, s):
+        row[1] = s * x[0]
+        for item in x:
+            state.v += item * row
+        if s < 0:
+            state.v.assign(state.w)
+            state.w.assign(row + x)
+        if s < -0.75:
+            raise ValueError("low")
+        x += s
+        return hy.sum(state.v * row) + x
+
+    return run, (state, row)
+
+
 @table.makes(*NUMBERS, f32(0.25))
 def state_with_a_history_left_by_a_raise_in_a_loop():
     state = SimpleNamespace(h=hy.ones(()), seen=[])
@@ -59,7 +79,7 @@ def state_with_a_history_left_by_a_raise_in_a_loop():
     return run, state
 
 
-@table.runs((X, f32(1.0)), (X, f32(-1.0)), grad=False)
+@table.runs((X, f32(1.0)), (X, f32(-1.0)))
 def a_list_bound_anew_on_one_path_and_changed_on_the_other(x, s):
     xs = [x * 3.0, x + 1.0]
     if s > 0:
@@ -203,7 +223,7 @@ def list_made_and_left_in_a_branch(x):
     return y
 
 
-@table.makes(*NUMBERS, plans=1, grad=False)
+@table.makes(*NUMBERS, plans=1)
 def attribute_written_before_an_unbound_name():
     state = SimpleNamespace(v=hy.ones(()))
 
@@ -227,7 +247,7 @@ def attribute_written_before_a_raise_that_python_knows():
     return run, state
 
 
-@table.runs(*NUMBERS, grad=False)
+@table.runs(*NUMBERS)
 def argument_written_before_a_raise(x):
     x += 1
     if x > 1:

@@ -348,7 +348,7 @@ def hook_of_a_module():
     return net, net
 
 
-@table.makes(*NUMBERS, plans=1, grad=False)
+@table.makes(*NUMBERS, plans=1)
 def hook_of_an_outer_object():
     a = Adding(f32(1.0))
 
@@ -362,7 +362,7 @@ def hook_of_an_outer_object():
     return run, a
 
 
-@table.makes(*NUMBERS, plans=1, grad=False)
+@table.makes(*NUMBERS, plans=1)
 def hook_that_makes_another_value():
     class Twice:
         v = Stored()
