@@ -28,26 +28,10 @@ from hybrid.autodiff.listed import At, Listed
 from hybrid.autodiff.origins import Edge, Items, Node, Origins, Slot
 from hybrid.autodiff.presence import Ct, Perhaps, added, either, marked, neutral
 from hybrid.autodiff.sums import results_of
-from hybrid.ir.interpreter import current
+from hybrid.autodiff.terms import Term, conjoined, join
 from hybrid.ops.items import OF_LISTS, item
 from hybrid.record import AnyRecord, Leaf, Record, node_of
 from hybrid.tensor import Tensor
-
-
-@dataclass(slots=True)
-class Term:
-    """One addition to a cotangent; ``flag``: where it counts."""
-
-    turn: float
-    ct: Ct
-    flag: Tensor | None = None
-    many: bool = False  # whether it is a sum itself
-    own: bool = False  # whether it counts only where the value is no other one
-
-    def tensor(self) -> Ct | None:
-        if self.flag is None or current().traces:
-            return marked(self.ct, self.flag)
-        return self.ct if self.flag.item() else None
 
 
 @dataclass(slots=True)
@@ -258,7 +242,7 @@ class Arrivals:
             part = 0.25 if origin[0] is not node else 0.5  # of a term of all items
             others = self._open(origin)
             for turn, ct in terms:
-                _join(others, Term(turn + part, ct, there))
+                join(others, Term(turn + part, ct, there))
             others.sort(key=lambda term: term.turn)
             listed.put(next(self.turns), at, None)
 
@@ -350,9 +334,15 @@ class Arrivals:
             return
         terms = self.terms.get(slot, [])
         new = [term for term in terms if not term.own]
-        if not new or not (surely or self._is_shared(slot) or self._must_go(slot, new)):
+        if not new:
             return
-        ways = self.ways(slot)
+        shared, origins = self._shared(slot), self.enter(slot)
+        going = {o for o in origins if surely or o in shared or self._must_go(slot, new, o)}
+        if not going:
+            return
+        if not self._is_carried(slot):
+            going.update(origins)
+        ways = [way for way in self.ways(slot) if way.origin in going]
         for way in ways:
             home, at = self.home(way.origin)
             if at is not None:
@@ -362,9 +352,9 @@ class Arrivals:
                 continue
             others = self._open(way.origin)
             for term in new:
-                _join(others, Term(term.turn, term.ct, conjoined(term.flag, way.flag), term.many))
+                join(others, Term(term.turn, term.ct, conjoined(term.flag, way.flag), term.many))
             others.sort(key=lambda term: term.turn)
-        if not self._may_be_made(slot):
+        if len(ways) == len(self.ways(slot)) and not self._may_be_made(slot):
             terms[:] = [term for term in terms if term.own]
             return
         rest = _none_of(ways)
@@ -372,14 +362,20 @@ class Arrivals:
             t if t.own else Term(t.turn, t.ct, conjoined(t.flag, rest), t.many, True) for t in terms
         ]
 
-    def _is_shared(self, slot: Slot) -> bool:
-        """Whether the body of a loop uses what a value has been since before that loop."""
+    def _is_carried(self, slot: Slot) -> bool:
+        """Whether a loop carries the value: its rule adds to what it has been since before that."""
         node, index = slot
         origins = self.origins.get(node)
-        if origins is None or index not in origins.kept:
-            return False
+        return origins is not None and index in origins.kept and min(origins.places[index]) >= 0
+
+    def _shared(self, slot: Slot) -> set[Slot | None]:
+        """What a value may have been since before a loop whose body uses that, too."""
+        node, index = slot
+        origins = self.origins.get(node)
+        if origins is None:
+            return set()
         read = {_place(node, at) for at in origins.read}
-        return any(_place(node, at) in read for at in origins.kept[index])
+        return {_place(node, at) for at in origins.kept.get(index, ())} & read
 
     def _may_be_made(self, slot: Slot) -> bool:
         """Whether it may be none of the values that are told."""
@@ -404,8 +400,9 @@ class Arrivals:
             found[slot] = _none_of(ways)
         return found
 
-    def _must_go(self, slot: Slot, terms: Sequence[Term]) -> bool:
-        below = self.below(slot)
+    def _must_go(self, slot: Slot, terms: Sequence[Term], origin: Slot) -> bool:
+        """Whether the terms of a value belong among those of what it may be."""
+        below = [origin, *self.below(origin)]
         peers = self._above(below) - {slot, *below}
         if any(self._waiting(peer) for peer in peers):
             return True
@@ -460,22 +457,8 @@ class Arrivals:
         )
 
 
-def _join(terms: list[Term], new: Term) -> None:
-    """Add a term; the same one may come by two ways, of which a run takes one."""
-    for term in terms:
-        if term.turn == new.turn and term.flag is not None:
-            term.flag = either(term.flag, new.flag)
-            return
-    terms.append(new)
-
-
 def _none_of(edges: Sequence[Edge]) -> Tensor:
     return ops.logical_not(functools.reduce(either, [edge.flag for edge in edges]))
-
-
-def conjoined(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """Where both hold; None holds everywhere."""
-    return b if a is None else a if b is None else ops.logical_and(a, b)
 
 
 def _place(node: Record, at: int) -> Slot | None:

@@ -18,7 +18,7 @@ from hybrid.convert.loop_identity import LoopTies
 from hybrid.convert.rebound import may_rebuild, refuse_rebound, refuse_shared
 from hybrid.convert.site import Site
 from hybrid.convert.staged import Staged
-from hybrid.convert.stretch import Inside, Stretch, refuse_change
+from hybrid.convert.stretch import Inside, Stretch, refuse_length
 from hybrid.errors import CaptureError
 from hybrid.ir import Op, Value
 from hybrid.number import Number
@@ -218,9 +218,8 @@ class Loop(Staged):
             self.widened[key] = wider
         elif peel:
             self.peels = 1
-        elif _lengths_differ(carry.initial, final):
-            refuse_change(carry.label, self.site.location)
         else:
+            refuse_length(carry.initial, final, carry.label, self.site.location)
             refuse_rebound(carry, final, self.parent, self.site.location)
             called = spoken(carry.label)
             raise CaptureError(
@@ -326,6 +325,7 @@ class Loop(Staged):
         carries += self.ties.carries
         rows_of = [growth.rows(region) for growth in growths]
         rows = [row for found in rows_of for row in found]
+        self.judge(rows, carries)
         carries += [carry for growth in growths for carry in growth.carries]
         fixed = [c for c in [*self.names.values(), *self.places.values()] if c.unchanged]
         constants = [leaf for carry in fixed for leaf in carry.leaves]
@@ -448,6 +448,9 @@ class Loop(Staged):
         room = capacity([row.type for row in rows], LIST_SHARE)
         return (room, False) if most is None or most > room else (most, True)
 
+    def judge(self, rows: Sequence[Tensor], carries: Sequence[Carry]) -> None:
+        """Raise if the loop is better no node, as its lists go."""
+
     def is_static(self) -> bool:
         """Whether the number of items that the loop goes over is known."""
         return False
@@ -494,7 +497,3 @@ class Loop(Staged):
         self.entered = pred
         self.peeled = Path(Region(self.parent, "then", self.roots), "with an iteration")
         self.parent = self.peeled.region
-
-
-def _lengths_differ(a: Any, b: Any) -> bool:
-    return isinstance(a, list) and isinstance(b, list) and len(a) != len(b)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
+from hybrid.convert.carry import Carry
 from hybrid.convert.feed import Feed, feed_of
 from hybrid.convert.for_ import following
 from hybrid.convert.loop_state import Loop
@@ -15,6 +16,7 @@ from hybrid.convert.site import Site
 from hybrid.convert.staged import roots_of
 from hybrid.convert.unstopped import Unstopped
 from hybrid.errors import CaptureError
+from hybrid.ir import Graph
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.ops.control import COUNT, for_, while_
@@ -23,6 +25,7 @@ from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.branches import Continued
 from hybrid.trace.grown import MOST, LostItems
 from hybrid.trace.merge import constant, number_tensor
+from hybrid.trace.origins import any_may_be_given
 from hybrid.trace.region import truth
 
 
@@ -34,6 +37,7 @@ def staged_for(site: Site, iterable: Any) -> Any:
     return StagedFor(site, feed)
 
 
+FEW_ROWS = 16  # of a list, that are told apart
 MOST_ITEMS = 64  # that are handed over one by one where something may raise
 
 
@@ -291,6 +295,28 @@ class StagedFor(Loop):
             return self.leave_loop(found)
         self.before = self.snapshot(found)
         return self.attempt()
+
+    def judge(self, rows: Sequence[Tensor], carries: Sequence[Carry]) -> None:
+        """A few rows that may be one tensor, as the run goes, are told apart by their names.
+
+        To gradients the uses of such rows are uses of that tensor, each in its turn.
+        """
+        if not self._may_unroll() or self.feed.length - self.start > FEW_ROWS:
+            return
+        region = self.path.region
+        if all(region.record_of(row) is None for row in rows):
+            return
+        leaves = [leaf for carry in carries for leaf in carry.leaves]
+        next_of = {leaf.param.data: leaf.final.data for leaf in leaves}
+        params = (*next_of, *[cell.initial for cell in region.cells.values()])
+        graph = Graph("body", params, tuple(region.builder.nodes), ())
+        if any_may_be_given(graph, {next_of.get(row.data, row.data) for row in rows}):
+            raise CaptureError(
+                "a list gets tensors that may be ones it has got before",
+                at=self.site.location,
+                why="Which they are depends on the value of a tensor.",
+                fix="append new tensors",
+            )
 
     # Unrolling -------------------------------------------------------------------------------
 

@@ -251,6 +251,12 @@ def refuse_change(label: str, at: Location) -> NoReturn:
     )
 
 
+def refuse_length(before: Any, after: Any, label: str, at: Location) -> None:
+    """Refuse two lists of different lengths."""
+    if isinstance(before, list) and isinstance(after, list) and len(before) != len(after):
+        refuse_change(label, at)
+
+
 class Inside:
     """A list that an iteration both appends to and looks at: its length and last item are known."""
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
-from hybrid.autodiff.arrivals import Arrivals, conjoined
+from hybrid.autodiff.arrivals import Arrivals
 from hybrid.autodiff.origins import Slot
 from hybrid.autodiff.presence import Perhaps, either, neutral
 from hybrid.autodiff.tape import history
+from hybrid.autodiff.terms import conjoined
 from hybrid.ir import Graph, Value
 from hybrid.record import AnyRecord, Leaf, node_of, recording
 from hybrid.tensor import Tensor

@@ -57,11 +57,14 @@ def for_vjp(
         return [None] * (1 + len(operands) + len(pull.further))
     start = ops.maximum(count - 1, 0) if reverse else as_index(0)
     ran = ops.greater(count, 0) if known is None else known > 0
-    if known is None and not bounded and answer.stacks:
+    types = [answer.forward.results[i].type for i in answer.stacks]
+    rows = capacity(types)
+    fits = bounded and (node.attrs["length"] <= rows or reverse or sliced)
+    if known is None and types and not fits:
+        if bounded:
+            count, rows = ops.minimum(count, node.attrs["length"]), min(rows, node.attrs["length"])
         way = way_back(answer, pull, cts, operands, None, start, count)
         before, invariants = operands[:carried], operands[carried:]
-        types = [answer.forward.results[i].type for i in answer.stacks]
-        rows = capacity(types)
         loop = Unbounded(answer, count, reverse, before, invariants, way, rows)
         return totals_of(answer, pull, cts, operands, loop.go(None), ran)
     length = node.attrs["length"] if bounded else max(known or 0, 0)

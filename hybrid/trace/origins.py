@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,6 +129,13 @@ def _handed(regions: Regions) -> Handed:
         for at, (region, side) in enumerate(zip(regions, sides, strict=True))
     )
     return Handed(made_regions, tuple(ways), tuple(made))
+
+
+def any_may_be_given(graph: Graph, values: Collection[Value]) -> bool:
+    """Whether one of ``values`` is a parameter where only a run knows that, and not always."""
+    side = _Side(graph)
+    ways = [side.ways(value) for value in values]
+    return any(len(each) > 1 and not side.params.isdisjoint(each) for each in ways)
 
 
 class _Side:
@@ -416,7 +423,10 @@ class _Kept:
         every = (count, *operands[:n], *start, *operands[n:])
         found = applied(for_, every, (self.telling,), **attrs | {"carried": n + len(keys)})
         result = dict(zip(keys, found[n:], strict=True))
-        return [[result[at, o] for o in each] for at, each in enumerate(wanted)]
+        return [
+            simple[at] if self.twins[at] < at else [result[at, o] for o in each]
+            for at, each in enumerate(wanted)
+        ]
 
     def _simple(self, at: int, wanted: list[int], ran: Tensor) -> list[Tensor] | None:
         """The flags where it is one thing if the loop runs, and its first value if not."""

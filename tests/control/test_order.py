@@ -252,6 +252,44 @@ def rows_of_a_carried_value(x, n):
     return sum(ys, x * 0.1) + mixed(y, x)
 
 
+SCALED = [(v, s) for v in VECTORS for s in (f32(0.7), f32(-0.3), f32(0.0))]
+
+
+@table.runs(*SCALED)
+def a_carried_value_that_stays_or_becomes_one_that_the_body_reads(x, s):
+    kept, total = hy.sum(x), s
+    for _ in range(3):
+        total = kept + total
+        kept = kept if s > 0 else s
+    return x * 0.25 * kept, total
+
+
+@table.runs(*SCALED)
+def a_carried_value_with_two_uses_after_the_loop(x, s):
+    kept, total, other = hy.sum(x), s, s * 3
+    for _ in range(3):
+        total = kept + total
+        kept = s and kept if x[0] > 0 else other
+    return x * 0.25 * kept, s + kept + total
+
+
+@table.runs(*[(v, i64(n)) for v in VECTORS for n in (0, 1, 2, 3)])
+def two_names_of_a_value_that_one_iteration_leaves_alone(x, n):
+    y, a = x, x * 3.0
+    for _ in range(n):
+        y += 1
+        y = a
+    return a + 0
+
+
+@table.runs(*VECTORS)
+def rows_that_may_all_be_one_tensor(x):
+    a, b, ys = x * 2.0, x * 3.0, []
+    for _ in range(3):
+        ys.append(a if hy.any(x > 0.3) else b)
+    return ys[1] * x + ys[1] * ys[-1] + a * ys[2]
+
+
 @table.runs(*POSITIVE)
 def a_while_with_a_name_that_follows(x):
     t = x * 1

@@ -163,6 +163,19 @@ def counted_states_before(x, n):
     return total
 
 
+@table.runs(*[(v, i64(n)) for v in (draw(3, seed=5), draw(3, seed=6)) for n in (2, 0, 1, 3)])
+def lists_of_unknown_length_in_each_other(x, n):
+    h, outer = x, []
+    for i in range(n):
+        inner = []
+        for _ in range(i + 2):
+            h = h + x
+            inner.append(hy.tanh(h))
+        h = sum(inner, h) * 0.3
+        outer.append(inner[0] * h)
+    return h + sum(outer), outer
+
+
 @table.runs(*COUNTED)
 def counted_states_by_index(x, n):
     h, hs = x, [x]

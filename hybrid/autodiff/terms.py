@@ -1,0 +1,40 @@
+"""Terms: what is added to a cotangent, each in its turn and where it counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hybrid import ops
+from hybrid.autodiff.presence import Ct, either, marked
+from hybrid.ir.interpreter import current
+from hybrid.tensor import Tensor
+
+
+@dataclass(slots=True)
+class Term:
+    """One addition to a cotangent; ``flag``: where it counts."""
+
+    turn: float
+    ct: Ct
+    flag: Tensor | None = None
+    many: bool = False  # whether it is a sum itself
+    own: bool = False  # whether it counts only where the value is no other one
+
+    def tensor(self) -> Ct | None:
+        if self.flag is None or current().traces:
+            return marked(self.ct, self.flag)
+        return self.ct if self.flag.item() else None
+
+
+def conjoined(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """Where both hold; None holds everywhere."""
+    return b if a is None else a if b is None else ops.logical_and(a, b)
+
+
+def join(terms: list[Term], new: Term) -> None:
+    """Add a term; the same one may come by two ways, of which a run takes one."""
+    for term in terms:
+        if term.turn == new.turn and term.flag is not None:
+            term.flag = either(term.flag, new.flag)
+            return
+    terms.append(new)
