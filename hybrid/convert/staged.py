@@ -42,9 +42,9 @@ class Roots:
             frame = frame.f_back
 
 
-def roots_of(found: Mapping[str, Any]) -> Roots:
-    """What code can get at, given the variables of its frame."""
-    return Roots(list(found.values()))
+def roots_of(found: Mapping[str, Any], before: Roots | tuple[()] = ()) -> Roots:
+    """What code can get at, given variables of its frame, and what it could get at before."""
+    return Roots([*found.values(), *(before.values if before else ())])
 
 
 class Staged:

@@ -38,6 +38,7 @@ class StagedWhile(Loop):
     def stop_traced(self, found: Mapping[str, Any]) -> bool:
         """A flag that stops the loop is traced: the test is evaluated where it is not set."""
         found = {**sys._getframe(2).f_locals, **found}  # a plain session asks for flags only
+        self.roots = roots_of(found)
         _, flag = self.flags(found)
         return self.guard(found, flag, self.begin)
 
@@ -62,7 +63,7 @@ class StagedWhile(Loop):
     # States ----------------------------------------------------------------------------------
 
     def begin(self, found: Mapping[str, Any]) -> bool:
-        self.roots = roots_of(found)
+        self.roots = roots_of(found, self.roots)
         self.before = self.snapshot(found)
         return self.attempt()
 

@@ -252,6 +252,19 @@ def rows_of_a_carried_value(x, n):
     return sum(ys, x * 0.1) + mixed(y, x)
 
 
+@table.runs(
+    *[(v, i64(n)) for v in (*VECTORS, f32([3.0, -2.0, 0.0])) for n in (0, 1, 3)], covered=False
+)
+def a_carried_value_that_is_one_tensor_either_way(x, n):
+    y, xs = x, [x, x]
+    for _ in range(n):
+        if hy.any(x > 9.0):
+            y = x
+        else:
+            xs = [*xs[1:], hy.tanh(y)]
+    return sum(xs), x
+
+
 SCALED = [(v, s) for v in VECTORS for s in (f32(0.7), f32(-0.3), f32(0.0))]
 
 

@@ -59,6 +59,19 @@ def histories_that_are_written_to_tensors_from_outside():
     return run, (state, row)
 
 
+@table.runs(*[(X, v) for v in NUMBERS])
+def an_attribute_set_in_an_endless_loop_that_breaks_or_raises(x, s):
+    o = SimpleNamespace(v=x * 0.25)
+    while True:
+        if s > 0:
+            o.v = o.v + x
+        else:
+            raise ValueError("low")
+        if hy.sum(o.v) > s:
+            break
+    return o.v * 2
+
+
 @table.makes(*NUMBERS, f32(0.25))
 def state_with_a_history_left_by_a_raise_in_a_loop():
     state = SimpleNamespace(h=hy.ones(()), seen=[])
