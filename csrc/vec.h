@@ -9,6 +9,7 @@
 #ifndef HYB_VEC_H
 #define HYB_VEC_H
 
+#define HYB_LANES_16 (HYB_VECTOR_BYTES / 2)
 #define HYB_LANES_32 (HYB_VECTOR_BYTES / 4)
 #define HYB_LANES_64 (HYB_VECTOR_BYTES / 8)
 
@@ -37,7 +38,10 @@ HYB_VEC_TYPE(int64_t, v_i64, HYB_VECTOR_BYTES)
 HYB_VEC_TYPE(uint64_t, v_u64, HYB_VECTOR_BYTES)
 HYB_VEC_TYPE(uint8_t, v_u8, HYB_VECTOR_BYTES)
 HYB_VEC_TYPE(int8_t, v_i8, HYB_VECTOR_BYTES)
+HYB_VEC_TYPE(int16_t, v_i16, HYB_VECTOR_BYTES)
+HYB_VEC_TYPE(uint16_t, v_u16, HYB_VECTOR_BYTES)
 HYB_VEC_TYPE(float, v_f32_half, HYB_VECTOR_BYTES / 2) /* as many lanes as v_f64 */
+HYB_VEC_TYPE(uint8_t, v_u8_16, HYB_LANES_16)          /* one byte for each lane of v_i16 */
 HYB_VEC_TYPE(uint8_t, v_u8_32, HYB_LANES_32)          /* one byte for each lane of v_i32 */
 HYB_VEC_TYPE(uint8_t, v_u8_64, HYB_LANES_64)          /* one byte for each lane of v_i64 */
 
@@ -77,6 +81,11 @@ HYB_VEC_MEMORY(double, v_f64, f64)
 HYB_VEC_MEMORY(int32_t, v_i32, i32)
 HYB_VEC_MEMORY(int64_t, v_i64, i64)
 HYB_VEC_MEMORY(uint8_t, v_u8, u8)
+HYB_VEC_MEMORY(int8_t, v_i8, i8)
+HYB_VEC_MEMORY(int16_t, v_i16, i16)
+HYB_VEC_MEMORY(uint16_t, v_u16, u16)
+HYB_VEC_MEMORY(uint32_t, v_u32, u32)
+HYB_VEC_MEMORY(uint64_t, v_u64, u64)
 
 /* Load the first n lanes (the rest are zero) and store the first n lanes, 0 <= n < lanes. */
 #define HYB_VEC_PART(T, V, name)                                                          \
@@ -105,6 +114,11 @@ HYB_VEC_PART_MASKED(float, v_f32, f32, __m512, __mmask16, loadu_ps, storeu_ps)
 HYB_VEC_PART_MASKED(double, v_f64, f64, __m512d, __mmask8, loadu_pd, storeu_pd)
 HYB_VEC_PART_MASKED(int32_t, v_i32, i32, __m512i, __mmask16, loadu_epi32, storeu_epi32)
 HYB_VEC_PART_MASKED(int64_t, v_i64, i64, __m512i, __mmask8, loadu_epi64, storeu_epi64)
+HYB_VEC_PART_MASKED(uint32_t, v_u32, u32, __m512i, __mmask16, loadu_epi32, storeu_epi32)
+HYB_VEC_PART_MASKED(uint64_t, v_u64, u64, __m512i, __mmask8, loadu_epi64, storeu_epi64)
+HYB_VEC_PART_MASKED(int16_t, v_i16, i16, __m512i, __mmask32, loadu_epi16, storeu_epi16)
+HYB_VEC_PART_MASKED(uint16_t, v_u16, u16, __m512i, __mmask32, loadu_epi16, storeu_epi16)
+HYB_VEC_PART_MASKED(int8_t, v_i8, i8, __m512i, __mmask64, loadu_epi8, storeu_epi8)
 HYB_VEC_PART_MASKED(uint8_t, v_u8, u8, __m512i, __mmask64, loadu_epi8, storeu_epi8)
 #elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
 /* Eight ones, then eight zeros: read from 8 - n on, the first n lanes of 32 bits. */
@@ -126,12 +140,22 @@ HYB_VEC_PART_MASKED(float, v_f32, f32, const float *, __m256, 1, ps)
 HYB_VEC_PART_MASKED(double, v_f64, f64, const double *, __m256d, 2, pd)
 HYB_VEC_PART_MASKED(int32_t, v_i32, i32, const int *, __m256i, 1, epi32)
 HYB_VEC_PART_MASKED(int64_t, v_i64, i64, const long long *, __m256i, 2, epi64)
+HYB_VEC_PART_MASKED(uint32_t, v_u32, u32, const int *, __m256i, 1, epi32)
+HYB_VEC_PART_MASKED(uint64_t, v_u64, u64, const long long *, __m256i, 2, epi64)
+HYB_VEC_PART(int16_t, v_i16, i16)
+HYB_VEC_PART(uint16_t, v_u16, u16)
+HYB_VEC_PART(int8_t, v_i8, i8)
 HYB_VEC_PART(uint8_t, v_u8, u8)
 #else
 HYB_VEC_PART(float, v_f32, f32)
 HYB_VEC_PART(double, v_f64, f64)
 HYB_VEC_PART(int32_t, v_i32, i32)
 HYB_VEC_PART(int64_t, v_i64, i64)
+HYB_VEC_PART(uint32_t, v_u32, u32)
+HYB_VEC_PART(uint64_t, v_u64, u64)
+HYB_VEC_PART(int16_t, v_i16, i16)
+HYB_VEC_PART(uint16_t, v_u16, u16)
+HYB_VEC_PART(int8_t, v_i8, i8)
 HYB_VEC_PART(uint8_t, v_u8, u8)
 #endif
 
@@ -144,9 +168,19 @@ static inline v_f64 v_select_f64(v_i64 mask, v_f64 a, v_f64 b)
 {
     return (v_f64)(((v_i64)a & mask) | ((v_i64)b & ~mask));
 }
-static inline v_i32 v_select_i32(v_i32 mask, v_i32 a, v_i32 b) { return (a & mask) | (b & ~mask); }
-static inline v_i64 v_select_i64(v_i64 mask, v_i64 a, v_i64 b) { return (a & mask) | (b & ~mask); }
-static inline v_u8 v_select_u8(v_u8 mask, v_u8 a, v_u8 b) { return (a & mask) | (b & ~mask); }
+#define HYB_VEC_SELECT(M, V, name)                                                        \
+    static inline V v_select_##name(M mask, V a, V b)                                     \
+    {                                                                                     \
+        return (a & (V)mask) | (b & ~(V)mask);                                            \
+    }
+HYB_VEC_SELECT(v_u8, v_i8, i8)
+HYB_VEC_SELECT(v_u8, v_u8, u8)
+HYB_VEC_SELECT(v_i16, v_i16, i16)
+HYB_VEC_SELECT(v_i16, v_u16, u16)
+HYB_VEC_SELECT(v_i32, v_i32, i32)
+HYB_VEC_SELECT(v_i32, v_u32, u32)
+HYB_VEC_SELECT(v_i64, v_i64, i64)
+HYB_VEC_SELECT(v_i64, v_u64, u64)
 
 /* The sign bit alone, and everything but it. */
 static inline v_f32 v_sign_f32(v_f32 x) { return (v_f32)((v_i32)x & INT32_MIN); }
@@ -241,8 +275,16 @@ static inline v_f64 v_scale_f64(v_f64 x, v_f64 n)
 }
 #endif
 
-/* Masks to bytes 0 or 1, and bytes (0: false) to masks: _32 for masks of 32-bit lanes, _64 of
- * 64-bit lanes. */
+/* Masks to bytes 0 or 1, and bytes (0: false) to masks: _16, _32 and _64 for masks of lanes of as
+ * many bits. */
+static inline v_u8_16 v_bytes_16(v_i16 mask)
+{
+    return __builtin_convertvector(mask, v_u8_16) & 1;
+}
+static inline v_i16 v_mask_16(v_u8_16 bytes)
+{
+    return (v_i16)(__builtin_convertvector(bytes, v_i16) != 0);
+}
 static inline v_u8_32 v_bytes_32(v_i32 mask)
 {
 #if defined(__x86_64__) && HYB_VECTOR_BYTES == 64

@@ -174,9 +174,14 @@ from hybrid.trace.checkpoint import checkpoint as checkpoint
 from hybrid.types import bool_ as bool  # noqa: F401  exported under the standard's name
 from hybrid.types import float32 as float32
 from hybrid.types import float64 as float64
+from hybrid.types import int8 as int8
+from hybrid.types import int16 as int16
 from hybrid.types import int32 as int32
 from hybrid.types import int64 as int64
 from hybrid.types import uint8 as uint8
+from hybrid.types import uint16 as uint16
+from hybrid.types import uint32 as uint32
+from hybrid.types import uint64 as uint64
 from hybrid.version import __version__ as __version__
 
 newaxis = None

@@ -76,7 +76,7 @@ uint8, uint16, uint32, uint64 = (BY_NAME[f"uint{n}"] for n in (8, 16, 32, 64))
 float16, float32, float64 = (BY_NAME[f"float{n}"] for n in (16, 32, 64))
 bfloat16 = BY_NAME["bfloat16"]
 
-SUPPORTED = (bool_, uint8, int32, int64, float32, float64)  # those that kernels exist for
+SUPPORTED = tuple(d for d in DTYPES if d not in (float16, bfloat16))  # that kernels exist for
 DEFAULT_FLOAT, DEFAULT_INT = float32, int64
 _PYTHON = {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT}
 _PYTHON_NAMES = {kind.__name__: dtype for kind, dtype in _PYTHON.items()}

@@ -80,7 +80,7 @@ REFUSED = {
     "an array of strings": (np.array(["a"]), DTypeError),
     "an array of objects": (np.array([None]), DTypeError),
     "float16": (np.float16(1), DTypeError),
-    "uint64": (np.ones(2, np.uint64), DTypeError),
+    "complex64": (np.ones(2, np.complex64), DTypeError),
 }
 
 

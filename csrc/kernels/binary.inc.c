@@ -64,21 +64,41 @@
 INTEGER_FUNCTIONS(int32_t, uint32_t, i32)
 INTEGER_FUNCTIONS(int64_t, uint64_t, i64)
 
-/* The low byte of the wider result is the result. */
-#define BYTE_FUNCTION(name) \
-    static inline uint8_t name##_u8(uint8_t x, uint8_t y) { return (uint8_t)name##_i32(x, y); }
-BYTE_FUNCTION(floor_divide)
-BYTE_FUNCTION(remainder)
-BYTE_FUNCTION(pow)
+#define UNSIGNED_FUNCTIONS(T, t)                                                                 \
+    static inline T floor_divide_##t(T x, T y) { return y == 0 ? 0 : x / y; }                    \
+    static inline T remainder_##t(T x, T y) { return y == 0 ? 0 : x % y; }                       \
+    static inline T pow_##t(T base, T exponent)                                                  \
+    {                                                                                            \
+        T power = 1;                                                                             \
+        for (T square = base; exponent; exponent >>= 1, square *= square)                        \
+            power *= exponent & 1 ? square : 1;                                                  \
+        return power;                                                                            \
+    }
+UNSIGNED_FUNCTIONS(uint32_t, u32)
+UNSIGNED_FUNCTIONS(uint64_t, u64)
 
-static inline uint8_t left_shift_u8(uint8_t x, uint8_t count)
-{
-    return (uint8_t)(count < 8 ? x << count : 0);
-}
-static inline uint8_t right_shift_u8(uint8_t x, uint8_t count)
-{
-    return count < 8 ? x >> count : 0;
-}
+/* The low bits of the wider result are the result.  No instruction set shifts bytes, and few shift
+ * words, by counts of their own. */
+#define NARROW_FUNCTION(name, t) \
+    static inline c_##t name##_##t(c_##t x, c_##t y) { return (c_##t)name##_i32(x, y); }
+#define NARROW_FUNCTIONS(t, bits)                                                                \
+    NARROW_FUNCTION(floor_divide, t)                                                             \
+    NARROW_FUNCTION(remainder, t)                                                                \
+    NARROW_FUNCTION(pow, t)                                                                      \
+    static inline c_##t left_shift_##t(c_##t x, c_##t count)                                     \
+    {                                                                                            \
+        return (c_##t)(count >= 0 && count < bits ? (uint32_t)x << count : 0);                   \
+    }                                                                                            \
+    static inline c_##t right_shift_##t(c_##t x, c_##t count)                                    \
+    {                                                                                            \
+        return (c_##t)(x >> (count >= 0 && count < bits ? count : bits));                        \
+    }                                                                                            \
+    HYB_SCALAR_2(bitwise_left_shift, t, 2, left_shift_##t)                                       \
+    HYB_SCALAR_2(bitwise_right_shift, t, 2, right_shift_##t)
+NARROW_FUNCTIONS(i8, 8)
+NARROW_FUNCTIONS(i16, 16)
+NARROW_FUNCTIONS(u8, 8)
+NARROW_FUNCTIONS(u16, 16)
 
 /* From the exact remainder, as Python and NumPy do: floor(x / y) itself would be wrong next to
  * whole numbers. */
@@ -113,22 +133,23 @@ static inline float hypot_f32(float x, float y)
 }
 static inline double hypot_f64(double x, double y) { return hypot(x, y); }
 
-/* No instruction set shifts bytes by counts of their own. */
-#define BINARY_SHIFTS(t, bits)                                                                   \
+#define BINARY_LEFT_SHIFT(t, bits)                                                               \
     HYB_MAP_2(bitwise_left_shift, t, 2,                                                          \
-              ((w_##t)x << ((w_##t)y & (bits - 1))) & (w_##t)((w_##t)y < bits))                  \
+              ((w_##t)x << ((w_##t)y & (bits - 1))) & (w_##t)((w_##t)y < bits))
+#define BINARY_SIGNED_SHIFTS(t, bits)                                                            \
+    BINARY_LEFT_SHIFT(t, bits)                                                                   \
     HYB_MAP_2(bitwise_right_shift, t, 2,                                                         \
               x >> v_select_##t((m_##t)((w_##t)y < bits), y, v_splat_##t(bits - 1)))
-BINARY_SHIFTS(i32, 32)
-BINARY_SHIFTS(i64, 64)
-HYB_SCALAR_2(bitwise_left_shift, u8, 2, left_shift_u8)
-HYB_SCALAR_2(bitwise_right_shift, u8, 2, right_shift_u8)
+#define BINARY_UNSIGNED_SHIFTS(t, bits)                                                          \
+    BINARY_LEFT_SHIFT(t, bits)                                                                   \
+    HYB_MAP_2(bitwise_right_shift, t, 2, (x >> (y & (bits - 1))) & (v_##t)(y < bits))
+BINARY_SIGNED_SHIFTS(i32, 32)
+BINARY_SIGNED_SHIFTS(i64, 64)
+BINARY_UNSIGNED_SHIFTS(u32, 32)
+BINARY_UNSIGNED_SHIFTS(u64, 64)
 
-BINARY_INTEGER(i32)
-BINARY_INTEGER(i64)
-BINARY_INTEGER(u8)
-BINARY_FLOAT(f32)
-BINARY_FLOAT(f64)
+HYB_INTEGERS(BINARY_INTEGER)
+HYB_FLOATS(BINARY_FLOAT)
 HYB_MAP_2(pow, f32, 64, v_pow_f32(x, y))
 HYB_SCALAR_2(pow, f64, 64, pow)
 
@@ -145,11 +166,8 @@ HYB_SCALAR_2(pow, f64, 64, pow)
     BINARY_NUMBER_ROWS(t) HYB_ROW(divide, t, 2) HYB_ROW(atan2, t, 2) HYB_ROW(hypot, t, 2)
 
 const hyb_kernel HYB_SYM(hyb_binary_kernels)[] = {
-    BINARY_FLOAT_ROWS(f32)
-    BINARY_FLOAT_ROWS(f64)
-    BINARY_INTEGER_ROWS(i32)
-    BINARY_INTEGER_ROWS(i64)
-    BINARY_INTEGER_ROWS(u8)
+    HYB_FLOATS(BINARY_FLOAT_ROWS)
+    HYB_INTEGERS(BINARY_INTEGER_ROWS)
     HYB_BOOL_ROW(bitwise_and, bitwise_and, 2)
     HYB_BOOL_ROW(bitwise_or, bitwise_or, 2)
     HYB_BOOL_ROW(bitwise_xor, bitwise_xor, 2)

@@ -18,12 +18,17 @@
         const T inside = (T)(x >= (F)low && x < (F)above ? x : 0);                               \
         return x >= (F)above ? most : x < (F)low ? least : inside;                               \
     }
-CAST_SATURATING(float, f32, uint8_t, u8, 0, 0x1p8, 0, UINT8_MAX)
-CAST_SATURATING(float, f32, int32_t, i32, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX)
-CAST_SATURATING(float, f32, int64_t, i64, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)
-CAST_SATURATING(double, f64, uint8_t, u8, 0, 0x1p8, 0, UINT8_MAX)
-CAST_SATURATING(double, f64, int32_t, i32, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX)
-CAST_SATURATING(double, f64, int64_t, i64, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)
+#define CAST_FROM_FLOAT(F, f)                                                                    \
+    CAST_SATURATING(F, f, int8_t, i8, -0x1p7, 0x1p7, INT8_MIN, INT8_MAX)                         \
+    CAST_SATURATING(F, f, int16_t, i16, -0x1p15, 0x1p15, INT16_MIN, INT16_MAX)                   \
+    CAST_SATURATING(F, f, int32_t, i32, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX)                   \
+    CAST_SATURATING(F, f, int64_t, i64, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)                   \
+    CAST_SATURATING(F, f, uint8_t, u8, 0, 0x1p8, 0, UINT8_MAX)                                   \
+    CAST_SATURATING(F, f, uint16_t, u16, 0, 0x1p16, 0, UINT16_MAX)                               \
+    CAST_SATURATING(F, f, uint32_t, u32, 0, 0x1p32, 0, UINT32_MAX)                               \
+    CAST_SATURATING(F, f, uint64_t, u64, 0, 0x1p64, 0, UINT64_MAX)
+CAST_FROM_FLOAT(float, f32)
+CAST_FROM_FLOAT(double, f64)
 
 #define CAST_C_LANGUAGE(f, t) \
     static inline c_##t cast_##f##_to_##t(c_##f x) { return (c_##t)x; }
@@ -32,21 +37,17 @@ CAST_C_LANGUAGE(f32, f64)
 CAST_C_LANGUAGE(f64, f32)
 CAST_C_LANGUAGE(f64, f64)
 #define CAST_FROM_INTEGER(f)                                                                     \
-    CAST_C_LANGUAGE(f, u8) CAST_C_LANGUAGE(f, i32) CAST_C_LANGUAGE(f, i64)                       \
-    CAST_C_LANGUAGE(f, f32) CAST_C_LANGUAGE(f, f64)
-CAST_FROM_INTEGER(u8)
-CAST_FROM_INTEGER(i32)
-CAST_FROM_INTEGER(i64)
+    CAST_C_LANGUAGE(f, i8) CAST_C_LANGUAGE(f, i16) CAST_C_LANGUAGE(f, i32)                       \
+    CAST_C_LANGUAGE(f, i64) CAST_C_LANGUAGE(f, u8) CAST_C_LANGUAGE(f, u16)                       \
+    CAST_C_LANGUAGE(f, u32) CAST_C_LANGUAGE(f, u64) CAST_C_LANGUAGE(f, f32)                      \
+    CAST_C_LANGUAGE(f, f64)
+HYB_INTEGERS(CAST_FROM_INTEGER)
 
 typedef uint8_t c_truth; /* `bool` is a macro: it cannot be part of a name */
 #define HYB_DTYPE_truth HYB_BOOL
 #define CAST_TO_BOOL(f) \
     static inline uint8_t cast_##f##_to_truth(c_##f x) { return x != 0; }
-CAST_TO_BOOL(f32)
-CAST_TO_BOOL(f64)
-CAST_TO_BOOL(i32)
-CAST_TO_BOOL(i64)
-CAST_TO_BOOL(u8)
+HYB_NUMBERS(CAST_TO_BOOL)
 
 #define CAST(f, t)                                                                               \
     HYB_ELEMENTWISE_PREPARE(cast_##f##_##t, 1, 1, f, t, 2)                                       \
@@ -62,36 +63,28 @@ CAST_TO_BOOL(u8)
                 out[i] = cast_##f##_to_##t(x[i]);                                                \
         return HYB_OK;                                                                           \
     }
-#define CAST_FROM(f) \
-    CAST(f, truth) CAST(f, u8) CAST(f, i32) CAST(f, i64) CAST(f, f32) CAST(f, f64)
-CAST_FROM(u8)
-CAST_FROM(i32)
-CAST_FROM(i64)
-CAST_FROM(f32)
-CAST_FROM(f64)
+#define CAST_FROM(f)                                                                             \
+    CAST(f, truth) CAST(f, i8) CAST(f, i16) CAST(f, i32) CAST(f, i64) CAST(f, u8) CAST(f, u16)   \
+    CAST(f, u32) CAST(f, u64) CAST(f, f32) CAST(f, f64)
+HYB_NUMBERS(CAST_FROM)
 
 #define CAST_BOOL_PREPARE(t) HYB_ELEMENTWISE_PREPARE(cast_truth_##t, 1, 1, truth, t, 2)
 CAST_BOOL_PREPARE(truth)
-CAST_BOOL_PREPARE(u8)
-CAST_BOOL_PREPARE(i32)
-CAST_BOOL_PREPARE(i64)
-CAST_BOOL_PREPARE(f32)
-CAST_BOOL_PREPARE(f64)
+HYB_NUMBERS(CAST_BOOL_PREPARE)
 
 /* From dtype f, with the kernel for k. */
 #define CAST_ROW(name, f, k, t)                                                                  \
     {"cast_" name, HYB_DTYPE_##f, 1, 1, 0, HYB_ELEMENTWISE, HYB_SYM(cast_##f##_##t##_prepare),   \
      HYB_SYM(cast_##k##_##t)},
-#define CAST_ROWS(f, k)                                                                          \
-    CAST_ROW("bool", f, k, truth) CAST_ROW("u8", f, k, u8) CAST_ROW("i32", f, k, i32)            \
-    CAST_ROW("i64", f, k, i64) CAST_ROW("f32", f, k, f32) CAST_ROW("f64", f, k, f64)
+#define CAST_ROWS_OF(f, k)                                                                       \
+    CAST_ROW("bool", f, k, truth) CAST_ROW("i8", f, k, i8) CAST_ROW("i16", f, k, i16)            \
+    CAST_ROW("i32", f, k, i32) CAST_ROW("i64", f, k, i64) CAST_ROW("u8", f, k, u8)               \
+    CAST_ROW("u16", f, k, u16) CAST_ROW("u32", f, k, u32) CAST_ROW("u64", f, k, u64)             \
+    CAST_ROW("f32", f, k, f32) CAST_ROW("f64", f, k, f64)
+#define CAST_ROWS(f) CAST_ROWS_OF(f, f)
 
 const hyb_kernel HYB_SYM(hyb_cast_kernels)[] = {
-    CAST_ROWS(truth, u8)
-    CAST_ROWS(u8, u8)
-    CAST_ROWS(i32, i32)
-    CAST_ROWS(i64, i64)
-    CAST_ROWS(f32, f32)
-    CAST_ROWS(f64, f64)
+    CAST_ROWS_OF(truth, u8)
+    HYB_NUMBERS(CAST_ROWS)
     {0},
 };

@@ -14,22 +14,14 @@
     HYB_TEST_2(greater, t, x > y)                                                                \
     HYB_TEST_2(greater_equal, t, x >= y)
 
-COMPARE(f32)
-COMPARE(f64)
-COMPARE(i32)
-COMPARE(i64)
-COMPARE(u8)
+HYB_NUMBERS(COMPARE)
 
 #define COMPARE_ROWS(t)                                                                          \
     HYB_ROW(equal, t, 2) HYB_ROW(not_equal, t, 2) HYB_ROW(less, t, 2) HYB_ROW(less_equal, t, 2)  \
     HYB_ROW(greater, t, 2) HYB_ROW(greater_equal, t, 2)
 
 const hyb_kernel HYB_SYM(hyb_compare_kernels)[] = {
-    COMPARE_ROWS(f32)
-    COMPARE_ROWS(f64)
-    COMPARE_ROWS(i32)
-    COMPARE_ROWS(i64)
-    COMPARE_ROWS(u8)
+    HYB_NUMBERS(COMPARE_ROWS)
     HYB_BOOL_ROW(equal, equal, 2)
     HYB_BOOL_ROW(not_equal, not_equal, 2)
     HYB_BOOL_ROW(less, less, 2)

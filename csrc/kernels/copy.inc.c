@@ -300,12 +300,10 @@ HYB_PREPARE(prepare_copy)
 
 #define COPY_ROW(dtype) {"copy", dtype, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_copy), HYB_SYM(copy)}
 
+#define COPY_ROW_OF(t) COPY_ROW(HYB_DTYPE_##t),
+
 const hyb_kernel HYB_SYM(hyb_copy_kernels)[] = {
     COPY_ROW(HYB_BOOL),
-    COPY_ROW(HYB_U8),
-    COPY_ROW(HYB_I32),
-    COPY_ROW(HYB_I64),
-    COPY_ROW(HYB_F32),
-    COPY_ROW(HYB_F64),
+    HYB_NUMBERS(COPY_ROW_OF)
     {0},
 };

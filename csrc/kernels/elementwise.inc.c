@@ -10,27 +10,52 @@ typedef double   c_f64;
 typedef int32_t  c_i32;
 typedef int64_t  c_i64;
 typedef uint8_t  c_u8;
+typedef int8_t   c_i8;
+typedef int16_t  c_i16;
+typedef uint16_t c_u16;
+typedef uint32_t c_u32;
+typedef uint64_t c_u64;
 
 /* The lanes as bits that wrap: C leaves the overflow of signed integers undefined. */
 typedef v_f32 w_f32;
 typedef v_f64 w_f64;
 typedef v_u32 w_i32;
 typedef v_u64 w_i64;
+typedef v_u8  w_i8;
+typedef v_u16 w_i16;
 typedef v_u8  w_u8;
+typedef v_u16 w_u16;
+typedef v_u32 w_u32;
+typedef v_u64 w_u64;
 
 /* What comparing lanes gives, and the bytes of a bool operand beside them. */
 typedef v_i32 m_f32;
 typedef v_i64 m_f64;
 typedef v_i32 m_i32;
 typedef v_i64 m_i64;
+typedef v_u8  m_i8;
+typedef v_i16 m_i16;
 typedef v_u8  m_u8;
+typedef v_i16 m_u16;
+typedef v_i32 m_u32;
+typedef v_i64 m_u64;
 
 #define HYB_DTYPE_f32 HYB_F32
 #define HYB_DTYPE_f64 HYB_F64
 #define HYB_DTYPE_i32 HYB_I32
 #define HYB_DTYPE_i64 HYB_I64
+#define HYB_DTYPE_i8 HYB_I8
+#define HYB_DTYPE_i16 HYB_I16
 #define HYB_DTYPE_u8 HYB_U8
+#define HYB_DTYPE_u16 HYB_U16
+#define HYB_DTYPE_u32 HYB_U32
+#define HYB_DTYPE_u64 HYB_U64
 #define HYB_DTYPE_bool HYB_BOOL
+
+/* X of each dtype of a kind. */
+#define HYB_FLOATS(X) X(f32) X(f64)
+#define HYB_INTEGERS(X) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64)
+#define HYB_NUMBERS(X) HYB_FLOATS(X) HYB_INTEGERS(X)
 
 #define HYB_LANES(t) ((int64_t)(sizeof(v_##t) / sizeof(c_##t)))
 
@@ -64,13 +89,9 @@ typedef v_u8  m_u8;
             v_store_part_##t(*out, x, left);                                                     \
         *out += HYB_LANES(t);                                                                    \
     }
-HYB_ELEMENTWISE_OPERANDS(f32)
-HYB_ELEMENTWISE_OPERANDS(f64)
-HYB_ELEMENTWISE_OPERANDS(i32)
-HYB_ELEMENTWISE_OPERANDS(i64)
-HYB_ELEMENTWISE_OPERANDS(u8)
+HYB_NUMBERS(HYB_ELEMENTWISE_OPERANDS)
 
-/* The same for bool operands beside lanes of 32 and 64 bits: a byte for each lane. */
+/* The same for bool operands beside lanes of 16 bits and more: a byte for each lane. */
 #define HYB_BOOL_OPERANDS(bits)                                                                  \
     static inline v_i##bits next_mask_##bits(input_u8 *input, int64_t left)                      \
     {                                                                                            \
@@ -91,6 +112,7 @@ HYB_ELEMENTWISE_OPERANDS(u8)
             v_copy_bytes(*out, &bytes, left);                                                    \
         *out += HYB_LANES_##bits;                                                                \
     }
+HYB_BOOL_OPERANDS(16)
 HYB_BOOL_OPERANDS(32)
 HYB_BOOL_OPERANDS(64)
 static inline m_u8 next_mask_8(input_u8 *input, int64_t left)
@@ -106,7 +128,12 @@ static inline void put_mask_8(uint8_t **out, m_u8 mask, int64_t left)
 #define HYB_BITS_f64(name) name##_64
 #define HYB_BITS_i32(name) name##_32
 #define HYB_BITS_i64(name) name##_64
+#define HYB_BITS_i8(name) name##_8
+#define HYB_BITS_i16(name) name##_16
 #define HYB_BITS_u8(name) name##_8
+#define HYB_BITS_u16(name) name##_16
+#define HYB_BITS_u32(name) name##_32
+#define HYB_BITS_u64(name) name##_64
 
 #define HYB_INPUT(t, name, index) \
     c_##t     name##_spread[HYB_LANES(t)]; \
@@ -184,8 +211,12 @@ static inline void put_mask_8(uint8_t **out, m_u8 mask, int64_t left)
         c_##t        *out = call->data[2];                                                       \
         const int64_t a_step = call->layout[0].strides[0] != 0;                                  \
         const int64_t b_step = call->layout[1].strides[0] != 0;                                  \
-        for (int64_t i = begin; i < end; i++)                                                    \
-            out[i] = function(a[i * a_step], b[i * b_step]);                                     \
+        if (a_step && b_step)                                                                    \
+            for (int64_t i = begin; i < end; i++)                                                \
+                out[i] = function(a[i], b[i]);                                                   \
+        else                                                                                     \
+            for (int64_t i = begin; i < end; i++)                                                \
+                out[i] = function(a[i * a_step], b[i * b_step]);                                 \
         return HYB_OK;                                                                           \
     }
 

@@ -76,6 +76,7 @@ HYB_KERNEL(take)
     const int64_t nbytes = call->layout[0].shape[2] * hyb_itemsize(call->layout[0].dtype);
     switch (nbytes) {
     case 1: return take_rows(call, begin, end, 1);
+    case 2: return take_rows(call, begin, end, 2);
     case 4: return take_rows(call, begin, end, 4);
     case 8: return take_rows(call, begin, end, 8);
     case 16: return take_rows(call, begin, end, 16);
@@ -164,6 +165,7 @@ HYB_KERNEL(take_along)
 {
     switch (hyb_itemsize(call->layout[0].dtype)) {
     case 1: return take_along_rows(call, begin, end, 1);
+    case 2: return take_along_rows(call, begin, end, 2);
     case 4: return take_along_rows(call, begin, end, 4);
     default: return take_along_rows(call, begin, end, 8);
     }
@@ -214,10 +216,40 @@ HYB_PREPARE(prepare_take_along)
 #define DTYPE HYB_I64
 #include "kernels/scatter_typed.inc.c"
 
+#define T int8_t
+#define U uint32_t
+#define N(name) name##_i8
+#define DTYPE HYB_I8
+#include "kernels/scatter_typed.inc.c"
+
+#define T int16_t
+#define U uint32_t
+#define N(name) name##_i16
+#define DTYPE HYB_I16
+#include "kernels/scatter_typed.inc.c"
+
 #define T uint8_t
 #define U uint32_t
 #define N(name) name##_u8
 #define DTYPE HYB_U8
+#include "kernels/scatter_typed.inc.c"
+
+#define T uint16_t
+#define U uint32_t
+#define N(name) name##_u16
+#define DTYPE HYB_U16
+#include "kernels/scatter_typed.inc.c"
+
+#define T uint32_t
+#define U uint32_t
+#define N(name) name##_u32
+#define DTYPE HYB_U32
+#include "kernels/scatter_typed.inc.c"
+
+#define T uint64_t
+#define U uint64_t
+#define N(name) name##_u64
+#define DTYPE HYB_U64
 #include "kernels/scatter_typed.inc.c"
 
 #define TAKE_ROWS(dtype)                                                                \
@@ -227,20 +259,13 @@ HYB_PREPARE(prepare_take_along)
 
 #define SCATTER_ROW(op, dtype, name) \
     {#op, dtype, 3, 1, 0, HYB_IN_PLACE, HYB_SYM(prepare_##op##_##name), HYB_SYM(op##_##name)}
-#define SCATTER_ROWS(dtype, name) \
-    SCATTER_ROW(scatter_add, dtype, name), SCATTER_ROW(scatter_along_add, dtype, name)
+#define SCATTER_ROWS(t) \
+    SCATTER_ROW(scatter_add, HYB_DTYPE_##t, t), SCATTER_ROW(scatter_along_add, HYB_DTYPE_##t, t),
+#define TAKE_ROWS_OF(t) TAKE_ROWS(HYB_DTYPE_##t),
 
 const hyb_kernel HYB_SYM(hyb_gather_kernels)[] = {
     TAKE_ROWS(HYB_BOOL),
-    TAKE_ROWS(HYB_U8),
-    TAKE_ROWS(HYB_I32),
-    TAKE_ROWS(HYB_I64),
-    TAKE_ROWS(HYB_F32),
-    TAKE_ROWS(HYB_F64),
-    SCATTER_ROWS(HYB_U8, u8),
-    SCATTER_ROWS(HYB_I32, i32),
-    SCATTER_ROWS(HYB_I64, i64),
-    SCATTER_ROWS(HYB_F32, f32),
-    SCATTER_ROWS(HYB_F64, f64),
+    HYB_NUMBERS(TAKE_ROWS_OF)
+    HYB_NUMBERS(SCATTER_ROWS)
     {0},
 };

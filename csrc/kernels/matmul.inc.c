@@ -167,34 +167,68 @@ static hyb_status matmul_prepare(const hyb_call *call, int32_t dtype)
 #undef N
 #undef DTYPE
 
-#define T int32_t
-#define DTYPE HYB_I32
-#define U uint32_t
-#define N(name) name##_i32
+#define T int8_t
+#define U uint8_t
+#define W uint32_t
+#define N(name) name##_i8
+#define DTYPE HYB_I8
 #include "kernels/matmul_integer.inc.c"
-#undef T
-#undef U
-#undef N
-#undef DTYPE
+
+#define T int16_t
+#define U uint16_t
+#define W uint32_t
+#define N(name) name##_i16
+#define DTYPE HYB_I16
+#include "kernels/matmul_integer.inc.c"
+
+#define T int32_t
+#define U uint32_t
+#define W uint32_t
+#define N(name) name##_i32
+#define DTYPE HYB_I32
+#include "kernels/matmul_integer.inc.c"
 
 #define T int64_t
-#define DTYPE HYB_I64
 #define U uint64_t
+#define W uint64_t
 #define N(name) name##_i64
+#define DTYPE HYB_I64
 #include "kernels/matmul_integer.inc.c"
-#undef T
-#undef U
-#undef N
-#undef DTYPE
 
-#define MATMUL_ROW(dtype, name)                                                                    \
-    {"matmul", dtype, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_##name), HYB_SYM(matmul_##name)}
+#define T uint8_t
+#define U uint8_t
+#define W uint32_t
+#define N(name) name##_u8
+#define DTYPE HYB_U8
+#include "kernels/matmul_integer.inc.c"
+
+#define T uint16_t
+#define U uint16_t
+#define W uint32_t
+#define N(name) name##_u16
+#define DTYPE HYB_U16
+#include "kernels/matmul_integer.inc.c"
+
+#define T uint32_t
+#define U uint32_t
+#define W uint32_t
+#define N(name) name##_u32
+#define DTYPE HYB_U32
+#include "kernels/matmul_integer.inc.c"
+
+#define T uint64_t
+#define U uint64_t
+#define W uint64_t
+#define N(name) name##_u64
+#define DTYPE HYB_U64
+#include "kernels/matmul_integer.inc.c"
+
+#define MATMUL_ROW(t)                                                                              \
+    {"matmul", HYB_DTYPE_##t, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_##t),                  \
+     HYB_SYM(matmul_##t)},
 
 const hyb_kernel HYB_SYM(hyb_matmul_kernels)[] = {
-    MATMUL_ROW(HYB_F32, f32),
-    MATMUL_ROW(HYB_F64, f64),
-    MATMUL_ROW(HYB_I32, i32),
-    MATMUL_ROW(HYB_I64, i64),
+    HYB_NUMBERS(MATMUL_ROW)
     {0},
 };
 #undef MATMUL_ROW

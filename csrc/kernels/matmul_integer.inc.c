@@ -1,5 +1,6 @@
 /* matmul_integer.inc.c - the product of one integer dtype, by plain loops; included by matmul.inc.c
- * once per dtype, which defines T, U (the unsigned type: sums wrap), N and DTYPE.
+ * once per dtype, which defines T, U (the unsigned type: sums wrap), W (one that multiplies
+ * without overflow trouble), N and DTYPE, and undefines none: this file does.
  *
  * Split: rows of the whole output.
  */
@@ -13,16 +14,16 @@ HYB_KERNEL(N(matmul))
         if (o.b_col == 1) {
             memset(c, 0, (size_t)o.n * sizeof(U));
             for (int64_t k = 0; k < o.k; k++, b += o.b_row) {
-                const U item = a[k * o.a_col];
+                const W item = a[k * o.a_col];
                 for (int64_t j = 0; j < o.n; j++)
-                    c[j] += item * b[j];
+                    c[j] = (U)(c[j] + item * b[j]);
             }
         } else {
             for (int64_t j = 0; j < o.n; j++, b += o.b_col) {
-                U sum = 0;
+                W sum = 0;
                 for (int64_t k = 0; k < o.k; k++)
-                    sum += a[k * o.a_col] * b[k];
-                c[j] = sum;
+                    sum += (W)a[k * o.a_col] * b[k];
+                c[j] = (U)sum;
             }
         }
     }
@@ -41,3 +42,8 @@ HYB_PREPARE(N(prepare_matmul))
     *range = (hyb_range){o.batch * o.m, grain_of(cost < 32768 ? (int64_t)cost : 32768)};
     return HYB_OK;
 }
+#undef T
+#undef U
+#undef W
+#undef N
+#undef DTYPE

@@ -123,6 +123,24 @@ static hyb_range reduce_range(const reduce_shape *s, bool deep)
 #define DTYPE HYB_I64
 #include "kernels/reduce_tree.inc.c"
 
+#define T int8_t
+#define U uint32_t
+#define N(name) name##_i8
+#define IS_NAN(x) 0
+#define HIGHEST INT8_MAX
+#define LOWEST INT8_MIN
+#define DTYPE HYB_I8
+#include "kernels/reduce_tree.inc.c"
+
+#define T int16_t
+#define U uint32_t
+#define N(name) name##_i16
+#define IS_NAN(x) 0
+#define HIGHEST INT16_MAX
+#define LOWEST INT16_MIN
+#define DTYPE HYB_I16
+#include "kernels/reduce_tree.inc.c"
+
 #define T uint8_t
 #define U uint32_t
 #define N(name) name##_u8
@@ -130,6 +148,33 @@ static hyb_range reduce_range(const reduce_shape *s, bool deep)
 #define HIGHEST UINT8_MAX
 #define LOWEST 0
 #define DTYPE HYB_U8
+#include "kernels/reduce_tree.inc.c"
+
+#define T uint16_t
+#define U uint32_t
+#define N(name) name##_u16
+#define IS_NAN(x) 0
+#define HIGHEST UINT16_MAX
+#define LOWEST 0
+#define DTYPE HYB_U16
+#include "kernels/reduce_tree.inc.c"
+
+#define T uint32_t
+#define U uint32_t
+#define N(name) name##_u32
+#define IS_NAN(x) 0
+#define HIGHEST UINT32_MAX
+#define LOWEST 0
+#define DTYPE HYB_U32
+#include "kernels/reduce_tree.inc.c"
+
+#define T uint64_t
+#define U uint64_t
+#define N(name) name##_u64
+#define IS_NAN(x) 0
+#define HIGHEST UINT64_MAX
+#define LOWEST 0
+#define DTYPE HYB_U64
 #include "kernels/reduce_tree.inc.c"
 
 /* The outputs of units [begin, end), of which a deep reduction has only one. */
@@ -197,20 +242,16 @@ HYB_PREPARE(prepare_reduce_arg_bool)
 
 #define REDUCE_ROW(op, name, dtype, prepare) \
     {#op, dtype, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare), HYB_SYM(op##_##name)}
-#define REDUCE_ROWS(name, dtype)                               \
-    REDUCE_ROW(sum, name, dtype, prepare_reduce_##name),               \
-    REDUCE_ROW(prod, name, dtype, prepare_reduce_##name),              \
-    REDUCE_ROW(max, name, dtype, prepare_reduce_extreme_##name),       \
-    REDUCE_ROW(min, name, dtype, prepare_reduce_extreme_##name),       \
-    REDUCE_ROW(argmax, name, dtype, prepare_reduce_arg_##name),        \
-    REDUCE_ROW(argmin, name, dtype, prepare_reduce_arg_##name)
+#define REDUCE_ROWS(t)                                                \
+    REDUCE_ROW(sum, t, HYB_DTYPE_##t, prepare_reduce_##t),            \
+    REDUCE_ROW(prod, t, HYB_DTYPE_##t, prepare_reduce_##t),           \
+    REDUCE_ROW(max, t, HYB_DTYPE_##t, prepare_reduce_extreme_##t),    \
+    REDUCE_ROW(min, t, HYB_DTYPE_##t, prepare_reduce_extreme_##t),    \
+    REDUCE_ROW(argmax, t, HYB_DTYPE_##t, prepare_reduce_arg_##t),     \
+    REDUCE_ROW(argmin, t, HYB_DTYPE_##t, prepare_reduce_arg_##t),
 
 const hyb_kernel HYB_SYM(hyb_reduce_kernels)[] = {
-    REDUCE_ROWS(f32, HYB_F32),
-    REDUCE_ROWS(f64, HYB_F64),
-    REDUCE_ROWS(i32, HYB_I32),
-    REDUCE_ROWS(i64, HYB_I64),
-    REDUCE_ROWS(u8, HYB_U8),
+    HYB_NUMBERS(REDUCE_ROWS)
     REDUCE_ROW(mean, f32, HYB_F32, prepare_reduce_f32),
     REDUCE_ROW(mean, f64, HYB_F64, prepare_reduce_f64),
     REDUCE_ROW(any, bool, HYB_BOOL, prepare_reduce_truth),

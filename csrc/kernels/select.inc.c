@@ -37,31 +37,21 @@ static hyb_status prepare_where(const hyb_call *call, int32_t dtype, hyb_range *
         }                                                                                        \
         return HYB_OK;                                                                           \
     }
-WHERE(f32)
-WHERE(f64)
-WHERE(i32)
-WHERE(i64)
-WHERE(u8)
+HYB_NUMBERS(WHERE)
 
 #define WHERE_PREPARE(t) \
     HYB_PREPARE(where_##t##_prepare) { return prepare_where(call, HYB_DTYPE_##t, range); }
-WHERE_PREPARE(f32)
-WHERE_PREPARE(f64)
-WHERE_PREPARE(i32)
-WHERE_PREPARE(i64)
-WHERE_PREPARE(u8)
+HYB_NUMBERS(WHERE_PREPARE)
 WHERE_PREPARE(bool)
 
-#define WHERE_ROW(t, kernel)                                                                     \
+#define WHERE_ROW_OF(t, kernel)                                                                     \
     {"where_" #t, HYB_BOOL, 3, 1, 0, HYB_ELEMENTWISE, HYB_SYM(where_##t##_prepare),              \
      HYB_SYM(where_##kernel)},
 
+#define WHERE_ROW(t) WHERE_ROW_OF(t, t)
+
 const hyb_kernel HYB_SYM(hyb_select_kernels)[] = {
-    WHERE_ROW(f32, f32)
-    WHERE_ROW(f64, f64)
-    WHERE_ROW(i32, i32)
-    WHERE_ROW(i64, i64)
-    WHERE_ROW(u8, u8)
-    WHERE_ROW(bool, u8)
+    HYB_NUMBERS(WHERE_ROW)
+    WHERE_ROW_OF(bool, u8)
     {0},
 };

@@ -57,11 +57,8 @@
 static inline v_f32 one_where_f32(v_i32 mask) { return (v_f32)((v_i32)v_splat_f32(1) & mask); }
 static inline v_f64 one_where_f64(v_i64 mask) { return (v_f64)((v_i64)v_splat_f64(1) & mask); }
 
-UNARY_FLOAT(f32)
-UNARY_FLOAT(f64)
-UNARY_INTEGER(i32)
-UNARY_INTEGER(i64)
-UNARY_INTEGER(u8)
+HYB_FLOATS(UNARY_FLOAT)
+HYB_INTEGERS(UNARY_INTEGER)
 
 /* A row whose kernel has another name. */
 #define UNARY_ALIAS(name, t, kernel)                                                             \
@@ -91,11 +88,8 @@ UNARY_INTEGER(u8)
     HYB_ROW(bitwise_invert, t, 1)
 
 const hyb_kernel HYB_SYM(hyb_unary_kernels)[] = {
-    UNARY_FLOAT_ROWS(f32)
-    UNARY_FLOAT_ROWS(f64)
-    UNARY_INTEGER_ROWS(i32)
-    UNARY_INTEGER_ROWS(i64)
-    UNARY_INTEGER_ROWS(u8)
+    HYB_FLOATS(UNARY_FLOAT_ROWS)
+    HYB_INTEGERS(UNARY_INTEGER_ROWS)
     HYB_BOOL_ROW(logical_not, logical_not, 1)
     HYB_BOOL_ROW(bitwise_invert, logical_not, 1)
     HYB_BOOL_ROW(isnan, never, 1)

@@ -221,6 +221,13 @@ def floor_divide_reference(a, b):
         return np.floor_divide(a, b)
 
 
+@floor_divide.samples
+def floor_divide_samples(draw):
+    yield from draw.binary(dtypes=draw.integers)
+    for low, high in [(5.1, 5.6), (-5.6, -5.1)]:  # away from where it jumps
+        yield from draw.binary(floating=True, a_low=low, a_high=high, b_low=2.1, b_high=2.5)
+
+
 @diagonal(floor_divide)
 def floor_divide_vjp(_ct, _y, _a, _b):
     return None, None

@@ -9,26 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.errors import DTypeError, ShapeError
+from hybrid.errors import ShapeError
 from hybrid.ir import Emit, View, op
 from hybrid.ops import reduction
 from hybrid.ops.checks import as_tensor, normalize_axis, require_numeric, type_of
 from hybrid.ops.derivatives import reshaped, unbroadcast
 from hybrid.ops.dtypes import common
 from hybrid.ops.shape import matrix_transpose, permute, reshape_to
-from hybrid.types import Shape, TensorType, tensor_type, uint8
+from hybrid.types import Shape, TensorType, tensor_type
 
 
 @op(name="matmul", promotes=True)
 def product(a: TensorType, b: TensorType) -> TensorType:
     """Matrix products of ``a`` [..., M, K] and ``b`` [..., K, N]; leading axes broadcast."""
     require_numeric("matmul", a=a, b=b)
-    if a.dtype is uint8:
-        raise DTypeError(
-            f"matmul cannot take {a} and {b}",
-            why="Sums of uint8 products would overflow.",
-            fix="convert both with astype, to int32 for example",
-        )
     if a.rank < 2 or b.rank < 2 or a.shape[-1] != b.shape[-2]:
         why = "Both need at least two dimensions."
         if a.rank >= 2 and b.rank >= 2:

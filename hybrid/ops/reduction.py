@@ -23,7 +23,7 @@ from hybrid.ops.checks import (
 from hybrid.ops.comparison import select, where
 from hybrid.ops.derivatives import linear, reshaped, widened
 from hybrid.ops.dtypes import converted
-from hybrid.types import DEFAULT_FLOAT, Shape, TensorType, bool_, dtype_of, int64
+from hybrid.types import DEFAULT_FLOAT, Shape, TensorType, bool_, dtype_of, int64, uint64
 
 # Shared by all of them ---------------------------------------------------------------------------
 
@@ -355,20 +355,28 @@ def _along(reduce: Op, x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _accumulating(x: Any, dtype: Any) -> Any:
-    """``x`` in the dtype of its sum: bools and small integers add up in int64."""
+    """``x`` in the dtype of its sum: integers add up in int64 or uint64, bools in int64."""
     x = as_tensor(x)
     if dtype is not None:
         return converted(x, dtype_of(dtype))
-    return x if x.dtype.is_floating else converted(x, int64)
+    if x.dtype.is_floating:
+        return x
+    return converted(x, uint64 if x.dtype.kind == "uint" else int64)
 
 
 def sum(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
-    """The sum along ``axis`` (all axes by default); bools and integers add up in int64."""
+    """The sum along ``axis`` (all axes by default).
+
+    Bools and integers add up in int64, unsigned ones in uint64.
+    """
     return _along(reduce_sum, _accumulating(x, dtype), axis, keepdims)
 
 
 def prod(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
-    """The product along ``axis`` (all axes by default); bools and integers multiply in int64."""
+    """The product along ``axis`` (all axes by default).
+
+    Bools and integers multiply in int64, unsigned ones in uint64.
+    """
     return _along(reduce_prod, _accumulating(x, dtype), axis, keepdims)
 
 

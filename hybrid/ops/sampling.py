@@ -33,7 +33,7 @@ class Draw:
     """Calling it draws an array: ``draw("float32", 3, 5, low=-1, high=1)``."""
 
     bools = ("bool",)
-    integers = ("uint8", "int32", "int64")
+    integers = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
     floats = ("float32", "float64")
     numbers = integers + floats
     all = bools + numbers

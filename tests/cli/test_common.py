@@ -45,7 +45,8 @@ def test_parse_types() -> None:
         ),
         "an unknown dtype": (
             "f31[8]",
-            "'f31[8]' has an unknown dtype 'f31'. Fix: use one of bool, u8, i32, i64, f32, f64.",
+            "'f31[8]' has an unknown dtype 'f31'. Fix: use one of bool, i8, i16, i32, i64, u8, "
+            "u16, u32, u64, f32, f64.",
         ),
     }.values(),
 )

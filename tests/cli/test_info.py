@@ -43,4 +43,15 @@ def test_what_is_said_of_an_op() -> None:
     assert signature(get_op("softmax")) == "x; axis"
     assert rules(get_op("softmax"))[0] == "yes"
     assert rules(get_op("equal")) == ("-", "-")
-    assert kernel_dtypes()["sum"] == ["i32", "i64", "u8", "f32", "f64"]
+    assert kernel_dtypes()["sum"] == [
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+        "u8",
+        "u16",
+        "u32",
+        "u64",
+        "f32",
+        "f64",
+    ]

@@ -14,9 +14,14 @@ DTYPES = {
     np.dtype(name): code
     for name, code in {
         "bool": lib.HYB_BOOL,
-        "uint8": lib.HYB_U8,
+        "int8": lib.HYB_I8,
+        "int16": lib.HYB_I16,
         "int32": lib.HYB_I32,
         "int64": lib.HYB_I64,
+        "uint8": lib.HYB_U8,
+        "uint16": lib.HYB_U16,
+        "uint32": lib.HYB_U32,
+        "uint64": lib.HYB_U64,
         "float32": lib.HYB_F32,
         "float64": lib.HYB_F64,
     }.items()

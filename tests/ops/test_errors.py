@@ -135,13 +135,6 @@ CASES = [  # (name, call, error, text)
         "Fix: multiply by a number with *.",
     ),
     (
-        "a matrix product of bytes",
-        lambda: hy.zeros((2, 2), dtype=hy.uint8) @ hy.zeros((2, 2), dtype=hy.uint8),
-        DTypeError,
-        "matmul cannot take u8[2,2] and u8[2,2]\nSums of uint8 products would overflow.\n"
-        "Fix: convert both with astype, to int32 for example.",
-    ),
-    (
         "a shape of another size",
         lambda: hy.reshape(f32(2, 3), (4,)),
         ShapeError,
