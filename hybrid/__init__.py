@@ -28,6 +28,10 @@ from hybrid.conversion import asarray as asarray
 from hybrid.conversion import from_dlpack as from_dlpack
 from hybrid.errors import HybridError as HybridError
 from hybrid.hybridized import hybridize as hybridize
+from hybrid.inspection import ARRAY_API_VERSION as __array_api_version__  # noqa: F401
+from hybrid.inspection import array_namespace_info as __array_namespace_info__  # noqa: F401
+from hybrid.inspection import finfo as finfo
+from hybrid.inspection import iinfo as iinfo
 from hybrid.marks import no_convert as no_convert
 from hybrid.native import num_threads as num_threads
 from hybrid.native import set_num_threads as set_num_threads
@@ -40,6 +44,7 @@ from hybrid.ops import any as any
 from hybrid.ops import arange as arange
 from hybrid.ops import argmax as argmax
 from hybrid.ops import argmin as argmin
+from hybrid.ops import argsort as argsort
 from hybrid.ops import asin as asin
 from hybrid.ops import asinh as asinh
 from hybrid.ops import astype as astype
@@ -60,6 +65,7 @@ from hybrid.ops import ceil as ceil
 from hybrid.ops import chunk as chunk
 from hybrid.ops import clip as clip
 from hybrid.ops import concat as concat
+from hybrid.ops import copysign as copysign
 from hybrid.ops import cos as cos
 from hybrid.ops import cosh as cosh
 from hybrid.ops import count_nonzero as count_nonzero
@@ -114,6 +120,7 @@ from hybrid.ops import minimum as minimum
 from hybrid.ops import moveaxis as moveaxis
 from hybrid.ops import multiply as multiply
 from hybrid.ops import negative as negative
+from hybrid.ops import nextafter as nextafter
 from hybrid.ops import nonzero as nonzero
 from hybrid.ops import not_equal as not_equal
 from hybrid.ops import one_hot as one_hot
@@ -136,13 +143,16 @@ from hybrid.ops import roll as roll
 from hybrid.ops import round as round
 from hybrid.ops import rsqrt as rsqrt
 from hybrid.ops import scatter_add as scatter_add
+from hybrid.ops import searchsorted as searchsorted
 from hybrid.ops import sigmoid as sigmoid
 from hybrid.ops import sign as sign
+from hybrid.ops import signbit as signbit
 from hybrid.ops import silu as silu
 from hybrid.ops import sin as sin
 from hybrid.ops import sinh as sinh
 from hybrid.ops import softmax as softmax
 from hybrid.ops import softplus as softplus
+from hybrid.ops import sort as sort
 from hybrid.ops import split as split
 from hybrid.ops import sqrt as sqrt
 from hybrid.ops import square as square
@@ -158,6 +168,7 @@ from hybrid.ops import tan as tan
 from hybrid.ops import tanh as tanh
 from hybrid.ops import tensordot as tensordot
 from hybrid.ops import tile as tile
+from hybrid.ops import topk as topk
 from hybrid.ops import tril as tril
 from hybrid.ops import triu as triu
 from hybrid.ops import trunc as trunc

@@ -250,7 +250,9 @@ def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
     if isinstance(obj, (np.ndarray, np.generic)):
         return from_numpy(np.asarray(obj), dtype)
     if isinstance(obj, (list, tuple)):
-        return stacked(obj, dtype) if holds_tensor(obj) else from_numpy(_array_of(obj), dtype)
+        return (
+            stacked(obj, dtype) if holds_tensor(obj) else from_numpy(_array_of(obj, dtype), dtype)
+        )
     if hasattr(obj, "__dlpack__"):
         return from_numpy(np.from_dlpack(obj), dtype)
     if hasattr(obj, "__array__"):
@@ -303,8 +305,8 @@ def stacked(obj: list | tuple, dtype: DType | None) -> Tensor:
     return made if dtype is None else astype(made, dtype)
 
 
-def _array_of(obj: list | tuple) -> np.ndarray:
-    """Nested sequences as an array: default dtypes for Python numbers."""
+def _array_of(obj: list | tuple, dtype: DType | None) -> np.ndarray:
+    """Nested sequences as an array: default dtypes for Python numbers if ``dtype`` is None."""
     dtypes: set[Any] = set()
     plain = _plain(obj, dtypes)
     try:
@@ -323,7 +325,11 @@ def _array_of(obj: list | tuple) -> np.ndarray:
         raise ArgumentTypeError("the list holds something that is not a number")
     if array.dtype.kind not in "biuf":
         raise ArgumentTypeError(f"the list holds {array.dtype.name} values, not numbers")
-    if not dtypes and array.dtype == np.float64:
+    if dtypes or dtype is not None:
+        return array
+    if array.dtype == np.uint64:
+        raise DTypeError("a number in the list does not fit int64", fix="pass dtype=hybrid.uint64")
+    if array.dtype == np.float64:
         with np.errstate(over="ignore"):
             array = array.astype(np.float32)
     return array

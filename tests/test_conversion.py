@@ -90,6 +90,16 @@ def test_what_becomes_no_tensor(obj, error) -> None:
         hy.asarray(obj)
 
 
+def test_numbers_in_lists_keep_their_bits_in_the_dtype_asked_for() -> None:
+    values = [0.1, 16777217.0, 1e300]
+    assert hy.asarray(values, dtype=hy.float64).tolist() == values
+    assert hy.asarray([2**64 - 1, 3], dtype=hy.uint64).tolist() == [2**64 - 1, 3]
+    add = hy.hybridize(lambda x: x + hy.asarray(values, dtype=hy.float64))
+    assert add(hy.zeros(3, dtype=hy.float64)).tolist() == values
+    with pytest.raises(DTypeError, match="does not fit int64"):
+        hy.asarray([2**63])
+
+
 def test_a_dtype_can_be_asked_for() -> None:
     assert hy.asarray([1, 2], dtype="f64").dtype is hy.float64
     assert hy.asarray(1, dtype=bool).tolist() is True

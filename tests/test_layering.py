@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trace",),
     ("autodiff", "random"),
     ("number",),
-    ("tensor", "eager", "conversion", "passes"),
+    ("tensor", "eager", "conversion", "inspection", "passes"),
     ("ops", "plan", "record"),
     ("ir", "native"),
     ("errors", "types", "tree", "config", "marks", "remains", "version"),

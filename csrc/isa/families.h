@@ -13,4 +13,5 @@
 #include "kernels/copy.inc.c"
 #include "kernels/gather.inc.c"
 #include "kernels/random.inc.c"
+#include "kernels/sort.inc.c"
 #include "kernels/optimizer.inc.c"

@@ -34,6 +34,8 @@
     HYB_MAP_2(maximum, t, 2, v_select_##t((m_##t)(x > y) | (m_##t)(x != x), x, y))               \
     HYB_MAP_2(minimum, t, 2, v_select_##t((m_##t)(x < y) | (m_##t)(x != x), x, y))               \
     HYB_MAP_2(divide, t, 8, x / y)                                                               \
+    HYB_MAP_2(copysign, t, 1, v_or_##t(v_abs_##t(x), v_sign_##t(y)))                             \
+    HYB_SCALAR_2(nextafter, t, 16, nextafter_##t)                                                \
     HYB_SCALAR_2(floor_divide, t, 64, floor_divide_##t)                                          \
     HYB_SCALAR_2(remainder, t, 64, remainder_##t)                                                \
     HYB_SCALAR_2(atan2, t, 64, atan2_##t)                                                        \
@@ -121,6 +123,7 @@ NARROW_FUNCTIONS(u16, 16)
         const T whole = floor##f(quotient);                                                      \
         return quotient - whole > (T)0.5 ? whole + 1 : whole;                                    \
     }                                                                                            \
+    static inline T nextafter_##t(T x, T y) { return nextafter##f(x, y); }                       \
     static inline T atan2_##t(T x, T y) { return atan2##f(x, y); }
 FLOAT_FUNCTIONS(float, f32, f)
 FLOAT_FUNCTIONS(double, f64, )
@@ -163,7 +166,8 @@ HYB_SCALAR_2(pow, f64, 64, pow)
     HYB_ROW(bitwise_left_shift, t, 2) HYB_ROW(bitwise_right_shift, t, 2)
 
 #define BINARY_FLOAT_ROWS(t) \
-    BINARY_NUMBER_ROWS(t) HYB_ROW(divide, t, 2) HYB_ROW(atan2, t, 2) HYB_ROW(hypot, t, 2)
+    BINARY_NUMBER_ROWS(t) HYB_ROW(divide, t, 2) HYB_ROW(atan2, t, 2) HYB_ROW(hypot, t, 2)         \
+    HYB_ROW(copysign, t, 2) HYB_ROW(nextafter, t, 2)
 
 const hyb_kernel HYB_SYM(hyb_binary_kernels)[] = {
     HYB_FLOATS(BINARY_FLOAT_ROWS)

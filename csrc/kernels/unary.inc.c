@@ -39,6 +39,7 @@
     HYB_TEST_1(isnan, t, x != x)                                                                 \
     HYB_TEST_1(isinf, t, v_abs_##t(x) == (c_##t)INFINITY)                                        \
     HYB_TEST_1(isfinite, t, v_abs_##t(x) < (c_##t)INFINITY)                                      \
+    HYB_TEST_1(signbit, t, (m_##t)x < 0)                                                         \
     HYB_TEST_1(logical_not, t, x == 0)
 
 #define UNARY_INTEGER(t)                                                                         \
@@ -78,7 +79,7 @@ HYB_INTEGERS(UNARY_INTEGER)
     HYB_ROW(tanh, t, 1) HYB_ROW(sigmoid, t, 1) HYB_ROW(erf, t, 1)                                \
     HYB_ROW(sin, t, 1) HYB_ROW(cos, t, 1) HYB_ROW(tan, t, 1)                                     \
     HYB_ROW(gelu, t, 1) HYB_ROW(silu, t, 1) HYB_ROW(softplus, t, 1)                              \
-    HYB_ROW(isnan, t, 1) HYB_ROW(isinf, t, 1) HYB_ROW(isfinite, t, 1)
+    HYB_ROW(isnan, t, 1) HYB_ROW(isinf, t, 1) HYB_ROW(isfinite, t, 1) HYB_ROW(signbit, t, 1)
 
 #define UNARY_INTEGER_ROWS(t)                                                                    \
     UNARY_NUMBER_ROWS(t)                                                                         \

@@ -18,6 +18,7 @@ from hybrid.ops import sigmoid as sigmoid
 from hybrid.ops import silu as silu
 from hybrid.ops import softmax as softmax
 from hybrid.ops import tanh as tanh
+from hybrid.ops.checks import require_choice
 from hybrid.tensor import Tensor
 
 
@@ -47,10 +48,3 @@ def require_probability(p: Any) -> None:
         raise ArgumentTypeError(f"the probability {p!r} is not a number")
     if not 0 <= p <= 1:
         raise ArgumentError(f"a probability of {p}", fix="give a number from 0 to 1")
-
-
-def require_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    """Raise unless ``value`` is one of ``allowed``."""
-    if value not in allowed:
-        words = " or ".join(f'"{word}"' for word in allowed)
-        raise ArgumentError(f"{name}={value!r} is unknown", fix=f"use {words}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from hybrid import ops, random
 from hybrid.errors import ArgumentError, ShapeError
-from hybrid.nn.functional import require_choice
+from hybrid.ops.checks import require_choice
 from hybrid.tensor import Tensor
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}

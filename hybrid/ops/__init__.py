@@ -36,6 +36,7 @@ from hybrid.ops.arithmetic import (
     trunc,
 )
 from hybrid.ops.arithmetic import round_even as round
+from hybrid.ops.bits import copysign, nextafter, signbit
 from hybrid.ops.checks import as_tensor
 from hybrid.ops.comparison import (
     equal,
@@ -137,6 +138,7 @@ from hybrid.ops.shape import (
     unflatten,
 )
 from hybrid.ops.softmax import log_softmax, softmax
+from hybrid.ops.sorting import argsort, searchsorted, sort, topk
 from hybrid.ops.statistics import (
     cdist,
     count_nonzero,
@@ -174,6 +176,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "as_tensor",
     "asin",
     "asinh",
@@ -198,6 +201,7 @@ __all__ = [
     "chunk",
     "clip",
     "concat",
+    "copysign",
     "cos",
     "cosh",
     "count_nonzero",
@@ -270,6 +274,7 @@ __all__ = [
     "mse_loss",
     "multiply",
     "negative",
+    "nextafter",
     "nll_loss",
     "nonzero",
     "normalize",
@@ -299,17 +304,20 @@ __all__ = [
     "round",
     "rsqrt",
     "scatter_add",
+    "searchsorted",
     "setitem",
     "sgd",
     "sgd_momentum",
     "sigmoid",
     "sign",
+    "signbit",
     "silu",
     "sin",
     "sinh",
     "smooth_l1_loss",
     "softmax",
     "softplus",
+    "sort",
     "split",
     "sqrt",
     "square",
@@ -326,6 +334,7 @@ __all__ = [
     "tanh",
     "tensordot",
     "tile",
+    "topk",
     "trace",
     "tril",
     "triu",

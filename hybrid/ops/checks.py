@@ -217,3 +217,10 @@ def require_axes(name: str, axes: tuple[int, ...], rank: int) -> None:
         require_axis(name, axis, rank)
     if list(axes) != sorted(set(axes)):
         raise AxisError(f"{name} got axes {axes}", why="They must be sorted and without repeats.")
+
+
+def require_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """Raise unless ``value`` is one of ``allowed``."""
+    if value not in allowed:
+        words = " or ".join(f'"{word}"' for word in allowed)
+        raise ArgumentError(f"{name}={value!r} is unknown", fix=f"use {words}")

@@ -213,7 +213,8 @@ def _require_along(name: str, x: TensorType, indices: TensorType) -> None:
         )
 
 
-def _rows(emit: Any, view: Any) -> Any:
+def to_rows(emit: Any, view: Any) -> Any:
+    """A view as dense [rows, n]: the last axis and all the others."""
     return emit.dense(view).reshape((math.prod(view.shape[:-1]), view.shape[-1]))
 
 
@@ -231,7 +232,7 @@ def take_along_reference(x, indices):
 
 @take_along.lowering
 def take_along_lowering(emit, x, indices, result):
-    emit.kernel("take_along", [_rows(emit, x), _rows(emit, indices)], [_rows(emit, result)])
+    emit.kernel("take_along", [to_rows(emit, x), to_rows(emit, indices)], [to_rows(emit, result)])
 
 
 @linear(take_along)
@@ -267,8 +268,8 @@ def scatter_along_add_reference(x, indices, updates):
 
 @scatter_along_add.lowering
 def scatter_along_add_lowering(emit, x, indices, updates, result):
-    operands = [_rows(emit, x), _rows(emit, indices), _rows(emit, updates)]
-    emit.kernel("scatter_along_add", operands, [_rows(emit, result)])
+    operands = [to_rows(emit, x), to_rows(emit, indices), to_rows(emit, updates)]
+    emit.kernel("scatter_along_add", operands, [to_rows(emit, result)])
 
 
 @scatter_along_add.vjp

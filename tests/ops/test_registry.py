@@ -61,7 +61,7 @@ def reference(op: Op, sample: Sample) -> list[np.ndarray]:
     given = dict(op.attributes(attrs))
     with np.errstate(all="ignore"):
         own = results(op.reference_rule(*operands, **given))
-        if not any(x.dtype == np.float32 for x in operands) or op.name == "cast":
+        if not any(x.dtype == np.float32 for x in operands) or op.name in ("cast", "nextafter"):
             return [np.asarray(y) for y in own]
         wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in operands]
         exact = results(op.reference_rule(*wide, **given))

@@ -1,0 +1,115 @@
+"""What the namespace tells of itself: its version, devices and dtypes, and the limits of these.
+
+The names and meanings are those of the Python array API standard, ``__array_namespace_info__``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hybrid.errors import ArgumentError, DTypeError
+from hybrid.ops.dtypes import isdtype
+from hybrid.types import DEFAULT_FLOAT, DEFAULT_INT, SUPPORTED, DType, dtype_of
+
+ARRAY_API_VERSION = "2024.12"
+DEVICE = "cpu"
+
+
+@dataclass(frozen=True)
+class IntegerLimits:
+    """The limits of an integer dtype."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class FloatLimits:
+    """The limits of a floating dtype; ``eps`` is the gap between 1 and the next number."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+def _dtype_of(given: Any) -> DType:
+    return (
+        given.dtype if hasattr(given, "dtype") and not isinstance(given, type) else dtype_of(given)
+    )
+
+
+def iinfo(type: Any, /) -> IntegerLimits:
+    """The limits of an integer dtype, given as such or by a tensor of it."""
+    dtype = _dtype_of(type)
+    if not dtype.is_integer:
+        raise DTypeError(f"iinfo of {dtype!r}", why="It is no integer dtype.", fix="use finfo")
+    limits = np.iinfo(dtype.numpy)
+    return IntegerLimits(limits.bits, int(limits.max), int(limits.min), dtype)
+
+
+def finfo(type: Any, /) -> FloatLimits:
+    """The limits of a floating dtype, given as such or by a tensor of it."""
+    dtype = _dtype_of(type)
+    if not dtype.is_floating:
+        raise DTypeError(f"finfo of {dtype!r}", why="It is no floating dtype.", fix="use iinfo")
+    limits = np.finfo(dtype.numpy)
+    numbers = limits.eps, limits.max, limits.min, limits.smallest_normal
+    return FloatLimits(limits.bits, *[float(number) for number in numbers], dtype)
+
+
+class NamespaceInfo:
+    """What ``__array_namespace_info__`` gives."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """What the standard leaves to each library; ``max dimensions`` bounds the rank."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
+
+    def default_device(self) -> str:
+        return DEVICE
+
+    def devices(self) -> list[str]:
+        return [DEVICE]
+
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
+        """The dtypes of what is made of Python numbers, and of indices."""
+        _require_device(device)
+        return {
+            "real floating": DEFAULT_FLOAT,
+            "integral": DEFAULT_INT,
+            "indexing": DEFAULT_INT,
+        }
+
+    def dtypes(
+        self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, DType]:
+        """The dtypes by their names; ``kind`` is one of those of ``isdtype``, or several."""
+        _require_device(device)
+        return {d.name: d for d in SUPPORTED if kind is None or _is_of(d, kind)}
+
+
+def _is_of(dtype: DType, kind: str | tuple[str, ...]) -> bool:
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    known = ("bool", "signed integer", "unsigned integer", "integral", "real floating")
+    known += ("complex floating", "numeric")
+    for each in kinds:
+        if each not in known:
+            raise ArgumentError(f"no kind of dtypes {each!r}", fix=f"use one of {', '.join(known)}")
+    return isdtype(dtype, kinds)
+
+
+def _require_device(device: str | None) -> None:
+    if device not in (None, DEVICE):
+        raise ArgumentError(f"no device {device!r}", fix=f'use "{DEVICE}"')
+
+
+def array_namespace_info() -> NamespaceInfo:
+    """What the namespace tells of itself, as the standard's inspection functions."""
+    return NamespaceInfo()

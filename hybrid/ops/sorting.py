@@ -1,0 +1,148 @@
+"""Order: sorting, the places of the largest, and searching in what is ordered.
+
+NaN is greater than every number, so it comes last, and first in descending order.  Equals keep
+their order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybrid.errors import ArgumentError, ShapeError
+from hybrid.ir import op
+from hybrid.ops.checks import (
+    as_tensor,
+    normalize_axis,
+    require_choice,
+    require_numeric,
+    require_rank,
+    type_of,
+)
+from hybrid.ops.dtypes import common, converted
+from hybrid.ops.indexing import take, take_along, to_rows
+from hybrid.ops.shape import flatten, moveaxis, reshape
+from hybrid.types import TensorType, bool_, int64, uint8
+
+SIDES = ("left", "right")
+
+
+@op(name="argsort", differentiable=False)
+def order(x: TensorType, *, descending: bool = False) -> TensorType:
+    """Of each row (last axis) the places of its elements in their order."""
+    require_numeric("argsort", x=x)
+    if not x.rank:
+        raise ShapeError(f"argsort cannot take {x}", why="It has no axis to sort along.")
+    return x.with_dtype(int64)
+
+
+@order.reference
+def order_reference(x, *, descending):
+    if not descending:
+        return np.argsort(x, axis=-1, kind="stable")
+    back = np.argsort(np.flip(x, -1), axis=-1, kind="stable")
+    return np.flip(x.shape[-1] - 1 - back, -1)
+
+
+@order.lowering
+def order_lowering(emit, x, result, *, descending):
+    emit.kernel("argsort", [to_rows(emit, x)], [to_rows(emit, result)], (int(descending),))
+
+
+@order.samples
+def order_samples(draw):
+    for dtype in draw.numbers:
+        for shape in [(0,), (1,), (5,), (16,), (17,), (33,), (1000,), (3, 40), (2, 3, 7), (4, 0)]:
+            for descending in (False, True):
+                yield (draw(dtype, *shape, low=-20, high=20),), {"descending": descending}
+    x = draw("float32", 100)
+    x[::7], x[1::9], x[2::11], x[3::13] = np.nan, np.inf, -0.0, 0.0
+    for descending in (False, True):
+        yield (x,), {"descending": descending}
+
+
+@op(name="searchsorted", differentiable=False)
+def places(x: TensorType, values: TensorType, *, right: bool = False) -> TensorType:
+    """Where each of ``values`` would keep ``x``, which ascends, in order."""
+    require_numeric("searchsorted", x1=x, x2=values)
+    require_rank("searchsorted", "x1", x, 1)
+    require_rank("searchsorted", "x2", values, 1)
+    return values.with_dtype(int64)
+
+
+@places.reference
+def places_reference(x, values, *, right):
+    return np.asarray(np.searchsorted(x, values, "right" if right else "left"), np.int64)
+
+
+@places.lowering
+def places_lowering(emit, x, values, result, *, right):
+    emit.kernel("searchsorted", [emit.dense(x), emit.dense(values)], [result], (int(right),))
+
+
+@places.samples
+def places_samples(draw):
+    for dtype in draw.numbers:
+        for n, m in [(0, 3), (1, 5), (7, 0), (17, 40)]:
+            for right in (False, True):
+                x = np.sort(draw(dtype, n, low=-9, high=9))
+                yield (x, draw(dtype, m, low=-12, high=12)), {"right": right}
+
+
+def _ranked(x: Any, axis: int) -> tuple[Any, Any]:
+    """``x``, and what its order along the last axis, which was ``axis``, goes by."""
+    x = moveaxis(x, axis, -1)
+    return x, converted(x, uint8) if x.dtype is bool_ else x
+
+
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """The indices (int64) that put ``x`` in order along ``axis``; equals always keep theirs."""
+    x = as_tensor(x)
+    axis = normalize_axis("argsort", axis, len(x.shape))
+    _, keys = _ranked(x, axis)
+    return moveaxis(order(keys, descending=bool(descending)), -1, axis)
+
+
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """``x`` in order along ``axis``; gradients go to where the elements came from."""
+    x = as_tensor(x)
+    axis = normalize_axis("sort", axis, len(x.shape))
+    rows, keys = _ranked(x, axis)
+    return moveaxis(take_along(rows, order(keys, descending=bool(descending))), -1, axis)
+
+
+def topk(
+    x: Any, k: int, /, *, axis: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Any, Any]:
+    """The ``k`` largest (or smallest) elements along ``axis`` and their indices, in order.
+
+    With ``sorted=False`` their order is unspecified.
+    """
+    x = as_tensor(x)
+    axis = normalize_axis("topk", axis, len(x.shape))
+    size = x.shape[axis]
+    if isinstance(k, bool) or not hasattr(k, "__index__") or not 0 <= k.__index__() <= size:
+        raise ArgumentError(
+            f"topk got k {k!r} for axis {axis} of {x.type}",
+            why=f"That axis has {size} elements.",
+            fix=f"give an int from 0 to {size}",
+        )
+    rows, keys = _ranked(x, axis)
+    found = order(keys, descending=bool(largest))[..., : k.__index__()]
+    return moveaxis(take_along(rows, found), -1, axis), moveaxis(found, -1, axis)
+
+
+def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
+    """The indices (int64) at which the elements of ``x2`` keep ``x1`` [n], which ascends, in order.
+
+    ``side="left"`` gives the first such place, ``"right"`` the last.  ``x1[sorter]`` is what
+    ascends, if ``sorter`` is given.
+    """
+    require_choice("side", side, SIDES)
+    x1, x2 = common(x1, x2)
+    require_rank("searchsorted", "x1", type_of(x1), 1)
+    if sorter is not None:
+        x1 = take(x1, sorter, axis=0)
+    found = places(x1, flatten(x2), right=side == "right")
+    return reshape(found, x2.shape)
