@@ -69,6 +69,10 @@ from hybrid.ops import copysign as copysign
 from hybrid.ops import cos as cos
 from hybrid.ops import cosh as cosh
 from hybrid.ops import count_nonzero as count_nonzero
+from hybrid.ops import cumprod as cumprod
+from hybrid.ops import cumsum as cumsum
+from hybrid.ops import cumulative_prod as cumulative_prod
+from hybrid.ops import cumulative_sum as cumulative_sum
 from hybrid.ops import diff as diff
 from hybrid.ops import divide as divide
 from hybrid.ops import einsum as einsum
@@ -173,6 +177,10 @@ from hybrid.ops import tril as tril
 from hybrid.ops import triu as triu
 from hybrid.ops import trunc as trunc
 from hybrid.ops import unflatten as unflatten
+from hybrid.ops import unique_all as unique_all
+from hybrid.ops import unique_counts as unique_counts
+from hybrid.ops import unique_inverse as unique_inverse
+from hybrid.ops import unique_values as unique_values
 from hybrid.ops import unstack as unstack
 from hybrid.ops import var as var
 from hybrid.ops import vecdot as vecdot

@@ -151,7 +151,19 @@ class Tensor:
             return array.astype(dtype)
         return array.copy() if copy else array
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule over the memory of the value, for ``from_dlpack`` of any library."""
+        if stream is not None:
+            raise ArgumentError(f"no stream {stream!r} on a CPU", fix="pass stream=None")
+        options: dict[str, Any] = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        options = {name: value for name, value in options.items() if value is not None}
         array = self._array("DLPack")
         array.flags.writeable = False
         try:

@@ -14,4 +14,5 @@
 #include "kernels/gather.inc.c"
 #include "kernels/random.inc.c"
 #include "kernels/sort.inc.c"
+#include "kernels/cumulative.inc.c"
 #include "kernels/optimizer.inc.c"

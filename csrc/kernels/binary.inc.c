@@ -114,8 +114,10 @@ NARROW_FUNCTIONS(u16, 16)
     }                                                                                            \
     static inline T floor_divide_##t(T x, T y)                                                   \
     {                                                                                            \
-        if (y == 0)                                                                              \
+        if (y == 0 || isinf(x))                                                                  \
             return x / y;                                                                        \
+        if (isinf(y) && !isnan(x))                                                               \
+            return copysign##f(0, x / y);                                                        \
         const T rest = fmod##f(x, y);                                                            \
         const T quotient = (x - rest) / y - (rest != 0 && (rest < 0) != (y < 0));                \
         if (quotient == 0)                                                                       \

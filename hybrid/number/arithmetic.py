@@ -216,7 +216,7 @@ def _quotient(
         _check_divisor(refuse, a, b)
     x, y = _tensors(a, b, floating=floating)
     if floating:
-        return Number("float", op(x, y))
+        return Number("float", _python_floor(x, y) if op is ops.floor_divide else op(x, y))
     (a0, a1), (b0, b1) = limits(a), limits(b)
     if op is ops.remainder:
         return Number("int", op(x, y), min(b0 + 1, 0), max(b1 - 1, 0))
@@ -225,6 +225,13 @@ def _quotient(
         check(ops.logical_not(wrong), _refuse_range(function), (x, y), LIMIT)
     most = max(abs(a0), abs(a1))
     return Number("int", op(x, y), -most if a0 < 0 or b0 < 0 else 0, most)
+
+
+def _python_floor(x: Any, y: Any) -> Any:
+    """``x // y`` of floats; Python differs from the array API where one is infinite."""
+    below = ops.logical_and(ops.isinf(y), x * y < 0)
+    found = ops.where(below, -1.0, ops.floor_divide(x, y))
+    return ops.where(ops.isinf(x), float("nan"), found)
 
 
 # Powers and bits ---------------------------------------------------------------------------------

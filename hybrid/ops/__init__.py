@@ -66,6 +66,7 @@ from hybrid.ops.creation import (
     zeros,
     zeros_like,
 )
+from hybrid.ops.cumulative import cumprod, cumsum, cumulative_prod, cumulative_sum
 from hybrid.ops.dtypes import (
     astype,
     can_cast,
@@ -123,6 +124,7 @@ from hybrid.ops.optimizer import adam, sgd, sgd_momentum
 from hybrid.ops.powers import hypot, pow, reciprocal, rsqrt, sqrt, square
 from hybrid.ops.random import random_bits, random_normal, random_uniform
 from hybrid.ops.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
+from hybrid.ops.sets import unique_all, unique_counts, unique_inverse, unique_values
 from hybrid.ops.shape import (
     broadcast_arrays,
     broadcast_to,
@@ -206,6 +208,10 @@ __all__ = [
     "cosh",
     "count_nonzero",
     "cross_entropy",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
     "diagonal",
     "diff",
     "divide",
@@ -340,6 +346,10 @@ __all__ = [
     "triu",
     "trunc",
     "unflatten",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "unstack",
     "var",
     "vecdot",

@@ -210,7 +210,10 @@ def divide_vjp(ct, y, a, b):
 
 @op(kernel="floor_divide", elementwise=True, promotes=True)
 def floor_divide(a: TensorType, b: TensorType) -> TensorType:
-    """``a / b`` rounded down; an integer divided by 0 gives 0."""
+    """``a / b`` rounded down; an integer divided by 0 gives 0.
+
+    What is infinite is divided as by ``/``, as the array API says.
+    """
     require_numeric("floor_divide", a=a, b=b)
     return broadcast_type("floor_divide", a, b)
 
@@ -218,7 +221,10 @@ def floor_divide(a: TensorType, b: TensorType) -> TensorType:
 @floor_divide.reference
 def floor_divide_reference(a, b):
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.floor_divide(a, b)
+        found = np.floor_divide(a, b)
+        if found.dtype.kind != "f":
+            return found
+        return np.where(np.isinf(a) | np.isinf(b), a / b, found).astype(found.dtype)
 
 
 @floor_divide.samples

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.errors import DTypeError
 from hybrid.ir import interpreter, op
 from hybrid.ops.checks import as_tensor, is_number
 from hybrid.ops.derivatives import linear
@@ -123,7 +124,10 @@ def can_cast(source: Any, target: Any, /) -> bool:
     """Whether promotion can take ``source`` (a tensor or dtype) to ``target``."""
     given = source.dtype if hasattr(source, "dtype") else dtype_of(source)
     wanted = dtype_of(target)
-    return promote(given, wanted) is wanted
+    try:
+        return promote(given, wanted) is wanted
+    except DTypeError:  # there is none that holds both
+        return False
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:

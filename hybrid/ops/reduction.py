@@ -354,7 +354,7 @@ def _along(reduce: Op, x: Any, axis: Any, keepdims: bool) -> Any:
     return reduce(x, axis=axes, keepdims=bool(keepdims))
 
 
-def _accumulating(x: Any, dtype: Any) -> Any:
+def accumulating(x: Any, dtype: Any) -> Any:
     """``x`` in the dtype of its sum: integers add up in int64 or uint64, bools in int64."""
     x = as_tensor(x)
     if dtype is not None:
@@ -369,7 +369,7 @@ def sum(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = Fals
 
     Bools and integers add up in int64, unsigned ones in uint64.
     """
-    return _along(reduce_sum, _accumulating(x, dtype), axis, keepdims)
+    return _along(reduce_sum, accumulating(x, dtype), axis, keepdims)
 
 
 def prod(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
@@ -377,7 +377,7 @@ def prod(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = Fal
 
     Bools and integers multiply in int64, unsigned ones in uint64.
     """
-    return _along(reduce_prod, _accumulating(x, dtype), axis, keepdims)
+    return _along(reduce_prod, accumulating(x, dtype), axis, keepdims)
 
 
 def mean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:

@@ -13,7 +13,7 @@ from hybrid.ops.comparison import isfinite, where
 from hybrid.ops.derivatives import reshaped
 from hybrid.ops.dtypes import converted, identity, stop_gradient
 from hybrid.ops.exponential import exp, log
-from hybrid.ops.joining import part
+from hybrid.ops.joining import concat, part
 from hybrid.ops.powers import pow, sqrt, square
 from hybrid.ops.reduction import reduce_max, reduce_mean, reduce_sum
 from hybrid.ops.shape import expand_dims
@@ -100,10 +100,15 @@ def cdist(a: Any, b: Any, /) -> Any:
     return vector_norm(expand_dims(a, -2) - expand_dims(b, -3), axis=-1)
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1) -> Any:
-    """The differences of neighbours along ``axis``, taken ``n`` times."""
+def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+    """The differences of neighbours along ``axis``, taken ``n`` times.
+
+    ``prepend`` and ``append`` are joined to ``x`` along that axis first.
+    """
     x = identity(as_tensor(x))
     axis = normalize_axis("diff", axis, len(x.shape))
+    if prepend is not None or append is not None:
+        x = concat([part for part in (prepend, x, append) if part is not None], axis=axis)
     for _ in range(min(n, x.shape[axis])):
         size = max(x.shape[axis] - 1, 0)
         x = part(x, axis, 1, size) - part(x, axis, 0, size)

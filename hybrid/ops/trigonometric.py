@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from hybrid.ir import op
-from hybrid.ops.arithmetic import absolute, sign
+from hybrid.ops.arithmetic import absolute
+from hybrid.ops.bits import copysign
 from hybrid.ops.checks import as_tensor, broadcast_type, require_floating
+from hybrid.ops.comparison import where
 from hybrid.ops.derivatives import diagonal, unbroadcast
-from hybrid.ops.exponential import exp, expm1, log1p
+from hybrid.ops.exponential import exp, expm1, log, log1p
 from hybrid.ops.powers import sqrt, square
 from hybrid.types import TensorType
 
@@ -126,7 +129,8 @@ def acos(x: Any) -> Any:
 def sinh(x: Any) -> Any:
     """Hyperbolic sine."""
     grown = expm1(x)
-    return 0.5 * (grown + grown / (grown + 1))
+    shrunk = where(grown > 1, 1 - 1 / (grown + 1), grown / (grown + 1))  # each where it is exact
+    return 0.5 * (grown + shrunk)
 
 
 def cosh(x: Any) -> Any:
@@ -137,8 +141,13 @@ def cosh(x: Any) -> Any:
 
 def asinh(x: Any) -> Any:
     """Inverse hyperbolic sine."""
+    x = as_tensor(x)
     size = absolute(x)
-    return sign(x) * log1p(size + square(size) / (1 + sqrt(1 + square(size))))
+    small, large = size < 0.5, size > 1e8  # where 1 is lost beside the square, which may overflow
+    near = where(small, x, where(large, 1.0, size))
+    found = log1p(near * (1 + near / (1 + sqrt(1 + square(near)))))
+    far = log(where(large, size, 1.0)) + math.log(2)
+    return where(small, found, copysign(where(large, far, found), x))
 
 
 def acosh(x: Any) -> Any:

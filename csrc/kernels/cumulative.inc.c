@@ -1,0 +1,104 @@
+/* cumulative.inc.c - running sums and products along one axis.
+ *
+ *   y[a, r, b] = x[a, 0, b] (+) ... (+) x[a, r, b]
+ *   recurrence: y[a, r, b] = x[a, r, b] + factor[a, r, b] * y[a, r - 1, b], from 0 on; floats alone
+ *
+ * Split      by (a, b): a unit is one stack of rows.
+ * Layout     dense [A, R, B] -> dense [A, R, B]; recurrence takes x, then factor.
+ * In place   not allowed.
+ * Order      one after the other, from the first.
+ * Special    integers wrap.
+ *
+ * A running total is no work for vectors: one instruction set has it for all.
+ */
+#if HYB_VECTOR_BYTES == 16
+
+/* U adds and multiplies without overflow trouble. */
+#define CUMULATIVE(op, sign, T, U, t)                                                            \
+    HYB_KERNEL(cumulative_##op##_##t)                                                            \
+    {                                                                                            \
+        const int64_t rows = call->layout[0].shape[1], width = call->layout[0].shape[2];         \
+        for (int64_t a = begin; a < end; a++) {                                                  \
+            const T *x = (const T *)call->data[0] + a * rows * width;                            \
+            T       *y = (T *)call->data[1] + a * rows * width;                                  \
+            memcpy(y, x, (size_t)(rows > 0 ? width : 0) * sizeof(T));                            \
+            for (int64_t i = width; i < rows * width; i++)                                       \
+                y[i] = (T)((U)y[i - width] sign (U)x[i]);                                        \
+        }                                                                                        \
+        return HYB_OK;                                                                           \
+    }
+#define CUMULATIVES(T, U, t)                                                                     \
+    CUMULATIVE(sum, +, T, U, t)                                                                  \
+    CUMULATIVE(prod, *, T, U, t)                                                                 \
+    HYB_PREPARE(prepare_cumulative_##t) { return cumulative_prepare(call, HYB_DTYPE_##t, range); }
+
+static hyb_status cumulative_prepare(const hyb_call *call, int32_t dtype, hyb_range *range)
+{
+    hyb_status status;
+    if ((status = require_dense(call, 0, dtype, 3)) != HYB_OK ||
+        (status = require_dense(call, 1, dtype, 3)) != HYB_OK)
+        return status;
+    if (!hyb_same_shape(&call->layout[0], &call->layout[1]))
+        return hyb_fail(HYB_BAD_ARGUMENT, "the output's shape is not the input's");
+    const int64_t *shape = call->layout[0].shape;
+    const int64_t  cost = shape[2] > 0 && shape[1] > 65536 / shape[2] ? 65536 : shape[1] * shape[2];
+    *range = (hyb_range){shape[1] > 0 && shape[2] > 0 ? shape[0] : 0, grain_of(2 * cost)};
+    return HYB_OK;
+}
+
+#define RECURRENCE(t)                                                                            \
+    HYB_KERNEL(recurrence_##t)                                                                   \
+    {                                                                                            \
+        const int64_t rows = call->layout[0].shape[1], width = call->layout[0].shape[2];         \
+        for (int64_t a = begin; a < end; a++) {                                                  \
+            const int64_t first = a * rows * width;                                              \
+            const c_##t  *x = (const c_##t *)call->data[0] + first;                              \
+            const c_##t  *factor = (const c_##t *)call->data[1] + first;                         \
+            c_##t        *y = (c_##t *)call->data[2] + first;                                    \
+            memcpy(y, x, (size_t)(rows > 0 ? width : 0) * sizeof *y);                            \
+            for (int64_t i = width; i < rows * width; i++)                                       \
+                y[i] = x[i] + factor[i] * y[i - width];                                          \
+        }                                                                                        \
+        return HYB_OK;                                                                           \
+    }                                                                                            \
+    HYB_PREPARE(prepare_recurrence_##t)                                                          \
+    {                                                                                            \
+        const hyb_layout others[2] = {call->layout[1], call->layout[2]};                         \
+        const hyb_call   second = {.layout = others};                                            \
+        const hyb_status status = cumulative_prepare(&second, HYB_DTYPE_##t, range);             \
+        return status == HYB_OK ? cumulative_prepare(call, HYB_DTYPE_##t, range) : status;       \
+    }
+
+HYB_FLOATS(RECURRENCE)
+CUMULATIVES(float, float, f32)
+CUMULATIVES(double, double, f64)
+CUMULATIVES(int8_t, uint32_t, i8)
+CUMULATIVES(int16_t, uint32_t, i16)
+CUMULATIVES(int32_t, uint32_t, i32)
+CUMULATIVES(int64_t, uint64_t, i64)
+CUMULATIVES(uint8_t, uint32_t, u8)
+CUMULATIVES(uint16_t, uint32_t, u16)
+CUMULATIVES(uint32_t, uint32_t, u32)
+CUMULATIVES(uint64_t, uint64_t, u64)
+
+#define CUMULATIVE_ROWS(t)                                                                       \
+    {"cumulative_sum", HYB_DTYPE_##t, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_cumulative_##t),       \
+     HYB_SYM(cumulative_sum_##t)},                                                               \
+    {"cumulative_prod", HYB_DTYPE_##t, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_cumulative_##t),      \
+     HYB_SYM(cumulative_prod_##t)},
+
+#define RECURRENCE_ROW(t)                                                                        \
+    {"recurrence", HYB_DTYPE_##t, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_recurrence_##t),           \
+     HYB_SYM(recurrence_##t)},
+
+const hyb_kernel HYB_SYM(hyb_cumulative_kernels)[] = {
+    HYB_NUMBERS(CUMULATIVE_ROWS)
+    HYB_FLOATS(RECURRENCE_ROW)
+    {0},
+};
+
+#else
+
+const hyb_kernel HYB_SYM(hyb_cumulative_kernels)[] = {{0}};
+
+#endif
