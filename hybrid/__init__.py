@@ -65,6 +65,7 @@ from hybrid.ops import ceil as ceil
 from hybrid.ops import chunk as chunk
 from hybrid.ops import clip as clip
 from hybrid.ops import concat as concat
+from hybrid.ops import conj as conj
 from hybrid.ops import copysign as copysign
 from hybrid.ops import cos as cos
 from hybrid.ops import cosh as cosh
@@ -136,6 +137,7 @@ from hybrid.ops import permute_dims as permute_dims
 from hybrid.ops import positive as positive
 from hybrid.ops import pow as pow
 from hybrid.ops import prod as prod
+from hybrid.ops import real as real
 from hybrid.ops import reciprocal as reciprocal
 from hybrid.ops import relu as relu
 from hybrid.ops import remainder as remainder

@@ -29,6 +29,8 @@ TOP = [
     "checkpoint",
     "stop_gradient",
     "no_grad",
+    "conj",
+    "real",
     "cumprod",
     "cumsum",
     "cumulative_prod",

@@ -71,8 +71,10 @@ from hybrid.ops.dtypes import (
     astype,
     can_cast,
     cast,
+    conj,
     identity,
     isdtype,
+    real,
     result_type,
     stop_gradient,
 )
@@ -86,8 +88,6 @@ from hybrid.ops.joining import (
     concat,
     meshgrid,
     pad,
-    repeat,
-    repeat_interleave,
     roll,
     split,
     stack,
@@ -124,6 +124,7 @@ from hybrid.ops.optimizer import adam, sgd, sgd_momentum
 from hybrid.ops.powers import hypot, pow, reciprocal, rsqrt, sqrt, square
 from hybrid.ops.random import random_bits, random_normal, random_uniform
 from hybrid.ops.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
+from hybrid.ops.repeat import repeat, repeat_interleave
 from hybrid.ops.sets import unique_all, unique_counts, unique_inverse, unique_values
 from hybrid.ops.shape import (
     broadcast_arrays,
@@ -203,6 +204,7 @@ __all__ = [
     "chunk",
     "clip",
     "concat",
+    "conj",
     "copysign",
     "cos",
     "cosh",
@@ -298,6 +300,7 @@ __all__ = [
     "random_bits",
     "random_normal",
     "random_uniform",
+    "real",
     "reciprocal",
     "relu",
     "relu6",

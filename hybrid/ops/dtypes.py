@@ -194,3 +194,13 @@ def identity_samples(draw):
     for dtype in draw.all:
         for shape in [(), (0,), (17,), (3, 5)]:
             yield (draw(dtype, *shape),), {}
+
+
+def real(x: Any, /) -> Any:
+    """The real part: ``x``, since no tensor is complex."""
+    return identity(as_tensor(x))
+
+
+def conj(x: Any, /) -> Any:
+    """The complex conjugate: ``x``, since no tensor is complex."""
+    return identity(as_tensor(x))

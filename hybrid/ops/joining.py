@@ -284,27 +284,6 @@ def tile(x: Any, repetitions: Any, /) -> Any:
     return reshape_to(repeated, shape=tuple(c * n for c, n in groups))
 
 
-def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Any:
-    """``x`` with each element ``repeats`` times in a row along ``axis`` (None: flattened)."""
-    x = as_tensor(x)
-    if axis is None:
-        x, axis = flatten(x), 0
-    if isinstance(repeats, bool) or not hasattr(repeats, "__index__"):
-        raise ArgumentError(
-            "repeat takes one count for all elements",
-            why="Counts per element make the size of the result depend on values.",
-            fix="call take with the indices to repeat",
-        )
-    count = repeats.__index__()
-    axis = normalize_axis("repeat", axis, len(x.shape))
-    before, after = x.shape[: axis + 1], x.shape[axis + 1 :]
-    wide = widened(reshape_to(x, shape=(*before, 1, *after)), (*before, count, *after))
-    return reshape_to(wide, shape=(*before[:-1], before[-1] * count, *after))
-
-
-repeat_interleave = repeat
-
-
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
     """Coordinates of the grid spanned by 1-d ``arrays``; "xy" exchanges the first two axes."""
     if indexing not in ("xy", "ij"):
