@@ -62,6 +62,10 @@ class DTypeError(HybridError, TypeError):
     """Operand dtypes break an op's rule."""
 
 
+class MaskError(ShapeError, IndexError):
+    """A mask does not have the shape of what it selects from."""
+
+
 class AxisError(HybridError, ValueError, IndexError):
     """An axis is out of range or given twice."""
 

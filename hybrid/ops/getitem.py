@@ -13,6 +13,7 @@ import numpy as np
 from hybrid.errors import (
     ArgumentTypeError,
     CaptureError,
+    MaskError,
     OutOfRangeError,
     ShapeError,
     author_location,
@@ -263,8 +264,9 @@ def _array(item: Any) -> Any:
 
 
 def _require_mask_shape(type: TensorType, mask: Shape, axis: int) -> None:
-    if type.shape[axis : axis + len(mask)] != tuple(mask):
-        raise ShapeError(
+    own = type.shape[axis : axis + len(mask)]
+    if len(own) != len(mask) or any(n not in (m, 0) for m, n in zip(own, mask, strict=True)):
+        raise MaskError(
             f"a mask of shape {list(mask)} does not fit {type}",
             why=f"It must have the shape of the axes that it selects from, from axis {axis} on.",
             fix="give a mask of that shape",

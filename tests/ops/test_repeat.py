@@ -68,3 +68,11 @@ def test_dlpack_has_the_parameters_of_the_standard() -> None:
     np.testing.assert_array_equal(np.from_dlpack(x), A)
     with pytest.raises(ArgumentError, match="no stream 1"):
         x.__dlpack__(stream=1)
+
+
+def test_masks_of_no_elements_select_nothing() -> None:
+    x = hy.asarray(A)
+    for shape, found in [((0, 4), (0,)), ((3, 0), (0,)), ((0,), (0, 4))]:
+        assert x[hy.zeros(shape, dtype=hy.bool)].shape == found
+    with pytest.raises(IndexError, match=r"a mask of shape \[2\] does not fit"):
+        x[hy.ones((2,), dtype=hy.bool)]
