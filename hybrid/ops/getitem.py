@@ -83,7 +83,8 @@ def getitem(x: Any, key: Any) -> Any:
         axis, indices, key = windowed
         return getitem(take_slices(x, indices, axis=axis), key)
     mask = _lone_mask(key)
-    if mask is not None and not mask.shape:  # all of x, or nothing
+    if mask is not None and not mask.shape and not interpreter.current().traces:
+        # all of x, or nothing
         return getitem(reshaped(x, (1, *x.shape)), reshaped(mask, (1,)))
     selection = _selection(type_of(x), key)
     y = _gathered(x, selection)

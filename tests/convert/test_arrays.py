@@ -31,10 +31,11 @@ CALLS = {
         "numpy.float32()",
         'write hybrid.astype(x, "float32") for one of the dtypes of hybrid',
     ),
-    "sort": (
-        lambda x: np.sort(x),
-        "numpy.sort()",
-        "write it with the functions of hybrid, or call numpy.sort through hybrid.py_call or "
+    "sort": (lambda x: np.sort(x), "numpy.sort()", "call hybrid.sort"),
+    "partition": (
+        lambda x: np.partition(x, 1),
+        "numpy.partition()",
+        "write it with the functions of hybrid, or call numpy.partition through hybrid.py_call or "
         "outside the hybridized function",
     ),
     "reduce": (
