@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from hybrid.eager import as_tensor, from_numpy
-from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.errors import ArgumentTypeError
 from hybrid.ir.interpreter import current
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.types import dtype_of
+from hybrid.types import dtype_of, require_device
 
 
 def asarray(
@@ -22,8 +22,7 @@ def asarray(
     is True; with ``copy=False`` what cannot be shared raises.  Python's floats become float32, its
     ints int64.  A list that holds Tensors is stacked.
     """
-    if device not in (None, "cpu"):
-        raise ArgumentError(f"no device {device!r}", fix='use "cpu"')
+    require_device(device)
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(obj, Tensor):
         if wanted is not None and wanted is not obj.dtype:
@@ -47,8 +46,7 @@ def asarray(
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A Tensor over the memory of ``x``, any object with ``__dlpack__``; CPU only."""
-    if device not in (None, "cpu"):
-        raise ArgumentError(f"no device {device!r}", fix='use "cpu"')
+    require_device(device)
     if isinstance(x, Tensor):
         return x.detach()
     if not hasattr(x, "__dlpack__"):

@@ -11,11 +11,19 @@ from typing import Any
 import numpy as np
 
 from hybrid.errors import ArgumentError, DTypeError
-from hybrid.ops.dtypes import isdtype
-from hybrid.types import DEFAULT_FLOAT, DEFAULT_INT, SUPPORTED, DType, dtype_of
+from hybrid.ops.dtypes import KINDS, isdtype
+from hybrid.types import (
+    DEFAULT_FLOAT,
+    DEFAULT_INT,
+    DEVICE,
+    MAX_RANK,
+    SUPPORTED,
+    DType,
+    dtype_of,
+    require_device,
+)
 
 ARRAY_API_VERSION = "2024.12"
-DEVICE = "cpu"
 
 
 @dataclass(frozen=True)
@@ -41,9 +49,8 @@ class FloatLimits:
 
 
 def _dtype_of(given: Any) -> DType:
-    return (
-        given.dtype if hasattr(given, "dtype") and not isinstance(given, type) else dtype_of(given)
-    )
+    is_array = hasattr(given, "dtype") and not isinstance(given, type)
+    return dtype_of(given.dtype if is_array else given)
 
 
 def iinfo(type: Any, /) -> IntegerLimits:
@@ -70,7 +77,7 @@ class NamespaceInfo:
 
     def capabilities(self) -> dict[str, Any]:
         """What the standard leaves to each library; ``max dimensions`` bounds the rank."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": MAX_RANK}
 
     def default_device(self) -> str:
         return DEVICE
@@ -80,7 +87,7 @@ class NamespaceInfo:
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """The dtypes of what is made of Python numbers, and of indices."""
-        _require_device(device)
+        require_device(device)
         return {
             "real floating": DEFAULT_FLOAT,
             "integral": DEFAULT_INT,
@@ -91,23 +98,16 @@ class NamespaceInfo:
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
         """The dtypes by their names; ``kind`` is one of those of ``isdtype``, or several."""
-        _require_device(device)
+        require_device(device)
         return {d.name: d for d in SUPPORTED if kind is None or _is_of(d, kind)}
 
 
 def _is_of(dtype: DType, kind: str | tuple[str, ...]) -> bool:
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    known = ("bool", "signed integer", "unsigned integer", "integral", "real floating")
-    known += ("complex floating", "numeric")
     for each in kinds:
-        if each not in known:
-            raise ArgumentError(f"no kind of dtypes {each!r}", fix=f"use one of {', '.join(known)}")
+        if each not in KINDS:
+            raise ArgumentError(f"no kind of dtypes {each!r}", fix=f"use one of {', '.join(KINDS)}")
     return isdtype(dtype, kinds)
-
-
-def _require_device(device: str | None) -> None:
-    if device not in (None, DEVICE):
-        raise ArgumentError(f"no device {device!r}", fix=f'use "{DEVICE}"')
 
 
 def array_namespace_info() -> NamespaceInfo:

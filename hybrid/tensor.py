@@ -29,7 +29,7 @@ from hybrid.errors import (
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.record import AnyRecord, Leaf, record_binary
-from hybrid.types import DType, Shape, TensorType
+from hybrid.types import DEVICE, DType, Shape, TensorType, require_device
 
 SCALARS: dict[Any, Tensor] = {}  # (class, value, dtype) -> the constant, for numbers met before
 _NUMBERS = (bool, int, float)
@@ -76,12 +76,13 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        return "cpu"
+        return DEVICE
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """This tensor; ``"cpu"`` is the only device."""
-        if device != "cpu" or stream is not None:
-            raise ArgumentError(f"no device {device!r}", fix='use "cpu"')
+        require_device(device)
+        if stream is not None:
+            raise ArgumentError(f"no stream {stream!r} on a CPU", fix="pass stream=None")
         return self
 
     @property

@@ -12,9 +12,10 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
+from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 MAX_RANK = 8
+DEVICE = "cpu"  # the only one
 MAX_BYTES = 2**62
 
 Shape = tuple[int, ...]
@@ -135,6 +136,12 @@ class TensorType:
 
 _interned: WeakValueDictionary[tuple[DType, Shape], TensorType] = WeakValueDictionary()
 _interning = threading.Lock()
+
+
+def require_device(device: object) -> None:
+    """Raise ArgumentError unless ``device`` is None or the one that there is."""
+    if device not in (None, DEVICE):
+        raise ArgumentError(f"no device {device!r}", fix=f'leave device out, or pass "{DEVICE}"')
 
 
 def tensor_type(dtype: DType, shape: Shape) -> TensorType:

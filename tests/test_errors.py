@@ -152,13 +152,13 @@ CASES = [  # (name, call, error, text)
         "device",
         lambda: hy.asarray(1, device="gpu"),
         ArgumentError,
-        "no device 'gpu'\nFix: use \"cpu\".",
+        "no device 'gpu'\nFix: leave device out, or pass \"cpu\".",
     ),
     (
         "from_dlpack device",
         lambda: hy.from_dlpack(V, device="gpu"),
         ArgumentError,
-        "no device 'gpu'\nFix: use \"cpu\".",
+        "no device 'gpu'\nFix: leave device out, or pass \"cpu\".",
     ),
     (
         "from_dlpack",
@@ -252,7 +252,7 @@ CASES = [  # (name, call, error, text)
         "to_device",
         lambda: V.to_device("gpu"),
         ArgumentError,
-        "no device 'gpu'\nFix: use \"cpu\".",
+        "no device 'gpu'\nFix: leave device out, or pass \"cpu\".",
     ),
     (
         "T",

@@ -13,25 +13,6 @@
  */
 #if HYB_VECTOR_BYTES == 16
 
-/* U adds and multiplies without overflow trouble. */
-#define CUMULATIVE(op, sign, T, U, t)                                                            \
-    HYB_KERNEL(cumulative_##op##_##t)                                                            \
-    {                                                                                            \
-        const int64_t rows = call->layout[0].shape[1], width = call->layout[0].shape[2];         \
-        for (int64_t a = begin; a < end; a++) {                                                  \
-            const T *x = (const T *)call->data[0] + a * rows * width;                            \
-            T       *y = (T *)call->data[1] + a * rows * width;                                  \
-            memcpy(y, x, (size_t)(rows > 0 ? width : 0) * sizeof(T));                            \
-            for (int64_t i = width; i < rows * width; i++)                                       \
-                y[i] = (T)((U)y[i - width] sign (U)x[i]);                                        \
-        }                                                                                        \
-        return HYB_OK;                                                                           \
-    }
-#define CUMULATIVES(T, U, t)                                                                     \
-    CUMULATIVE(sum, +, T, U, t)                                                                  \
-    CUMULATIVE(prod, *, T, U, t)                                                                 \
-    HYB_PREPARE(prepare_cumulative_##t) { return cumulative_prepare(call, HYB_DTYPE_##t, range); }
-
 static hyb_status cumulative_prepare(const hyb_call *call, int32_t dtype, hyb_range *range)
 {
     hyb_status status;
@@ -70,16 +51,11 @@ static hyb_status cumulative_prepare(const hyb_call *call, int32_t dtype, hyb_ra
     }
 
 HYB_FLOATS(RECURRENCE)
-CUMULATIVES(float, float, f32)
-CUMULATIVES(double, double, f64)
-CUMULATIVES(int8_t, uint32_t, i8)
-CUMULATIVES(int16_t, uint32_t, i16)
-CUMULATIVES(int32_t, uint32_t, i32)
-CUMULATIVES(int64_t, uint64_t, i64)
-CUMULATIVES(uint8_t, uint32_t, u8)
-CUMULATIVES(uint16_t, uint32_t, u16)
-CUMULATIVES(uint32_t, uint32_t, u32)
-CUMULATIVES(uint64_t, uint64_t, u64)
+
+#define EACH "kernels/cumulative_typed.inc.c"
+#include "kernels/each_float.inc.c"
+#include "kernels/each_integer.inc.c"
+#undef EACH
 
 #define CUMULATIVE_ROWS(t)                                                                       \
     {"cumulative_sum", HYB_DTYPE_##t, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_cumulative_##t),       \

@@ -192,65 +192,10 @@ HYB_PREPARE(prepare_take_along)
     return status;
 }
 
-#define T float
-#define U float
-#define N(name) name##_f32
-#define DTYPE HYB_F32
-#include "kernels/scatter_typed.inc.c"
-
-#define T double
-#define U double
-#define N(name) name##_f64
-#define DTYPE HYB_F64
-#include "kernels/scatter_typed.inc.c"
-
-#define T int32_t
-#define U uint32_t
-#define N(name) name##_i32
-#define DTYPE HYB_I32
-#include "kernels/scatter_typed.inc.c"
-
-#define T int64_t
-#define U uint64_t
-#define N(name) name##_i64
-#define DTYPE HYB_I64
-#include "kernels/scatter_typed.inc.c"
-
-#define T int8_t
-#define U uint32_t
-#define N(name) name##_i8
-#define DTYPE HYB_I8
-#include "kernels/scatter_typed.inc.c"
-
-#define T int16_t
-#define U uint32_t
-#define N(name) name##_i16
-#define DTYPE HYB_I16
-#include "kernels/scatter_typed.inc.c"
-
-#define T uint8_t
-#define U uint32_t
-#define N(name) name##_u8
-#define DTYPE HYB_U8
-#include "kernels/scatter_typed.inc.c"
-
-#define T uint16_t
-#define U uint32_t
-#define N(name) name##_u16
-#define DTYPE HYB_U16
-#include "kernels/scatter_typed.inc.c"
-
-#define T uint32_t
-#define U uint32_t
-#define N(name) name##_u32
-#define DTYPE HYB_U32
-#include "kernels/scatter_typed.inc.c"
-
-#define T uint64_t
-#define U uint64_t
-#define N(name) name##_u64
-#define DTYPE HYB_U64
-#include "kernels/scatter_typed.inc.c"
+#define EACH "kernels/scatter_typed.inc.c"
+#include "kernels/each_float.inc.c"
+#include "kernels/each_integer.inc.c"
+#undef EACH
 
 #define TAKE_ROWS(dtype)                                                                \
     {"take", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take), HYB_SYM(take)},          \

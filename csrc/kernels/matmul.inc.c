@@ -167,61 +167,9 @@ static hyb_status matmul_prepare(const hyb_call *call, int32_t dtype)
 #undef N
 #undef DTYPE
 
-#define T int8_t
-#define U uint8_t
-#define W uint32_t
-#define N(name) name##_i8
-#define DTYPE HYB_I8
-#include "kernels/matmul_integer.inc.c"
-
-#define T int16_t
-#define U uint16_t
-#define W uint32_t
-#define N(name) name##_i16
-#define DTYPE HYB_I16
-#include "kernels/matmul_integer.inc.c"
-
-#define T int32_t
-#define U uint32_t
-#define W uint32_t
-#define N(name) name##_i32
-#define DTYPE HYB_I32
-#include "kernels/matmul_integer.inc.c"
-
-#define T int64_t
-#define U uint64_t
-#define W uint64_t
-#define N(name) name##_i64
-#define DTYPE HYB_I64
-#include "kernels/matmul_integer.inc.c"
-
-#define T uint8_t
-#define U uint8_t
-#define W uint32_t
-#define N(name) name##_u8
-#define DTYPE HYB_U8
-#include "kernels/matmul_integer.inc.c"
-
-#define T uint16_t
-#define U uint16_t
-#define W uint32_t
-#define N(name) name##_u16
-#define DTYPE HYB_U16
-#include "kernels/matmul_integer.inc.c"
-
-#define T uint32_t
-#define U uint32_t
-#define W uint32_t
-#define N(name) name##_u32
-#define DTYPE HYB_U32
-#include "kernels/matmul_integer.inc.c"
-
-#define T uint64_t
-#define U uint64_t
-#define W uint64_t
-#define N(name) name##_u64
-#define DTYPE HYB_U64
-#include "kernels/matmul_integer.inc.c"
+#define EACH "kernels/matmul_integer.inc.c"
+#include "kernels/each_integer.inc.c"
+#undef EACH
 
 #define MATMUL_ROW(t)                                                                              \
     {"matmul", HYB_DTYPE_##t, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_##t),                  \

@@ -1,6 +1,5 @@
 /* matmul_integer.inc.c - the product of one integer dtype, by plain loops; included by matmul.inc.c
- * once per dtype, which defines T, U (the unsigned type: sums wrap), W (one that multiplies
- * without overflow trouble), N and DTYPE, and undefines none: this file does.
+ * once per dtype (each_integer.inc.c); sums wrap.
  *
  * Split: rows of the whole output.
  */
@@ -8,22 +7,22 @@ HYB_KERNEL(N(matmul))
 {
     const matmul_operands o = matmul_operands_of(call, sizeof(T));
     for (int64_t row = begin; row < end; row++) {
-        const U *a = (const U *)call->data[0] + row / o.m * o.a_batch + row % o.m * o.a_row;
-        const U *b = (const U *)call->data[1] + row / o.m * o.b_batch;
-        U *restrict c = (U *)call->data[2] + row * o.n;
+        const T *a = (const T *)call->data[0] + row / o.m * o.a_batch + row % o.m * o.a_row;
+        const T *b = (const T *)call->data[1] + row / o.m * o.b_batch;
+        T *restrict c = (T *)call->data[2] + row * o.n;
         if (o.b_col == 1) {
-            memset(c, 0, (size_t)o.n * sizeof(U));
+            memset(c, 0, (size_t)o.n * sizeof(T));
             for (int64_t k = 0; k < o.k; k++, b += o.b_row) {
-                const W item = a[k * o.a_col];
+                const U item = (U)a[k * o.a_col];
                 for (int64_t j = 0; j < o.n; j++)
-                    c[j] = (U)(c[j] + item * b[j]);
+                    c[j] = (T)((U)c[j] + item * (U)b[j]);
             }
         } else {
             for (int64_t j = 0; j < o.n; j++, b += o.b_col) {
-                W sum = 0;
+                U sum = 0;
                 for (int64_t k = 0; k < o.k; k++)
-                    sum += (W)a[k * o.a_col] * b[k];
-                c[j] = (U)sum;
+                    sum += (U)a[k * o.a_col] * (U)b[k];
+                c[j] = (T)sum;
             }
         }
     }
@@ -42,8 +41,3 @@ HYB_PREPARE(N(prepare_matmul))
     *range = (hyb_range){o.batch * o.m, grain_of(cost < 32768 ? (int64_t)cost : 32768)};
     return HYB_OK;
 }
-#undef T
-#undef U
-#undef W
-#undef N
-#undef DTYPE

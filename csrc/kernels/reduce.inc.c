@@ -84,98 +84,11 @@ static hyb_range reduce_range(const reduce_shape *s, bool deep)
     return (hyb_range){s->units, grain_of(s->length * columns + 32)};
 }
 
-/* One copy of the tree per dtype.  T is the element, U the type that adds and multiplies without
- * overflow trouble, IS_NAN a test that costs nothing where there is no NaN, HIGHEST and LOWEST the
- * ends of T. */
-#define T float
-#define U float
-#define N(name) name##_f32
-#define IS_NAN(x) ((x) != (x))
-#define HIGHEST INFINITY
-#define LOWEST (-INFINITY)
-#define DTYPE HYB_F32
-#include "kernels/reduce_tree.inc.c"
-
-#define T double
-#define U double
-#define N(name) name##_f64
-#define IS_NAN(x) ((x) != (x))
-#define HIGHEST ((double)INFINITY)
-#define LOWEST (-(double)INFINITY)
-#define DTYPE HYB_F64
-#include "kernels/reduce_tree.inc.c"
-
-#define T int32_t
-#define U uint32_t
-#define N(name) name##_i32
-#define IS_NAN(x) 0
-#define HIGHEST INT32_MAX
-#define LOWEST INT32_MIN
-#define DTYPE HYB_I32
-#include "kernels/reduce_tree.inc.c"
-
-#define T int64_t
-#define U uint64_t
-#define N(name) name##_i64
-#define IS_NAN(x) 0
-#define HIGHEST INT64_MAX
-#define LOWEST INT64_MIN
-#define DTYPE HYB_I64
-#include "kernels/reduce_tree.inc.c"
-
-#define T int8_t
-#define U uint32_t
-#define N(name) name##_i8
-#define IS_NAN(x) 0
-#define HIGHEST INT8_MAX
-#define LOWEST INT8_MIN
-#define DTYPE HYB_I8
-#include "kernels/reduce_tree.inc.c"
-
-#define T int16_t
-#define U uint32_t
-#define N(name) name##_i16
-#define IS_NAN(x) 0
-#define HIGHEST INT16_MAX
-#define LOWEST INT16_MIN
-#define DTYPE HYB_I16
-#include "kernels/reduce_tree.inc.c"
-
-#define T uint8_t
-#define U uint32_t
-#define N(name) name##_u8
-#define IS_NAN(x) 0
-#define HIGHEST UINT8_MAX
-#define LOWEST 0
-#define DTYPE HYB_U8
-#include "kernels/reduce_tree.inc.c"
-
-#define T uint16_t
-#define U uint32_t
-#define N(name) name##_u16
-#define IS_NAN(x) 0
-#define HIGHEST UINT16_MAX
-#define LOWEST 0
-#define DTYPE HYB_U16
-#include "kernels/reduce_tree.inc.c"
-
-#define T uint32_t
-#define U uint32_t
-#define N(name) name##_u32
-#define IS_NAN(x) 0
-#define HIGHEST UINT32_MAX
-#define LOWEST 0
-#define DTYPE HYB_U32
-#include "kernels/reduce_tree.inc.c"
-
-#define T uint64_t
-#define U uint64_t
-#define N(name) name##_u64
-#define IS_NAN(x) 0
-#define HIGHEST UINT64_MAX
-#define LOWEST 0
-#define DTYPE HYB_U64
-#include "kernels/reduce_tree.inc.c"
+/* One copy of the tree per dtype. */
+#define EACH "kernels/reduce_tree.inc.c"
+#include "kernels/each_float.inc.c"
+#include "kernels/each_integer.inc.c"
+#undef EACH
 
 /* The outputs of units [begin, end), of which a deep reduction has only one. */
 static void reduce_outputs(const reduce_shape *s, int64_t begin, int64_t end, int64_t *first,

@@ -1,5 +1,5 @@
-/* reduce_tree.inc.c - the reductions of one dtype; included by reduce.inc.c once per dtype, which
- * defines T, U, N, IS_NAN, HIGHEST, LOWEST and DTYPE.
+/* reduce_tree.inc.c - the reductions of one dtype; included by reduce.inc.c once per dtype
+ * (each_float.inc.c, each_integer.inc.c).
  *
  * A unit is a stack of long rows.  Its tree: rows are combined in groups of eight (pairwise),
  * groups in leaves (one after the other), leaves in a binary tree whose left half is always the
@@ -305,11 +305,3 @@ HYB_PREPARE(N(prepare_reduce_arg))
         *range = reduce_range(&s, s.deep && s.inner == 1);
     return status;
 }
-
-#undef T
-#undef U
-#undef N
-#undef IS_NAN
-#undef HIGHEST
-#undef LOWEST
-#undef DTYPE

@@ -1,5 +1,5 @@
-/* scatter_typed.inc.c - the scatters of one dtype; included by gather.inc.c once per dtype, which
- * defines T, U (the type that adds without overflow trouble), N and DTYPE.
+/* scatter_typed.inc.c - the scatters of one dtype; included by gather.inc.c once per dtype
+ * (each_float.inc.c, each_integer.inc.c).
  */
 
 HYB_KERNEL(N(scatter_add))
@@ -82,8 +82,3 @@ HYB_PREPARE(N(prepare_scatter_along_add))
     *range = (hyb_range){call->layout[0].shape[0], grain_of(size + 2 * count)};
     return HYB_OK;
 }
-
-#undef T
-#undef U
-#undef N
-#undef DTYPE

@@ -17,65 +17,10 @@
 
 enum { SORT_RUN = 16 }; /* items that are put in order by insertion, below the merges */
 
-#define T float
-#define N(name) name##_f32
-#define IS_NAN(x) ((x) != (x))
-#define DTYPE HYB_F32
-#include "kernels/sort_typed.inc.c"
-
-#define T double
-#define N(name) name##_f64
-#define IS_NAN(x) ((x) != (x))
-#define DTYPE HYB_F64
-#include "kernels/sort_typed.inc.c"
-
-#define T int8_t
-#define N(name) name##_i8
-#define IS_NAN(x) 0
-#define DTYPE HYB_I8
-#include "kernels/sort_typed.inc.c"
-
-#define T int16_t
-#define N(name) name##_i16
-#define IS_NAN(x) 0
-#define DTYPE HYB_I16
-#include "kernels/sort_typed.inc.c"
-
-#define T int32_t
-#define N(name) name##_i32
-#define IS_NAN(x) 0
-#define DTYPE HYB_I32
-#include "kernels/sort_typed.inc.c"
-
-#define T int64_t
-#define N(name) name##_i64
-#define IS_NAN(x) 0
-#define DTYPE HYB_I64
-#include "kernels/sort_typed.inc.c"
-
-#define T uint8_t
-#define N(name) name##_u8
-#define IS_NAN(x) 0
-#define DTYPE HYB_U8
-#include "kernels/sort_typed.inc.c"
-
-#define T uint16_t
-#define N(name) name##_u16
-#define IS_NAN(x) 0
-#define DTYPE HYB_U16
-#include "kernels/sort_typed.inc.c"
-
-#define T uint32_t
-#define N(name) name##_u32
-#define IS_NAN(x) 0
-#define DTYPE HYB_U32
-#include "kernels/sort_typed.inc.c"
-
-#define T uint64_t
-#define N(name) name##_u64
-#define IS_NAN(x) 0
-#define DTYPE HYB_U64
-#include "kernels/sort_typed.inc.c"
+#define EACH "kernels/sort_typed.inc.c"
+#include "kernels/each_float.inc.c"
+#include "kernels/each_integer.inc.c"
+#undef EACH
 
 #define SORT_ROWS(t)                                                                             \
     {"argsort", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_argsort_##t),                 \

@@ -1,5 +1,5 @@
-/* sort_typed.inc.c - sorting and searching one dtype; included by sort.inc.c once per dtype, which
- * defines T, N, IS_NAN and DTYPE, and undefines none: this file does.
+/* sort_typed.inc.c - sorting and searching one dtype; included by sort.inc.c once per dtype
+ * (each_float.inc.c, each_integer.inc.c).
  */
 
 /* Whether a belongs before b; false of equals. */
@@ -112,8 +112,3 @@ HYB_PREPARE(N(prepare_searchsorted))
     *range = (hyb_range){call->layout[1].shape[0], grain_of(64)};
     return HYB_OK;
 }
-
-#undef T
-#undef N
-#undef IS_NAN
-#undef DTYPE

@@ -116,12 +116,6 @@ def optional_dtype(dtype: Any, default: DType) -> DType:
     return default if dtype is None else dtype_of(dtype)
 
 
-def require_cpu(device: Any) -> None:
-    """Creation functions take ``device`` as the array API asks; there is one device."""
-    if device not in (None, "cpu"):
-        raise ArgumentError(f"no device {device!r}", fix='leave device out, or pass "cpu"')
-
-
 # Shapes ------------------------------------------------------------------------------------------
 
 

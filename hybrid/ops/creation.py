@@ -13,7 +13,6 @@ from hybrid.ops.checks import (
     is_number,
     is_traced_number,
     optional_dtype,
-    require_cpu,
 )
 from hybrid.ops.comparison import where
 from hybrid.ops.dtypes import converted
@@ -26,6 +25,7 @@ from hybrid.types import (
     TensorType,
     bool_,
     dtype_of,
+    require_device,
     shape_of,
     tensor_type,
 )
@@ -83,7 +83,7 @@ def literal_samples(draw):
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of ``shape`` with every element ``fill_value``, a number or a rank-0 tensor."""
-    require_cpu(device)
+    require_device(device)
     shape = shape_of(shape)
     if is_number(fill_value):
         kinds = {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT}
@@ -97,13 +97,13 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of zeros; float32 by default."""
-    require_cpu(device)
+    require_device(device)
     return fill(shape=shape_of(shape), value=0, dtype=optional_dtype(dtype, DEFAULT_FLOAT))
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of ones; float32 by default."""
-    require_cpu(device)
+    require_device(device)
     return fill(shape=shape_of(shape), value=1, dtype=optional_dtype(dtype, DEFAULT_FLOAT))
 
 
@@ -146,7 +146,7 @@ def arange(
     device: Any = None,
 ) -> Any:
     """``start``, ``start + step`` ... below ``stop``; int64 for ints, float32 otherwise."""
-    require_cpu(device)
+    require_device(device)
     if stop is None:
         start, stop = 0, start
     if step == 0:
@@ -167,7 +167,7 @@ def linspace(
     endpoint: bool = True,
 ) -> Any:
     """``num`` numbers from ``start`` to ``stop`` (inclusive unless ``endpoint`` is False)."""
-    require_cpu(device)
+    require_device(device)
     dtype = optional_dtype(dtype, DEFAULT_FLOAT)
     return as_tensor(np.linspace(start, stop, num, endpoint=endpoint).astype(dtype.numpy))
 
@@ -185,7 +185,7 @@ def eye(
     device: Any = None,
 ) -> Any:
     """Ones on the ``k``-th diagonal, zeros elsewhere."""
-    require_cpu(device)
+    require_device(device)
     dtype = optional_dtype(dtype, DEFAULT_FLOAT)
     return as_tensor(np.eye(n_rows, n_cols, k, dtype=dtype.numpy))
 

@@ -99,11 +99,16 @@ def recurrence_lowering(emit, x, factor, result, *, axis):
     emit.kernel("recurrence", operands, [_stacks(emit, result, axis)])
 
 
+def _from_behind(ct: Any, factor: Any, axis: int) -> Any:
+    """The gradient of each ``x`` that ``y[i] = x[i] + factor[i] * y[i - 1]`` adds."""
+    following = _shifted(factor, axis, back=True, first=zeros)
+    found = recurrence(flip(ct, axis=axis), flip(following, axis=axis), axis=axis)
+    return flip(found, axis=axis)
+
+
 @recurrence.vjp
 def recurrence_vjp(ct, y, _x, factor, *, axis):
-    following = _shifted(factor, axis, back=True, first=zeros)
-    reverse = recurrence(flip(ct, axis=axis), flip(following, axis=axis), axis=axis)
-    total = flip(reverse, axis=axis)
+    total = _from_behind(ct, factor, axis)
     return total, lambda: total * _shifted(y, axis, back=False, first=zeros)
 
 
@@ -139,8 +144,7 @@ def running_prod_lowering(emit, x, result, *, axis):
 @running_prod.vjp
 def running_prod_vjp(ct, y, x, *, axis):
     """Without a division: what comes after element i is a recurrence, what comes before is y."""
-    following = _shifted(x, axis, back=True, first=zeros)
-    after = flip(recurrence(flip(ct, axis=axis), flip(following, axis=axis), axis=axis), axis=axis)
+    after = _from_behind(ct, x, axis)
     return (after * _shifted(y, axis, back=False, first=ones),)
 
 

@@ -130,21 +130,23 @@ def can_cast(source: Any, target: Any, /) -> bool:
         return False
 
 
+KINDS = {
+    "bool": ("bool",),
+    "signed integer": ("int",),
+    "unsigned integer": ("uint",),
+    "integral": ("int", "uint"),
+    "real floating": ("float",),
+    "complex floating": (),
+    "numeric": ("int", "uint", "float"),
+}
+
+
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether ``dtype`` is, or is of, ``kind``: a dtype, a kind's name, or a tuple of these."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
-    kinds = {
-        "bool": ("bool",),
-        "signed integer": ("int",),
-        "unsigned integer": ("uint",),
-        "integral": ("int", "uint"),
-        "real floating": ("float",),
-        "complex floating": (),
-        "numeric": ("int", "uint", "float"),
-    }
-    if isinstance(kind, str) and kind in kinds:
-        return dtype_of(dtype).kind in kinds[kind]
+    if isinstance(kind, str) and kind in KINDS:
+        return dtype_of(dtype).kind in KINDS[kind]
     return dtype_of(dtype) is dtype_of(kind)
 
 

@@ -12,7 +12,6 @@ from hybrid.ops.checks import as_tensor, normalize_axis, type_of
 from hybrid.ops.derivatives import widened
 from hybrid.ops.indexing import take
 from hybrid.ops.shape import flatten, reshape_to
-from hybrid.types import int64
 
 
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
@@ -64,7 +63,7 @@ def _each(x: Any, counts: Any, axis: int) -> Any:
     given = counts.numpy()
     _require_count(int(given.min(initial=0)))
     places = np.repeat(np.arange(size, dtype=np.int64), given)
-    return take(x, as_tensor(places.astype(int64.numpy)), axis=axis)
+    return take(x, as_tensor(places), axis=axis)
 
 
 repeat_interleave = repeat

@@ -170,8 +170,6 @@ def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) 
     if all(entry.record is None or entry.record is leaf for entry in entries):
         value.record = None
     parent.give(tensor, value)  # the regions have written it to all that it may be
-    if not parent.owns(tensor):
-        parent.cells[id(tensor)].at = next((e.at for e in entries if e.at is not None), None)
 
 
 def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Slot, Build]]:

@@ -202,7 +202,7 @@ class _Finish:
         self.making = Making(tracer, known, self.output)
         self.outputs: list[Value] = []
         self.output_of: dict[int, int] = {}  # id of a returned Tensor -> output
-        self.tensors: list[Tensor] = []  # those
+        self.tensors: list[Tensor] = []  # those in output_of
         self.keep: list[Any] = []
 
     def run(

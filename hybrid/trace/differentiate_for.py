@@ -59,6 +59,7 @@ def for_vjp(
     ran = ops.greater(count, 0) if known is None else known > 0
     types = [answer.forward.results[i].type for i in answer.stacks]
     rows = capacity(types)
+    # A stack of the most rows that there can be is within the budget, or has to be that long.
     fits = bounded and (node.attrs["length"] <= rows or reverse or sliced)
     if known is None and types and not fits:
         if bounded:

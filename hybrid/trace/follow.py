@@ -15,13 +15,12 @@ import numpy as np
 from hybrid import ops
 from hybrid.eager import from_numpy
 from hybrid.ir import Graph, Node, Value
-from hybrid.ir.interpreter import current
-from hybrid.ir.op import results_of
 from hybrid.number.staging import OwnCall
 from hybrid.ops.control import cond, for_, py_call, while_
 from hybrid.ops.items import item, item_at
 from hybrid.remains import Leaving
 from hybrid.tensor import Tensor
+from hybrid.trace.replay import apply_node, replay
 from hybrid.types import TensorType
 
 
@@ -103,18 +102,13 @@ class _Follower:
     def results(
         self, graph: Graph, operands: Sequence[Any], recorded: Collection[Value] | None = None
     ) -> list[Any]:
-        known: dict[Value, Any] = dict(zip(graph.params, operands, strict=True))
-        for node in graph.nodes:
-            rule = self.rules.get(node.op, self._apply)
-            results = rule(node, [known[v] for v in node.operands])
-            for value, result in zip(node.results, results, strict=True):
-                constant = recorded is not None and value not in recorded
-                known[value] = result.detach() if constant else result
-        return [known[v] for v in graph.results]
+        return replay(graph, operands, recorded, self._run)
+
+    def _run(self, node: Node, operands: list[Any]) -> Sequence[Any]:
+        return self.rules.get(node.op, self._apply)(node, operands)
 
     def _apply(self, node: Node, operands: list[Any]) -> Sequence[Tensor]:
-        given = tuple([_whole(value) for value in operands])
-        return results_of(current().apply(node.op, given, node.attributes, node.regions))
+        return apply_node(node, [_whole(value) for value in operands])
 
     def _item(self, node: Node, operands: list[Any]) -> Sequence[Tensor]:
         stack = operands[0]

@@ -55,7 +55,6 @@ class Cell:
     record: AnyRecord | None
     inside: Leaf | None  # the leaf that stands for its history inside the capture
     slot: Address | None = None  # to fetch it through, when not fixed
-    at: Location | None = None  # where it was last written
 
     @property
     def written(self) -> bool:
@@ -149,7 +148,7 @@ class Tracer:
             cell.data, cell.record = value.data, record
         else:
             entry = self.cell(cell)
-            entry.value, entry.record, entry.at = value.data, record, author_location()
+            entry.value, entry.record = value.data, record
 
     def read_slot(self, owner: Any, name: str) -> Any:
         slot = self.slots.get((id(owner), name))

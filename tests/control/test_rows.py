@@ -235,6 +235,32 @@ def states_of_a_loop_in_a_loop(x, limit):
     return h
 
 
+@table.runs(ROWS)
+def a_name_that_follows_the_rows(xs, x):
+    last = kept = x * 1.0
+    for row in xs:
+        last = row
+        if hy.sum(row) > 0.0:
+            kept = last
+    return last + (last + x) * kept
+
+
+@table.runs(ROWS)
+def rows_times_zero(xs, x):
+    found = x
+    for row in xs:
+        found = hy.sin(x + row[0] * 0.0)
+    return found * x
+
+
+@table.runs(ROWS)
+def a_row_or_what_was_before(xs, x):
+    kept = x * 1.0
+    for at in range(len(xs) - 1):
+        kept = kept if hy.sum(xs[at] * xs[at + 1]) > 0.0 else xs[0]
+    return used(kept, xs[0], x)
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
