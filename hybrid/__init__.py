@@ -9,6 +9,7 @@ from math import nan as nan
 from math import pi as pi
 
 from hybrid import data as data
+from hybrid import linalg as linalg
 from hybrid import nn as nn
 from hybrid import optim as optim
 from hybrid import random as random

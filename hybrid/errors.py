@@ -11,6 +11,8 @@ import sys
 from dataclasses import dataclass
 from types import FrameType
 
+import numpy as np
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -80,6 +82,10 @@ class ArgumentTypeError(HybridError, TypeError):
 
 class OutOfRangeError(HybridError, IndexError):
     """An index lies outside its axis."""
+
+
+class LinearAlgebraError(HybridError, np.linalg.LinAlgError):
+    """A matrix does not have what was asked of it: it is singular, say."""
 
 
 class OutOfMemoryError(HybridError, MemoryError):

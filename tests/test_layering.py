@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("explain",),
     ("convert",),
     ("trace",),
-    ("autodiff", "random"),
+    ("autodiff", "random", "linalg"),
     ("number",),
     ("tensor", "eager", "conversion", "inspection", "passes"),
     ("ops", "plan", "record"),

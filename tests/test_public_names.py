@@ -5,7 +5,7 @@ import types
 import pytest
 
 import hybrid as hy
-from hybrid import data, nn, optim
+from hybrid import data, linalg, nn, optim
 
 TOP = [
     "Tensor",
@@ -204,7 +204,7 @@ TOP = [
     "unflatten",
     "vector_norm",
 ]
-MODULES = ["data", "nn", "optim", "random"]
+MODULES = ["data", "linalg", "nn", "optim", "random"]
 
 # Imported parts of the package are attributes of it, too; they are not promised.
 PARTS = [
@@ -279,6 +279,31 @@ TENSOR = [
 ]
 
 SUBMODULES = {
+    linalg: [
+        "cholesky",
+        "cross",
+        "det",
+        "diagonal",
+        "eigh",
+        "eigvalsh",
+        "inv",
+        "matmul",
+        "matrix_norm",
+        "matrix_power",
+        "matrix_rank",
+        "matrix_transpose",
+        "outer",
+        "pinv",
+        "qr",
+        "slogdet",
+        "solve",
+        "svd",
+        "svdvals",
+        "tensordot",
+        "trace",
+        "vecdot",
+        "vector_norm",
+    ],
     nn: [
         "Module",
         "Parameter",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from hybrid.autodiff.functional import grad, jvp, vjp
 from hybrid.errors import GradientError
 from hybrid.ir.interpreter import current
 from hybrid.tensor import Tensor
+from hybrid.tree import flatten
 from hybrid.types import float64
 
 
@@ -26,18 +29,20 @@ def check_grads(
 ) -> None:
     """Raise GradientError unless the derivatives of ``function`` at ``args`` are right.
 
-    In float64, along random directions: the vjp and the jvp agree (``<u, J v> == <J^T u, v>``) and
-    both agree with central differences of width ``eps``.  With ``order=2`` the gradient's own
-    derivatives are checked too.
+    ``function`` may return any tree of tensors.  In float64, along random directions: the vjp and
+    the jvp agree (``<u, J v> == <J^T u, v>``) and both agree with central differences of width
+    ``eps``.  With ``order=2`` the gradient's own derivatives are checked too.
     """
     primals = tuple(ops.astype(current().lift(a), float64) for a in args)
     random = np.random.default_rng(seed)
+    weights = [
+        current().lift(random.standard_normal(out.shape)) for out in flatten(function(*primals))[0]
+    ]
 
     def scalar(*xs: Tensor) -> Tensor:
-        return ops.sum(function(*xs) * weights)
+        terms = zip(flatten(function(*xs))[0], weights, strict=True)
+        return reduce(add, [ops.sum(out * weight) for out, weight in terms])
 
-    out = function(*primals)
-    weights = current().lift(random.standard_normal(out.shape))
     directions = tuple(current().lift(random.standard_normal(x.shape)) for x in primals)
     _check_once(scalar, primals, directions, eps, rtol, atol, "first")
     if order > 1:
@@ -45,11 +50,7 @@ def check_grads(
 
         def slope(*xs: Tensor) -> Tensor:
             pairs = zip(grad(scalar, numbers)(*xs), directions, strict=True)
-            total = None
-            for g, v in pairs:
-                term = ops.sum(g * v)
-                total = term if total is None else total + term
-            return total
+            return reduce(add, [ops.sum(g * v) for g, v in pairs])
 
         _check_once(slope, primals, directions, eps, rtol, atol, "second")
 

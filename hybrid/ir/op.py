@@ -28,6 +28,8 @@ types and attributes that gives one (``cast`` has a kernel per dtype).
 
 ``pure=False``: a call does something to the world.  ``raises=True``: whether a run succeeds depends
 on the elements of the operands, as it does for an index.
+
+``hosted=True``: no kernel computes the op; a plan calls its reference, with NumPy arrays.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ class Op:
         commutative: bool = False,
         pure: bool = True,
         raises: bool = False,
+        hosted: bool = False,
         promotes: bool | str = False,
         differentiable: bool = True,
         domain: tuple[float, float] | None = None,
@@ -65,7 +68,7 @@ class Op:
         self.name = name or rule.__name__.rstrip("_")
         self.rule, self.kernel = rule, kernel
         self.elementwise, self.commutative, self.pure = elementwise, commutative, pure
-        self.raises = raises
+        self.raises, self.hosted = raises, hosted
         self.promotes, self.differentiable, self.domain = promotes, differentiable, domain
         self.__doc__, self.__name__, self.__module__ = rule.__doc__, rule.__name__, rule.__module__
         parameters = inspect.signature(rule).parameters.values()

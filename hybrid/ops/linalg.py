@@ -35,15 +35,16 @@ def product(a: TensorType, b: TensorType) -> TensorType:
             why=why,
             fix="transpose one with matrix_transpose, or change a shape",
         )
-    return tensor_type(a.dtype, (*_batch_shape(a, b), a.shape[-2], b.shape[-1]))
+    return tensor_type(a.dtype, (*batch_shape("matmul", a, b), a.shape[-2], b.shape[-1]))
 
 
-def _batch_shape(a: TensorType, b: TensorType) -> Shape:
+def batch_shape(name: str, a: TensorType, b: TensorType) -> Shape:
+    """What the leading axes of two stacks of matrices broadcast to."""
     try:
         return np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
         raise ShapeError(
-            f"matmul cannot take {a} and {b}",
+            f"{name} cannot take {a} and {b}",
             why=f"Their leading axes {list(a.shape[:-2])} and {list(b.shape[:-2])} must agree or "
             "be 1.",
             fix="change a shape with reshape or expand_dims",
@@ -293,8 +294,16 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 def vecdot(a: Any, b: Any, /, *, axis: int = -1) -> Any:
-    """The sums of ``a * b`` along ``axis``."""
+    """The sums of ``a * b`` along ``axis``, in which both are of one size; others broadcast."""
     a, b = common(a, b)
+    rank = max(len(a.shape), len(b.shape))
+    axis = normalize_axis("vecdot", axis, rank) - rank  # from the end, of both
+    if min(len(a.shape), len(b.shape)) < -axis or a.shape[axis] != b.shape[axis]:
+        raise ShapeError(
+            f"vecdot cannot take {type_of(a)} and {type_of(b)}",
+            why="Both must have as many elements along the axis.",
+            fix="choose the axis of the vectors",
+        )
     return reduction.sum(a * b, axis=axis, dtype=a.dtype)
 
 

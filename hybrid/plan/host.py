@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import native
-from hybrid.errors import ArgumentError
+from hybrid.errors import ArgumentError, LinearAlgebraError
 from hybrid.plan.steps import HostCall
 from hybrid.remains import Leaving
 from hybrid.types import TensorType
@@ -23,7 +23,11 @@ def host_function(call: HostCall) -> Callable[[Any], None]:
         # Copies: the function may keep them, and the next step may write over the operands.
         arrays = [_array(data[i], type) for i, type in enumerate(call.inputs)]
         arrays[:n_own] = [array.copy() for array in arrays[:n_own]]
-        results = call_function(call, arrays)
+        try:
+            results = call_function(call, arrays)
+        except LinearAlgebraError as error:
+            error.at = error.at or call.location
+            raise
         for at, (type, result) in enumerate(zip(call.outputs, results, strict=True)):
             _array(data[n_in + at], type)[...] = result
 

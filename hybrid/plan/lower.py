@@ -6,8 +6,10 @@ eager op goes the same way as a one-node graph, which is why both modes give the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -95,6 +97,8 @@ class Lowering:
             self.views[node.results[0]] = self._view(node)
         elif op.name in _OWN_RULES:
             _OWN_RULES[op.name](self, node)
+        elif op.hosted:
+            self._host(node, partial(op.reference_rule, **node.attributes))
         elif op.lowering_rule is not None:
             op.lowering_rule(
                 self, *self.operands(node), *map(self.result, node.results), **node.attributes
@@ -144,12 +148,14 @@ class Lowering:
             return node.op.view_rule(self.dense(view), **node.attributes)
 
     def py_call(self, node: Node) -> None:
-        """A call of the node's Python function, on dense operands."""
+        """A call of the node's own function."""
+        self._host(node, node.attributes["function"])
+
+    def _host(self, node: Node, function: Callable[..., Any]) -> None:
+        """A call of a Python function, on dense operands."""
         inputs = [self.dense(view) for view in self.operands(node)]
         types = tuple([v.type for v in node.results])
-        call = HostCall(
-            node.attributes["function"], tuple([v.type for v in inputs]), types, node.location
-        )
+        call = HostCall(function, tuple([v.type for v in inputs]), types, node.location)
         outputs = [self.result(v) for v in node.results]
         self.steps.append(Step(None, inputs, outputs, location=self.location, call=call))
 

@@ -62,7 +62,8 @@ def reference(op: Op, sample: Sample) -> list[np.ndarray]:
     given = dict(op.attributes(attrs))
     with np.errstate(all="ignore"):
         own = results(op.reference_rule(*operands, **given))
-        if not any(x.dtype == np.float32 for x in operands) or op.name in ("cast", "nextafter"):
+        narrow = any(x.dtype == np.float32 for x in operands)
+        if not narrow or op.hosted or op.name in ("cast", "nextafter"):
             return [np.asarray(y) for y in own]
         wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in operands]
         exact = results(op.reference_rule(*wide, **given))
@@ -91,7 +92,7 @@ def test_an_op_is_declared_completely(op):
     assert op.__doc__, "no documentation"
     assert op.reference_rule is not None, "no reference"
     assert (op.vjp_rule is not None) == op.differentiable, "a vjp exactly when differentiable"
-    ways = [op.kernel, op.lowering_rule, op.view_rule]
+    ways = [op.kernel, op.lowering_rule, op.view_rule, op.hosted or None]
     if op.name != "literal":  # the planner keeps its bytes among a plan's constants
         assert sum(way is not None for way in ways) >= 1, "nothing computes it"
     assert len(drawn(op)) > 0, "no samples"
@@ -158,15 +159,20 @@ def test_hybridized_gives_the_bits_of_eager(op):
             assert y.numpy().tobytes() == expected.numpy().tobytes(), described((operands, attrs))
 
 
+def replaced(x: np.ndarray, of_int: int | None, of_float: float | None) -> np.ndarray:
+    fill = of_int if x.dtype == np.int64 else of_float if x.dtype.kind == "f" else None
+    return x if fill is None else np.full_like(x, fill)
+
+
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_an_op_says_whether_its_runs_may_raise(op):
     raised = False
     for operands, attrs in drawn(op):
-        far = [np.full_like(x, 2**40) if x.dtype == np.int64 else x for x in operands]
-        try:
-            op(*far, **attrs)
-        except hy.HybridError:
-            raised = True
+        for of_int, of_float in [(2**40, None), (None, 0), (None, math.nan)]:
+            try:
+                op(*[replaced(x, of_int, of_float) for x in operands], **attrs)
+            except hy.HybridError:
+                raised = True
     assert raised == op.raises
 
 
@@ -183,7 +189,8 @@ def smooth(op: Op) -> list[Sample]:
     return found
 
 
-DIFFERENTIABLE = [op for op in OPS if op.differentiable]
+REFUSE = {"qr_complete", "svd_full"}  # whose rules raise: test_linalg.py
+DIFFERENTIABLE = [op for op in OPS if op.differentiable and op.name not in REFUSE]
 
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)

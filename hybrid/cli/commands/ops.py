@@ -63,6 +63,8 @@ def kernel(op: Op, dtypes: dict[str, list[str]]) -> str:
     """The kernel and its dtypes, or how the op does without one of its own."""
     if op.view_rule is not None:
         return "none: a view"
+    if op.hosted:
+        return "none: NumPy's, in a host step"
     if callable(op.kernel):
         return "one per dtype"
     name = op.kernel or op.name  # a lowering may use a kernel of the op's own name, and more
