@@ -162,13 +162,16 @@ def kernel_table() -> list[KernelRow]:
 
 # Plans ----------------------------------------------------------------------------------------
 
-_OPERAND = struct.Struct("=iiqii8q8q")
+MAX_RANK = lib.HYB_MAX_RANK
+_OPERANDS = [  # by rank
+    struct.Struct(f"=iiqii{rank}q{pad}x{rank}q{pad}x")
+    for rank, pad in ((rank, 8 * (MAX_RANK - rank)) for rank in range(MAX_RANK + 1))
+]
 _SLOT = struct.Struct("=iiqqiiiiqq")
 _STEP = struct.Struct("=iiiiiiiiii")
 _MAP_OP = struct.Struct("=iiiii12i")
 _BLOCK = _MOVE = struct.Struct("=ii")
 _CONTROL = struct.Struct("=iiiiqii")
-_ZEROS = (0,) * 8
 
 EXTERNAL, ARENA, CONSTANT = lib.HYB_SLOT_EXTERNAL, lib.HYB_SLOT_ARENA, lib.HYB_SLOT_CONSTANT
 ROW, CARRIED = lib.HYB_SLOT_ROW, lib.HYB_SLOT_CARRIED
@@ -215,8 +218,7 @@ class PlanWriter:
         self, slot: int, offset: int, dtype: int, shape: Sequence[int], strides: Sequence[int]
     ) -> None:
         rank = len(shape)
-        pad = _ZEROS[rank:]
-        self.operands += _OPERAND.pack(slot, 0, offset, dtype, rank, *shape, *pad, *strides, *pad)
+        self.operands += _OPERANDS[rank].pack(slot, 0, offset, dtype, rank, *shape, *strides)
         self.n_operands += 1
 
     def attributes(self, values: Sequence[int | float]) -> int:

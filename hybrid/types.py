@@ -14,7 +14,7 @@ import numpy as np
 
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
-MAX_RANK = 8
+MAX_RANK = 32  # HYB_MAX_RANK of the C runtime
 DEVICE = "cpu"  # the only one
 MAX_BYTES = 2**62
 

@@ -25,7 +25,7 @@
 
 /* cffi: begin */
 #define HYB_ABI 2
-#define HYB_MAX_RANK 8
+#define HYB_MAX_RANK 32
 #define HYB_MAP_ARGS 12 /* inputs and outputs of one map op, together */
 #define HYB_TILE 512    /* elements of one tile of a map */
 #define HYB_MAX_TILES 16 /* tile buffers of one map */
@@ -49,8 +49,8 @@ typedef enum {
 typedef struct {
     int32_t dtype;
     int32_t rank;
-    int64_t shape[8];
-    int64_t strides[8]; /* in bytes; 0 repeats, negative walks backwards */
+    int64_t shape[32];
+    int64_t strides[32]; /* in bytes; 0 repeats, negative walks backwards */
 } hyb_layout;
 
 typedef union { int64_t i; double f; } hyb_attr;

@@ -13,8 +13,10 @@ from hybrid.ops.dtypes import common
 from hybrid.ops.linalg import product
 from hybrid.ops.reduction import reduce_sum, sum
 from hybrid.ops.shape import moveaxis, permute, region, reshape_to
+from hybrid.types import MAX_RANK
 
-_ELLIPSIS = [chr(0x3B1 + i) for i in range(8)]  # names for the axes of "...", the last axis first
+# Names for the axes of "...", the last axis first.
+_ELLIPSIS = [chr(0x3B1 + i) for i in range(MAX_RANK)]
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:

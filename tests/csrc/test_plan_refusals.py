@@ -111,8 +111,8 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
     ),
     "rank": (
         chain,
-        change("operands", 0, rank=9),
-        f"operand 0: malformed layout (dtype {lib.HYB_F32}, rank 9)",
+        change("operands", 0, rank=lib.HYB_MAX_RANK + 1),
+        f"operand 0: malformed layout (dtype {lib.HYB_F32}, rank 33)",
     ),
     "negative rank": (
         chain,
