@@ -9,6 +9,7 @@ from math import nan as nan
 from math import pi as pi
 
 from hybrid import data as data
+from hybrid import interop as interop
 from hybrid import linalg as linalg
 from hybrid import nn as nn
 from hybrid import optim as optim
@@ -176,6 +177,7 @@ from hybrid.ops import tanh as tanh
 from hybrid.ops import tensordot as tensordot
 from hybrid.ops import tile as tile
 from hybrid.ops import topk as topk
+from hybrid.ops import transpose as transpose
 from hybrid.ops import tril as tril
 from hybrid.ops import triu as triu
 from hybrid.ops import trunc as trunc
@@ -207,3 +209,4 @@ from hybrid.types import uint64 as uint64
 from hybrid.version import __version__ as __version__
 
 newaxis = None
+interop.register()

@@ -23,11 +23,11 @@ from hybrid.ops import solving as solving
 from hybrid.ops import tensordot as tensordot
 from hybrid.ops import trace as trace
 from hybrid.ops import vecdot as vecdot
+from hybrid.ops import vector_norm as vector_norm
 from hybrid.ops.checks import normalize_axis, type_of
 from hybrid.ops.dtypes import common
 from hybrid.ops.matrices import identity_like, require_matrices, require_square
 from hybrid.ops.norms import matrix_norm as matrix_norm
-from hybrid.ops.norms import vector_norm as vector_norm
 from hybrid.ops.shape import broadcast_to
 from hybrid.tensor import Tensor
 from hybrid.types import int64

@@ -428,7 +428,12 @@ def _unary(op: Op) -> Callable[[Tensor], Any]:
 def _in_place(forward: Callable[[Tensor, Any], Any]) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
         value = forward(self, other)
-        return value if value is NotImplemented else self.assign(value)
+        if value is NotImplemented:
+            return value
+        made, own = value.type.dtype, self.type.dtype
+        if made is not own and made.kind == own.kind:  # an operand of another size
+            value = ops.cast(value, dtype=own)
+        return self.assign(value)
 
     return method
 
@@ -459,9 +464,11 @@ _COMPARE = {
 _UNARY = {"neg": ops.negative, "pos": ops.positive, "abs": ops.abs, "invert": ops.bitwise_invert}
 # Methods of the same names as functions: x.sum() is hybrid.sum(x).
 _METHODS = """
-abs all any argmax argmin astype broadcast_to clip cos erf exp expand_dims flatten flip gelu log
-log_softmax matmul max mean min permute_dims pow prod relu reshape round sigmoid sign silu sin
-softmax split sqrt square squeeze std sum take tanh tril triu var
+abs all any argmax argmin argsort astype broadcast_to ceil clip cos cumprod cumsum erf exp
+expand_dims flatten flip floor gelu isfinite isinf isnan log log1p log2 log10 log_softmax logsumexp
+matmul max mean min moveaxis nonzero permute_dims pow prod relu repeat_interleave reshape roll round
+rsqrt sigmoid sign silu sin softmax sort split sqrt square squeeze std sum swapaxes take tanh tile
+topk transpose tril triu trunc unflatten var
 """
 
 for _name, _op in _BINARY.items():

@@ -35,7 +35,7 @@ class DType:
         return f"hybrid.{self.name}"
 
     def __str__(self) -> str:
-        return self.short
+        return self.name
 
     def __reduce__(self) -> str:
         return self.name if self.name != "bool" else "bool_"

@@ -55,6 +55,29 @@ def test_a_reshaped_value_is_not_a_view() -> None:
     assert y.tolist() == [[0.0, 0.0], [0.0, 5.0]]
 
 
+def test_operands_of_another_size_do_not_change_the_dtype_of_a_cell() -> None:
+    def written(x, count):
+        x += hy.asarray([1.5, 1e40], dtype=hy.float64)
+        count -= hy.asarray([1, 2**33], dtype=hy.int64)
+        return x, count
+
+    for function in (written, hy.hybridize(written)):
+        x, count = hy.ones(2), hy.ones(2, dtype=hy.int32)
+        found = function(x, count)
+        assert found[0].dtype is hy.float32 and found[1].dtype is hy.int32
+        assert x.tolist() == [2.5, float("inf")] and count.tolist() == [0, 1]
+    count = hy.ones(2, dtype=hy.uint8)
+    with pytest.raises(DTypeError, match=r"i64\[2\] cannot be assigned to a tensor of u8\[2\]"):
+        count += hy.ones(2, dtype=hy.int64)
+
+
+def test_the_transpose_method_takes_what_numpy_and_pytorch_give_it() -> None:
+    x = hy.zeros((2, 3, 4))
+    assert x.transpose().shape == x.transpose(None).shape == (4, 3, 2)
+    assert x.transpose((1, 0, 2)).shape == x.transpose(1, 0, 2).shape == (3, 2, 4)
+    assert x.transpose(1, 2).shape == x.transpose(-1, -2).shape == (2, 4, 3)
+
+
 def test_in_place_writes_do_not_break_gradients() -> None:
     x = hy.asarray([1.0, 2.0])
     x.requires_grad = True

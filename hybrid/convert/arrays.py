@@ -20,7 +20,7 @@ _OTHER_NAMES = {
     "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arcsin": "asin",
     "arctan": "atan", "arctan2": "atan2", "concatenate": "concat", "dot": "matmul",
     "float_power": "pow", "fmax": "maximum", "fmin": "minimum", "hstack": "concat",
-    "invert": "bitwise_invert", "norm": "vector_norm", "power": "pow", "transpose": "permute_dims",
+    "invert": "bitwise_invert", "norm": "vector_norm", "power": "pow", 
     "true_divide": "divide", "vstack": "concat",
 }  # fmt: skip
 _OTHERS = frozenset({"diagonal", "identity", "shape"})  # not what NumPy calls so

@@ -133,7 +133,9 @@ def print_attribute(value: Any) -> str:
     if kind is tuple:
         items = [print_attribute(item) for item in value]
         return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
-    if isinstance(value, (DType, TensorType)):
+    if isinstance(value, DType):
+        return value.short
+    if isinstance(value, TensorType):
         return str(value)
     if callable(value):
         return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"

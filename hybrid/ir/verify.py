@@ -75,7 +75,7 @@ class _Verifier:
     def types(self, node: Node) -> None:
         dtypes = list(dict.fromkeys([v.type.dtype for v in node.operands]))
         if node.op.promotes and len(dtypes) > 1:
-            what = f"{node.op.name} has operands of dtypes {', '.join(map(str, dtypes))}"
+            what = f"{node.op.name} has operands of dtypes {', '.join(d.short for d in dtypes)}"
             self.fail(node, what, "cast them to one dtype: promotion comes before graphs")
         try:
             right = node.op.infer(tuple([v.type for v in node.operands]), node.attrs, node.regions)

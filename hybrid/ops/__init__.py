@@ -138,6 +138,7 @@ from hybrid.ops.shape import (
     reshape,
     squeeze,
     swapaxes,
+    transpose,
     unflatten,
 )
 from hybrid.ops.softmax import log_softmax, softmax
@@ -345,6 +346,7 @@ __all__ = [
     "tile",
     "topk",
     "trace",
+    "transpose",
     "tril",
     "triu",
     "trunc",

@@ -102,6 +102,11 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
         value = interpreter.current().lift(value, x.dtype)
     value = converted(as_tensor(value), x.dtype)
     mask = _lone_mask(key)
+    if mask is not None and not mask.shape and len(value.shape) > len(x.shape):
+        # It selects all of x once or not at all, along an axis of its own.
+        if value.shape[0] != 1:
+            return _refitted(x, mask, value)
+        value = reshaped(value, value.shape[1:])
     if mask is not None and len(value.shape) <= len(x.shape) - len(mask.shape):
         _require_mask_shape(type_of(x), mask.shape, 0)
         wide = reshaped(mask, (*mask.shape, *(1,) * (len(x.shape) - len(mask.shape))))
@@ -126,6 +131,12 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
         value = permute(apart, axes=tuple(order.index(axis) for axis in range(len(order))))
     value = reshaped(value, selection.size)
     return value if selection.whole else slice_assign(x, value, **selection.place)
+
+
+def _refitted(x: Any, mask: Any, value: Any) -> Any:
+    """``x`` itself, after checking that as many rows are written as the mask selects."""
+    _fitted(value, (int(_at_hand(mask)), *x.shape))
+    return identity(x)
 
 
 def _gathered(x: Any, selection: Selection) -> Any:
@@ -208,6 +219,11 @@ def _items(type: TensorType, key: Any) -> list[Any]:
     axis = 0
     for item, count in zip(given, taken, strict=True):
         if _is_mask(item):
+            if not item.shape and not interpreter.current().traces:
+                raise ArgumentTypeError(
+                    "a mask without dimensions stands beside other indices",
+                    fix="index with the others first",
+                )
             _require_mask_shape(type, item.shape, axis)
             items += _nonzero(item)
         else:
@@ -285,17 +301,19 @@ def _lone_mask(key: Any) -> Any | None:
 
 def _nonzero(mask: Any) -> tuple[np.ndarray, ...]:
     """Where ``mask`` holds; its values must be at hand, as the count of them becomes a size."""
-    if not isinstance(mask, np.ndarray):
-        if interpreter.current().traces:
-            raise CaptureError(
-                f"a traced mask ({type_of(mask)}) selects elements",
-                at=author_location(),
-                why="How many depends on values, and shapes in a graph are fixed.",
-                fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, "
-                "product or maximum in place of 0",
-            )
-        mask = mask.numpy()
-    return np.nonzero(mask)
+    return np.nonzero(mask if isinstance(mask, np.ndarray) else _at_hand(mask))
+
+
+def _at_hand(mask: Any) -> np.ndarray:
+    if interpreter.current().traces:
+        raise CaptureError(
+            f"a traced mask ({type_of(mask)}) selects elements",
+            at=author_location(),
+            why="How many depends on values, and shapes in a graph are fixed.",
+            fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, "
+            "product or maximum in place of 0",
+        )
+    return mask.numpy()
 
 
 def nonzero(x: Any, /) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices."""
+"""Norms of matrices; those of vectors stand in statistics.py."""
 
 from __future__ import annotations
 
@@ -8,49 +8,13 @@ from typing import Any
 from hybrid.errors import ArgumentError
 from hybrid.ops import reduction
 from hybrid.ops.arithmetic import absolute
-from hybrid.ops.checks import as_tensor, is_number, normalize_axes, require_floating
-from hybrid.ops.comparison import equal, not_equal, where
-from hybrid.ops.dtypes import cast
+from hybrid.ops.checks import as_tensor
 from hybrid.ops.factorizations import svdvals
 from hybrid.ops.matrices import require_matrices
-from hybrid.ops.powers import pow, sqrt
 from hybrid.ops.shape import expand_dims
+from hybrid.ops.statistics import vector_norm
 
 MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
-
-
-def vector_norm(
-    x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float | int = 2
-) -> Any:
-    """``sum(abs(x) ** ord) ** (1 / ord)`` over the axes; all of them if ``axis`` is None.
-
-    ``inf`` and ``-inf`` give the largest and the smallest absolute value, 0 counts what is not
-    zero.  The gradient of the 2-norm at zero is zero.
-    """
-    x = as_tensor(x)
-    require_floating("vector_norm", x=x.type)
-    if not is_number(ord) or isinstance(ord, bool) or math.isnan(ord):
-        raise ArgumentError(f"vector_norm of order {ord!r}", fix="give a number, or inf or -inf")
-    axes = normalize_axes("vector_norm", axis, len(x.shape))
-    given = {"axis": axes, "keepdims": keepdims}
-    if ord == 0:
-        return reduction.sum(cast(not_equal(x, 0), dtype=x.dtype), **given)
-    if ord == 2:
-        return _rooted(reduction.sum(x * x, **given))
-    size = absolute(x)
-    if ord == math.inf:
-        return reduction.max(size, **given)
-    if ord == -math.inf:
-        return reduction.min(size, **given)
-    if ord == 1:
-        return reduction.sum(size, **given)
-    return pow(reduction.sum(pow(size, ord), **given), 1 / ord)
-
-
-def _rooted(squares: Any) -> Any:
-    """The square roots; with no gradient where they are 0, for there the function has a corner."""
-    none = equal(squares, 0)
-    return where(none, squares, sqrt(where(none, 1, squares)))
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:

@@ -150,6 +150,20 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> Any:
     return permute(x, axes=tuple(axes))
 
 
+def transpose(x: Any, /, *axes: Any) -> Any:
+    """``x`` with its axes reversed, in the order of a tuple or, of two ints, exchanged.
+
+    NumPy's method and PyTorch's: ``x.transpose()``, ``x.transpose((0, 2, 1))``,
+    ``x.transpose(0, 2, 1)`` and ``x.transpose(1, 2)``, which exchanges the two.
+    """
+    x = as_tensor(x)
+    if not axes or axes == (None,):
+        return permute_dims(x, tuple(reversed(range(len(x.shape)))))
+    if len(axes) == 2:
+        return swapaxes(x, *axes)
+    return permute_dims(x, axes[0] if len(axes) == 1 else axes)
+
+
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     """``x`` with the axes ``source`` moved to the places ``destination``, the others in order."""
     x = as_tensor(x)

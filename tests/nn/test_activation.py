@@ -36,7 +36,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("module", "function", "definition"), CASES, ids=lambda case: repr(case))
+@pytest.mark.parametrize(
+    ("module", "function", "definition"), CASES, ids=[repr(c[0]) for c in CASES]
+)
 def test_activation(module, function, definition):
     x = hy.asarray(X)
     found = module(x).numpy()

@@ -239,3 +239,21 @@ def test_a_value_that_does_not_fit_raises():
 def test_a_traced_mask_cannot_select():
     with pytest.raises(CaptureError, match=r"How many depends on values(.|\n)*hybrid.where"):
         hy.hybridize(lambda x: x[x > 0])(hy.asarray(WHOLE))
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_a_mask_without_dimensions_takes_all_or_nothing(truth: bool) -> None:
+    mask = hy.asarray(truth)
+    for shape in [(), (2, 3)]:
+        x, y = hy.zeros(shape), np.zeros(shape, np.float32)
+        x[mask], y[truth] = hy.ones((1, *shape)), np.ones((1, *shape))
+        assert x.tolist() == y.tolist()
+        x[mask] = x[mask]
+        assert x.tolist() == y.tolist()
+        with pytest.raises(ShapeError, match="cannot be assigned"):
+            x[mask] = hy.ones((2, *shape))
+
+
+def test_a_mask_without_dimensions_stands_alone() -> None:
+    with pytest.raises(ArgumentTypeError, match="index with the others first"):
+        hy.zeros((2, 3))[0, hy.asarray(True)]

@@ -317,17 +317,17 @@ def extremes(dtype: DType):
 @pytest.mark.parametrize("source", SUPPORTED, ids=str)
 def test_transparent_casts_keep_every_value(source: DType, between: DType) -> None:
     values = extremes(source)
+    first, middle = source.short, between.short
     for target in SUPPORTED:
         if not _transparent(source, between, target):
             continue
-        n = len(values)
+        n, last = len(values), target.short
         chain = parse(
-            f"graph @f(%x: {source}[{n}]) {{ %a: {between}[{n}] = cast %x {{dtype={between}}} "
-            f"%b: {target}[{n}] = cast %a {{dtype={target}}} return %b }}"
+            f"graph @f(%x: {first}[{n}]) {{ %a: {middle}[{n}] = cast %x {{dtype={middle}}} "
+            f"%b: {last}[{n}] = cast %a {{dtype={last}}} return %b }}"
         )
         direct = parse(
-            f"graph @f(%x: {source}[{n}]) {{ %b: {target}[{n}] = cast %x {{dtype={target}}} "
-            "return %b }"
+            f"graph @f(%x: {first}[{n}]) {{ %b: {last}[{n}] = cast %x {{dtype={last}}} return %b }}"
         )
         with np.errstate(all="ignore"):
             assert interpret(chain, values)[0].tobytes() == interpret(direct, values)[0].tobytes()
