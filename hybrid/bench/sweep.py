@@ -156,7 +156,7 @@ BESIDE: dict[str, Callable[..., Any]] = {
     "silu": lambda x: x / (1 + np.exp(-x)),
     "softmax": _softmax,
     "softplus": lambda x: np.log1p(np.exp(x)),
-    "topk": lambda x, k: np.partition(x, -k)[-k:],
+    "topk": lambda x, k: (np.partition(x, -k)[-k:], np.argpartition(x, -k)[-k:]),
 }
 
 

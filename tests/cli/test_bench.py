@@ -85,3 +85,30 @@ def test_alone_it_measures_everything(made_up: None, monkeypatch: pytest.MonkeyP
         shown = CliRunner().invoke(build(), args)
         assert shown.exit_code == 0, shown.output
         assert "sums" in shown.stdout
+
+
+def test_ops_measures_functions_beside_numpy(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    options = ["--size", "10", "--size", "20", "--repeat", "1", "--json", str(path)]
+    shown = CliRunner().invoke(build(), ["bench", "ops", "log1", *options])
+    assert shown.exit_code == 0
+    rows = [line.split() for line in shown.stdout.splitlines() if line.startswith("log1")]
+    assert sorted(row[:2] for row in rows) == [
+        ["log10", "10"], ["log10", "20"], ["log1p", "10"], ["log1p", "20"],
+    ]  # fmt: skip
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert len(written["rows"]) == 4 and written["rows"][0]["ours"]["median"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["nothing"], "no function's name contains 'nothing'"),
+        (["exp", "--size", "0"], "at least one element"),
+        (["exp", "--dtype", "int8"], "use float32 or float64"),
+        (["exp", "--repeat", "0"], "at least one round"),
+    ],
+)
+def test_ops_says_what_is_wrong_with_its_options(options: list[str], message: str) -> None:
+    shown = CliRunner().invoke(build(), ["bench", "ops", *options])
+    assert shown.exit_code == 2 and message in shown.stderr

@@ -1,10 +1,11 @@
 """``hybrid bench``: measure the workloads on this machine, and check their results."""
 
 import json
+from dataclasses import asdict
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,9 +14,11 @@ from rich.table import Table
 
 from hybrid import native
 from hybrid.bench.machine import facts
+from hybrid.bench.measure import Timing
 from hybrid.bench.registry import BenchError, Workload, find, workloads
 from hybrid.bench.report import document, duration, figures, spread
 from hybrid.bench.runner import REPEAT, Line, Result, run_case
+from hybrid.bench.sweep import SIZES, Row, eager_add, functions, sweep
 from hybrid.cli.common import fail
 from hybrid.errors import HybridError
 
@@ -63,10 +66,75 @@ def run(
     run_and_show(chosen, threads, repeat, json_path)
 
 
+@app.command()
+def ops(
+    part: Annotated[str, typer.Argument(help="only functions whose name contains this")] = "",
+    size: Annotated[
+        list[int] | None, typer.Option(help="elements; give it again for more sizes")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="float32 or float64")] = "float32",
+    threads: Threads = None,
+    repeat: Repeat = 5,
+    json_path: Json = None,
+) -> None:
+    """Call every array function eagerly, NumPy beside it: the slowest, compared, come first."""
+    sizes = size or SIZES
+    if min(sizes) < 1:
+        fail(f"--size {min(sizes)}: at least one element is needed.")
+    if dtype not in ("float32", "float64"):
+        fail(f"--dtype {dtype}: use float32 or float64.")
+    if not any(functions(part)):
+        fail(f"no function's name contains {part!r}.")
+    prepare(threads, repeat, json_path)
+    add = eager_add(repeat)
+    with progress_bar() as progress:
+        task = progress.add_task("", total=len(list(functions(part))))
+
+        def advance(name: str) -> None:
+            progress.update(task, advance=1, description=name)
+
+        rows = sweep(part, sizes=sizes, dtype=dtype, repeat=repeat, advance=advance)
+    show_machine()
+    Console(highlight=False).print(sweep_table(rows, add))
+    if json_path is not None:
+        write_json(json_path, {"machine": facts(), "rows": [asdict(row) for row in rows]})
+
+
+def sweep_table(rows: list[Row], add: Timing) -> Table:
+    """A row per function and size, the largest sizes first, then by how far NumPy is ahead."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("function", style="bold", no_wrap=True)
+    for heading in ("elements", "hybrid", "NumPy", "ratio", "over add"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in sorted(rows, key=lambda row: (-row.size, -row.ratio)):
+        over = row.ours.median - add.median
+        table.add_row(
+            row.name,
+            f"{row.size:,}",
+            duration(row.ours.median),
+            duration(row.numpy.median),
+            f"{row.ratio:.2f}",
+            duration(over) if over > 0 else "-",
+        )
+    return table
+
+
 def run_and_show(
     chosen: list[Workload], threads: int | None, repeat: int, json_path: Path | None
 ) -> None:
     """Measure, print the table and write the file; a wrong result ends the program with code 1."""
+    prepare(threads, repeat, json_path)
+    try:
+        results = run_all(chosen, repeat)
+    except BenchError as error:
+        fail(error, code=1)
+    show(results)
+    if json_path is not None:
+        write_json(json_path, document(results))
+
+
+def prepare(threads: int | None, repeat: int, json_path: Path | None) -> None:
+    """Check the options and set the number of threads."""
     if repeat < 1:
         fail(f"--repeat {repeat}: at least one round is needed.")
     if json_path is not None:
@@ -76,13 +144,10 @@ def run_and_show(
             native.set_num_threads(threads)
     except HybridError as error:
         fail(f"--threads {threads}: {error}")
-    try:
-        results = run_all(chosen, repeat)
-    except BenchError as error:
-        fail(error, code=1)
-    show(results)
-    if json_path is not None:
-        json_path.write_text(json.dumps(document(results), indent=2) + "\n", encoding="utf-8")
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def require_writable(path: Path) -> None:
@@ -99,10 +164,7 @@ def require_writable(path: Path) -> None:
 def run_all(chosen: list[Workload], repeat: int) -> list[Result]:
     """Build, check and measure, with a progress bar on stderr."""
     results = []
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    quiet = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+    with progress_bar() as progress:
         total = progress.add_task("", total=len(chosen))
         for workload in chosen:
             progress.update(total, description="workloads")
@@ -116,8 +178,15 @@ def run_all(chosen: list[Workload], repeat: int) -> list[Result]:
     return results
 
 
-def show(results: list[Result]) -> None:
-    """One table of all lines, what the checks found, and how to read it."""
+def progress_bar() -> Progress:
+    """One on stderr that goes when it is done; none unless that is a terminal."""
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def show_machine() -> None:
+    """What the figures are of."""
     console = Console(highlight=False)
     machine = facts()
     console.print(machine["processor"])
@@ -125,6 +194,12 @@ def show(results: list[Result]) -> None:
         f"{machine['isa']}, threads: {machine['threads']}, {machine['compiler']},"
         f" Python {machine['python']}, NumPy {machine['numpy']}\n"
     )
+
+
+def show(results: list[Result]) -> None:
+    """One table of all lines, what the checks found, and how to read it."""
+    show_machine()
+    console = Console(highlight=False)
     console.print(table_of(results))
     console.print("\nspeed: times as fast as eager; first call: with capture and planning")
     for result in results:
