@@ -15,7 +15,7 @@ import numpy as np
 from hybrid import native
 from hybrid.config import advance_epoch
 from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
-from hybrid.ir import Builder, NotDense, Op, Value, View
+from hybrid.ir import Builder, Graph, NotDense, Op, Value, View
 from hybrid.ir.interpreter import set_bottom
 from hybrid.ir.lowering import row_major
 from hybrid.ops.checks import is_traced_number
@@ -42,21 +42,16 @@ class Launch:
 
     __slots__ = ("call", "handle", "make", "plan", "regions", "storage", "type")
 
-    def __init__(
-        self, op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tuple = ()
-    ) -> None:
-        builder = Builder(op.name)
-        operands = [builder.param(t) for t in types]
-        results = builder.apply(op, operands, attrs, regions=regions)
-        graph = builder.finish(results)
+    def __init__(self, graph: Graph, *, is_alias: bool = False, regions: tuple = ()) -> None:
+        """``is_alias``: the result is the operand's bytes under another type."""
+        results = graph.results
         self.regions = regions  # kept alive: their ids are in the key
         self.type = results[0].type if results else None
         self.make, self.storage = native.storage(self.type.nbytes if results else 0)
-        self.plan = None if _is_alias(op, types, attrs) else make_plan(graph)
+        self.plan = None if is_alias else make_plan(graph)
         self.handle = None if self.plan is None else self.plan.handle  # None: not for the fast path
-        self.call = (
-            _CALLS.get(len(types)) if self.handle is not None and len(results) == 1 else None
-        )
+        count = len(graph.params)
+        self.call = _CALLS.get(count) if self.handle is not None and len(results) == 1 else None
 
     def run(self, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The results on ``operands``."""
@@ -72,6 +67,14 @@ class Launch:
         if self.plan is None:
             return (make_tensor(self.type, operands[0].data),)
         return tuple(call_plan(self.plan, operands))
+
+
+def launch_of(op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tuple = ()) -> Launch:
+    """A launch of one op."""
+    builder = Builder(op.name)
+    operands = [builder.param(t) for t in types]
+    graph = builder.finish(builder.apply(op, operands, attrs, regions=regions))
+    return Launch(graph, is_alias=_is_alias(op, types, attrs), regions=regions)
 
 
 def _call_python(
@@ -151,7 +154,7 @@ class Eager:
             key = (*key, *map(id, regions))
         launch = op.launches.get(key)
         if launch is None:
-            launch = remember(op, key, Launch(op, types, attrs, regions))
+            launch = remember(op, key, launch_of(op, types, attrs, regions))
         return launch.run(tensors)
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:

@@ -7,42 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from hybrid import native, ops
 from hybrid.autodiff.presence import Ct, Perhaps, added, flag, neutral, nothing, perhaps
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.binding import bind
-from hybrid.eager import EAGER, call_plan
-from hybrid.ir import Graph, Op
+from hybrid.eager import call_plan
 from hybrid.ir.interpreter import current
-from hybrid.passes import run_pipeline
-from hybrid.plan import Plan, make_plan
+from hybrid.plan import Plan
 from hybrid.record import Leaf, Output, Record, is_recording, recording
-from hybrid.tensor import Tensor, make_tensor
+from hybrid.tensor import Tensor
 from hybrid.trace.backward import backward_of
 from hybrid.trace.captured import Asked, Backward, Capture
 from hybrid.trace.differentiate import kinds_of, tensors_of
 from hybrid.trace.follow import followed
 from hybrid.trace.replay import replay
 from hybrid.types import TensorType
-
-
-def optimized_plan(graph: Graph) -> Plan:
-    """``graph`` through the passes and lowered."""
-    return make_plan(run_pipeline(graph, evaluate=_evaluate))
-
-
-def _evaluate(
-    op: Op, operands: Sequence[tuple[TensorType, bytes]], attrs: dict[str, Any]
-) -> list[tuple[TensorType, bytes]]:
-    """Run ``op`` on constants: the same kernels as anywhere else."""
-    tensors = [
-        make_tensor(t, native.borrow(np.frombuffer(data or b"\0", np.uint8)))
-        for t, data in operands
-    ]
-    results = EAGER.run(op, tensors, op.attributes(attrs))
-    return [(r.type, bytes(native.view(r.data, r.type.nbytes))) for r in results]
+from hybrid.whole import optimized_plan
 
 
 def _used_record() -> Record:

@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trace",),
     ("autodiff", "random", "linalg"),
     ("number",),
-    ("tensor", "eager", "conversion", "inspection", "passes"),
+    ("tensor", "eager", "conversion", "inspection", "passes", "whole"),
     ("ops", "plan", "record"),
     ("ir", "native"),
     ("errors", "types", "tree", "config", "marks", "remains", "version"),

@@ -209,6 +209,7 @@ MODULES = ["data", "linalg", "nn", "optim", "random"]
 
 # Imported parts of the package are attributes of it, too; they are not promised.
 PARTS = [
+    "whole",
     "autodiff",
     "bench",
     "binding",

@@ -16,6 +16,7 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.derivatives import diagonal, unbroadcast
 from hybrid.ops.dtypes import identity
+from hybrid.ops.remembered import remembered
 from hybrid.types import TensorType
 
 # One operand -------------------------------------------------------------------------------------
@@ -304,6 +305,7 @@ def extremum_vjp(ct, y, a, b):
 # Functions ---------------------------------------------------------------------------------------
 
 
+@remembered
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
     """``x`` with what lies below ``min`` or above ``max`` replaced by that bound."""
     if min is not None:

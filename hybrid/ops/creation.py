@@ -16,6 +16,7 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.comparison import where
 from hybrid.ops.dtypes import converted
+from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import broadcast
 from hybrid.types import (
     DEFAULT_FLOAT,
@@ -201,11 +202,13 @@ def _triangle(name: str, x: Any, k: int, *, lower: bool) -> Any:
     return where(as_tensor(mask if lower else ~mask), x, 0)
 
 
+@remembered
 def tril(x: Any, /, *, k: int = 0) -> Any:
     """``x`` with what lies above the ``k``-th diagonal of its matrices set to zero."""
     return _triangle("tril", as_tensor(x), k, lower=True)
 
 
+@remembered
 def triu(x: Any, /, *, k: int = 0) -> Any:
     """``x`` with what lies below the ``k``-th diagonal of its matrices set to zero."""
     return _triangle("triu", as_tensor(x), k, lower=False)

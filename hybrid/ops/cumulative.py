@@ -22,6 +22,7 @@ from hybrid.ops.creation import ones, zeros
 from hybrid.ops.derivatives import linear
 from hybrid.ops.joining import concat, part
 from hybrid.ops.reduction import accumulating
+from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import flip
 from hybrid.types import TensorType
 
@@ -193,6 +194,7 @@ def _along(name: str, run: Any, first: Any, x: Any, axis: Any, dtype: Any, initi
     return concat([first(shape, dtype=x.dtype), found], axis=axis)
 
 
+@remembered
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Any:
@@ -203,6 +205,7 @@ def cumulative_sum(
     return _along("cumulative_sum", running_sum, zeros, x, axis, dtype, include_initial)
 
 
+@remembered
 def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Any:

@@ -10,6 +10,7 @@ from hybrid.errors import DTypeError
 from hybrid.ir import interpreter, op
 from hybrid.ops.checks import as_tensor, is_number
 from hybrid.ops.derivatives import linear
+from hybrid.ops.remembered import remembered
 from hybrid.types import (
     DType,
     TensorType,
@@ -69,6 +70,7 @@ def cast_jvp(tangents, _y, _x, *, dtype):
     return cast(tangents[0], dtype=dtype) if dtype.is_floating else None
 
 
+@remembered
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     """``x`` in ``dtype``.
 

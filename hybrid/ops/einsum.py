@@ -12,6 +12,7 @@ from hybrid.ops.derivatives import reshaped
 from hybrid.ops.dtypes import common
 from hybrid.ops.linalg import product
 from hybrid.ops.reduction import reduce_sum, sum
+from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import moveaxis, permute, region, reshape_to
 from hybrid.types import MAX_RANK
 
@@ -19,6 +20,7 @@ from hybrid.types import MAX_RANK
 _ELLIPSIS = [chr(0x3B1 + i) for i in range(MAX_RANK)]
 
 
+@remembered
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     """The elements ``x[..., i, i + offset]``, as the last axis."""
     x = as_tensor(x)
@@ -40,6 +42,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     )
 
 
+@remembered
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sums of the diagonals of the matrices in the last two axes."""
     return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)

@@ -12,6 +12,7 @@ from hybrid.ops.arithmetic import absolute, maximum
 from hybrid.ops.checks import as_tensor, require_floating
 from hybrid.ops.comparison import where
 from hybrid.ops.derivatives import diagonal
+from hybrid.ops.remembered import remembered_of_two
 from hybrid.types import TensorType
 
 
@@ -108,6 +109,7 @@ def log10(x: Any) -> Any:
     return log(x) / math.log(10)
 
 
+@remembered_of_two
 def logaddexp(a: Any, b: Any) -> Any:
     """``log(exp(a) + exp(b))`` without overflow; equal infinities give themselves."""
     a, b = as_tensor(a), as_tensor(b)

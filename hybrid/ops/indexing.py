@@ -25,6 +25,7 @@ from hybrid.ops.comparison import where
 from hybrid.ops.creation import arange, zeros, zeros_like
 from hybrid.ops.derivatives import linear, reshaped, widened
 from hybrid.ops.dtypes import common, converted
+from hybrid.ops.remembered import remembered_of_two
 from hybrid.ops.shape import (
     check_region,
     flatten,
@@ -366,6 +367,7 @@ def as_indices(name: str, indices: Any) -> Any:
     return converted(indices, int64)
 
 
+@remembered_of_two
 def take(x: Any, indices: Any, /, axis: int | None = None) -> Any:
     """The slices of ``x`` along ``axis`` at ``indices``, of any shape (None: of the flat ``x``)."""
     x, indices = as_tensor(x), as_indices("take", indices)
@@ -377,6 +379,7 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Any:
     return reshaped(taken, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
 
+@remembered_of_two
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
     """The elements of ``x`` along ``axis`` at ``indices``; the other axes broadcast."""
     x, indices = as_tensor(x), as_indices("take_along_axis", indices)

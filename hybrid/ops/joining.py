@@ -21,6 +21,7 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.derivatives import widened
 from hybrid.ops.dtypes import common, identity
+from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import expand_dims, flatten, permute, region, reshape_to, squeeze
 from hybrid.types import Shape, TensorType, shape_of
 
@@ -190,6 +191,7 @@ def pad_samples(draw):
         yield (draw(dtype, 0),), {"widths": ((1, 2),), "value": 0}
 
 
+@remembered
 def pad(x: Any, pad_width: Any, *, constant_value: float = 0) -> Any:
     """``x`` with elements of ``constant_value`` added: an int, one pair, or a pair per axis."""
     x = as_tensor(x)
@@ -245,6 +247,7 @@ def chunk(x: Any, chunks: int, /, *, axis: int = 0) -> list[Any]:
 # Repeating and rotating --------------------------------------------------------------------------
 
 
+@remembered
 def roll(x: Any, /, shift: int | Sequence[int], *, axis: Any = None) -> Any:
     """``x`` rotated by ``shift`` along ``axis``; the flattened ``x`` when ``axis`` is None."""
     x = as_tensor(x)
@@ -268,6 +271,7 @@ def roll(x: Any, /, shift: int | Sequence[int], *, axis: Any = None) -> Any:
     return x
 
 
+@remembered
 def tile(x: Any, repetitions: Any, /) -> Any:
     """``x`` laid side by side ``repetitions[i]`` times along axis ``i``."""
     x, counts = as_tensor(x), shape_of(repetitions, "repetitions")

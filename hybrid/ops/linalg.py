@@ -15,6 +15,7 @@ from hybrid.ops import reduction
 from hybrid.ops.checks import as_tensor, normalize_axis, require_numeric, type_of
 from hybrid.ops.derivatives import reshaped, unbroadcast
 from hybrid.ops.dtypes import common
+from hybrid.ops.remembered import remembered_of_two
 from hybrid.ops.shape import matrix_transpose, permute, reshape_to
 from hybrid.types import Shape, TensorType, tensor_type
 
@@ -264,6 +265,7 @@ def matmul_tn_samples(draw):
 # Functions ---------------------------------------------------------------------------------------
 
 
+@remembered_of_two
 def matmul(a: Any, b: Any, /) -> Any:
     """The matrix product; a 1-d operand is a row on the left, a column on the right."""
     if getattr(a, "ndim", 0) > 1 and getattr(b, "ndim", 0) > 1:
@@ -286,6 +288,7 @@ def matmul(a: Any, b: Any, /) -> Any:
     return reshape_to(y, shape=(*y.shape[:-2], *rows, *columns))
 
 
+@remembered_of_two
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias`` for ``weight`` [out, in] and ``bias`` [out]."""
     x, weight = as_tensor(x), as_tensor(weight)
@@ -293,6 +296,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     return y if bias is None else y + bias
 
 
+@remembered_of_two
 def vecdot(a: Any, b: Any, /, *, axis: int = -1) -> Any:
     """The sums of ``a * b`` along ``axis``, in which both are of one size; others broadcast."""
     a, b = common(a, b)
@@ -307,6 +311,7 @@ def vecdot(a: Any, b: Any, /, *, axis: int = -1) -> Any:
     return reduction.sum(a * b, axis=axis, dtype=a.dtype)
 
 
+@remembered_of_two
 def outer(a: Any, b: Any, /) -> Any:
     """All products of an element of 1-d ``a`` with one of 1-d ``b``: [M, N]."""
     a, b = common(a, b)
@@ -319,6 +324,7 @@ def outer(a: Any, b: Any, /) -> Any:
     return reshape_to(a, shape=(a.shape[0], 1)) * b
 
 
+@remembered_of_two
 def tensordot(a: Any, b: Any, /, *, axes: int | Sequence[Sequence[int]] = 2) -> Any:
     """The products of ``a`` and ``b`` summed over pairs of axes.
 

@@ -11,12 +11,14 @@ from hybrid.ops.arithmetic import absolute
 from hybrid.ops.checks import as_tensor
 from hybrid.ops.factorizations import svdvals
 from hybrid.ops.matrices import require_matrices
+from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import expand_dims
 from hybrid.ops.statistics import vector_norm
 
 MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
 
+@remembered
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """A norm of the matrices in the last two axes.
 

@@ -23,6 +23,7 @@ from hybrid.ops.checks import (
 from hybrid.ops.comparison import select, where
 from hybrid.ops.derivatives import linear, reshaped, widened
 from hybrid.ops.dtypes import converted
+from hybrid.ops.remembered import remembered
 from hybrid.types import DEFAULT_FLOAT, Shape, TensorType, bool_, dtype_of, int64, uint64
 
 # Shared by all of them ---------------------------------------------------------------------------
@@ -364,6 +365,7 @@ def accumulating(x: Any, dtype: Any) -> Any:
     return converted(x, uint64 if x.dtype.kind == "uint" else int64)
 
 
+@remembered
 def sum(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
     """The sum along ``axis`` (all axes by default).
 
@@ -372,6 +374,7 @@ def sum(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = Fals
     return _along(reduce_sum, accumulating(x, dtype), axis, keepdims)
 
 
+@remembered
 def prod(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
     """The product along ``axis`` (all axes by default).
 
@@ -380,6 +383,7 @@ def prod(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = Fal
     return _along(reduce_prod, accumulating(x, dtype), axis, keepdims)
 
 
+@remembered
 def mean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The mean along ``axis`` (all axes by default); that of bools and integers is float32."""
     x = as_tensor(x)
@@ -387,26 +391,31 @@ def mean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     return _along(reduce_mean, x, axis, keepdims)
 
 
+@remembered
 def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The largest element along ``axis`` (all axes by default)."""
     return _along(reduce_max, as_tensor(x), axis, keepdims)
 
 
+@remembered
 def min(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The smallest element along ``axis`` (all axes by default)."""
     return _along(reduce_min, as_tensor(x), axis, keepdims)
 
 
+@remembered
 def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """Whether some element along ``axis`` (all axes by default) is not zero."""
     return _along(reduce_any, converted(as_tensor(x), bool_), axis, keepdims)
 
 
+@remembered
 def all(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """Whether no element along ``axis`` (all axes by default) is zero."""
     return _along(reduce_all, converted(as_tensor(x), bool_), axis, keepdims)
 
 
+@remembered
 def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """The index of the largest element along ``axis``, or into the flattened tensor."""
     x = as_tensor(x)
@@ -414,6 +423,7 @@ def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Any
     return place_of_max(x, axis=axis, keepdims=bool(keepdims))
 
 
+@remembered
 def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """The index of the smallest element along ``axis``, or into the flattened tensor."""
     x = as_tensor(x)

@@ -19,6 +19,7 @@ from hybrid.ops.checks import (
     type_of,
 )
 from hybrid.ops.derivatives import linear, reshaped, unbroadcast
+from hybrid.ops.remembered import remembered
 from hybrid.types import Shape, TensorType, shape_of
 
 # reshape -----------------------------------------------------------------------------------------
@@ -63,6 +64,7 @@ def reshape_samples(draw):
             yield (draw(dtype, *before),), {"shape": after}
 
 
+@remembered
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     """``x`` in ``shape``, of which one size may be -1: what the others leave.
 
@@ -120,6 +122,7 @@ def permute_samples(draw):
             yield (draw(dtype, *shape),), {"axes": axes}
 
 
+@remembered
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Any:
     """``x`` with its axes in the order ``axes``."""
     x = as_tensor(x)
@@ -127,6 +130,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Any:
     return permute(x, axes=tuple(normalize_axis("permute_dims", a, rank) for a in axes))
 
 
+@remembered
 def matrix_transpose(x: Any, /) -> Any:
     """``x`` with its last two axes exchanged."""
     x = as_tensor(x)
@@ -140,6 +144,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return permute(x, axes=(*range(rank - 2), rank - 1, rank - 2))
 
 
+@remembered
 def swapaxes(x: Any, /, axis1: int, axis2: int) -> Any:
     """``x`` with two axes exchanged."""
     x = as_tensor(x)
@@ -150,6 +155,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> Any:
     return permute(x, axes=tuple(axes))
 
 
+@remembered
 def transpose(x: Any, /, *axes: Any) -> Any:
     """``x`` with its axes reversed, in the order of a tuple or, of two ints, exchanged.
 
@@ -164,6 +170,7 @@ def transpose(x: Any, /, *axes: Any) -> Any:
     return permute_dims(x, axes[0] if len(axes) == 1 else axes)
 
 
+@remembered
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     """``x`` with the axes ``source`` moved to the places ``destination``, the others in order."""
     x = as_tensor(x)
@@ -224,6 +231,7 @@ def broadcast_samples(draw):
             yield (draw(dtype, *before),), {"shape": after}
 
 
+@remembered
 def broadcast_to(x: Any, /, shape: Any) -> Any:
     """``x`` repeated to ``shape``."""
     return broadcast(as_tensor(x), shape=shape_of(shape))
@@ -272,6 +280,7 @@ def flip_samples(draw):
             yield (draw(dtype, *shape),), {"axis": axis}
 
 
+@remembered
 def flip(x: Any, /, axis: Any = None) -> Any:
     """``x`` in reverse order along ``axis`` (all axes by default)."""
     x = as_tensor(x)
@@ -363,6 +372,7 @@ def slice_samples(draw):
 # Axes of size 1 ----------------------------------------------------------------------------------
 
 
+@remembered
 def expand_dims(x: Any, /, axis: Any = 0) -> Any:
     """``x`` with an axis of size 1 at each place in ``axis``, counted in the result."""
     x = as_tensor(x)
@@ -372,6 +382,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Any:
     return reshape_to(x, shape=tuple(1 if i in axes else next(sizes) for i in range(rank)))
 
 
+@remembered
 def squeeze(x: Any, /, axis: Any = None) -> Any:
     """``x`` without the axes ``axis``, which have size 1 (by default all that have)."""
     x = as_tensor(x)
@@ -389,6 +400,7 @@ def squeeze(x: Any, /, axis: Any = None) -> Any:
     return reshape_to(x, shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
+@remembered
 def flatten(x: Any, start_axis: int = 0, end_axis: int = -1) -> Any:
     """``x`` with the axes from ``start_axis`` to ``end_axis`` made one."""
     x = as_tensor(x)
@@ -407,6 +419,7 @@ def flatten(x: Any, start_axis: int = 0, end_axis: int = -1) -> Any:
     return reshape_to(x, shape=(*x.shape[:first], middle, *x.shape[last + 1 :]))
 
 
+@remembered
 def unflatten(x: Any, axis: int, sizes: Sequence[int]) -> Any:
     """``x`` with ``axis`` made several axes of the given sizes, of which one may be -1."""
     x = as_tensor(x)

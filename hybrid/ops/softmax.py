@@ -20,6 +20,7 @@ from hybrid.ops.derivatives import reshaped
 from hybrid.ops.exponential import exp
 from hybrid.ops.indexing import scatter_along_add, take_along
 from hybrid.ops.reduction import reduce_sum
+from hybrid.ops.remembered import remembered
 from hybrid.types import TensorType, int64
 
 
@@ -162,12 +163,14 @@ def cross_entropy_samples(draw):
 # Functions ---------------------------------------------------------------------------------------
 
 
+@remembered
 def softmax(x: Any, /, axis: int = -1) -> Any:
     """Exponentials of ``x`` along ``axis``, scaled to sum to one."""
     x = as_tensor(x)
     return soft_maximum(x, axis=normalize_axis("softmax", axis, len(x.shape)))
 
 
+@remembered
 def log_softmax(x: Any, /, axis: int = -1) -> Any:
     """The logarithm of softmax, accurate where that is nearly 0."""
     x = as_tensor(x)

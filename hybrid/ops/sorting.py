@@ -22,6 +22,7 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.dtypes import common, converted
 from hybrid.ops.indexing import take, take_along, to_rows
+from hybrid.ops.remembered import remembered, remembered_of_two
 from hybrid.ops.shape import flatten, moveaxis, reshape
 from hybrid.types import TensorType, bool_, int64, uint8
 
@@ -96,6 +97,7 @@ def _ranked(x: Any, axis: int) -> tuple[Any, Any]:
     return x, converted(x, uint8) if x.dtype is bool_ else x
 
 
+@remembered
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The indices (int64) that put ``x`` in order along ``axis``; equals always keep theirs."""
     x = as_tensor(x)
@@ -104,6 +106,7 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
     return moveaxis(order(keys, descending=bool(descending)), -1, axis)
 
 
+@remembered
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """``x`` in order along ``axis``; gradients go to where the elements came from."""
     x = as_tensor(x)
@@ -133,6 +136,7 @@ def topk(
     return moveaxis(take_along(rows, found), -1, axis), moveaxis(found, -1, axis)
 
 
+@remembered_of_two
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
     """The indices (int64) at which the elements of ``x2`` keep ``x1`` [n], which ascends, in order.
 

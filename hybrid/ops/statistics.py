@@ -16,6 +16,7 @@ from hybrid.ops.exponential import exp, log
 from hybrid.ops.joining import concat, part
 from hybrid.ops.powers import pow, sqrt, square
 from hybrid.ops.reduction import reduce_max, reduce_mean, reduce_sum
+from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import expand_dims
 from hybrid.types import DEFAULT_FLOAT, int64
 
@@ -25,6 +26,7 @@ def _floating(x: Any) -> Any:
     return x if x.dtype.is_floating else converted(x, DEFAULT_FLOAT)
 
 
+@remembered
 def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The variance along ``axis``, divided by the number of elements less ``correction``."""
     x = _floating(x)
@@ -37,11 +39,13 @@ def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     return divide(total, float(max(count - correction, 0)))
 
 
+@remembered
 def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The square root of the variance along ``axis``."""
     return sqrt(var(x, axis, correction=correction, keepdims=keepdims))
 
 
+@remembered
 def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` along ``axis`` without overflow."""
     x = _floating(x)
@@ -54,12 +58,14 @@ def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     return reshaped(total, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
+@remembered
 def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many elements along ``axis`` are not zero, as int64."""
     x = as_tensor(x)
     return reduction.sum(converted(x != 0, int64), axis=axis, keepdims=keepdims)
 
 
+@remembered
 def vector_norm(x: Any, /, axis: Any = None, *, ord: float = 2, keepdims: bool = False) -> Any:
     """``sum(abs(x) ** ord) ** (1 / ord)`` along ``axis``; ``inf`` is the largest, 0 counts.
 
@@ -84,6 +90,7 @@ def vector_norm(x: Any, /, axis: Any = None, *, ord: float = 2, keepdims: bool =
     return pow(reduce_sum(pow(absolute(x), ord), **along), 1 / ord)
 
 
+@remembered
 def normalize(x: Any, /, axis: int = -1, *, ord: float = 2, eps: float = 1e-12) -> Any:
     """``x`` over its norm along ``axis``, which counts as ``eps`` at least."""
     x = _floating(x)
@@ -100,6 +107,7 @@ def cdist(a: Any, b: Any, /) -> Any:
     return vector_norm(expand_dims(a, -2) - expand_dims(b, -3), axis=-1)
 
 
+@remembered
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along ``axis``, taken ``n`` times.
 
