@@ -195,7 +195,9 @@ from hybrid.ops import zeros as zeros
 from hybrid.ops import zeros_like as zeros_like
 from hybrid.tensor import Tensor as Tensor
 from hybrid.trace.checkpoint import checkpoint as checkpoint
+from hybrid.types import bfloat16 as bfloat16
 from hybrid.types import bool_ as bool  # noqa: F401  exported under the standard's name
+from hybrid.types import float16 as float16
 from hybrid.types import float32 as float32
 from hybrid.types import float64 as float64
 from hybrid.types import int8 as int8

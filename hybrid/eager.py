@@ -18,17 +18,21 @@ from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
 from hybrid.ir import Builder, Graph, NotDense, Op, Value, View
 from hybrid.ir.interpreter import set_bottom
 from hybrid.ir.lowering import row_major
+from hybrid.ir.op import results_of
 from hybrid.ops.checks import is_traced_number
 from hybrid.plan import Plan, make_plan
 from hybrid.plan.host import call_function
 from hybrid.plan.steps import HostCall
 from hybrid.record import AnyRecord, Record, record_call, with_regions
+from hybrid.storage import to_bfloat16
 from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked
 from hybrid.types import (
     DEFAULT_FLOAT,
     DType,
     TensorType,
+    bfloat16,
     dtype_of,
+    float32,
     promote,
     promote_scalar,
     tensor_type,
@@ -131,6 +135,9 @@ class Eager:
         except (AttributeError, KeyError, TypeError):
             pass  # not all Tensors, a first call, a leaked value: the general way
         if results is None:
+            narrow = stored_result(op, operands)
+            if narrow is not None:
+                return in_float32(self, op, operands, attrs, narrow)
             operands = prepare(self, op, operands)
             results = self.run(op, operands, given, regions)
         for t in operands:
@@ -216,6 +223,37 @@ def prepare(interpreter: Any, op: Op, operands: Sequence[Any]) -> Sequence[Tenso
     return prepared
 
 
+def stored_result(op: Op, operands: Sequence[Any]) -> DType | None:
+    """The dtype of float results where an operand has one that is storage; None where none has."""
+    found = None
+    if not op.moves:
+        dtypes = [t.type.dtype for t in operands if isinstance(t, Tensor)]
+        if any(dtype.is_stored for dtype in dtypes):
+            for dtype in dtypes:
+                if dtype.is_floating:
+                    found = dtype if found is None else promote(found, dtype)
+    return found
+
+
+def in_float32(
+    interpreter: Any, op: Op, operands: Sequence[Any], attrs: dict[str, Any], narrow: DType
+) -> Any:
+    """The result of ``op`` on operands of which some are storage: computed in float32."""
+    cast, apply = _cast(), interpreter.apply
+    wide = [
+        apply(cast, (t,), {"dtype": float32})
+        if isinstance(t, Tensor) and t.type.dtype.is_stored
+        else t
+        for t in operands
+    ]
+    result = apply(op, wide, attrs)
+    results = [
+        apply(cast, (t,), {"dtype": narrow}) if t.type.dtype is float32 is not narrow else t
+        for t in results_of(result)
+    ]
+    return tuple(results) if isinstance(result, tuple) else results[0]
+
+
 def _common_dtype(interpreter: Any, op: Op, operands: Sequence[Any]) -> DType:
     found: DType | None = None
     for t in operands:
@@ -279,7 +317,10 @@ def scalar(value: bool | int | float, dtype: DType) -> Tensor:
             value = bool(value)
         try:
             with np.errstate(over="ignore"):
-                array = np.array(value, dtype=dtype.numpy)
+                if dtype is bfloat16:
+                    array = to_bfloat16(value)
+                else:
+                    array = np.array(value, dtype=dtype.numpy)
         except OverflowError:
             raise DTypeError(
                 f"{value} does not fit {dtype.name}", fix="use a wider dtype"
@@ -349,6 +390,8 @@ def _plain(obj: Any, dtypes: set[Any]) -> Any:
 def from_numpy(array: np.ndarray, dtype: DType | None = None, copy: bool | None = None) -> Tensor:
     """A Tensor over ``array``: borrowed if its layout and dtype allow, unless ``copy`` is True."""
     wanted = dtype_of(array.dtype) if dtype is None else dtype
+    if wanted is bfloat16 and copy is not False:
+        return make_tensor(tensor_type(wanted, array.shape), from_numpy(to_bfloat16(array)).data)
     if array.dtype.kind == "f" and wanted.is_integer and copy is not False:
         # What does not fit is left to the compiler by NumPy; the op has a rule for it.
         whole = from_numpy(array.astype(np.float64 if array.itemsize > 4 else np.float32))

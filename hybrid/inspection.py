@@ -19,6 +19,7 @@ from hybrid.types import (
     MAX_RANK,
     SUPPORTED,
     DType,
+    bfloat16,
     dtype_of,
     require_device,
 )
@@ -67,9 +68,15 @@ def finfo(type: Any, /) -> FloatLimits:
     dtype = _dtype_of(type)
     if not dtype.is_floating:
         raise DTypeError(f"finfo of {dtype!r}", why="It is no floating dtype.", fix="use iinfo")
+    if dtype is bfloat16:
+        return BFLOAT16
     limits = np.finfo(dtype.numpy)
     numbers = limits.eps, limits.max, limits.min, limits.smallest_normal
     return FloatLimits(limits.bits, *[float(number) for number in numbers], dtype)
+
+
+_GREATEST = (2 - 2**-7) * 2.0**127
+BFLOAT16 = FloatLimits(16, 2.0**-7, _GREATEST, -_GREATEST, 2.0**-126, bfloat16)
 
 
 class NamespaceInfo:

@@ -29,7 +29,8 @@ from hybrid.errors import (
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.record import AnyRecord, Leaf, record_binary
-from hybrid.types import DEVICE, DType, Shape, TensorType, require_device
+from hybrid.storage import array_dtype
+from hybrid.types import DEVICE, DType, Shape, TensorType, bfloat16, float32, require_device
 
 SCALARS: dict[Any, Tensor] = {}  # (class, value, dtype) -> the constant, for numbers met before
 _NUMBERS = (bool, int, float)
@@ -114,7 +115,7 @@ class Tensor:
             return current().text_of(self, "r")
         if type(self.data) is Value:
             return f"<traced {self.type}>"
-        text = np.array2string(self.numpy(), separator=", ", prefix="tensor(")
+        text = np.array2string(self._wide().numpy(), separator=", ", prefix="tensor(")
         mark = ", requires_grad=True" if self.record is not None else ""
         return f"tensor({text}, dtype={self.type.dtype.name}{mark})"
 
@@ -131,11 +132,16 @@ class Tensor:
     def _array(self, asked: str) -> np.ndarray:
         if ACTIVE or type(self.data) is Value:
             self._require_value(asked)
-        kind = self.type
+        kind, dtype = self.type, array_dtype(self.type.dtype, asked)
         if not kind.size:
-            return np.empty(kind.shape, kind.dtype.numpy)
-        flat = np.frombuffer(native.view(self.data, kind.nbytes), kind.dtype.numpy)
+            return np.empty(kind.shape, dtype)
+        flat = np.frombuffer(native.view(self.data, kind.nbytes), dtype)
         return flat.reshape(kind.shape)
+
+    def _wide(self) -> Tensor:
+        """The same numbers in a dtype that NumPy has."""
+        own = self.type.dtype is not bfloat16 or type(self.data) is Value
+        return self if own else ops.cast(self.detach(), dtype=float32)
 
     def _require_value(self, asked: str) -> None:
         """Raise unless this thread is eager, so that the value is there and may be looked at."""
@@ -184,13 +190,13 @@ class Tensor:
             raise ArgumentError(f"item() of {self.type}", why="It needs exactly one element.")
         if ACTIVE and current().traces:
             return current().number_of(self)
-        return self._array("item()").item()
+        return self._wide()._array("item()").item()
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers (while traced, of Numbers)."""
         if ACTIVE and current().traces:
             return [row.tolist() for row in self] if self.type.rank else self.item()
-        return self._array("tolist()").tolist()
+        return self._wide()._array("tolist()").tolist()
 
     def __bool__(self) -> bool:
         if self.type.size != 1:
@@ -313,7 +319,8 @@ class Tensor:
 
     def __reduce__(self) -> Any:
         grad = getattr(self, "leaf", None) is not None
-        return _unpickle, (type(self), self._array("pickling").copy(), grad)
+        array = self._wide()._array("pickling").copy()
+        return _unpickle, (type(self), array, grad, self.type.dtype)
 
 
 def clone_cell(cell: Tensor, data: Any) -> Tensor:
@@ -325,8 +332,8 @@ def clone_cell(cell: Tensor, data: Any) -> Tensor:
     return made
 
 
-def _unpickle(kind: type[Tensor], array: np.ndarray, grad: bool) -> Tensor:
-    tensor = current().lift(array)
+def _unpickle(kind: type[Tensor], array: np.ndarray, grad: bool, dtype: DType) -> Tensor:
+    tensor = current().lift(array, dtype)
     made = object.__new__(kind)
     made.type, made.data, made.record = tensor.type, tensor.data, None
     if grad:

@@ -31,6 +31,11 @@ class DType:
         self.itemsize, self.kind = itemsize, kind
         self.numpy = None if name == "bfloat16" else np.dtype(name)
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether tensors hold it, and ops compute in float32 with it."""
+        return self in STORED
+
     def __repr__(self) -> str:
         return f"hybrid.{self.name}"
 
@@ -77,7 +82,8 @@ uint8, uint16, uint32, uint64 = (BY_NAME[f"uint{n}"] for n in (8, 16, 32, 64))
 float16, float32, float64 = (BY_NAME[f"float{n}"] for n in (16, 32, 64))
 bfloat16 = BY_NAME["bfloat16"]
 
-SUPPORTED = tuple(d for d in DTYPES if d not in (float16, bfloat16))  # that kernels exist for
+STORED = (float16, bfloat16)  # ops compute in float32 with them
+SUPPORTED = tuple(d for d in DTYPES if d not in STORED)  # that kernels exist for
 DEFAULT_FLOAT, DEFAULT_INT = float32, int64
 _PYTHON = {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT}
 _PYTHON_NAMES = {kind.__name__: dtype for kind, dtype in _PYTHON.items()}
@@ -100,10 +106,10 @@ def dtype_of(obj: object) -> DType:
             found = _BY_NUMPY.get(np.dtype(obj).newbyteorder("="))
         except TypeError:
             found = None
-    if found is None or found not in SUPPORTED:
+    if found is None:
         raise DTypeError(
             f"no dtype {obj!r}",
-            why="Tensors hold " + ", ".join(d.name for d in SUPPORTED) + ".",
+            why="Tensors hold " + ", ".join(d.name for d in DTYPES) + ".",
             fix="convert the values to one of these first",
         )
     return found

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import native
-from hybrid.eager import EAGER, Eager, Launch, prepare
+from hybrid.eager import EAGER, Eager, Launch, in_float32, prepare, stored_result
 from hybrid.ir import Builder, Graph, Op, Value, get_op
 from hybrid.ir.interpreter import interpreting
 from hybrid.ops.remembered import set_watcher
@@ -65,6 +65,9 @@ class _Watcher(Eager):
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
     ) -> Any:
+        narrow = stored_result(op, operands)
+        if narrow is not None:
+            return in_float32(self, op, operands, attrs, narrow)
         tensors, given = prepare(self, op, operands), op.attributes(attrs)
         if regions or not op.pure or any(t.record is not None for t in tensors):
             self.whole = False

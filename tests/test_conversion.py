@@ -79,7 +79,6 @@ REFUSED = {
     "too small": (-(2**63) - 1, DTypeError),
     "an array of strings": (np.array(["a"]), DTypeError),
     "an array of objects": (np.array([None]), DTypeError),
-    "float16": (np.float16(1), DTypeError),
     "complex64": (np.ones(2, np.complex64), DTypeError),
 }
 

@@ -37,8 +37,8 @@ CASES = [  # (name, call, error, text)
         lambda: dtype_of("f99"),
         DTypeError,
         "no dtype 'f99'\n"
-        "Tensors hold bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, "
-        "float64.\n"
+        "Tensors hold bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, "
+        "bfloat16, float32, float64.\n"
         "Fix: convert the values to one of these first.",
     ),
     (

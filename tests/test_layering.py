@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tensor", "eager", "conversion", "inspection", "passes", "whole"),
     ("ops", "plan", "record"),
     ("ir", "native"),
-    ("errors", "types", "tree", "config", "marks", "remains", "version"),
+    ("errors", "types", "tree", "config", "marks", "remains", "storage", "version"),
 )
 NO_SIBLINGS = (
     {"ops", "plan"},

@@ -50,6 +50,8 @@ TOP = [
     "iinfo",
     "enable_grad",
     "bool",
+    "float16",
+    "bfloat16",
     "int8",
     "int16",
     "int32",
@@ -209,6 +211,7 @@ MODULES = ["data", "linalg", "nn", "optim", "random"]
 
 # Imported parts of the package are attributes of it, too; they are not promised.
 PARTS = [
+    "storage",
     "whole",
     "autodiff",
     "bench",

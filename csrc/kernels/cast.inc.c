@@ -49,6 +49,53 @@ typedef uint8_t c_truth; /* `bool` is a macro: it cannot be part of a name */
     static inline uint8_t cast_##f##_to_truth(c_##f x) { return x != 0; }
 HYB_NUMBERS(CAST_TO_BOOL)
 
+/* float16 and bfloat16 are storage: they are cast to and from float32 alone, and held as bits.
+ * Rounding is to the nearest, ties to even; NaN stays NaN. */
+typedef uint16_t c_f16, c_bf16;
+#define HYB_DTYPE_f16 HYB_F16
+#define HYB_DTYPE_bf16 HYB_BF16
+
+static inline uint32_t cast_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float cast_of_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Below the least normal number, 0.5 is added, whose last place is the least subnormal one. */
+static inline c_f16 cast_f32_to_f16(float x)
+{
+    const uint32_t bits = cast_bits(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+    const uint32_t tiny = cast_bits(cast_of_bits(size) + 0.5f) - 0x3f000000;
+    const uint32_t normal = (size + 0xfff + (size >> 13 & 1) - 0x38000000) >> 13;
+    const uint32_t special = size > 0x7f800000 ? 0x7e00 | (size >> 13 & 0x3ff) : 0x7c00;
+    const uint32_t finite = size < 0x38800000 ? tiny : normal;
+    return (c_f16)(sign | (size >= 0x477ff000 ? special : finite));
+}
+
+static inline float cast_f16_to_f32(c_f16 x)
+{
+    const uint32_t sign = (uint32_t)(x & 0x8000) << 16, size = x & 0x7fff;
+    const float    tiny = (float)size * 0x1p-24f;
+    const uint32_t normal = (size << 13) + (size >= 0x7c00 ? 0x70000000 : 0x38000000);
+    return cast_of_bits(sign | (size < 0x400 ? cast_bits(tiny) : normal));
+}
+
+static inline c_bf16 cast_f32_to_bf16(float x)
+{
+    const uint32_t bits = cast_bits(x), rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return (c_bf16)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded);
+}
+
+static inline float cast_bf16_to_f32(c_bf16 x) { return cast_of_bits((uint32_t)x << 16); }
+
 #define CAST(f, t)                                                                               \
     HYB_ELEMENTWISE_PREPARE(cast_##f##_##t, 1, 1, f, t, 2)                                       \
     HYB_KERNEL(cast_##f##_##t)                                                                   \
@@ -67,6 +114,10 @@ HYB_NUMBERS(CAST_TO_BOOL)
     CAST(f, truth) CAST(f, i8) CAST(f, i16) CAST(f, i32) CAST(f, i64) CAST(f, u8) CAST(f, u16)   \
     CAST(f, u32) CAST(f, u64) CAST(f, f32) CAST(f, f64)
 HYB_NUMBERS(CAST_FROM)
+CAST(f32, f16)
+CAST(f32, bf16)
+CAST(f16, f32)
+CAST(bf16, f32)
 
 #define CAST_BOOL_PREPARE(t) HYB_ELEMENTWISE_PREPARE(cast_truth_##t, 1, 1, truth, t, 2)
 CAST_BOOL_PREPARE(truth)
@@ -86,5 +137,9 @@ HYB_NUMBERS(CAST_BOOL_PREPARE)
 const hyb_kernel HYB_SYM(hyb_cast_kernels)[] = {
     CAST_ROWS_OF(truth, u8)
     HYB_NUMBERS(CAST_ROWS)
+    CAST_ROW("f16", f32, f32, f16)
+    CAST_ROW("bf16", f32, f32, bf16)
+    CAST_ROW("f32", f16, f16, f32)
+    CAST_ROW("f32", bf16, bf16, f32)
     {0},
 };

@@ -304,6 +304,8 @@ HYB_PREPARE(prepare_copy)
 
 const hyb_kernel HYB_SYM(hyb_copy_kernels)[] = {
     COPY_ROW(HYB_BOOL),
+    COPY_ROW(HYB_F16),
+    COPY_ROW(HYB_BF16),
     HYB_NUMBERS(COPY_ROW_OF)
     {0},
 };

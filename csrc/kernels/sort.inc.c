@@ -1,6 +1,8 @@
 /* sort.inc.c - order along rows, and places in what is ordered.
  *
  *   argsort        [rows, n] -> i64 [rows, n]; attrs i: descending (0/1)
+ *   sort           [rows, n] -> T [rows, n]; attrs i: descending (0/1)
+ *   topk           [rows, n] -> i64 [rows, k], k <= n: the first of argsort; attrs i: largest (0/1)
  *   searchsorted   T [n] in ascending order, T [m] -> i64 [m]; attrs i: right (0/1)
  *
  * Split      by rows; by values.
@@ -15,7 +17,56 @@
  */
 #if HYB_VECTOR_BYTES == 16
 
-enum { SORT_RUN = 16 }; /* items that are put in order by insertion, below the merges */
+enum {
+    SORT_RUN = 16,    /* items that are put in order by insertion, below the merges */
+    SORT_DIGITS = 256 /* from so many on rows are sorted by the bytes of keys, the last one first */
+};
+
+typedef struct {
+    uint64_t key;
+    int64_t  place;
+} sort_item;
+
+static hyb_status sort_no_memory(int64_t n)
+{
+    return hyb_fail(HYB_NO_MEMORY, "no memory to sort %lld elements", (long long)n);
+}
+
+/* Sorts n items by the `bytes` bytes of KEY(item), each pass from one of two places into the other;
+ * gives the place where they end.  A byte that all keys share needs no pass. */
+#define SORT_BY_DIGITS(name, ITEM, KEY)                                                          \
+    static ITEM *sort_digits_##name(ITEM *from, ITEM *to, int64_t n, size_t bytes)               \
+    {                                                                                            \
+        int64_t counts[8][256] = {{0}};                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                        \
+            const uint64_t key = KEY(from[i]);                                                   \
+            for (size_t digit = 0; digit < bytes; digit++)                                       \
+                counts[digit][key >> 8 * digit & 255]++;                                         \
+        }                                                                                        \
+        for (size_t digit = 0; digit < bytes; digit++) {                                         \
+            int64_t *count = counts[digit], first = 0;                                           \
+            if (count[KEY(from[0]) >> 8 * digit & 255] == n)                                     \
+                continue;                                                                        \
+            for (int value = 0; value < 256; value++) {                                          \
+                const int64_t size = count[value];                                               \
+                count[value] = first;                                                            \
+                first += size;                                                                   \
+            }                                                                                    \
+            for (int64_t i = 0; i < n; i++)                                                      \
+                to[count[KEY(from[i]) >> 8 * digit & 255]++] = from[i];                          \
+            ITEM *const made = to;                                                               \
+            to = from;                                                                           \
+            from = made;                                                                         \
+        }                                                                                        \
+        return from;                                                                             \
+    }
+#define SORT_KEY_ITSELF(item) ((uint64_t)(item))
+#define SORT_KEY_ABOVE(item) ((item) >> 32)
+#define SORT_KEY_OF_ITEM(item) ((item).key)
+SORT_BY_DIGITS(32, uint32_t, SORT_KEY_ITSELF)
+SORT_BY_DIGITS(64, uint64_t, SORT_KEY_ITSELF)
+SORT_BY_DIGITS(pair, uint64_t, SORT_KEY_ABOVE)
+SORT_BY_DIGITS(item, sort_item, SORT_KEY_OF_ITEM)
 
 #define EACH "kernels/sort_typed.inc.c"
 #include "kernels/each_float.inc.c"
@@ -25,6 +76,8 @@ enum { SORT_RUN = 16 }; /* items that are put in order by insertion, below the m
 #define SORT_ROWS(t)                                                                             \
     {"argsort", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_argsort_##t),                 \
      HYB_SYM(argsort_##t)},                                                                      \
+    {"sort", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_sort_##t), HYB_SYM(sort_##t)},   \
+    {"topk", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_topk_##t), HYB_SYM(topk_##t)},   \
     {"searchsorted", HYB_DTYPE_##t, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_searchsorted_##t),       \
      HYB_SYM(searchsorted_##t)},
 

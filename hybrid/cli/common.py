@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import typer
 
 from hybrid.errors import HybridError
-from hybrid.types import SUPPORTED, TensorType, tensor_type
+from hybrid.types import DTYPES, TensorType, tensor_type
 
 TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<shape>\s*(?:\d+\s*(?:,\s*\d+\s*)*)?)\]")
 
@@ -40,9 +40,9 @@ def parse_type(text: str) -> TensorType:
     match = TYPE.fullmatch(text.strip())
     if match is None:
         fail(f"{text!r} is not a tensor type. Fix: write a dtype and a shape, as in f32[8,4].")
-    dtypes = {name: dtype for dtype in SUPPORTED for name in (dtype.short, dtype.name)}
+    dtypes = {name: dtype for dtype in DTYPES for name in (dtype.short, dtype.name)}
     if match["dtype"] not in dtypes:
-        names = ", ".join(dtype.short for dtype in SUPPORTED)
+        names = ", ".join(dtype.short for dtype in DTYPES)
         fail(f"{text!r} has an unknown dtype {match['dtype']!r}. Fix: use one of {names}.")
     shape = tuple(int(size) for size in match["shape"].split(",") if size.strip())
     try:

@@ -29,6 +29,8 @@ types and attributes that gives one (``cast`` has a kernel per dtype).
 ``pure=False``: a call does something to the world.  ``raises=True``: whether a run succeeds depends
 on the elements of the operands, as it does for an index.
 
+``moves=True``: elements of any dtype are moved or converted, not computed with, as in a view.
+
 ``hosted=True``: no kernel computes the op; a plan calls its reference, with NumPy arrays.
 """
 
@@ -60,6 +62,7 @@ class Op:
         pure: bool = True,
         raises: bool = False,
         hosted: bool = False,
+        moves: bool = False,
         promotes: bool | str = False,
         differentiable: bool = True,
         domain: tuple[float, float] | None = None,
@@ -69,6 +72,7 @@ class Op:
         self.rule, self.kernel = rule, kernel
         self.elementwise, self.commutative, self.pure = elementwise, commutative, pure
         self.raises, self.hosted = raises, hosted
+        self.moves = moves or not pure
         self.promotes, self.differentiable, self.domain = promotes, differentiable, domain
         self.__doc__, self.__name__, self.__module__ = rule.__doc__, rule.__name__, rule.__module__
         parameters = inspect.signature(rule).parameters.values()
@@ -79,6 +83,7 @@ class Op:
         self.attr_defaults = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
         # A rule with a keyword ``regions`` is that of an op whose nodes own graphs.
         self.has_regions = self.attr_defaults.pop("regions", None) is not None
+        self.moves = self.moves or self.has_regions
         self.reference_rule: Callable[..., Any] | None = None
         self.vjp_rule: Callable[..., Any] | None = None
         self.jvp_rule: Callable[..., Any] | None = None
@@ -138,7 +143,7 @@ class Op:
 
     def view(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``(operand, **attrs)`` -> View: the result is the operand's bytes seen another way."""
-        self.view_rule = function
+        self.view_rule, self.moves = function, True
         return function
 
     def samples(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -34,7 +34,7 @@ from hybrid.types import (
 # Ops ---------------------------------------------------------------------------------------------
 
 
-@op(name="full", differentiable=False)
+@op(name="full", differentiable=False, moves=True)
 def fill(*, shape: Shape, value: float, dtype: DType) -> TensorType:
     """Every element is ``value``."""
     return tensor_type(dtype, shape)
@@ -57,7 +57,7 @@ def full_samples(draw):
             yield (), {"shape": shape, "value": 1, "dtype": dtype_of(dtype)}
 
 
-@op(differentiable=False)
+@op(differentiable=False, moves=True)
 def literal(*, shape: Shape, dtype: DType, data: bytes) -> TensorType:
     """A constant: ``data`` holds its elements in row-major order, little end first."""
     type = tensor_type(dtype, shape)
@@ -154,7 +154,7 @@ def arange(
         raise ArgumentError("arange got step 0", fix="give another step")
     whole = all(isinstance(n, (int, np.integer)) for n in (start, stop, step))
     dtype = optional_dtype(dtype, DEFAULT_INT if whole else DEFAULT_FLOAT)
-    return as_tensor(np.arange(start, stop, step).astype(dtype.numpy))
+    return interpreter.current().lift(np.arange(start, stop, step), dtype)
 
 
 def linspace(
@@ -170,7 +170,8 @@ def linspace(
     """``num`` numbers from ``start`` to ``stop`` (inclusive unless ``endpoint`` is False)."""
     require_device(device)
     dtype = optional_dtype(dtype, DEFAULT_FLOAT)
-    return as_tensor(np.linspace(start, stop, num, endpoint=endpoint).astype(dtype.numpy))
+    made = np.linspace(start, stop, num, endpoint=endpoint)
+    return interpreter.current().lift(made, dtype)
 
 
 # Matrices ----------------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ def eye(
     """Ones on the ``k``-th diagonal, zeros elsewhere."""
     require_device(device)
     dtype = optional_dtype(dtype, DEFAULT_FLOAT)
-    return as_tensor(np.eye(n_rows, n_cols, k, dtype=dtype.numpy))
+    return interpreter.current().lift(np.eye(n_rows, n_cols, k), dtype)
 
 
 def _triangle(name: str, x: Any, k: int, *, lower: bool) -> Any:

@@ -28,13 +28,19 @@ from hybrid.types import (
 @op(
     kernel=lambda _types, attrs: f"cast_{attrs['dtype'].short}",
     elementwise=True,
+    moves=True,
 )
 def cast(x: TensorType, *, dtype: DType) -> TensorType:
     """``x`` in another dtype.
 
     Floats are truncated to integers; what does not fit becomes the nearest integer that does, and
-    NaN becomes 0.  Integers wrap.  Anything but 0 is True as a bool.
+    NaN becomes 0.  Integers wrap.  Anything but 0 is True as a bool.  float16 and bfloat16 are cast
+    from and to float32 alone.
     """
+    for one, other in ((x.dtype, dtype), (dtype, x.dtype)):
+        if one.is_stored and other not in (one, float32):
+            what = f"cast cannot take {x} to {dtype.name}"
+            raise DTypeError(what, fix="cast it to float32 first")
     return x.with_dtype(dtype)
 
 
@@ -79,13 +85,17 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     """
     x, dtype = as_tensor(x), dtype_of(dtype)
     if x.dtype is not dtype:
-        return cast(x, dtype=dtype)
+        return converted(x, dtype)
     return identity(x) if copy else x
 
 
 def converted(x: Any, dtype: DType) -> Any:
     """``x`` in ``dtype``: itself when it has it."""
-    return x if x.dtype is dtype else cast(x, dtype=dtype)
+    if x.dtype is dtype:
+        return x
+    if (x.dtype.is_stored or dtype.is_stored) and float32 not in (x.dtype, dtype):
+        x = cast(x, dtype=float32)
+    return cast(x, dtype=dtype)
 
 
 # Promotion ---------------------------------------------------------------------------------------

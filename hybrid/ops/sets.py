@@ -13,11 +13,11 @@ from hybrid.ops.checks import as_tensor
 from hybrid.ops.creation import full, ones, zeros_like
 from hybrid.ops.cumulative import cumulative_sum
 from hybrid.ops.dtypes import converted
-from hybrid.ops.getitem import nonzero
+from hybrid.ops.getitem import getitem, nonzero
 from hybrid.ops.indexing import scatter_add, take
 from hybrid.ops.joining import concat
 from hybrid.ops.shape import flatten, reshape
-from hybrid.ops.sorting import argsort
+from hybrid.ops.sorting import argsort, sort
 from hybrid.types import bool_, int64
 
 
@@ -46,6 +46,15 @@ class UniqueInverse(NamedTuple):
 
 def _unique(name: str, x: Any) -> tuple[Any, Any, Any, Any, Any]:
     """``x`` flat, its order, where its groups of equals begin in that, and which each is in."""
+    x = _at_hand(name, x)
+    flat = flatten(x) if len(x.shape) else reshape(x, (1,))
+    order = argsort(flat)
+    first = _firsts(take(flat, order, axis=0))
+    (begins,) = nonzero(first)
+    return x, flat, order, begins, first
+
+
+def _at_hand(name: str, x: Any) -> Any:
     x = as_tensor(x)
     if interpreter.current().traces:
         raise CaptureError(
@@ -55,14 +64,14 @@ def _unique(name: str, x: Any) -> tuple[Any, Any, Any, Any, Any]:
             "are fixed.",
             fix="call it outside the hybridized function and pass the result as an argument",
         )
-    flat = flatten(x) if len(x.shape) else reshape(x, (1,))
-    order = argsort(flat)
-    ranked = take(flat, order, axis=0)
-    first = full(flat.shape, True, dtype=bool_)
-    if flat.shape[0] > 1:
-        first = concat([ones((1,), dtype=bool_), ranked[1:] != ranked[:-1]])
-    (begins,) = nonzero(first)
-    return x, flat, order, begins, first
+    return x
+
+
+def _firsts(ranked: Any) -> Any:
+    """Which of the elements, in order, are unlike the one before."""
+    if ranked.shape[0] < 2:
+        return full(ranked.shape, True, dtype=bool_)
+    return concat([ones((1,), dtype=bool_), ranked[1:] != ranked[:-1]])
 
 
 def _counts(flat: Any, begins: Any) -> Any:
@@ -100,5 +109,6 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 
 def unique_values(x: Any, /) -> Any:
     """The different elements of ``x``."""
-    _, flat, order, begins, _ = _unique("unique_values", x)
-    return take(flat, take(order, begins, axis=0), axis=0)
+    x = _at_hand("unique_values", x)
+    ranked = sort(flatten(x) if x.shape else reshape(x, (1,)))
+    return getitem(ranked, _firsts(ranked))

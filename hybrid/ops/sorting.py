@@ -6,6 +6,7 @@ their order.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,12 @@ from hybrid.ops.checks import (
     require_rank,
     type_of,
 )
+from hybrid.ops.creation import zeros
 from hybrid.ops.dtypes import common, converted
-from hybrid.ops.indexing import take, take_along, to_rows
+from hybrid.ops.indexing import scatter_along_add, take, take_along, to_rows
 from hybrid.ops.remembered import remembered, remembered_of_two
 from hybrid.ops.shape import flatten, moveaxis, reshape
-from hybrid.types import TensorType, bool_, int64, uint8
+from hybrid.types import TensorType, bool_, int64, tensor_type, uint8
 
 SIDES = ("left", "right")
 
@@ -56,11 +58,73 @@ def order_samples(draw):
     for dtype in draw.numbers:
         for shape in [(0,), (1,), (5,), (16,), (17,), (33,), (1000,), (3, 40), (2, 3, 7), (4, 0)]:
             for descending in (False, True):
-                yield (draw(dtype, *shape, low=-20, high=20),), {"descending": descending}
-    x = draw("float32", 100)
-    x[::7], x[1::9], x[2::11], x[3::13] = np.nan, np.inf, -0.0, 0.0
-    for descending in (False, True):
-        yield (x,), {"descending": descending}
+                most = 9 if dtype in draw.floats else 9e4
+                x = np.unique(draw(dtype, math.prod(shape), low=-most, high=most))
+                x = draw.generator.permutation(np.resize(x, shape).ravel()).reshape(shape)
+                yield (x,), {"descending": descending}
+    for dtype in draw.floats:
+        for size in (100, 1000):
+            x = draw(dtype, size).astype(np.float32)
+            x[::7], x[1::9], x[2::11], x[3::13] = np.nan, np.inf, -0.0, 0.0
+            for descending in (False, True):
+                yield (x,), {"descending": descending}
+
+
+@op(name="sort")
+def ordered(x: TensorType, *, descending: bool = False) -> TensorType:
+    """The elements of each row (last axis) in order."""
+    order.rule(x, descending=descending)
+    return x
+
+
+@ordered.reference
+def ordered_reference(x, *, descending):
+    return np.take_along_axis(x, order_reference(x, descending=descending), -1)
+
+
+@ordered.lowering
+def ordered_lowering(emit, x, result, *, descending):
+    emit.kernel("sort", [to_rows(emit, x)], [to_rows(emit, result)], (int(descending),))
+
+
+@ordered.vjp
+def ordered_vjp(ct, _y, x, *, descending):
+    return (scatter_along_add(zeros(x.shape, dtype=x.dtype), order(x, descending=descending), ct),)
+
+
+@ordered.jvp
+def ordered_jvp(tangents, _y, x, *, descending):
+    return take_along(tangents[0], order(x, descending=descending))
+
+
+ordered.samples(order_samples)
+
+
+@op(name="topk", differentiable=False)
+def foremost(x: TensorType, *, k: int, largest: bool = True) -> TensorType:
+    """Of each row (last axis) the places of its ``k`` greatest (or least) elements, in order."""
+    order.rule(x, descending=largest)
+    if not 0 <= k <= x.shape[-1]:
+        raise ShapeError(f"topk cannot find {k} elements in rows of {x}")
+    return tensor_type(int64, (*x.shape[:-1], k))
+
+
+@foremost.reference
+def foremost_reference(x, *, k, largest):
+    return order_reference(x, descending=largest)[..., :k]
+
+
+@foremost.lowering
+def foremost_lowering(emit, x, result, *, k, largest):
+    emit.kernel("topk", [to_rows(emit, x)], [to_rows(emit, result)], (int(largest),))
+
+
+@foremost.samples
+def foremost_samples(draw):
+    for (x,), attrs in order_samples(draw):
+        for k in {0, 1, 3, 17, x.shape[-1]}:
+            if k <= x.shape[-1]:
+                yield (x,), {"k": k, "largest": attrs["descending"]}
 
 
 @op(name="searchsorted", differentiable=False)
@@ -112,7 +176,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
     x = as_tensor(x)
     axis = normalize_axis("sort", axis, len(x.shape))
     rows, keys = _ranked(x, axis)
-    return moveaxis(take_along(rows, order(keys, descending=bool(descending))), -1, axis)
+    return moveaxis(converted(ordered(keys, descending=bool(descending)), rows.dtype), -1, axis)
 
 
 def topk(
@@ -132,7 +196,7 @@ def topk(
             fix=f"give an int from 0 to {size}",
         )
     rows, keys = _ranked(x, axis)
-    found = order(keys, descending=bool(largest))[..., : k.__index__()]
+    found = foremost(keys, k=k.__index__(), largest=bool(largest))
     return moveaxis(take_along(rows, found), -1, axis), moveaxis(found, -1, axis)
 
 

@@ -19,7 +19,8 @@ from hybrid.ir.lowering import row_major
 from hybrid.plan import control
 from hybrid.plan.maps import append_map, is_elementwise, kernel_attrs, lower_map, lower_matmul_map
 from hybrid.plan.steps import Buffer, HostCall, Lowered, MapOp, Step, walk
-from hybrid.types import DType, Shape, TensorType
+from hybrid.storage import to_bfloat16
+from hybrid.types import DType, Shape, TensorType, bfloat16
 
 
 def lower(graph: Graph) -> Lowered:
@@ -209,7 +210,8 @@ class Lowering:
         return found
 
     def constant(self, dtype: DType, value: float) -> View:
-        data = np.full((), value, dtype.numpy).tobytes()
+        one = to_bfloat16(value) if dtype is bfloat16 else np.full((), value, dtype.numpy)
+        data = one.tobytes()
         return View(self._constant_buffer(data), dtype, (), ())
 
     def _constant_buffer(self, data: bytes) -> Buffer:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import native
-from hybrid.eager import as_tensor, holds_tensor, prepare, stacked
+from hybrid.eager import as_tensor, holds_tensor, in_float32, prepare, stacked, stored_result
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.number import Number, number_of
@@ -104,6 +104,9 @@ class Tracer:
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
     ) -> Any:
+        narrow = stored_result(op, operands)
+        if narrow is not None:
+            return in_float32(self, op, operands, attrs, narrow)
         tensors = [self.traced(t) for t in prepare(self, op, operands)]
         given = op.attributes(attrs)
         if self.handlers:

@@ -46,7 +46,7 @@ def test_parse_types() -> None:
         "an unknown dtype": (
             "f31[8]",
             "'f31[8]' has an unknown dtype 'f31'. Fix: use one of bool, i8, i16, i32, i64, u8, "
-            "u16, u32, u64, f32, f64.",
+            "u16, u32, u64, f16, bf16, f32, f64.",
         ),
     }.values(),
 )
