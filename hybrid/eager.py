@@ -116,6 +116,7 @@ class Eager:
     """The interpreter at the bottom of every thread's stack."""
 
     traces = False
+    batches = False
 
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
@@ -145,7 +146,7 @@ class Eager:
         """The results of ``op``, unrecorded."""
         types = tuple([t.type for t in tensors])
         for t in tensors:
-            if type(t.data) is Value:
+            if isinstance(t.data, Value):
                 refuse_leaked(t)
         if op.name == "py_call":  # nothing to remember: its function may hold on to anything
             return _call_python(tensors, types, **dict(attrs))

@@ -28,6 +28,7 @@ from hybrid.errors import (
 )
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.lanes import Lane, shared
 from hybrid.record import AnyRecord, Leaf, record_binary
 from hybrid.types import DEVICE, DType, Shape, TensorType, require_device
 
@@ -112,8 +113,8 @@ class Tensor:
     def __repr__(self) -> str:
         if ACTIVE and current().traces and not leaked(self):
             return current().text_of(self, "r")
-        if type(self.data) is Value:
-            return f"<traced {self.type}>"
+        if isinstance(self.data, Value):
+            return repr(self.data) if isinstance(self.data, Lane) else f"<traced {self.type}>"
         text = np.array2string(self.numpy(), separator=", ", prefix="tensor(")
         mark = ", requires_grad=True" if self.record is not None else ""
         return f"tensor({text}, dtype={self.type.dtype.name}{mark})"
@@ -129,8 +130,10 @@ class Tensor:
         return array
 
     def _array(self, asked: str) -> np.ndarray:
-        if ACTIVE or type(self.data) is Value:
+        if ACTIVE or isinstance(self.data, Value):
             self._require_value(asked)
+            if isinstance(self.data, Lane):
+                return shared(self.data, asked)._array(asked)
         kind = self.type
         if not kind.size:
             return np.empty(kind.shape, kind.dtype.numpy)
@@ -197,9 +200,7 @@ class Tensor:
             raise ArgumentError(
                 f"the truth of {self.type} is ambiguous", fix="use hybrid.any or hybrid.all"
             )
-        if ACTIVE or type(self.data) is Value:
-            self._require_value("bool()")
-        return bool(self.item())
+        return bool(self._number("bool()"))
 
     def __float__(self) -> float:
         return float(self._number("float()"))
@@ -218,8 +219,10 @@ class Tensor:
         return self._number("an index")
 
     def _number(self, asked: str) -> Any:
-        if ACTIVE or type(self.data) is Value:
+        if ACTIVE or isinstance(self.data, Value):
             self._require_value(asked)
+            if isinstance(self.data, Lane):
+                return shared(self.data, asked)._number(asked)
         return self.item()
 
     def __format__(self, spec: str) -> str:
@@ -347,7 +350,7 @@ def make_tensor(type: TensorType, data: Any) -> Tensor:
 def _current_data(tensor: Tensor) -> Any:
     """The data of ``tensor`` under the current interpreter: while tracing, its graph value."""
     interpreter = current()
-    if not interpreter.traces:
+    if not (interpreter.traces or interpreter.batches):
         return tensor.data
     if tensor.record is not None:
         tensor = ops.stop_gradient(tensor)  # a node, for those who differentiate the graph
@@ -357,6 +360,8 @@ def _current_data(tensor: Tensor) -> Any:
 def leaked(tensor: Tensor) -> bool:
     """Whether ``tensor`` holds a Value that no capture under way has made."""
     data = tensor.data
+    if isinstance(data, Lane):
+        return data.level not in ACTIVE
     return isinstance(data, Value) and not any(
         data in getattr(interpreter, "owned", ()) for interpreter in ACTIVE
     )
@@ -366,6 +371,13 @@ def refuse_leaked(tensor: Tensor) -> None:
     """Raise when ``tensor`` holds a Value of a capture that is over (or of another thread's)."""
     data = tensor.data
     if leaked(tensor):
+        if isinstance(data, Lane):
+            raise LeakedValueError(
+                f"a value of one row ({tensor.type}) was used after its vmap had ended",
+                at=author_location(),
+                why="Inside vmap a tensor stands for what each of the rows has there.",
+                fix="return the tensor from the function instead of storing it elsewhere",
+            )
         raise LeakedValueError(
             f"a traced value ({tensor.type}) was used after its capture had ended",
             at=author_location(),

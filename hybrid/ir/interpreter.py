@@ -20,6 +20,7 @@ class Interpreter(Protocol):
     """Gives an op call its meaning."""
 
     traces: bool  # whether tensors are placeholders without values
+    batches: bool  # whether tensors stand for many rows (vmap)
 
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()

@@ -82,6 +82,7 @@ class Op:
         self.reference_rule: Callable[..., Any] | None = None
         self.vjp_rule: Callable[..., Any] | None = None
         self.jvp_rule: Callable[..., Any] | None = None
+        self.batch_rule: Callable[..., Any] | None = None
         self.origin_rule: Callable[..., Any] | None = None
         self.lowering_rule: Callable[..., Any] | None = None
         self.view_rule: Callable[..., Any] | None = None
@@ -124,6 +125,18 @@ class Op:
         Optional: without it forward mode transposes the vjp twice.
         """
         self.jvp_rule = function
+        return function
+
+    def batch(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``(rows, batched, *operands, **attrs)`` -> the result(s) for all rows of ``vmap``.
+
+        Operands that are ``batched`` have the rows as their first axis, before those that the type
+        rule speaks of, and so has each result.  That of an op whose nodes own ``regions`` returns
+        its results and which of them are batched.  Optional: elementwise ops go without, others
+        are applied row by row; so they are where the rule returns NotImplemented.  See
+        ``hybrid/ops/batching.py``.
+        """
+        self.batch_rule = function
         return function
 
     def origins(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import op
+from hybrid.ops.batching import leading
 from hybrid.ops.checks import (
     as_tensor,
     normalize_axis,
@@ -51,6 +52,9 @@ def order_lowering(emit, x, result, *, descending):
     emit.kernel("argsort", [to_rows(emit, x)], [to_rows(emit, result)], (int(descending),))
 
 
+order.batch(leading(order))
+
+
 @order.samples
 def order_samples(draw):
     for dtype in draw.numbers:
@@ -80,6 +84,14 @@ def places_reference(x, values, *, right):
 @places.lowering
 def places_lowering(emit, x, values, result, *, right):
     emit.kernel("searchsorted", [emit.dense(x), emit.dense(values)], [result], (int(right),))
+
+
+@places.batch
+def places_batch(rows, batched, x, values, *, right):
+    if batched[0]:
+        return NotImplemented
+    flat = reshape(values, (rows * values.shape[1],))
+    return reshape(places(x, flat, right=right), values.shape)
 
 
 @places.samples

@@ -16,7 +16,6 @@ from hybrid.autodiff.kept import make_snapshot, type_of
 from hybrid.autodiff.origins import Origins
 from hybrid.autodiff.presence import Ct, Perhaps
 from hybrid.autodiff.tape import Pull, history, node_of, pulled_back, pushed_ahead
-from hybrid.eager import Eager
 from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of
@@ -139,10 +138,19 @@ def _is_new(record: AnyRecord | None, since: int) -> bool:
 # Eagerly ----------------------------------------------------------------------------------------
 
 
-class _Watch(Eager):
-    """Eager, and remembers what the tensors and attributes that a call met held before it."""
+class _Watch:
+    """Does what the interpreter below does, eager or a vmap's.
+
+    And remembers what the tensors and attributes that a call met held before it.
+    """
+
+    traces = False
 
     def __init__(self) -> None:
+        self.around = around = current()
+        self.batches = around.batches
+        self.lift, self.read_slot, self.use_up = around.lift, around.read_slot, around.use_up
+        self.stack_of, self.converted = around.stack_of, around.converted
         self.met: dict[int, tuple[Tensor, Any, AnyRecord | None]] = {}
         self.made: dict[int, weakref.ref] = {}
         self.slots: dict[tuple[int, str], tuple[Any, str, Any]] = {}
@@ -158,18 +166,21 @@ class _Watch(Eager):
         for t in operands:
             if isinstance(t, Tensor):
                 self.meet(t)
-        result = super().apply(op, operands, attrs, regions)
+        result = self.around.apply(op, operands, attrs, regions)
         for t in results_of(result):
             self.made[id(t)] = weakref.ref(t)
         return result
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
         self.meet(cell)
-        super().assign(cell, value)
+        self.around.assign(cell, value)
+
+    def traced(self, tensor: Tensor) -> Tensor:
+        return self.around.traced(tensor)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         self.slots.setdefault((id(owner), name), (owner, name, getattr(owner, name, MISSING)))
-        super().write_slot(owner, name, value)
+        self.around.write_slot(owner, name, value)
 
     @contextmanager
     def as_before(self) -> Iterator[None]:
@@ -252,10 +263,12 @@ def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     def run(ct: Tensor) -> list[Tensor]:
         operands = []
         for v in params:
-            t = make_snapshot((v.type, v, None))
-            with recording(False):  # the history is that of the value itself
-                t = after(t, ct) if v in late else t
-            t.record = histories.get(v)
+            record = histories.get(v)
+            t = make_snapshot((v.type, v, record))
+            if v in late:
+                with recording(True):  # else it would be a constant to the regions of a graph
+                    t = after(t, ct)
+                t.record = record  # the history is that of the value itself
             operands.append(t)
         return replay(graph, operands)
 

@@ -98,6 +98,7 @@ class Tracer:
     rewritten: Collection[int] = ()  # ids of tensors that other iterations write
     told: Collection[int] | None = None  # ids of those that all that may raise here hands over
     traces = True
+    batches = False
 
     # The interpreter's half -------------------------------------------------------------------
 
