@@ -83,7 +83,7 @@ class Varied:
 
     @classmethod
     def by(cls, argnums: int | Sequence[int]) -> Varied:
-        single = isinstance(argnums, int)
+        single = not isinstance(argnums, (tuple, list))
         numbers = (argnums,) if single else tuple(argnums)
         if not all(type(n) is int for n in numbers):
             raise ArgumentTypeError(
