@@ -29,6 +29,7 @@ TOP = [
     "hessian",
     "hvp",
     "vmap",
+    "custom_vjp",
     "check_grads",
     "checkpoint",
     "stop_gradient",

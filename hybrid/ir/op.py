@@ -26,6 +26,8 @@ types and attributes that gives one (``cast`` has a kernel per dtype).
 ``promotes=True``: operands are cast to their common dtype before the rule sees them;
 ``promotes="floating"``: to the default float dtype when that one is not floating.
 
+``inline=True``: before planning, a node of the op is replaced by the nodes of its first region.
+
 ``pure=False``: a call does something to the world.  ``raises=True``: whether a run succeeds depends
 on the elements of the operands, as it does for an index.
 
@@ -62,13 +64,14 @@ class Op:
         hosted: bool = False,
         promotes: bool | str = False,
         differentiable: bool = True,
+        inline: bool = False,
         domain: tuple[float, float] | None = None,
         name: str | None = None,
     ) -> None:
         self.name = name or rule.__name__.rstrip("_")
         self.rule, self.kernel = rule, kernel
         self.elementwise, self.commutative, self.pure = elementwise, commutative, pure
-        self.raises, self.hosted = raises, hosted
+        self.raises, self.hosted, self.inline = raises, hosted, inline
         self.promotes, self.differentiable, self.domain = promotes, differentiable, domain
         self.__doc__, self.__name__, self.__module__ = rule.__doc__, rule.__name__, rule.__module__
         parameters = inspect.signature(rule).parameters.values()

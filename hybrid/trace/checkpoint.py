@@ -107,7 +107,7 @@ def _forget(
     outputs: Sequence[Tensor], since: int, run: Callable[[Tensor], list[Tensor]]
 ) -> list[AnyRecord]:
     """One record, for each of ``outputs``, in place of the history that they have ``since``."""
-    outside = _outside([t.record for t in outputs], since)
+    outside = outside_of([t.record for t in outputs], since)
     saved = tuple([type_of(record) for record in outside])
     types = tuple([t.type for t in outputs])
     op: Any = _Again(run, outside)
@@ -115,7 +115,7 @@ def _forget(
     return [record] if len(outputs) == 1 else [Output(record, i) for i in range(len(outputs))]
 
 
-def _outside(records: Sequence[AnyRecord], since: int) -> tuple[AnyRecord, ...]:
+def outside_of(records: Sequence[AnyRecord], since: int) -> tuple[AnyRecord, ...]:
     """The records made before ``since`` that ``records`` came from."""
     found: dict[Any, AnyRecord] = {}
     seen = set()
@@ -281,7 +281,7 @@ def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 def _histories(records: Sequence[AnyRecord], since: int) -> dict[Value, AnyRecord]:
     """The records of the values from outside that ``records`` came from."""
     found: dict[Value, AnyRecord] = {}
-    outside = {node_of(record)[0] for record in _outside(records, since)}
+    outside = {node_of(record)[0] for record in outside_of(records, since)}
     for node in history(records, outside):
         for saved in node.saved if type(node) is Record and node not in outside else ():
             if isinstance(saved, tuple) and saved[2] is not None and not _is_new(saved[2], since):

@@ -16,7 +16,7 @@ from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
 from hybrid.ops.batching import aligned, no_draws, with_rows
-from hybrid.ops.control import for_
+from hybrid.ops.control import CONTROL, for_
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import apply_control
 from hybrid.trace.differentiate import region_of, remembered
@@ -98,7 +98,7 @@ def applied(
 ) -> Sequence[Tensor]:
     """The results of ``op``, which are constants to gradients where its regions say so."""
     interpreter = current()
-    if regions and isinstance(interpreter, Tracer):
+    if op in CONTROL and isinstance(interpreter, Tracer):
         return apply_control(interpreter, op, operands, attrs, regions)
     return results_of(interpreter.apply(op, tuple(operands), attrs, regions))
 

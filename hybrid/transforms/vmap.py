@@ -140,14 +140,9 @@ def _traced(
             values = [region.traced(t).data for t in outputs]
     finally:
         region.restore()
-    for slot in region.slots.values():
-        if slot.written:
-            raise CaptureError(
-                f"{slot.label or slot.name} was written inside vmap",
-                at=author_location(),
-                why="The function runs once for all rows, and there is one such place.",
-                fix="return the value from the function",
-            )
+    refuse_writes(
+        region, "vmap", "The function runs once for all rows, and there is one such place."
+    )
     cells = {key: cell.tensor for key, cell in region.cells.items()}
     written = [cell for cell in region.cells.values() if cell.written]
     graph = region.close(
@@ -169,6 +164,18 @@ def _traced(
             )
         write_cell(parent, cell.tensor, value, region)
     return found[: len(values)], batched[: len(values)], out_structure
+
+
+def refuse_writes(region: Region, where: str, why: str) -> None:
+    """Raise if the code of ``region`` has written to attributes, lists and the like."""
+    for slot in region.slots.values():
+        if slot.written:
+            raise CaptureError(
+                f"{slot.label or slot.name} was written inside {where}",
+                at=author_location(),
+                why=why,
+                fix="return the value from the function",
+            )
 
 
 def _require_tensors(outputs: Sequence[Any]) -> None:
