@@ -7,12 +7,13 @@ none; any other is applied row by row: by a ``for`` node while a function is cap
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hybrid import ops
 from hybrid.errors import HybridError
-from hybrid.ir import Graph, Op, Value
+from hybrid.ir import Graph, Node, Op, Value
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
 from hybrid.ops.batching import aligned, no_draws, with_rows
@@ -160,14 +161,15 @@ def replay_batched(
     known = dict(zip(graph.params, zip(operands, batched, strict=True), strict=True))
     for node in graph.nodes:
         given = [known[v] for v in node.operands]
-        results, flags = apply_batched(
-            node.op,
-            [t for t, _ in given],
-            tuple([b for _, b in given]),
-            node.attributes,
-            node.regions,
-            rows,
-        )
+        with _located(node):
+            results, flags = apply_batched(
+                node.op,
+                [t for t, _ in given],
+                tuple([b for _, b in given]),
+                node.attributes,
+                node.regions,
+                rows,
+            )
         if recorded is not None:
             results = [
                 t if v in recorded else t.detach()
@@ -176,6 +178,20 @@ def replay_batched(
         known.update(zip(node.results, zip(results, flags, strict=True), strict=True))
     found = [known[v] for v in graph.results]
     return [t for t, _ in found], tuple([b for _, b in found])
+
+
+@contextmanager
+def _located(node: Node) -> Iterator[None]:
+    """Let nodes that are traced meanwhile be at the author's line that ``node`` is of."""
+    tracer = current()
+    if not isinstance(tracer, Tracer):
+        yield
+        return
+    before, tracer.located = tracer.located, node.location
+    try:
+        yield
+    finally:
+        tracer.located = before
 
 
 def batched_region(

@@ -59,7 +59,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         places = spread(out_axes, out_structure, "out_axes", "the result")
         return unflatten(out_structure, _placed(found, batched, places, rows))
 
-    functools.update_wrapper(mapped, function)
+    functools.update_wrapper(mapped, function, updated=())
     return mapped
 
 

@@ -362,3 +362,10 @@ def test_rows_that_call_python_take_turns() -> None:
     found = hy.hybridize(hy.vmap(f))(hy.asarray([1.0, 2.0]))
     assert found.tolist() == [27.0, 12.0]
     assert sorted(seen) == [1.0, 2.0, 3.0, 4.0, 9.0]
+
+
+def test_nodes_are_at_the_lines_that_the_rows_run() -> None:
+    graph = hy.hybridize(hy.vmap(branched)).graph(X)
+    lines = {node.location.line for node in graph.walk() if node.location is not None}
+    first = branched.__code__.co_firstlineno
+    assert {first + 1, first + 2, first + 3} <= lines
