@@ -20,7 +20,6 @@ from hybrid.errors import (
     ArgumentTypeError,
     DTypeError,
     GradientError,
-    LeakedValueError,
     ShapeError,
     TracedBoolError,
     TracedValueError,
@@ -28,7 +27,7 @@ from hybrid.errors import (
 )
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.lanes import Lane, shared
+from hybrid.lanes import Lane, leaked, refuse_leaked, shared
 from hybrid.record import AnyRecord, Leaf, record_binary
 from hybrid.types import DEVICE, DType, Shape, TensorType, require_device
 
@@ -355,37 +354,6 @@ def _current_data(tensor: Tensor) -> Any:
     if tensor.record is not None:
         tensor = ops.stop_gradient(tensor)  # a node, for those who differentiate the graph
     return interpreter.traced(tensor).data
-
-
-def leaked(tensor: Tensor) -> bool:
-    """Whether ``tensor`` holds a Value that no capture under way has made."""
-    data = tensor.data
-    if isinstance(data, Lane):
-        return data.level not in ACTIVE
-    return isinstance(data, Value) and not any(
-        data in getattr(interpreter, "owned", ()) for interpreter in ACTIVE
-    )
-
-
-def refuse_leaked(tensor: Tensor) -> None:
-    """Raise when ``tensor`` holds a Value of a capture that is over (or of another thread's)."""
-    data = tensor.data
-    if leaked(tensor):
-        if isinstance(data, Lane):
-            raise LeakedValueError(
-                f"a value of one row ({tensor.type}) was used after its vmap had ended",
-                at=author_location(),
-                why="Inside vmap a tensor stands for what each of the rows has there.",
-                fix="return the tensor from the function instead of storing it elsewhere",
-            )
-        raise LeakedValueError(
-            f"a traced value ({tensor.type}) was used after its capture had ended",
-            at=author_location(),
-            why="It was made while a hybridized function was traced"
-            + (f" (at {data.location})" if data.location else "")
-            + ", and stands for a value of that graph only.",
-            fix="return the tensor from the hybridized function instead of storing it elsewhere",
-        )
 
 
 # Operators ------------------------------------------------------------------------------------
