@@ -117,6 +117,7 @@ class Eager:
 
     traces = False
     batches = False
+    many = 1
 
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()

@@ -165,7 +165,7 @@ class Hybridized:
         leaves, structure = flatten((args, kwargs) if kwargs else args)
         leaves = lifted(leaves)
         keys = tuple([key_of(leaf) for leaf in leaves])
-        return leaves, (structure, keys, is_recording(), aliases(leaves))
+        return leaves, (structure, keys, is_recording(), aliases(leaves), current().many)
 
     def _find(self, key: Hashable, leaves: Sequence[Any]) -> Planned | None:
         """The plan of this very call, or one whose numbers are inputs."""

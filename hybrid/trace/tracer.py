@@ -98,6 +98,7 @@ class Tracer:
     rewritten: Collection[int] = ()  # ids of tensors that other iterations write
     told: Collection[int] | None = None  # ids of those that all that may raise here hands over
     located: Location | None = None  # of nodes that are made of others
+    many: int = 1  # rows that each value will have, once vmap has applied the graph to all
     traces = True
     batches = False
 

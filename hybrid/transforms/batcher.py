@@ -38,6 +38,7 @@ class Batcher:
 
     def __init__(self, rows: int) -> None:
         self.rows, self.around, self._start = rows, current(), latest()
+        self.many = max(rows, 1) * self.around.many
 
     # Tensors ----------------------------------------------------------------------------------
 

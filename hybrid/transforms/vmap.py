@@ -124,6 +124,7 @@ def _traced(
 
     parent: Tracer = current()
     region = Region(parent, "row", roots_of({"function": function, "leaves": leaves}))
+    region.many *= max(rows, 1)
     given, params, operands = [], [], []
     for leaf, axis in zip(leaves, axes, strict=True):
         if axis is not None:

@@ -138,7 +138,49 @@ def nested_branches(x):
     return x
 
 
+def grown(x):
+    items = [x]
+    while hy.sum(x) < 10:
+        x = x * 1.5
+        items.append(x)
+    return sum(items) * items[-1] + items[0]
+
+
+def sometimes_appended(x):
+    items = [x]
+    for i in range(4):
+        if hy.sum(x) > 3:
+            items.append(hy.sin(x) * i)
+        x = x + 1
+    return sum(items)
+
+
+def returned_within(x):
+    i = 0
+    while True:
+        x = x * 1.2
+        i = i + 1
+        if hy.sum(x) > 9:
+            break
+        if i > 4:
+            return x * 100
+    return x
+
+
+def counting_elements(x):
+    n = 0
+    for v in x:
+        if v < 0.9:
+            continue
+        n += 1
+    return x * n
+
+
 BY_ROW: dict[str, Callable[[hy.Tensor], Any]] = {
+    "grown list": grown,
+    "sometimes appended": sometimes_appended,
+    "returned within": returned_within,
+    "counting elements": counting_elements,
     "newton": newton,
     "branched": branched,
     "counted": counted,
