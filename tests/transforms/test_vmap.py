@@ -411,3 +411,22 @@ def test_nodes_are_at_the_lines_that_the_rows_run() -> None:
     lines = {node.location.line for node in graph.walk() if node.location is not None}
     first = branched.__code__.co_firstlineno
     assert {first + 1, first + 2, first + 3} <= lines
+
+
+def test_loops_keep_fewer_iterations_for_many_rows() -> None:
+    """What the way back needs of a loop of unknown length is kept within one budget for all."""
+    graph = hy.hybridize(hy.vmap(hy.grad(scalar(newton)))).graph(X)
+    lengths = [node.attributes.get("length", 0) for node in graph.walk()]
+    assert 0 < max(lengths) <= 512
+    alone = hy.hybridize(hy.grad(scalar(newton))).graph(X[0])
+    assert max(node.attributes.get("length", 0) for node in alone.walk()) > 512
+
+
+def test_rows_have_a_plan_of_their_own() -> None:
+    captured = hy.hybridize(lambda x: x * 2)
+    captured(X[0])
+    for _ in range(2):
+        assert same(hy.vmap(captured)(X), X * 2)
+    whys = [plan.why for plan in captured.plans]
+    assert len(whys) == 2
+    assert "vmap has 4 rows for each value, and had 1 before" in whys[1]
