@@ -195,6 +195,11 @@ from hybrid.ops import zeros as zeros
 from hybrid.ops import zeros_like as zeros_like
 from hybrid.tensor import Tensor as Tensor
 from hybrid.trace.checkpoint import checkpoint as checkpoint
+from hybrid.transforms import custom_vjp as custom_vjp
+from hybrid.transforms import hessian as hessian
+from hybrid.transforms import hvp as hvp
+from hybrid.transforms import jacobian as jacobian
+from hybrid.transforms import vmap as vmap
 from hybrid.types import bfloat16 as bfloat16
 from hybrid.types import bool_ as bool  # noqa: F401  exported under the standard's name
 from hybrid.types import float16 as float16

@@ -31,7 +31,7 @@ def asarray(
             return obj.astype(wanted)
         return obj.detach() if copy else obj
     interpreter = current()
-    if interpreter.traces:
+    if interpreter.traces or interpreter.batches:
         return interpreter.lift(obj, wanted)
     if isinstance(obj, (np.ndarray, np.generic)):
         return from_numpy(np.asarray(obj), wanted, copy)

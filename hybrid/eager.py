@@ -120,6 +120,8 @@ class Eager:
     """The interpreter at the bottom of every thread's stack."""
 
     traces = False
+    batches = False
+    many = 1
 
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
@@ -152,10 +154,12 @@ class Eager:
         """The results of ``op``, unrecorded."""
         types = tuple([t.type for t in tensors])
         for t in tensors:
-            if type(t.data) is Value:
+            if isinstance(t.data, Value):
                 refuse_leaked(t)
         if op.name == "py_call":  # nothing to remember: its function may hold on to anything
             return _call_python(tensors, types, **dict(attrs))
+        if op.inline:
+            return self._inline(regions[0], tensors)
         key = (types, attrs) if attrs else types
         if regions:
             key = (*key, *map(id, regions))
@@ -163,6 +167,14 @@ class Eager:
         if launch is None:
             launch = remember(op, key, launch_of(op, types, attrs, regions))
         return launch.run(tensors)
+
+    def _inline(self, region: Graph, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The results of ``region``, op by op."""
+        known = dict(zip(region.params, tensors, strict=True))
+        for node in region.nodes:
+            results = self.run(node.op, [known[v] for v in node.operands], node.attrs, node.regions)
+            known.update(zip(node.results, results, strict=True))
+        return tuple([make_tensor(t.type, t.data) for t in [known[v] for v in region.results]])
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         return as_tensor(obj, dtype)

@@ -136,6 +136,25 @@ class TracedBoolError(TracedValueError):
         super().__init__("the truth", value_type, at=at)
 
 
+class BatchedValueError(HybridError, TypeError):
+    """Inside ``vmap``, Python asked for the number in a tensor that differs from row to row."""
+
+    def __init__(
+        self, asked: str, value_type: str, rows: int, *, at: Location | None = None
+    ) -> None:
+        what = "the truth" if asked == "bool()" else asked
+        super().__init__(
+            f"{what} of a value that differs from row to row was asked for inside vmap",
+            at=at,
+            why=f"The function runs once for all {rows} rows, each of which has a {value_type} of "
+            "its own here.",
+            fix="choose between tensors with hybrid.where, or hybridize the function that vmap "
+            "gets: its if, while and for then go each row's own way"
+            if asked in ("bool()", "an index", "int()")
+            else "return the tensor and read its values outside vmap",
+        )
+
+
 _NEEDS = {  # what to write instead, by what was asked
     "an index or size": "put the items into a tensor (hybrid.stack) and index that, or compute "
     "indices and sizes outside the hybridized function",

@@ -24,6 +24,7 @@ from hybrid.errors import (
 from hybrid.families import NONE, Family, Free, covers, family_key
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.ops.checks import require_choice
 from hybrid.planned import STATE, PlanInfo, Planned
 from hybrid.record import is_recording
 from hybrid.remains import taken
@@ -62,9 +63,9 @@ class Hybridized:
         max_plans: int = 64,
         name: str | None = None,
     ) -> None:
-        _require("mode", mode, MODES)
-        _require("optimize", optimize, ("exact", "fast"))
-        _require("fallback", fallback, ("error", "eager"))
+        require_choice("mode", mode, MODES)
+        require_choice("optimize", optimize, ("exact", "fast"))
+        require_choice("fallback", fallback, ("error", "eager"))
         if not callable(function):
             raise ArgumentTypeError(
                 f"{type(function).__name__} is not callable",
@@ -89,8 +90,12 @@ class Hybridized:
         self._warned: set[str] = set()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if ACTIVE and current().traces:
-            return current().converted(self.function)(*args, **kwargs)
+        if ACTIVE:
+            interpreter = current()
+            if interpreter.traces:
+                return interpreter.converted(self.function)(*args, **kwargs)
+            if interpreter.batches:
+                return self._general(args, kwargs)
         if not kwargs:
             planned = None
             try:
@@ -137,11 +142,14 @@ class Hybridized:
             refuse_shared(self._name(), (args, kwargs), planned.capture.outside)
         if planned.written_arguments:
             self._refuse_lost(planned, args, kwargs)
-        strict = self.options["fallback"] != "eager"
+        batches = bool(ACTIVE) and current().batches
+        strict = self.options["fallback"] != "eager" and not batches
         if strict and not kwargs and len(leaves) == len(args) and plain(args):
             self._quick[is_recording()][tuple([t.type for t in args])] = planned
         self._clock = planned.last_used = self._clock + 1
         planned.calls += 1
+        if batches:  # many rows at once: not what the plan is made for, but its graph
+            return planned.replayed(leaves) if planned.replays else self.function(*args, **kwargs)
         given = (leaves, (args, kwargs)) if planned.capture.given else (leaves,)
         return planned.run(*given)
 
@@ -157,7 +165,7 @@ class Hybridized:
         leaves, structure = flatten((args, kwargs) if kwargs else args)
         leaves = lifted(leaves)
         keys = tuple([key_of(leaf) for leaf in leaves])
-        return leaves, (structure, keys, is_recording(), aliases(leaves))
+        return leaves, (structure, keys, is_recording(), aliases(leaves), current().many)
 
     def _find(self, key: Hashable, leaves: Sequence[Any]) -> Planned | None:
         """The plan of this very call, or one whose numbers are inputs."""
@@ -466,13 +474,6 @@ def _described(index: int, leaf: Any, numbers: Collection[int]) -> str:
 
 def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> Hybridized:
     return Hybridized(function, **options)
-
-
-def _require(name: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise ArgumentError(
-            f"{name}={value!r} is unknown", fix="use one of " + ", ".join(map(repr, allowed))
-        )
 
 
 def hybridize(function: Any = None, /, **options: Any) -> Any:

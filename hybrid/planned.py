@@ -17,7 +17,7 @@ from hybrid.plan import Plan
 from hybrid.record import Leaf, Output, Record, is_recording, recording
 from hybrid.tensor import Tensor
 from hybrid.trace.backward import backward_of
-from hybrid.trace.captured import Asked, Backward, Capture
+from hybrid.trace.captured import Asked, Backward, Capture, build
 from hybrid.trace.differentiate import kinds_of, tensors_of
 from hybrid.trace.follow import followed
 from hybrid.trace.replay import replay
@@ -74,6 +74,22 @@ class Planned:
             return self.holds(leaves)
         except AttributeError:  # a method, or a place that was read, is gone
             return False
+
+    @property
+    def replays(self) -> bool:
+        """Whether ``replayed`` does all that a run does."""
+        capture = self.capture
+        return not (capture.slot_writes or capture.given or capture.objects)
+
+    def replayed(self, leaves: Sequence[Any]) -> Any:
+        """What a run returns, by the current interpreter, node by node."""
+        capture = self.capture
+        tensors = [source.fetch(leaves) for source in capture.sources]
+        recorded = None if capture.gradient is None else capture.gradient.recorded
+        results = replay(capture.graph, tensors, recorded)
+        for source, output in capture.writes:
+            current().assign(tensors[source], results[output])
+        return build(capture.result, results, leaves, dict(enumerate(tensors)))
 
     def _record(
         self, tensors: list[Tensor], datas: list[Any], results: list[Tensor], buffers: list[Any]
@@ -153,7 +169,7 @@ class _CallOp:
         at_hand |= zip(gradient.backward.residuals, saved[n_sources:], strict=True)
         operands = [at_hand[place] for place in backward.residuals]
         operands += [t for ct in (*cts, *given) for t in tensors_of(ct)]
-        if current().traces:
+        if current().traces or current().batches:
             grads = replay(backward.graph, operands)
         else:
             plan = self.plans.get(backward)

@@ -20,7 +20,6 @@ from hybrid.errors import (
     ArgumentTypeError,
     DTypeError,
     GradientError,
-    LeakedValueError,
     ShapeError,
     TracedBoolError,
     TracedValueError,
@@ -28,6 +27,7 @@ from hybrid.errors import (
 )
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.lanes import Lane, leaked, refuse_leaked, shared
 from hybrid.record import AnyRecord, Leaf, record_binary
 from hybrid.storage import array_dtype
 from hybrid.types import DEVICE, DType, Shape, TensorType, bfloat16, float32, require_device
@@ -113,8 +113,8 @@ class Tensor:
     def __repr__(self) -> str:
         if ACTIVE and current().traces and not leaked(self):
             return current().text_of(self, "r")
-        if type(self.data) is Value:
-            return f"<traced {self.type}>"
+        if isinstance(self.data, Value):
+            return repr(self.data) if isinstance(self.data, Lane) else f"<traced {self.type}>"
         text = np.array2string(self._wide().numpy(), separator=", ", prefix="tensor(")
         mark = ", requires_grad=True" if self.record is not None else ""
         return f"tensor({text}, dtype={self.type.dtype.name}{mark})"
@@ -130,8 +130,10 @@ class Tensor:
         return array
 
     def _array(self, asked: str) -> np.ndarray:
-        if ACTIVE or type(self.data) is Value:
+        if ACTIVE or isinstance(self.data, Value):
             self._require_value(asked)
+            if isinstance(self.data, Lane):
+                return shared(self.data, asked)._array(asked)
         kind, dtype = self.type, array_dtype(self.type.dtype, asked)
         if not kind.size:
             return np.empty(kind.shape, dtype)
@@ -140,7 +142,7 @@ class Tensor:
 
     def _wide(self) -> Tensor:
         """The same numbers in a dtype that NumPy has."""
-        own = self.type.dtype is not bfloat16 or type(self.data) is Value
+        own = self.type.dtype is not bfloat16 or isinstance(self.data, Value)
         return self if own else ops.cast(self.detach(), dtype=float32)
 
     def _require_value(self, asked: str) -> None:
@@ -203,9 +205,7 @@ class Tensor:
             raise ArgumentError(
                 f"the truth of {self.type} is ambiguous", fix="use hybrid.any or hybrid.all"
             )
-        if ACTIVE or type(self.data) is Value:
-            self._require_value("bool()")
-        return bool(self.item())
+        return bool(self._number("bool()"))
 
     def __float__(self) -> float:
         return float(self._number("float()"))
@@ -224,8 +224,10 @@ class Tensor:
         return self._number("an index")
 
     def _number(self, asked: str) -> Any:
-        if ACTIVE or type(self.data) is Value:
+        if ACTIVE or isinstance(self.data, Value):
             self._require_value(asked)
+            if isinstance(self.data, Lane):
+                return shared(self.data, asked)._number(asked)
         return self.item()
 
     def __format__(self, spec: str) -> str:
@@ -354,33 +356,11 @@ def make_tensor(type: TensorType, data: Any) -> Tensor:
 def _current_data(tensor: Tensor) -> Any:
     """The data of ``tensor`` under the current interpreter: while tracing, its graph value."""
     interpreter = current()
-    if not interpreter.traces:
+    if not (interpreter.traces or interpreter.batches):
         return tensor.data
     if tensor.record is not None:
         tensor = ops.stop_gradient(tensor)  # a node, for those who differentiate the graph
     return interpreter.traced(tensor).data
-
-
-def leaked(tensor: Tensor) -> bool:
-    """Whether ``tensor`` holds a Value that no capture under way has made."""
-    data = tensor.data
-    return isinstance(data, Value) and not any(
-        data in getattr(interpreter, "owned", ()) for interpreter in ACTIVE
-    )
-
-
-def refuse_leaked(tensor: Tensor) -> None:
-    """Raise when ``tensor`` holds a Value of a capture that is over (or of another thread's)."""
-    data = tensor.data
-    if leaked(tensor):
-        raise LeakedValueError(
-            f"a traced value ({tensor.type}) was used after its capture had ended",
-            at=author_location(),
-            why="It was made while a hybridized function was traced"
-            + (f" (at {data.location})" if data.location else "")
-            + ", and stands for a value of that graph only.",
-            fix="return the tensor from the hybridized function instead of storing it elsewhere",
-        )
 
 
 # Operators ------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from hybrid import ops
@@ -12,7 +13,7 @@ from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError, Shape
 from hybrid.ir.interpreter import current
 from hybrid.record import AnyRecord, Leaf, keeping_operands, recording
 from hybrid.tensor import Tensor
-from hybrid.tree import Structure, describe, flatten, tree_map, unflatten
+from hybrid.tree import describe, flatten, tree_map, unflatten
 from hybrid.types import TensorType
 
 
@@ -35,7 +36,7 @@ def stop_gradient(x: Any) -> Tensor:
     return (x if isinstance(x, Tensor) else current().lift(x)).detach()
 
 
-def _variables(leaves: Sequence[Any], what: str) -> tuple[list[Tensor], list[AnyRecord]]:
+def variables_of(leaves: Sequence[Any], what: str) -> tuple[list[Tensor], list[AnyRecord]]:
     """Fresh tensors of the values in ``leaves``, and the records that lead back to them.
 
     The records are those of the values as given: the function may write to the tensors.
@@ -61,7 +62,7 @@ def _zeros(type_: TensorType) -> Tensor:
     return ops.zeros(type_.shape, dtype=type_.dtype)
 
 
-def _pullback(
+def pulled(
     outputs: Sequence[tuple[AnyRecord | None, Tensor]],
     variables: Sequence[Tensor],
     roots: Sequence[AnyRecord],
@@ -73,6 +74,46 @@ def _pullback(
     return [_zeros(v.type) if g is None else g for v, g in zip(variables, grads, strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class Varied:
+    """The positional arguments that ``argnums`` names."""
+
+    numbers: tuple[int, ...]
+    single: bool  # whether argnums is an int: results are then no tuple
+
+    @classmethod
+    def by(cls, argnums: int | Sequence[int]) -> Varied:
+        single = not isinstance(argnums, (tuple, list))
+        numbers = (argnums,) if single else tuple(argnums)
+        if not all(type(n) is int for n in numbers):
+            raise ArgumentTypeError(
+                f"argnums={argnums!r}",
+                why="They are the positions of the arguments to differentiate by.",
+                fix="give an int or a tuple of ints",
+            )
+        return cls(numbers, single)
+
+    def arguments(self, args: Sequence[Any]) -> tuple[list[Any], list[Tensor], list[AnyRecord]]:
+        """``args`` with fresh variables in these places, the variables, and their records."""
+        given, variables, roots = list(args), [], []
+        for n in self.numbers:
+            if not -len(given) <= n < len(given):
+                raise ArgumentError(f"argnums has {n}, but {len(given)} arguments were given")
+            leaves, structure = flatten(given[n])
+            fresh, records = variables_of(leaves, f"argument {n}")
+            variables += fresh
+            roots += records
+            given[n] = unflatten(structure, fresh)
+        return given, variables, roots
+
+    def trees(self, args: Sequence[Any], leaves: Sequence[Any]) -> Any:
+        """One of ``leaves`` for each leaf of these arguments, as they are trees."""
+        rest = iter(leaves)
+        parts = [flatten(args[n]) for n in self.numbers]
+        made = tuple([unflatten(s, [next(rest) for _ in found]) for found, s in parts])
+        return made[0] if self.single else made
+
+
 def value_and_grad(
     function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -82,29 +123,10 @@ def value_and_grad(
     the tree of the argument (a tuple of them when ``argnums`` is a sequence).  With ``has_aux`` the
     function returns ``(scalar, aux)`` and the value is that pair.
     """
-    single = isinstance(argnums, int)
-    numbers = (argnums,) if single else tuple(argnums)
-    if not all(type(n) is int for n in numbers):
-        raise ArgumentTypeError(
-            f"argnums={argnums!r}",
-            why="They are the positions of the arguments to differentiate by.",
-            fix="give an int or a tuple of ints",
-        )
+    varied = Varied.by(argnums)
 
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        given = list(args)
-        structures: list[Structure] = []
-        variables: list[Tensor] = []
-        roots: list[AnyRecord] = []
-        for n in numbers:
-            if not -len(given) <= n < len(given):
-                raise ArgumentError(f"argnums has {n}, but {len(given)} arguments were given")
-            leaves, structure = flatten(given[n])
-            fresh, records = _variables(leaves, f"argument {n}")
-            structures.append(structure)
-            variables += fresh
-            roots += records
-            given[n] = unflatten(structure, fresh)
+        given, variables, roots = varied.arguments(args)
         with recording(True):
             value = current().converted(function)(*given, **kwargs)
             if has_aux and not (isinstance(value, tuple) and len(value) == 2):
@@ -125,13 +147,8 @@ def value_and_grad(
                     why="A gradient belongs to one number.",
                     fix="sum the result, or use hybrid.vjp",
                 )
-            grads = iter(_pullback([(out.record, seed_for(out, None))], variables, roots))
-        value = _detached(value, roots)
-        trees = tuple(
-            unflatten(s, [next(grads) for _ in flatten(a)[0]])
-            for s, a in zip(structures, [given[n] for n in numbers], strict=True)
-        )
-        return value, (trees[0] if single else trees)
+            grads = pulled([(out.record, seed_for(out, None))], variables, roots)
+        return detached(value, roots), varied.trees(given, grads)
 
     return differentiated
 
@@ -152,7 +169,7 @@ def grad(
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple]]:
     """``(function(*primals), pullback)``; the pullback maps a cotangent to one per primal."""
     leaves, structure = flatten(primals)
-    variables, roots = _variables(leaves, "a primal")
+    variables, roots = variables_of(leaves, "a primal")
     with recording(True):
         out = current().converted(function)(*unflatten(structure, variables))
     outputs, out_structure = flatten(out)
@@ -169,9 +186,9 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
         seeds = [seed_for(t, c) for t, c in zip(outputs, cts, strict=True)]
         with recording(True):
             pairs = list(zip(records, seeds, strict=True))
-            return unflatten(structure, _pullback(pairs, variables, roots))
+            return unflatten(structure, pulled(pairs, variables, roots))
 
-    return _detached(out, roots), pullback
+    return detached(out, roots), pullback
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[Any]) -> tuple:
@@ -182,7 +199,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[An
         raise ArgumentTypeError(
             f"tangents have structure {describe(its_structure)}, primals {describe(structure)}"
         )
-    variables, roots = _variables(leaves, "a primal")
+    variables, roots = variables_of(leaves, "a primal")
     directions = [seed_for(v, d) for v, d in zip(variables, directions, strict=True)]
     with recording(True), keeping_operands():
         out = current().converted(function)(*unflatten(structure, variables))
@@ -190,10 +207,10 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[An
         _require_tensors(outputs)
         found = tangents(outputs, roots, directions)
     filled = [_zeros(t.type) if d is None else d for t, d in zip(outputs, found, strict=True)]
-    return _detached(out, roots), _detached(unflatten(out_structure, filled), roots)
+    return detached(out, roots), detached(unflatten(out_structure, filled), roots)
 
 
-def _detached(tree: Any, roots: Sequence[AnyRecord]) -> Any:
+def detached(tree: Any, roots: Sequence[AnyRecord]) -> Any:
     """``tree``, its tensors without a history that ends at the transform's own variables."""
     own = {node_of(record)[0] for record in roots}
 

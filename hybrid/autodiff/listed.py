@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, Perhaps, added, either, flag, marked, neutral, nothing
-from hybrid.ir.interpreter import current
+from hybrid.lanes import is_known
 from hybrid.ops.indexing import add_slices
 from hybrid.ops.pick import pick, place
 from hybrid.tensor import Tensor
@@ -42,7 +42,7 @@ class Listed:
 
     def add(self, turn: float, ct: Ct, at: At | None = None) -> None:
         """``ct`` arrives."""
-        if isinstance(at, Tensor) and not current().traces:
+        if isinstance(at, Tensor) and is_known(at):
             at = int(at.item())
         self.terms.append(ItemTerm(turn, ct, at))
 

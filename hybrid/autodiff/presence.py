@@ -17,6 +17,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import current
+from hybrid.lanes import is_known
 from hybrid.ops.control import cond
 from hybrid.tensor import Tensor
 from hybrid.types import TensorType, bool_
@@ -40,7 +41,7 @@ Ct = Tensor | Perhaps
 
 def perhaps(ct: Tensor, present: Tensor | bool, neutral: bool) -> Ct | None:
     """``ct`` where ``present`` holds; just that, or None, where this is known already."""
-    if not isinstance(present, bool) and not current().traces:
+    if not isinstance(present, bool) and is_known(present):
         present = bool(present.item())
     if isinstance(present, bool):
         return ct if present else None
@@ -90,7 +91,7 @@ def added(first: Ct, second: Ct) -> Ct:
 
 def chosen_ct(holds: Tensor | bool, a: Ct | None, b: Ct | None) -> Ct | None:
     """``a`` if the scalar ``holds``, else ``b``."""
-    if not isinstance(holds, bool) and not current().traces:
+    if not isinstance(holds, bool) and is_known(holds):
         holds = bool(holds.item())
     if isinstance(holds, bool):
         return a if holds else b

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, either, marked
-from hybrid.ir.interpreter import current
+from hybrid.lanes import is_known
 from hybrid.tensor import Tensor
 
 
@@ -21,7 +21,7 @@ class Term:
     own: bool = False  # whether it counts only where the value is no other one
 
     def tensor(self) -> Ct | None:
-        if self.flag is None or current().traces:
+        if self.flag is None or not is_known(self.flag):
             return marked(self.ct, self.flag)
         return self.ct if self.flag.item() else None
 

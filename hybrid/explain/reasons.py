@@ -87,7 +87,7 @@ def _is_structure(found: Sequence[Difference]) -> bool:
 
 def differences(request: Request, planned: Cached) -> Iterator[Difference]:
     """In what the call differs from that which ``planned`` was made for."""
-    structure, _, recording, aliased = request.key
+    structure, _, recording, aliased, rows = request.key
     if structure != planned.key[0]:
         yield Difference(_STRUCTURE, describe(structure), describe(planned.key[0]))
         return
@@ -96,6 +96,9 @@ def differences(request: Request, planned: Cached) -> Iterator[Difference]:
         how = "are" if recording else "are not"
         whole = f"gradients {how} recorded, and {'were not' if recording else 'were'} before"
         found.append(Difference("recording", whole=whole))
+    if rows != planned.key[4]:
+        whole = f"vmap has {rows} rows for each value, and had {planned.key[4]} before"
+        found.append(Difference("rows", whole=whole))
     if not found and aliased != planned.key[3]:
         now, was = _aliases(aliased, request), _aliases(planned.key[3], request)
         found.append(Difference("aliases", whole=f"{now} one tensor; in the cached plan {was}"))

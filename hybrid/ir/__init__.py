@@ -4,6 +4,7 @@ from hybrid.ir.builder import Builder as Builder
 from hybrid.ir.graph import Graph as Graph
 from hybrid.ir.graph import Node as Node
 from hybrid.ir.graph import Value as Value
+from hybrid.ir.inline import inlined as inlined
 from hybrid.ir.lowering import Emit as Emit
 from hybrid.ir.lowering import NotDense as NotDense
 from hybrid.ir.lowering import View as View

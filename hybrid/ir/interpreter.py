@@ -20,6 +20,8 @@ class Interpreter(Protocol):
     """Gives an op call its meaning."""
 
     traces: bool  # whether tensors are placeholders without values
+    batches: bool  # whether tensors stand for many rows (vmap)
+    many: int  # how many rows each value will have, by all vmap around
 
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()

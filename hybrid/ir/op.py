@@ -26,6 +26,8 @@ types and attributes that gives one (``cast`` has a kernel per dtype).
 ``promotes=True``: operands are cast to their common dtype before the rule sees them;
 ``promotes="floating"``: to the default float dtype when that one is not floating.
 
+``inline=True``: before planning, a node of the op is replaced by the nodes of its first region.
+
 ``pure=False``: a call does something to the world.  ``raises=True``: whether a run succeeds depends
 on the elements of the operands, as it does for an index.
 
@@ -65,13 +67,14 @@ class Op:
         moves: bool = False,
         promotes: bool | str = False,
         differentiable: bool = True,
+        inline: bool = False,
         domain: tuple[float, float] | None = None,
         name: str | None = None,
     ) -> None:
         self.name = name or rule.__name__.rstrip("_")
         self.rule, self.kernel = rule, kernel
         self.elementwise, self.commutative, self.pure = elementwise, commutative, pure
-        self.raises, self.hosted = raises, hosted
+        self.raises, self.hosted, self.inline = raises, hosted, inline
         self.moves = moves or not pure
         self.promotes, self.differentiable, self.domain = promotes, differentiable, domain
         self.__doc__, self.__name__, self.__module__ = rule.__doc__, rule.__name__, rule.__module__
@@ -87,6 +90,7 @@ class Op:
         self.reference_rule: Callable[..., Any] | None = None
         self.vjp_rule: Callable[..., Any] | None = None
         self.jvp_rule: Callable[..., Any] | None = None
+        self.batch_rule: Callable[..., Any] | None = None
         self.origin_rule: Callable[..., Any] | None = None
         self.lowering_rule: Callable[..., Any] | None = None
         self.view_rule: Callable[..., Any] | None = None
@@ -129,6 +133,18 @@ class Op:
         Optional: without it forward mode transposes the vjp twice.
         """
         self.jvp_rule = function
+        return function
+
+    def batch(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``(rows, batched, *operands, **attrs)`` -> the result(s) for all rows of ``vmap``.
+
+        Operands that are ``batched`` have the rows as their first axis, before those that the type
+        rule speaks of, and so has each result.  That of an op whose nodes own ``regions`` returns
+        its results and which of them are batched.  Optional: elementwise ops go without, others
+        are applied row by row; so they are where the rule returns NotImplemented.  See
+        ``hybrid/ops/batching.py``.
+        """
+        self.batch_rule = function
         return function
 
     def origins(self, function: Callable[..., Any]) -> Callable[..., Any]:

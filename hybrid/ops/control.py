@@ -27,6 +27,7 @@ import numpy as np
 
 from hybrid.errors import GraphError
 from hybrid.ir import Graph, op
+from hybrid.ops.batching import with_rows
 from hybrid.types import TensorType, bool_, int64, tensor_type
 
 FLAG = tensor_type(bool_, ())
@@ -194,6 +195,11 @@ def after_vjp(ct: Any, _y: Any, _x: Any, *_others: Any) -> tuple[Any, ...]:
 @after.jvp
 def after_jvp(tangents: tuple[Any, ...], _y: Any, _x: Any, *_others: Any) -> Any:
     return tangents[0]
+
+
+@after.batch
+def after_batch(rows, batched, x, *others):
+    return after(with_rows(x, rows, batched[0]), *others)
 
 
 @after.samples

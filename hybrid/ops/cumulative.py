@@ -9,6 +9,7 @@ import numpy as np
 
 from hybrid.errors import ArgumentError
 from hybrid.ir import View, op
+from hybrid.ops.batching import along_axes
 from hybrid.ops.checks import (
     as_tensor,
     normalize_axis,
@@ -153,6 +154,10 @@ def running_prod_vjp(ct, y, x, *, axis):
 def running_prod_jvp(tangents, y, x, *, axis):
     before = _shifted(y, axis, back=False, first=ones)
     return recurrence(tangents[0] * before, x, axis=axis)
+
+
+for _op in (running_sum, recurrence, running_prod):
+    _op.batch(along_axes(_op))
 
 
 @running_sum.samples

@@ -8,6 +8,7 @@ import numpy as np
 
 from hybrid.errors import DTypeError
 from hybrid.ir import interpreter, op
+from hybrid.ops.batching import leading
 from hybrid.ops.checks import as_tensor, is_number
 from hybrid.ops.derivatives import linear
 from hybrid.ops.remembered import remembered
@@ -200,6 +201,10 @@ def stop_gradient_reference(x):
 @stop_gradient.view
 def stop_gradient_view(x):
     return x
+
+
+for _op in (identity, stop_gradient):
+    _op.batch(leading(_op))
 
 
 @identity.samples

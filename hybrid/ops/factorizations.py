@@ -14,6 +14,7 @@ import numpy as np
 
 from hybrid.errors import GradientError
 from hybrid.ir import op
+from hybrid.ops.batching import leading
 from hybrid.ops.comparison import equal, where
 from hybrid.ops.creation import tril, triu
 from hybrid.ops.joining import concat, part
@@ -311,6 +312,10 @@ def _values(x: np.ndarray) -> Any:
 def svdvals_vjp(ct, _y, x):
     u, _, vh = svd(x)
     return (product(u * expand_dims(ct, axis=-2), vh),)
+
+
+for _op in (cholesky, qr, qr_complete, eigh, eigvalsh, svd, svd_full, svdvals):
+    _op.batch(leading(_op))
 
 
 @svd.samples

@@ -9,6 +9,7 @@ import numpy as np
 
 from hybrid.errors import DTypeError, ShapeError
 from hybrid.ir import op
+from hybrid.ops.batching import leading, with_rows
 from hybrid.ops.checks import (
     as_tensor,
     broadcast_shapes,
@@ -76,6 +77,30 @@ def take_lowering(emit, x, indices, result, *, axis):
 @linear(take_slices)
 def take_vjp(ct, _y, _x, indices, *, axis):
     return add_slices(zeros(_x.shape, dtype=ct.dtype), indices, ct, axis=axis), None
+
+
+def _along_last(x: Any, axis: int) -> Any:
+    return moveaxis(x, axis, -1)
+
+
+def _each_along(indices: Any, shape: Shape) -> Any:
+    """A list of indices for each row, as operands of ops that read along the last axis of it."""
+    rows, count = indices.shape
+    lone = reshaped(indices, (rows, *(1,) * (len(shape) - 2), count))
+    return widened(lone, (*shape[:-1], count))
+
+
+@take_slices.batch
+def take_batch(rows, batched, x, indices, *, axis):
+    if not batched[1]:
+        return take_slices(x, indices, axis=axis + 1)
+    count = indices.shape[1]
+    if not batched[0]:
+        found = take_slices(x, reshaped(indices, (rows * count,)), axis=axis)
+        apart = (*x.shape[:axis], rows, count, *x.shape[axis + 1 :])
+        return moveaxis(reshaped(found, apart), axis, 0)
+    x = _along_last(x, axis + 1)
+    return moveaxis(take_along(x, _each_along(indices, x.shape)), -1, axis + 1)
 
 
 @take_slices.samples
@@ -176,6 +201,24 @@ def _where_last(updates: Any, x: Any, indices: Any, axis: int) -> Any:
     last = take_slices(writers, indices, axis=0) == own
     shape = tuple(count if i == axis else 1 for i in range(len(x.shape)))
     return where(reshaped(last, shape), updates, 0)
+
+
+@add_slices.batch
+def scatter_add_batch(rows, batched, x, indices, updates, *, axis):
+    x, updates = with_rows(x, rows, batched[0]), with_rows(updates, rows, batched[2])
+    if not batched[1]:
+        return add_slices(x, indices, updates, axis=axis + 1)
+    x, updates = _along_last(x, axis + 1), _along_last(updates, axis + 1)
+    found = scatter_along_add(x, _each_along(indices, x.shape), updates)
+    return moveaxis(found, -1, axis + 1)
+
+
+@put_slices.batch
+def scatter_batch(rows, batched, x, indices, updates, *, axis):
+    if batched[1]:
+        return NotImplemented
+    x, updates = with_rows(x, rows, batched[0]), with_rows(updates, rows, batched[2])
+    return put_slices(x, indices, updates, axis=axis + 1)
 
 
 @put_slices.jvp
@@ -284,6 +327,10 @@ def scatter_along_add_jvp(tangents, _y, x, indices, updates):
     return scatter_along_add(_or_zeros(of_x, x), indices, _or_zeros(of_updates, updates))
 
 
+for _op in (take_along, scatter_along_add):
+    _op.batch(leading(_op))
+
+
 @scatter_along_add.samples
 def scatter_along_add_samples(draw):
     for dtype in draw.numbers:
@@ -340,6 +387,13 @@ def slice_assign_vjp(ct, _y, _x, _value, *, start, size, step):
 def slice_assign_jvp(tangents, _y, x, value, **place):
     of_x, of_value = tangents
     return slice_assign(_or_zeros(of_x, x), _or_zeros(of_value, value), **place)
+
+
+@slice_assign.batch
+def slice_assign_batch(rows, batched, x, value, *, start, size, step):
+    x, value = with_rows(x, rows, batched[0]), with_rows(value, rows, batched[1])
+    whole = {"start": (0, *start), "size": (rows, *size), "step": (1, *step)}
+    return slice_assign(x, value, **whole)
 
 
 @slice_assign.samples

@@ -67,11 +67,23 @@ def item_at_vjp(ct, _y, _stack, index):
 OF_LISTS = (item, item_at)
 
 
+@item.batch
+def item_batch(rows, _batched, stack, *, at):
+    start, size = (0, at, *(0,) * (len(stack.shape) - 2)), (rows, 1, *stack.shape[2:])
+    part = get_op("slice")(stack, start=start, size=size, step=(1,) * len(size))
+    return reshaped(part, (rows, *stack.shape[2:]))
+
+
 @item.samples
 def item_samples(draw):
     for dtype in draw.all:
         for shape, at in [((5,), 2), ((4, 3), 0), ((1, 2, 3), 0), ((2, 0), 1)]:
             yield (draw(dtype, *shape),), {"at": at}
+
+
+@item_at.batch
+def item_at_batch(rows, batched, stack, index):
+    return pick.batch_rule(rows, batched, stack, index, axis=0)
 
 
 @item_at.samples

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import interpreter, op
+from hybrid.ops.batching import along_axes
 from hybrid.ops.checks import (
     as_tensor,
     listed,
@@ -97,6 +98,9 @@ def concat_jvp(tangents, y, *operands, axis):
     return join(*parts, axis=axis)
 
 
+join.batch(along_axes(join))
+
+
 @join.samples
 def concat_samples(draw):
     for dtype in draw.all:
@@ -181,6 +185,11 @@ def pad_vjp(ct, _y, _x, *, widths, value):
 @pad_constant.jvp
 def pad_jvp(tangents, _y, _x, *, widths, value):
     return pad_constant(tangents[0], widths=widths, value=0)
+
+
+@pad_constant.batch
+def pad_batch(_rows, _batched, x, *, widths, value):
+    return pad_constant(x, widths=((0, 0), *widths), value=value)
 
 
 @pad_constant.samples

@@ -12,6 +12,7 @@ import numpy as np
 from hybrid.errors import ShapeError
 from hybrid.ir import Emit, View, op
 from hybrid.ops import reduction
+from hybrid.ops.batching import aligned
 from hybrid.ops.checks import as_tensor, normalize_axis, require_numeric, type_of
 from hybrid.ops.derivatives import reshaped, unbroadcast
 from hybrid.ops.dtypes import common
@@ -260,6 +261,10 @@ def matmul_tn_samples(draw):
             ((64, 1), (64, 9)),
         ]:
             yield (draw(dtype, *a), draw(dtype, *b)), {}
+
+
+for _op in (product, product_nt, product_tn):
+    _op.batch(aligned(_op))
 
 
 # Functions ---------------------------------------------------------------------------------------

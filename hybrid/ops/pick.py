@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 
-from hybrid.ir import op
+from hybrid.ir import get_op, op
+from hybrid.ops.batching import with_rows
 from hybrid.ops.checks import require_axis, require_dtype, require_same_dtype, require_shape
 from hybrid.ops.creation import zeros, zeros_like
-from hybrid.ops.derivatives import linear
+from hybrid.ops.derivatives import linear, reshaped, widened
+from hybrid.ops.shape import moveaxis
 from hybrid.types import Shape, TensorType, int64
 
 
@@ -99,6 +101,27 @@ def place_jvp(tangents, _y, x, index, value, *, axis):
 
 
 _PLACES = [((5,), 0), ((4, 3), 0), ((4, 3), 1), ((2, 5, 3), 1), ((0, 4), 1)]
+
+
+@pick.batch
+def pick_batch(rows, batched, x, index, *, axis):
+    if not batched[1]:
+        return pick(x, index, axis=axis + 1)
+    take = get_op("take")
+    if not batched[0]:
+        return moveaxis(take(x, index, axis=axis), axis, 0)
+    shape = (*x.shape[: axis + 1], *x.shape[axis + 2 :])
+    flat = moveaxis(x, axis + 1, -1)
+    places = widened(reshaped(index, (rows, *(1,) * (len(shape)))), (*shape, 1))
+    return reshaped(get_op("take_along")(flat, places), shape)
+
+
+@place.batch
+def place_batch(rows, batched, x, index, value, *, axis):
+    if batched[1]:
+        return NotImplemented
+    x, value = with_rows(x, rows, batched[0]), with_rows(value, rows, batched[2])
+    return place(x, index, value, axis=axis + 1)
 
 
 @pick.samples

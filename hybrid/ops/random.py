@@ -13,6 +13,7 @@ import numpy as np
 
 from hybrid.errors import DTypeError
 from hybrid.ir import op
+from hybrid.ops.batching import no_draws
 from hybrid.ops.checks import require_dtype, require_shape
 from hybrid.types import DType, Shape, TensorType, dtype_of, float64, int64, tensor_type
 
@@ -148,6 +149,10 @@ def random_bits_reference(state, *, shape):
 
 
 random_bits.lowering(_lower_to("random_bits", typed=False))
+
+
+for _op in (random_uniform, random_normal, random_bits):
+    _op.batch(no_draws)
 
 
 @random_bits.samples

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybrid.errors import ShapeError
 from hybrid.ir import Emit, Op, View, op
+from hybrid.ops.batching import along_axes, along_one_axis
 from hybrid.ops.checks import (
     as_tensor,
     normalize_axes,
@@ -303,6 +304,10 @@ def argmin_reference(x, *, axis, keepdims):
     return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims), np.int64)
 
 
+for _op in (place_of_max, place_of_min):
+    _op.batch(along_one_axis(_op))
+
+
 @place_of_max.samples
 @place_of_min.samples
 def place_samples(draw):
@@ -348,6 +353,10 @@ reduce_all.samples(_samples("bools", empty=True))
 
 
 # Functions ---------------------------------------------------------------------------------------
+
+
+for _op in (reduce_sum, reduce_mean, reduce_prod, reduce_max, reduce_min, reduce_any, reduce_all):
+    _op.batch(along_axes(_op))
 
 
 def _along(reduce: Op, x: Any, axis: Any, keepdims: bool) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybrid.errors import ArgumentError, AxisError, ShapeError
 from hybrid.ir import get_op, op
+from hybrid.ops.batching import along_axes, raised
 from hybrid.ops.checks import (
     as_tensor,
     broadcast_shapes,
@@ -55,6 +56,11 @@ def reshape_lowering(emit, x, result, *, shape):
 @linear(reshape_to)
 def reshape_vjp(ct, _y, _x, *, shape):
     return (reshaped(ct, _x.shape),)
+
+
+@reshape_to.batch
+def reshape_batch(rows, _batched, x, *, shape):
+    return reshape_to(x, shape=(rows, *shape))
 
 
 @reshape_to.samples
@@ -113,6 +119,11 @@ def permute_view(x, *, axes):
 @linear(permute)
 def permute_vjp(ct, _y, _x, *, axes):
     return (permute(ct, axes=tuple(axes.index(i) for i in range(len(axes)))),)
+
+
+@permute.batch
+def permute_batch(_rows, _batched, x, *, axes):
+    return permute(x, axes=(0, *[axis + 1 for axis in axes]))
 
 
 @permute.samples
@@ -224,6 +235,11 @@ def broadcast_vjp(ct, _y, _x, *, shape):
     return (unbroadcast(ct, _x),)
 
 
+@broadcast.batch
+def broadcast_batch(rows, _batched, x, *, shape):
+    return broadcast(raised(x, len(shape)), shape=(rows, *shape))
+
+
 @broadcast.samples
 def broadcast_samples(draw):
     for dtype in draw.all:
@@ -271,6 +287,9 @@ def flip_view(x, *, axis):
 @linear(reverse)
 def flip_vjp(ct, _y, _x, *, axis):
     return (reverse(ct, axis=axis),)
+
+
+reverse.batch(along_axes(reverse))
 
 
 @reverse.samples
@@ -361,6 +380,11 @@ def region_samples(draw):
             ((0,), (0,), (0,), (1,)),
         ]:
             yield dtype, shape, {"start": start, "size": size, "step": step}
+
+
+@region.batch
+def slice_batch(rows, _batched, x, *, start, size, step):
+    return region(x, start=(0, *start), size=(rows, *size), step=(1, *step))
 
 
 @region.samples

@@ -8,6 +8,7 @@ import numpy as np
 
 from hybrid.errors import ShapeError
 from hybrid.ir import op
+from hybrid.ops.batching import along_axes, with_rows
 from hybrid.ops.checks import (
     as_tensor,
     normalize_axis,
@@ -107,6 +108,10 @@ for _op in (soft_maximum, log_soft_maximum):
     _op.lowering(_lower_to(_op.name))
 
 
+for _op in (soft_maximum, log_soft_maximum):
+    _op.batch(along_axes(_op))
+
+
 @soft_maximum.samples
 @log_soft_maximum.samples
 def softmax_samples(draw):
@@ -150,6 +155,14 @@ def cross_entropy_jvp(tangents, y, logits, targets):
     mean = _sum_along(soft_maximum(logits, axis=1) * tangents[0], 1)
     at_target = take_along(tangents[0], reshaped(targets, (*targets.shape, 1)))
     return reshaped(mean - at_target, y.shape)
+
+
+@class_entropy.batch
+def cross_entropy_batch(rows, batched, logits, targets):
+    logits, targets = with_rows(logits, rows, batched[0]), with_rows(targets, rows, batched[1])
+    count, classes = logits.shape[1:]
+    flat = reshaped(logits, (rows * count, classes)), reshaped(targets, (rows * count,))
+    return reshaped(class_entropy(*flat), (rows, count))
 
 
 @class_entropy.samples

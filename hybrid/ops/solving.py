@@ -13,6 +13,7 @@ import numpy as np
 
 from hybrid.errors import ShapeError
 from hybrid.ir import op
+from hybrid.ops.batching import aligned, leading, raised, with_rows
 from hybrid.ops.checks import broadcast_shapes, require_same_dtype
 from hybrid.ops.derivatives import unbroadcast
 from hybrid.ops.linalg import batch_shape, product, product_nt, product_tn
@@ -211,6 +212,17 @@ def slogdet_reference(x):
 @slogdet.vjp
 def slogdet_vjp(cts, _results, x):
     return (column(cts[1]) * matrix_transpose(inv(x)),)
+
+
+@pinv.batch
+def pinv_batch(rows, batched, x, rtol):
+    x = with_rows(x, rows, batched[0])
+    return pinv(x, raised(rtol, len(x.shape) - 3) if batched[1] else rtol)
+
+
+solve.batch(aligned(solve))
+for _op in (inv, det, cofactors, slogdet):
+    _op.batch(leading(_op))
 
 
 @inv.samples

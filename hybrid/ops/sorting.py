@@ -13,6 +13,7 @@ import numpy as np
 
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import op
+from hybrid.ops.batching import leading
 from hybrid.ops.checks import (
     as_tensor,
     normalize_axis,
@@ -51,6 +52,9 @@ def order_reference(x, *, descending):
 @order.lowering
 def order_lowering(emit, x, result, *, descending):
     emit.kernel("argsort", [to_rows(emit, x)], [to_rows(emit, result)], (int(descending),))
+
+
+order.batch(leading(order))
 
 
 @order.samples
@@ -97,6 +101,7 @@ def ordered_jvp(tangents, _y, x, *, descending):
     return take_along(tangents[0], order(x, descending=descending))
 
 
+ordered.batch(leading(ordered))
 ordered.samples(order_samples)
 
 
@@ -117,6 +122,9 @@ def foremost_reference(x, *, k, largest):
 @foremost.lowering
 def foremost_lowering(emit, x, result, *, k, largest):
     emit.kernel("topk", [to_rows(emit, x)], [to_rows(emit, result)], (int(largest),))
+
+
+foremost.batch(leading(foremost))
 
 
 @foremost.samples
@@ -144,6 +152,14 @@ def places_reference(x, values, *, right):
 @places.lowering
 def places_lowering(emit, x, values, result, *, right):
     emit.kernel("searchsorted", [emit.dense(x), emit.dense(values)], [result], (int(right),))
+
+
+@places.batch
+def places_batch(rows, batched, x, values, *, right):
+    if batched[0]:
+        return NotImplemented
+    flat = reshape(values, (rows * values.shape[1],))
+    return reshape(places(x, flat, right=right), values.shape)
 
 
 @places.samples

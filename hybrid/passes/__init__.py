@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from hybrid.ir import Graph, verify
+from hybrid.ir import Graph, inlined, verify
 from hybrid.passes.broadcast import implicit_broadcast
 from hybrid.passes.canonical import canonical
 from hybrid.passes.conds import simplify_cond
@@ -52,7 +52,8 @@ __all__ = [
 
 # Passes of an inner tuple run until they change nothing: once something is known, more may be.
 PIPELINE: tuple[Pass | tuple[Pass, ...], ...] = (
-    canonical,  # first: the others know one form of each thing
+    inlined,  # first: derivatives are done with, and the others look into no calls
+    canonical,  # before others, which know one form of each thing
     (
         fold,  # before simplify: what it computes lets simplify see ones and zeros
         simplify,

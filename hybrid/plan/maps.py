@@ -79,19 +79,23 @@ def _map_over(
 
 
 def _reshaped(low: Lowering, view: View, shape: Shape) -> View:
-    """``view`` with leading axes merged or added to have ``shape``; a copy if it must be."""
-    if view.rank < len(shape):
-        return view.broadcast(shape)
-    while view.rank > len(shape):
-        outer, inner = view.shape[0], view.shape[1]
-        if view.strides[0] != view.strides[1] * inner and 1 not in (outer, inner):
-            return low.dense(view).reshape(shape)
-        stride = view.strides[0] if inner == 1 else view.strides[1]
-        view = View(
-            view.buffer, view.dtype, (outer * inner, *view.shape[2:]),
-            (stride, *view.strides[2:]), view.offset,
-        )  # fmt: skip
-    return view
+    """``view`` in another ``shape`` of the last axis and those before it; a copy if it must be."""
+    *leading, columns = view.shape
+    rows, stride = 1, 0
+    for n, step in zip(reversed(leading), reversed(view.strides[:-1]), strict=True):
+        if n == 1:
+            continue
+        if rows != 1 and step != stride * rows:
+            return view if view.shape == shape else low.dense(view).reshape(shape)
+        stride = step if rows == 1 else stride
+        rows *= n
+    if shape[-1] != columns:
+        return low.dense(view).reshape(shape)
+    strides, step = [view.strides[-1]], stride
+    for n in reversed(shape[:-1]):
+        strides.append(step)
+        step *= n
+    return View(view.buffer, view.dtype, shape, tuple(reversed(strides)), view.offset)
 
 
 def append_map(low: Lowering, inputs: list[View], outputs: list[View], ops: list[MapOp]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hybrid import native
 from hybrid.errors import Location, NativeError
-from hybrid.ir import Graph
+from hybrid.ir import Graph, inlined
 from hybrid.plan.host import host_function
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
@@ -62,7 +62,7 @@ class Plan:
 
 def make_plan(graph: Graph) -> Plan:
     """Lower ``graph``, place its buffers, and build the C plan."""
-    lowered = lower(graph)
+    lowered = lower(inlined(graph))
     placement = place(lowered)
     writer = _Writer(lowered, placement)
     return Plan(

@@ -13,7 +13,7 @@ from hybrid.autodiff.presence import Ct, Perhaps, neutral
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.errors import OF_CAPTURE, CaptureError, LeakedValueError, Location
 from hybrid.ir import Builder, Graph, Value
-from hybrid.ir.interpreter import ACTIVE, interpreting
+from hybrid.ir.interpreter import ACTIVE, current, interpreting
 from hybrid.record import AnyRecord, Leaf, Record, recording
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
@@ -74,6 +74,7 @@ def capture(
         general=bool(numbers or guards.inputs),
         unrolls=unrolls,
         follows=follows,
+        many=current().many,
     )
     structure = flatten((args, kwargs))[1]
     with interpreting(tracer):

@@ -16,7 +16,6 @@ from hybrid.autodiff.kept import make_snapshot, type_of
 from hybrid.autodiff.origins import Origins
 from hybrid.autodiff.presence import Ct, Perhaps
 from hybrid.autodiff.tape import Pull, history, node_of, pulled_back, pushed_ahead
-from hybrid.eager import Eager
 from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of
@@ -108,7 +107,7 @@ def _forget(
     outputs: Sequence[Tensor], since: int, run: Callable[[Tensor], list[Tensor]]
 ) -> list[AnyRecord]:
     """One record, for each of ``outputs``, in place of the history that they have ``since``."""
-    outside = _outside([t.record for t in outputs], since)
+    outside = outside_of([t.record for t in outputs], since)
     saved = tuple([type_of(record) for record in outside])
     types = tuple([t.type for t in outputs])
     op: Any = _Again(run, outside)
@@ -116,7 +115,7 @@ def _forget(
     return [record] if len(outputs) == 1 else [Output(record, i) for i in range(len(outputs))]
 
 
-def _outside(records: Sequence[AnyRecord], since: int) -> tuple[AnyRecord, ...]:
+def outside_of(records: Sequence[AnyRecord], since: int) -> tuple[AnyRecord, ...]:
     """The records made before ``since`` that ``records`` came from."""
     found: dict[Any, AnyRecord] = {}
     seen = set()
@@ -139,10 +138,19 @@ def _is_new(record: AnyRecord | None, since: int) -> bool:
 # Eagerly ----------------------------------------------------------------------------------------
 
 
-class _Watch(Eager):
-    """Eager, and remembers what the tensors and attributes that a call met held before it."""
+class _Watch:
+    """Does what the interpreter below does, eager or a vmap's.
+
+    And remembers what the tensors and attributes that a call met held before it.
+    """
+
+    traces = False
 
     def __init__(self) -> None:
+        self.around = around = current()
+        self.batches, self.many = around.batches, around.many
+        self.lift, self.read_slot, self.use_up = around.lift, around.read_slot, around.use_up
+        self.stack_of, self.converted = around.stack_of, around.converted
         self.met: dict[int, tuple[Tensor, Any, AnyRecord | None]] = {}
         self.made: dict[int, weakref.ref] = {}
         self.slots: dict[tuple[int, str], tuple[Any, str, Any]] = {}
@@ -158,18 +166,21 @@ class _Watch(Eager):
         for t in operands:
             if isinstance(t, Tensor):
                 self.meet(t)
-        result = super().apply(op, operands, attrs, regions)
+        result = self.around.apply(op, operands, attrs, regions)
         for t in results_of(result):
             self.made[id(t)] = weakref.ref(t)
         return result
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
         self.meet(cell)
-        super().assign(cell, value)
+        self.around.assign(cell, value)
+
+    def traced(self, tensor: Tensor) -> Tensor:
+        return self.around.traced(tensor)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         self.slots.setdefault((id(owner), name), (owner, name, getattr(owner, name, MISSING)))
-        super().write_slot(owner, name, value)
+        self.around.write_slot(owner, name, value)
 
     @contextmanager
     def as_before(self) -> Iterator[None]:
@@ -252,10 +263,12 @@ def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     def run(ct: Tensor) -> list[Tensor]:
         operands = []
         for v in params:
-            t = make_snapshot((v.type, v, None))
-            with recording(False):  # the history is that of the value itself
-                t = after(t, ct) if v in late else t
-            t.record = histories.get(v)
+            record = histories.get(v)
+            t = make_snapshot((v.type, v, record))
+            if v in late:
+                with recording(True):  # else it would be a constant to the regions of a graph
+                    t = after(t, ct)
+                t.record = record  # the history is that of the value itself
             operands.append(t)
         return replay(graph, operands)
 
@@ -268,7 +281,7 @@ def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 def _histories(records: Sequence[AnyRecord], since: int) -> dict[Value, AnyRecord]:
     """The records of the values from outside that ``records`` came from."""
     found: dict[Value, AnyRecord] = {}
-    outside = {node_of(record)[0] for record in _outside(records, since)}
+    outside = {node_of(record)[0] for record in outside_of(records, since)}
     for node in history(records, outside):
         for saved in node.saved if type(node) is Record and node not in outside else ():
             if isinstance(saved, tuple) and saved[2] is not None and not _is_new(saved[2], since):

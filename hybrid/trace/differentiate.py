@@ -60,7 +60,7 @@ class Tape(Tracer):
         leaves: Sequence[Leaf | None],
         recorded: Collection[Value] | None = None,
     ) -> None:
-        super().__init__(Builder(graph.name))
+        super().__init__(Builder(graph.name), many=current().many)
         self.graph, self.is_region = graph, recorded is None
         self.builder.params = list(graph.params)
         known: dict[Value, Tensor] = {}
@@ -401,7 +401,7 @@ def region_of(
     name: str, types: Iterable[TensorType], function: Callable[..., Iterable[Tensor]]
 ) -> Graph:
     """The closed graph of ``function`` on tensors of ``types``."""
-    tracer = Tracer(Builder(name))
+    tracer = Tracer(Builder(name), many=current().many)
     values = [tracer.builder.param(type) for type in types]
     tracer.owned.update(values)
     with interpreting(tracer), recording(False):

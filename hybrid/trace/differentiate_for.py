@@ -20,6 +20,7 @@ from hybrid.autodiff.presence import Ct, Perhaps, neutral
 from hybrid.autodiff.tape import Pull
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import current
+from hybrid.lanes import is_known
 from hybrid.ops.control import for_
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import firsts, here, kinds_of, places_of, remembered
@@ -133,7 +134,7 @@ def known_int(count: Tensor) -> int | None:
     """The number in an integer scalar, if it is known before the graph runs."""
     interpreter = current()
     if type(count.data) is not Value:
-        return None if interpreter.traces else int(count.item())
+        return int(count.item()) if is_known(count) else None
     while isinstance(interpreter, Tracer):
         node = interpreter.maker(count.data) if count.data in interpreter.owned else None
         if node is not None and node.op.name == "full":

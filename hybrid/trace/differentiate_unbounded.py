@@ -14,6 +14,7 @@ from itertools import islice
 
 from hybrid import config, ops
 from hybrid.ir import Graph, Node, Value
+from hybrid.ir.interpreter import current
 from hybrid.ops.arithmetic import add, subtract
 from hybrid.ops.control import COUNT, cond, for_
 from hybrid.tensor import Tensor
@@ -24,13 +25,16 @@ from hybrid.types import TensorType
 
 LEAST_ROWS = 16
 MOST_ROWS = 2**20
+MOST_ROWS_OF_MANY = 2**9  # under vmap, which turns whole stacks: rows that it has, not iterations
 LIST_SHARE = 4  # what lists may grow to is that part of the budget, so that residuals fit beside
 
 
 def capacity(types: Sequence[TensorType], share: int = 1) -> int:
     """How many rows of ``types`` the budget, or one part in ``share`` of it, holds."""
-    nbytes = share * sum([t.nbytes for t in types])
-    return min(max(config.RESIDUAL_NBYTES // max(nbytes, 1), LEAST_ROWS), MOST_ROWS)
+    many = current().many
+    nbytes = many * share * sum([t.nbytes for t in types])
+    most = MOST_ROWS if many == 1 else MOST_ROWS_OF_MANY
+    return min(max(config.RESIDUAL_NBYTES // max(nbytes, 1), LEAST_ROWS), most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ class Region(Tracer):
             hosted=parent.hosted,
             called=parent.called,
             remaining=parent.remaining,
+            many=parent.many,
         )
         self.roots = roots  # what the code of the region can get at from outside
         self._outside: dict[int, Any] | None = None

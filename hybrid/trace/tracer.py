@@ -97,7 +97,10 @@ class Tracer:
     remaining: Any = None  # tells what is written so far (a Remaining)
     rewritten: Collection[int] = ()  # ids of tensors that other iterations write
     told: Collection[int] | None = None  # ids of those that all that may raise here hands over
+    located: Location | None = None  # of nodes that are made of others
+    many: int = 1  # rows that each value will have, once vmap has applied the graph to all
     traces = True
+    batches = False
 
     # The interpreter's half -------------------------------------------------------------------
 
@@ -113,7 +116,11 @@ class Tracer:
             values = [t.data for t in tensors]
             refuse_caught(self.handlers, op, values, dict(given), regions, self.maker)
         values = self.builder.apply(
-            op, [t.data for t in tensors], given, regions=regions, location=author_location()
+            op,
+            [t.data for t in tensors],
+            given,
+            regions=regions,
+            location=self.located or author_location(),
         )
         self.owned.update(values)
         results = tuple([make_tensor(v.type, v) for v in values])

@@ -88,19 +88,19 @@ CASES = [  # (name, call, error, text)
         "hybridize mode",
         lambda: hy.hybridize(hy.exp, mode="x"),
         ArgumentError,
-        "mode='x' is unknown\nFix: use one of 'auto', 'trace', 'ast'.",
+        'mode=\'x\' is unknown\nFix: use "auto" or "trace" or "ast".',
     ),
     (
         "hybridize optimize",
         lambda: hy.hybridize(hy.exp, optimize="x"),
         ArgumentError,
-        "optimize='x' is unknown\nFix: use one of 'exact', 'fast'.",
+        'optimize=\'x\' is unknown\nFix: use "exact" or "fast".',
     ),
     (
         "hybridize fallback",
         lambda: hy.hybridize(hy.exp, fallback="x"),
         ArgumentError,
-        "fallback='x' is unknown\nFix: use one of 'error', 'eager'.",
+        'fallback=\'x\' is unknown\nFix: use "error" or "eager".',
     ),
     (
         "hybridize max_plans",

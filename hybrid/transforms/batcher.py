@@ -1,0 +1,141 @@
+"""The batcher: the interpreter under which an op call means that op on many rows at once.
+
+A tensor inside has the type of one row, and a lane that holds the tensor of all rows (or one that
+is the same in each) at the level around.  So histories inside are those of one row, as they are in
+a function that is called for it; gradients from outside flow through the tensors of all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hybrid.eager import as_tensor, prepare
+from hybrid.errors import ArgumentError, author_location
+from hybrid.ir import Op
+from hybrid.ir.interpreter import current, interpreting
+from hybrid.lanes import Lane
+from hybrid.record import (
+    AnyRecord,
+    Record,
+    is_recording,
+    latest,
+    node_of,
+    record_call,
+    with_regions,
+)
+from hybrid.tensor import Tensor, make_tensor, refuse_leaked
+from hybrid.trace.tracer import inside_leaf
+from hybrid.transforms.batch import apply_batched, row_type
+from hybrid.types import DType
+
+
+class Batcher:
+    """One level of vmap over ``rows`` rows, while nothing is captured."""
+
+    traces = False
+    batches = True
+
+    def __init__(self, rows: int) -> None:
+        self.rows, self.around, self._start = rows, current(), latest()
+        self.many = max(rows, 1) * self.around.many
+
+    # Tensors ----------------------------------------------------------------------------------
+
+    def owns(self, tensor: Tensor) -> bool:
+        """Whether ``tensor`` is one of this level."""
+        return isinstance(tensor.data, Lane) and tensor.data.level is self
+
+    def row_of(self, outer: Tensor, batched: bool) -> Tensor:
+        """What stands inside for a tensor of the level around."""
+        kind = row_type(outer.type, batched)
+        made = make_tensor(kind, Lane(kind, level=self, outer=outer, batched=batched))
+        if is_recording():
+            made.record = inside_leaf(kind, outer.record)
+        return made
+
+    def traced(self, tensor: Tensor) -> Tensor:
+        """``tensor``, or what stands for it here when it comes from outside."""
+        if self.owns(tensor):
+            return tensor
+        refuse_leaked(tensor)
+        record = tensor.record
+        if not self._is_own(record):
+            return self.row_of(tensor, False)
+        made = self.row_of(make_tensor(tensor.type, tensor.data), False)
+        made.record = record
+        return made
+
+    def _is_own(self, record: AnyRecord | None) -> bool:
+        return record is not None and node_of(record)[0].sequence > self._start
+
+    # The interpreter's half -------------------------------------------------------------------
+
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        tensors = [self.traced(t) for t in prepare(self, op, operands)]
+        lanes = [t.data for t in tensors]
+        given = op.attributes(attrs)
+        with interpreting(self.around):
+            results, batched = apply_batched(
+                op,
+                [lane.outer for lane in lanes],
+                tuple([lane.batched for lane in lanes]),
+                dict(given),
+                regions,
+                self.rows,
+            )
+        made = []
+        for outer, b in zip(results, batched, strict=True):
+            kind = row_type(outer.type, b)
+            made.append(make_tensor(kind, Lane(kind, level=self, outer=outer, batched=b)))
+        if any(t.record is not None for t in tensors):
+            record_call(op, tensors, with_regions(given, regions), tuple(made))
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
+        made = as_tensor(obj, dtype)
+        return made if isinstance(obj, Tensor) else self.traced(made)
+
+    def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
+        return None
+
+    def converted(self, function: Any) -> Any:
+        return function
+
+    def will_host(self, function: Any) -> None:
+        """Nothing is captured."""
+
+    def assign(self, cell: Tensor, value: Tensor) -> None:
+        value = self.traced(value)
+        if self.owns(cell):
+            cell.data, cell.record = value.data, value.record or getattr(cell, "leaf", None)
+            return
+        self._require_shared(value, "a tensor from outside was written")
+        with interpreting(self.around):
+            self.around.assign(cell, value.data.outer)
+
+    def read_slot(self, owner: Any, name: str) -> Any:
+        return getattr(owner, name)
+
+    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+        if isinstance(value, Tensor):
+            value = self.traced(value)
+            self._require_shared(value, f"{type(owner).__name__}.{name} was written")
+            value = value.data.outer
+        with interpreting(self.around):
+            self.around.write_slot(owner, name, value)
+
+    def use_up(self, records: Sequence[Record]) -> None:
+        for record in records:
+            record.free()
+
+    def _require_shared(self, value: Tensor, what: str) -> None:
+        if value.data.batched:
+            raise ArgumentError(
+                f"{what} inside vmap with a value that differs from row to row",
+                at=author_location(),
+                why=f"There is one place for the values of {self.rows} rows.",
+                fix="return the value from the function; in place of backward() call hybrid.grad",
+            )
