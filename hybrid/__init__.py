@@ -66,6 +66,12 @@ from hybrid.ops import chunk as chunk
 from hybrid.ops import clip as clip
 from hybrid.ops import concat as concat
 from hybrid.ops import conj as conj
+from hybrid.ops import conv1d as conv1d
+from hybrid.ops import conv2d as conv2d
+from hybrid.ops import conv3d as conv3d
+from hybrid.ops import conv_transpose1d as conv_transpose1d
+from hybrid.ops import conv_transpose2d as conv_transpose2d
+from hybrid.ops import conv_transpose3d as conv_transpose3d
 from hybrid.ops import copysign as copysign
 from hybrid.ops import cos as cos
 from hybrid.ops import cosh as cosh

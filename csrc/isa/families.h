@@ -9,6 +9,7 @@
 #include "kernels/operands.inc.c" /* checks of layouts; no table */
 #include "kernels/reduce.inc.c"
 #include "kernels/matmul.inc.c"
+#include "kernels/convolution.inc.c"
 #include "kernels/softmax.inc.c"
 #include "kernels/copy.inc.c"
 #include "kernels/gather.inc.c"

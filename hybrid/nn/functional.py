@@ -6,6 +6,12 @@ from typing import Any
 
 from hybrid import random
 from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.ops import conv1d as conv1d
+from hybrid.ops import conv2d as conv2d
+from hybrid.ops import conv3d as conv3d
+from hybrid.ops import conv_transpose1d as conv_transpose1d
+from hybrid.ops import conv_transpose2d as conv_transpose2d
+from hybrid.ops import conv_transpose3d as conv_transpose3d
 from hybrid.ops import cross_entropy as cross_entropy
 from hybrid.ops import flatten as flatten
 from hybrid.ops import gelu as exact_gelu

@@ -50,6 +50,14 @@ from hybrid.ops.comparison import (
     not_equal,
     where,
 )
+from hybrid.ops.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from hybrid.ops.creation import (
     arange,
     empty,
@@ -205,6 +213,12 @@ __all__ = [
     "clip",
     "concat",
     "conj",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "copysign",
     "cos",
     "cosh",

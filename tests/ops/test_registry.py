@@ -36,6 +36,7 @@ ULPS = {
 # Where terms cancel: in units of the dtype's epsilon, relative to the largest element.
 EPSILONS = {
     **dict.fromkeys(["matmul", "matmul_nt", "matmul_tn"], 16),
+    **dict.fromkeys(["conv", "conv_transpose", "conv_weight"], 16),
     **dict.fromkeys(["sum", "mean", "scatter_add", "scatter_along_add"], 16),
     **dict.fromkeys(["cumulative_sum", "recurrence"], 16),
     **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
