@@ -38,6 +38,12 @@ from hybrid.native import set_num_threads as set_num_threads
 from hybrid.ops import abs as abs
 from hybrid.ops import acos as acos
 from hybrid.ops import acosh as acosh
+from hybrid.ops import adaptive_avg_pool1d as adaptive_avg_pool1d
+from hybrid.ops import adaptive_avg_pool2d as adaptive_avg_pool2d
+from hybrid.ops import adaptive_avg_pool3d as adaptive_avg_pool3d
+from hybrid.ops import adaptive_max_pool1d as adaptive_max_pool1d
+from hybrid.ops import adaptive_max_pool2d as adaptive_max_pool2d
+from hybrid.ops import adaptive_max_pool3d as adaptive_max_pool3d
 from hybrid.ops import add as add
 from hybrid.ops import all as all
 from hybrid.ops import any as any
@@ -51,6 +57,9 @@ from hybrid.ops import astype as astype
 from hybrid.ops import atan as atan
 from hybrid.ops import atan2 as atan2
 from hybrid.ops import atanh as atanh
+from hybrid.ops import avg_pool1d as avg_pool1d
+from hybrid.ops import avg_pool2d as avg_pool2d
+from hybrid.ops import avg_pool3d as avg_pool3d
 from hybrid.ops import bitwise_and as bitwise_and
 from hybrid.ops import bitwise_invert as bitwise_invert
 from hybrid.ops import bitwise_left_shift as bitwise_left_shift
@@ -123,6 +132,9 @@ from hybrid.ops import logsumexp as logsumexp
 from hybrid.ops import matmul as matmul
 from hybrid.ops import matrix_transpose as matrix_transpose
 from hybrid.ops import max as max
+from hybrid.ops import max_pool1d as max_pool1d
+from hybrid.ops import max_pool2d as max_pool2d
+from hybrid.ops import max_pool3d as max_pool3d
 from hybrid.ops import maximum as maximum
 from hybrid.ops import mean as mean
 from hybrid.ops import meshgrid as meshgrid

@@ -10,6 +10,7 @@
 #include "kernels/reduce.inc.c"
 #include "kernels/matmul.inc.c"
 #include "kernels/convolution.inc.c"
+#include "kernels/pooling.inc.c"
 #include "kernels/softmax.inc.c"
 #include "kernels/copy.inc.c"
 #include "kernels/gather.inc.c"

@@ -129,6 +129,20 @@ from hybrid.ops.losses import (
     smooth_l1_loss,
 )
 from hybrid.ops.optimizer import adam, sgd, sgd_momentum
+from hybrid.ops.pools import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 from hybrid.ops.powers import hypot, pow, reciprocal, rsqrt, sqrt, square
 from hybrid.ops.random import random_bits, random_normal, random_uniform
 from hybrid.ops.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
@@ -181,6 +195,12 @@ __all__ = [
     "acos",
     "acosh",
     "adam",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "add",
     "all",
     "any",
@@ -195,6 +215,9 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
@@ -286,6 +309,9 @@ __all__ = [
     "matmul",
     "matrix_transpose",
     "max",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "maximum",
     "mean",
     "meshgrid",
