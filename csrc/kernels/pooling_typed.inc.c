@@ -17,27 +17,49 @@ N(pool_join)(T *restrict to, const T *restrict from, int64_t stride, int64_t n, 
     }
 }
 
-/* One row of windows that are equally far apart: all of them meet one tap after the other. */
+/* The same for the greatest, and their places: from[j * stride] lies at place + j * stride. */
 static inline __attribute__((always_inline)) void
-N(pool_taps)(const pool_shape *s, const pool_row *row, const T *plane, T *to, bool sum)
+N(pool_join_places)(T *restrict to, int64_t *restrict places, const T *restrict from,
+                    int64_t stride, int64_t n, int64_t place)
+{
+    for (int64_t j = 0; j < n; j++) {
+        const T x = from[j * stride], a = to[j];
+        const bool stays = (a >= x) | IS_NAN(a);
+        to[j] = stays ? a : x;
+        places[j] = stays ? places[j] : place + j * stride;
+    }
+}
+
+/* One row of windows that are equally far apart: all of them meet one tap after the other.
+ * `places` is NULL where they are not asked for. */
+static inline __attribute__((always_inline)) void
+N(pool_taps)(const pool_shape *s, const pool_row *row, const T *plane, T *to, int64_t *places,
+             bool sum)
 {
     const pool_axis *wide = &s->axis[2];
     for (int64_t d = 0; d < row->deep.n; d++)
         for (int64_t h = 0; h < row->high.n; h++) {
             const int64_t line = (row->deep.first + d * row->deep.step) * s->axis[1].size +
                                  row->high.first + h * row->high.step;
-            const T *from = plane + line * wide->size;
             for (int64_t k = 0; k < wide->kernel; k++) {
-                const int64_t start = k * wide->dilation - wide->padding;
+                const int64_t start = k * wide->dilation - wide->padding, stride = wide->stride;
                 int64_t low, high;
-                conv_inside(start, wide->stride, wide->count, wide->size, &low, &high);
-                const T *first = from + start + low * wide->stride;
-                if (wide->stride == 1)
-                    N(pool_join)(to + low, first, 1, high - low, sum);
-                else if (wide->stride == 2)
-                    N(pool_join)(to + low, first, 2, high - low, sum);
+                conv_inside(start, stride, wide->count, wide->size, &low, &high);
+                const int64_t place = line * wide->size + start + low * stride;
+                const T *from = plane + place;
+                const int64_t n = high - low;
+                if (places && stride == 1)
+                    N(pool_join_places)(to + low, places + low, from, 1, n, place);
+                else if (places && stride == 2)
+                    N(pool_join_places)(to + low, places + low, from, 2, n, place);
+                else if (places)
+                    N(pool_join_places)(to + low, places + low, from, stride, n, place);
+                else if (stride == 1)
+                    N(pool_join)(to + low, from, 1, n, sum);
+                else if (stride == 2)
+                    N(pool_join)(to + low, from, 2, n, sum);
                 else
-                    N(pool_join)(to + low, first, wide->stride, high - low, sum);
+                    N(pool_join)(to + low, from, stride, n, sum);
             }
         }
 }
@@ -85,7 +107,7 @@ N(pool_rows)(const hyb_call *call, int64_t begin, int64_t end, bool sum)
         } else {
             for (int64_t j = 0; j < count; j++)
                 to[j] = sum ? 0 : LOWEST;
-            N(pool_taps)(&s, &row, plane, to, sum);
+            N(pool_taps)(&s, &row, plane, to, NULL, sum);
         }
         if (!sum || s.counts == 2)
             continue;
@@ -112,15 +134,31 @@ HYB_KERNEL(N(avg_pool))
 HYB_KERNEL(N(max_pool_places))
 {
     const pool_shape s = pool_shape_of(call, 0, 1);
+    const int64_t count = s.axis[2].count;
+    T *greatest = hyb_scratch((size_t)count * sizeof(T));
+    if (!greatest)
+        return hyb_fail(HYB_NO_MEMORY, "max_pool_places: no memory for a row");
     for (int64_t unit = begin; unit < end; unit++) {
         const pool_row row = pool_row_of(&s, unit);
         const T *plane = (const T *)call->data[0] + row.plane * s.plane;
-        int64_t *to = (int64_t *)call->data[1] + unit * s.axis[2].count;
-        for (int64_t j = 0; j < s.axis[2].count; j++) {
-            const pool_window wide = pool_window_of(&s.axis[2], j);
+        int64_t *to = (int64_t *)call->data[1] + unit * count;
+        const bool single = s.axis[2].adaptive || count < POOL_FEW;
+        const int64_t line = row.deep.first * s.axis[1].size + row.high.first;
+        for (int64_t j = 0; j < count; j++) {
+            pool_window wide = pool_window_of(&s.axis[2], j);
             to[j] = 0;
-            N(pool_one)(&s, &row, &wide, plane, false, to + j);
+            if (single) {
+                N(pool_one)(&s, &row, &wide, plane, false, to + j);
+                continue;
+            }
+            greatest[j] = LOWEST;
+            if (row.deep.n > 0 && row.high.n > 0 && wide.n > 0) {
+                to[j] = line * s.axis[2].size + wide.first;
+                greatest[j] = plane[to[j]];
+            }
         }
+        if (!single)
+            N(pool_taps)(&s, &row, plane, greatest, to, false);
     }
     return HYB_OK;
 }
