@@ -104,6 +104,7 @@ from hybrid.ops import flatten as flatten
 from hybrid.ops import flip as flip
 from hybrid.ops import floor as floor
 from hybrid.ops import floor_divide as floor_divide
+from hybrid.ops import fold as fold
 from hybrid.ops import full as full
 from hybrid.ops import full_like as full_like
 from hybrid.ops import gelu as gelu
@@ -111,6 +112,7 @@ from hybrid.ops import greater as greater
 from hybrid.ops import greater_equal as greater_equal
 from hybrid.ops import hypot as hypot
 from hybrid.ops import index_add as index_add
+from hybrid.ops import interpolate as interpolate
 from hybrid.ops import isdtype as isdtype
 from hybrid.ops import isfinite as isfinite
 from hybrid.ops import isinf as isinf
@@ -152,6 +154,8 @@ from hybrid.ops import ones_like as ones_like
 from hybrid.ops import outer as outer
 from hybrid.ops import pad as pad
 from hybrid.ops import permute_dims as permute_dims
+from hybrid.ops import pixel_shuffle as pixel_shuffle
+from hybrid.ops import pixel_unshuffle as pixel_unshuffle
 from hybrid.ops import positive as positive
 from hybrid.ops import pow as pow
 from hybrid.ops import prod as prod
@@ -197,6 +201,7 @@ from hybrid.ops import tril as tril
 from hybrid.ops import triu as triu
 from hybrid.ops import trunc as trunc
 from hybrid.ops import unflatten as unflatten
+from hybrid.ops import unfold as unfold
 from hybrid.ops import unique_all as unique_all
 from hybrid.ops import unique_counts as unique_counts
 from hybrid.ops import unique_inverse as unique_inverse

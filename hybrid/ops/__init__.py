@@ -89,8 +89,10 @@ from hybrid.ops.dtypes import (
 from hybrid.ops.dtypes import identity as positive
 from hybrid.ops.einsum import diagonal, einsum, trace
 from hybrid.ops.exponential import exp, expm1, log, log1p, log2, log10, logaddexp
+from hybrid.ops.folding import fold, pixel_shuffle, pixel_unshuffle, unfold
 from hybrid.ops.getitem import getitem, nonzero, setitem
 from hybrid.ops.indexing import index_add, scatter_add, take, take_along_axis
+from hybrid.ops.interpolation import interpolate
 from hybrid.ops.joining import (
     chunk,
     concat,
@@ -269,6 +271,7 @@ __all__ = [
     "flip",
     "floor",
     "floor_divide",
+    "fold",
     "full",
     "full_like",
     "gelu",
@@ -282,6 +285,7 @@ __all__ = [
     "hypot",
     "identity",
     "index_add",
+    "interpolate",
     "isdtype",
     "isfinite",
     "isinf",
@@ -333,6 +337,8 @@ __all__ = [
     "outer",
     "pad",
     "permute_dims",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "positive",
     "pow",
     "prelu",
@@ -389,6 +395,7 @@ __all__ = [
     "triu",
     "trunc",
     "unflatten",
+    "unfold",
     "unique_all",
     "unique_counts",
     "unique_inverse",
