@@ -40,6 +40,12 @@ from hybrid.native import set_num_threads as set_num_threads
 from hybrid.ops import abs as abs
 from hybrid.ops import acos as acos
 from hybrid.ops import acosh as acosh
+from hybrid.ops import adaptive_avg_pool1d as adaptive_avg_pool1d
+from hybrid.ops import adaptive_avg_pool2d as adaptive_avg_pool2d
+from hybrid.ops import adaptive_avg_pool3d as adaptive_avg_pool3d
+from hybrid.ops import adaptive_max_pool1d as adaptive_max_pool1d
+from hybrid.ops import adaptive_max_pool2d as adaptive_max_pool2d
+from hybrid.ops import adaptive_max_pool3d as adaptive_max_pool3d
 from hybrid.ops import add as add
 from hybrid.ops import all as all
 from hybrid.ops import any as any
@@ -53,6 +59,9 @@ from hybrid.ops import astype as astype
 from hybrid.ops import atan as atan
 from hybrid.ops import atan2 as atan2
 from hybrid.ops import atanh as atanh
+from hybrid.ops import avg_pool1d as avg_pool1d
+from hybrid.ops import avg_pool2d as avg_pool2d
+from hybrid.ops import avg_pool3d as avg_pool3d
 from hybrid.ops import bitwise_and as bitwise_and
 from hybrid.ops import bitwise_invert as bitwise_invert
 from hybrid.ops import bitwise_left_shift as bitwise_left_shift
@@ -68,6 +77,12 @@ from hybrid.ops import chunk as chunk
 from hybrid.ops import clip as clip
 from hybrid.ops import concat as concat
 from hybrid.ops import conj as conj
+from hybrid.ops import conv1d as conv1d
+from hybrid.ops import conv2d as conv2d
+from hybrid.ops import conv3d as conv3d
+from hybrid.ops import conv_transpose1d as conv_transpose1d
+from hybrid.ops import conv_transpose2d as conv_transpose2d
+from hybrid.ops import conv_transpose3d as conv_transpose3d
 from hybrid.ops import copysign as copysign
 from hybrid.ops import cos as cos
 from hybrid.ops import cosh as cosh
@@ -91,6 +106,7 @@ from hybrid.ops import flatten as flatten
 from hybrid.ops import flip as flip
 from hybrid.ops import floor as floor
 from hybrid.ops import floor_divide as floor_divide
+from hybrid.ops import fold as fold
 from hybrid.ops import full as full
 from hybrid.ops import full_like as full_like
 from hybrid.ops import gelu as gelu
@@ -98,6 +114,7 @@ from hybrid.ops import greater as greater
 from hybrid.ops import greater_equal as greater_equal
 from hybrid.ops import hypot as hypot
 from hybrid.ops import index_add as index_add
+from hybrid.ops import interpolate as interpolate
 from hybrid.ops import isdtype as isdtype
 from hybrid.ops import isfinite as isfinite
 from hybrid.ops import isinf as isinf
@@ -119,6 +136,9 @@ from hybrid.ops import logsumexp as logsumexp
 from hybrid.ops import matmul as matmul
 from hybrid.ops import matrix_transpose as matrix_transpose
 from hybrid.ops import max as max
+from hybrid.ops import max_pool1d as max_pool1d
+from hybrid.ops import max_pool2d as max_pool2d
+from hybrid.ops import max_pool3d as max_pool3d
 from hybrid.ops import maximum as maximum
 from hybrid.ops import mean as mean
 from hybrid.ops import meshgrid as meshgrid
@@ -136,6 +156,8 @@ from hybrid.ops import ones_like as ones_like
 from hybrid.ops import outer as outer
 from hybrid.ops import pad as pad
 from hybrid.ops import permute_dims as permute_dims
+from hybrid.ops import pixel_shuffle as pixel_shuffle
+from hybrid.ops import pixel_unshuffle as pixel_unshuffle
 from hybrid.ops import positive as positive
 from hybrid.ops import pow as pow
 from hybrid.ops import prod as prod
@@ -182,6 +204,7 @@ from hybrid.ops import tril as tril
 from hybrid.ops import triu as triu
 from hybrid.ops import trunc as trunc
 from hybrid.ops import unflatten as unflatten
+from hybrid.ops import unfold as unfold
 from hybrid.ops import unique_all as unique_all
 from hybrid.ops import unique_counts as unique_counts
 from hybrid.ops import unique_inverse as unique_inverse

@@ -9,6 +9,10 @@
 #include "kernels/operands.inc.c" /* checks of layouts; no table */
 #include "kernels/reduce.inc.c"
 #include "kernels/matmul.inc.c"
+#include "kernels/convolution.inc.c"
+#include "kernels/pooling.inc.c"
+#include "kernels/resample.inc.c"
+#include "kernels/unfold.inc.c"
 #include "kernels/softmax.inc.c"
 #include "kernels/copy.inc.c"
 #include "kernels/gather.inc.c"

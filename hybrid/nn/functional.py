@@ -6,18 +6,41 @@ from typing import Any
 
 from hybrid import random
 from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.ops import adaptive_avg_pool1d as adaptive_avg_pool1d
+from hybrid.ops import adaptive_avg_pool2d as adaptive_avg_pool2d
+from hybrid.ops import adaptive_avg_pool3d as adaptive_avg_pool3d
+from hybrid.ops import adaptive_max_pool1d as adaptive_max_pool1d
+from hybrid.ops import adaptive_max_pool2d as adaptive_max_pool2d
+from hybrid.ops import adaptive_max_pool3d as adaptive_max_pool3d
+from hybrid.ops import avg_pool1d as avg_pool1d
+from hybrid.ops import avg_pool2d as avg_pool2d
+from hybrid.ops import avg_pool3d as avg_pool3d
+from hybrid.ops import conv1d as conv1d
+from hybrid.ops import conv2d as conv2d
+from hybrid.ops import conv3d as conv3d
+from hybrid.ops import conv_transpose1d as conv_transpose1d
+from hybrid.ops import conv_transpose2d as conv_transpose2d
+from hybrid.ops import conv_transpose3d as conv_transpose3d
 from hybrid.ops import cross_entropy as cross_entropy
 from hybrid.ops import flatten as flatten
+from hybrid.ops import fold as fold
 from hybrid.ops import gelu as exact_gelu
 from hybrid.ops import gelu_tanh, where
+from hybrid.ops import interpolate as interpolate
 from hybrid.ops import linear as linear
 from hybrid.ops import log_softmax as log_softmax
+from hybrid.ops import max_pool1d as max_pool1d
+from hybrid.ops import max_pool2d as max_pool2d
+from hybrid.ops import max_pool3d as max_pool3d
 from hybrid.ops import mse_loss as mse_loss
+from hybrid.ops import pixel_shuffle as pixel_shuffle
+from hybrid.ops import pixel_unshuffle as pixel_unshuffle
 from hybrid.ops import relu as relu
 from hybrid.ops import sigmoid as sigmoid
 from hybrid.ops import silu as silu
 from hybrid.ops import softmax as softmax
 from hybrid.ops import tanh as tanh
+from hybrid.ops import unfold as unfold
 from hybrid.ops.checks import require_choice
 from hybrid.tensor import Tensor
 

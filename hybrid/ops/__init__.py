@@ -50,6 +50,14 @@ from hybrid.ops.comparison import (
     not_equal,
     where,
 )
+from hybrid.ops.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from hybrid.ops.creation import (
     arange,
     empty,
@@ -81,8 +89,10 @@ from hybrid.ops.dtypes import (
 from hybrid.ops.dtypes import identity as positive
 from hybrid.ops.einsum import diagonal, einsum, trace
 from hybrid.ops.exponential import exp, expm1, log, log1p, log2, log10, logaddexp
+from hybrid.ops.folding import fold, pixel_shuffle, pixel_unshuffle, unfold
 from hybrid.ops.getitem import getitem, nonzero, setitem
 from hybrid.ops.indexing import index_add, scatter_add, take, take_along_axis
+from hybrid.ops.interpolation import interpolate
 from hybrid.ops.joining import (
     chunk,
     concat,
@@ -121,6 +131,20 @@ from hybrid.ops.losses import (
     smooth_l1_loss,
 )
 from hybrid.ops.optimizer import adam, sgd, sgd_momentum
+from hybrid.ops.pools import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 from hybrid.ops.powers import hypot, pow, reciprocal, rsqrt, sqrt, square
 from hybrid.ops.random import random_bits, random_normal, random_uniform
 from hybrid.ops.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
@@ -174,6 +198,12 @@ __all__ = [
     "acos",
     "acosh",
     "adam",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "add",
     "all",
     "any",
@@ -188,6 +218,9 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
@@ -206,6 +239,12 @@ __all__ = [
     "clip",
     "concat",
     "conj",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "copysign",
     "cos",
     "cosh",
@@ -233,6 +272,7 @@ __all__ = [
     "flip",
     "floor",
     "floor_divide",
+    "fold",
     "full",
     "full_like",
     "gelu",
@@ -246,6 +286,7 @@ __all__ = [
     "hypot",
     "identity",
     "index_add",
+    "interpolate",
     "isdtype",
     "isfinite",
     "isinf",
@@ -273,6 +314,9 @@ __all__ = [
     "matmul",
     "matrix_transpose",
     "max",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "maximum",
     "mean",
     "meshgrid",
@@ -294,6 +338,8 @@ __all__ = [
     "outer",
     "pad",
     "permute_dims",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "positive",
     "pow",
     "prelu",
@@ -351,6 +397,7 @@ __all__ = [
     "triu",
     "trunc",
     "unflatten",
+    "unfold",
     "unique_all",
     "unique_counts",
     "unique_inverse",

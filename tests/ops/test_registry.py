@@ -29,14 +29,16 @@ ULPS = {
     **dict.fromkeys(["exp", "expm1", "log", "log1p", "log2", "tanh", "sigmoid", "erf"], 2),
     **dict.fromkeys(["sin", "cos", "tan", "atan2", "hypot", "pow", "rsqrt"], 2),
     **dict.fromkeys(["silu", "softplus"], 4),
-    **dict.fromkeys(["mean", "sum"], 8),
+    **dict.fromkeys(["mean", "sum", "avg_pool", "avg_pool_spread"], 8),
     **dict.fromkeys(["prod", "cumulative_prod"], 64),  # every factor may round
     **dict.fromkeys(["sgd", "sgd_momentum", "adam"], 8),
 }
 # Where terms cancel: in units of the dtype's epsilon, relative to the largest element.
 EPSILONS = {
     **dict.fromkeys(["matmul", "matmul_nt", "matmul_tn"], 16),
+    **dict.fromkeys(["conv", "conv_transpose", "conv_weight"], 16),
     **dict.fromkeys(["sum", "mean", "scatter_add", "scatter_along_add"], 16),
+    **dict.fromkeys(["avg_pool", "avg_pool_spread", "resample", "resample_spread", "fold"], 16),
     **dict.fromkeys(["cumulative_sum", "recurrence"], 16),
     **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
     **dict.fromkeys(["gelu", "remainder", "sgd", "sgd_momentum", "adam"], 4),

@@ -1,0 +1,304 @@
+/* convolution.inc.c - convolutions over one to three axes, and their two transposes.
+ *
+ *   conv            y[n, o, p] = sum over c, k of x[n, c, i] * w[o, c, k]
+ *   conv_transpose  x[n, c, i] = sum over o, k of y[n, o, p] * w[o, c, k]
+ *   conv_weight     w[o, c, k] = sum over n, p of y[n, o, p] * x[n, c, i]
+ *
+ * for i = p * stride - padding + k * dilation along each axis; where x or y has no such place, it
+ * counts as 0.  The shapes of all three are given, so that any sizes are good.
+ *
+ * Operands   conv: x, w -> y, room; conv_transpose: y, w -> x, room; conv_weight: x, y -> w.
+ *            x is [N, groups * C, 3 axes], y [N, groups * O, 3 axes], w [groups * O, C, 3 axes];
+ *            room is as large as w, and what is left in it has no meaning.
+ * Attributes i: stride (3), padding (3), dilation (3), groups.
+ * Split      the kernel shares its work out itself, so that threads can share a copy of the
+ *            weights; its range is one unit.
+ * Layout     dense.
+ * Aliasing   outputs overlap no input.
+ * Accuracy   as matmul: chains of multiply-adds of at most D terms, added in order; with few
+ *            channels in a group one chain (conv_weight: one per lane).
+ * Bits       the order of summation of an element is given by the shapes and attributes.
+ *
+ * A transposed convolution of stride s falls apart into s convolutions of stride 1 along each
+ * axis: the results at places r, r + s, r + 2 s ... need every s-th item of the kernel only.  So one
+ * description, conv_axis, serves both, and nothing is multiplied by an inserted zero.
+ */
+
+#define CONV_LIMIT INT32_MAX           /* of strides, paddings, dilations and the sizes of axes */
+#define CONV_SLICE_BYTES (384 << 10)   /* of copied columns, to stay in the second-level cache */
+#define CONV_ROWS_BYTES (64 << 10)     /* of padded rows */
+#define CONV_FEW 4                     /* products of channels in a group: no matrices */
+#define CONV_PARALLEL_WORK (1 << 20)   /* multiplications and additions worth waking threads */
+
+/* One axis of one phase.  A result is counted by j, an item of the kernel that it needs by t. */
+typedef struct {
+    int64_t count;               /* of j */
+    int64_t first, step;         /* result j lies at first + j * step */
+    int64_t stride, shift, slide; /* it meets item t at place j * stride + shift + t * slide */
+    int64_t size;                /* places of the source; others count as 0 */
+    int64_t taps, tap, tap_step; /* item t is tap + t * tap_step of the kernel */
+} conv_axis;
+
+/* The sizes of one phase, and distances in items. */
+typedef struct {
+    conv_axis axis[3];
+    int64_t   batch, groups;
+    int64_t   channels, rows;               /* of the source and of the result, in a group */
+    int64_t   taps, terms;                  /* terms = channels * taps, of the sum of a result */
+    int64_t   columns;                      /* results in a row: batch * counts */
+    int64_t   source_plane, source_image;   /* items */
+    int64_t   result_plane, result_image;
+    int64_t   kernel_sizes[3], kernel_plane;
+    int64_t   result_sizes[3];
+    bool      dense;                        /* the results lie as they are counted */
+    int64_t   weight_group, weight_row, weight_channel;
+    bool      in_order;                     /* the weights of a row lie as its terms are counted */
+} conv_shape;
+
+static inline int64_t conv_attr(const hyb_call *call, int kind, int axis)
+{
+    return call->attrs[3 * kind + axis].i;
+}
+
+/* Attributes and operands fit together.  `x`, `w` and `y` say where the operands are. */
+static hyb_status conv_require(const hyb_call *call, int32_t dtype, int x, int w, int y)
+{
+    hyb_status status;
+    for (int index = 0; index < 3; index++)
+        if ((status = require_dense(call, index, dtype, 5)) != HYB_OK)
+            return status;
+    for (int axis = 0; axis < 3; axis++) {
+        const int64_t stride = conv_attr(call, 0, axis), padding = conv_attr(call, 1, axis);
+        const int64_t dilation = conv_attr(call, 2, axis);
+        if (stride < 1 || stride > CONV_LIMIT || dilation < 1 || dilation > CONV_LIMIT ||
+            padding < 0 || padding > CONV_LIMIT)
+            return hyb_fail(HYB_BAD_ARGUMENT,
+                            "conv: stride %lld, padding %lld or dilation %lld is out of range",
+                            (long long)stride, (long long)padding, (long long)dilation);
+        for (int index = 0; index < 3; index++)
+            if (call->layout[index].shape[2 + axis] > CONV_LIMIT)
+                return hyb_fail(HYB_BAD_ARGUMENT, "conv: axis %d of operand %d is too long",
+                                2 + axis, index);
+    }
+    const int64_t *of_x = call->layout[x].shape, *of_w = call->layout[w].shape;
+    const int64_t groups = call->attrs[9].i;
+    if (groups < 1 || of_x[1] % groups != 0 || of_w[0] % groups != 0)
+        return hyb_fail(HYB_BAD_ARGUMENT, "conv: %lld groups do not divide the channels",
+                        (long long)groups);
+    if ((status = require_size(call, y, 0, of_x[0])) != HYB_OK ||
+        (status = require_size(call, y, 1, of_w[0])) != HYB_OK ||
+        (status = require_size(call, w, 1, of_x[1] / groups)) != HYB_OK)
+        return status;
+    return HYB_OK;
+}
+
+static hyb_status conv_require_room(const hyb_call *call, int32_t dtype)
+{
+    const hyb_status status = require_dense(call, 3, dtype, 1);
+    return status == HYB_OK ? require_size(call, 3, 0, hyb_elements(&call->layout[1])) : status;
+}
+
+static int64_t conv_gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Fills in what follows from the axes. */
+static void conv_complete(conv_shape *s)
+{
+    s->taps = s->axis[0].taps * s->axis[1].taps * s->axis[2].taps;
+    s->terms = s->channels * s->taps;
+    s->columns = s->batch * s->axis[0].count * s->axis[1].count * s->axis[2].count;
+    s->dense = s->axis[0].step == 1 && s->axis[1].step == 1 && s->axis[2].step == 1;
+}
+
+/* A convolution: one phase. */
+static conv_shape conv_forward(const hyb_call *call, int x, int w, int y)
+{
+    const int64_t *of_x = call->layout[x].shape, *of_w = call->layout[w].shape;
+    const int64_t *of_y = call->layout[y].shape, groups = call->attrs[9].i;
+    conv_shape s = {.batch = of_x[0], .groups = groups, .channels = of_w[1],
+                    .rows = of_w[0] / groups, .in_order = true};
+    for (int a = 0; a < 3; a++) {
+        s.axis[a] = (conv_axis){.count = of_y[2 + a], .step = 1,
+                                .stride = conv_attr(call, 0, a), .shift = -conv_attr(call, 1, a),
+                                .slide = conv_attr(call, 2, a), .size = of_x[2 + a],
+                                .taps = of_w[2 + a], .tap_step = 1};
+        s.kernel_sizes[a] = of_w[2 + a];
+        s.result_sizes[a] = of_y[2 + a];
+    }
+    s.kernel_plane = of_w[2] * of_w[3] * of_w[4];
+    s.source_plane = of_x[2] * of_x[3] * of_x[4];
+    s.result_plane = of_y[2] * of_y[3] * of_y[4];
+    s.source_image = s.source_plane * of_x[1];
+    s.result_image = s.result_plane * of_y[1];
+    s.weight_channel = s.kernel_plane;
+    s.weight_row = s.channels * s.kernel_plane;
+    s.weight_group = s.rows * s.weight_row;
+    conv_complete(&s);
+    return s;
+}
+
+/* The phase of a transposed convolution (y, w -> x) whose results begin at `first`. */
+static conv_shape conv_phase(const hyb_call *call, const int64_t first[3])
+{
+    const int64_t *of_y = call->layout[0].shape, *of_w = call->layout[1].shape;
+    const int64_t *of_x = call->layout[2].shape, groups = call->attrs[9].i;
+    conv_shape s = {.batch = of_x[0], .groups = groups, .channels = of_w[0] / groups,
+                    .rows = of_w[1]};
+    for (int a = 0; a < 3; a++) {
+        const int64_t stride = conv_attr(call, 0, a), dilation = conv_attr(call, 2, a);
+        const int64_t kernel = of_w[2 + a], start = first[a] + conv_attr(call, 1, a);
+        const int64_t common = conv_gcd(stride, dilation), tap_step = stride / common;
+        int64_t tap = 0; /* the first item k for which start - k * dilation is a multiple of stride */
+        while (tap < kernel && tap < tap_step && (start - tap * dilation) % stride != 0)
+            tap++;
+        const bool any = tap < kernel && tap < tap_step;
+        s.axis[a] = (conv_axis){.count = (of_x[2 + a] - first[a] + stride - 1) / stride,
+                                .first = first[a], .step = stride, .stride = 1,
+                                .shift = any ? (start - tap * dilation) / stride : 0,
+                                .slide = -(dilation / common), .size = of_y[2 + a],
+                                .taps = any ? (kernel - 1 - tap) / tap_step + 1 : 0,
+                                .tap = tap, .tap_step = tap_step};
+        s.kernel_sizes[a] = kernel;
+        s.result_sizes[a] = of_x[2 + a];
+    }
+    s.kernel_plane = of_w[2] * of_w[3] * of_w[4];
+    s.source_plane = of_y[2] * of_y[3] * of_y[4];
+    s.result_plane = of_x[2] * of_x[3] * of_x[4];
+    s.source_image = s.source_plane * of_y[1];
+    s.result_image = s.result_plane * of_x[1];
+    s.weight_row = s.kernel_plane;
+    s.weight_channel = s.rows * s.kernel_plane;
+    s.weight_group = s.channels * s.weight_channel;
+    conv_complete(&s);
+    return s;
+}
+
+/* Some phase of a transposed convolution has no item of the kernel: its results are 0. */
+static bool conv_has_gaps(const hyb_call *call)
+{
+    for (int a = 0; a < 3; a++) {
+        const int64_t stride = conv_attr(call, 0, a);
+        if (call->layout[1].shape[2 + a] < stride ||
+            conv_gcd(stride, conv_attr(call, 2, a)) > 1)
+            return true;
+    }
+    return false;
+}
+
+/* Tap t of a phase along the three axes. */
+static inline void conv_tap(const conv_shape *s, int64_t t, int64_t taps[3])
+{
+    taps[2] = t % s->axis[2].taps;
+    t /= s->axis[2].taps;
+    taps[1] = t % s->axis[1].taps;
+    taps[0] = t / s->axis[1].taps;
+}
+
+/* Its place in the kernel. */
+static inline int64_t conv_item(const conv_shape *s, const int64_t taps[3])
+{
+    int64_t place = 0;
+    for (int a = 0; a < 3; a++)
+        place = place * s->kernel_sizes[a] + s->axis[a].tap + taps[a] * s->axis[a].tap_step;
+    return place;
+}
+
+/* Columns that follow each other along the last axis. */
+typedef struct {
+    int64_t image;  /* of the batch */
+    int64_t j[3];   /* of the first */
+    int64_t length;
+} conv_run;
+
+/* Columns [begin, end), which is not empty, as runs. */
+static int64_t conv_runs(const conv_shape *s, int64_t begin, int64_t end, conv_run *runs)
+{
+    const int64_t size = s->axis[2].count;
+    int64_t rest = begin / size, n = 0;
+    conv_run run = {.j = {0, 0, begin % size}};
+    run.j[1] = rest % s->axis[1].count;
+    rest /= s->axis[1].count;
+    run.j[0] = rest % s->axis[0].count;
+    run.image = rest / s->axis[0].count;
+    for (int64_t left = end - begin; left > 0; left -= run.length) {
+        run.length = matmul_smaller(size - run.j[2], left);
+        runs[n++] = run;
+        run.j[2] = 0;
+        if (++run.j[1] < s->axis[1].count)
+            continue;
+        run.j[1] = 0;
+        if (++run.j[0] < s->axis[0].count)
+            continue;
+        run.j[0] = 0;
+        run.image++;
+    }
+    return n;
+}
+
+/* Where the first result of a run lies in the result of one channel. */
+static inline int64_t conv_place(const conv_shape *s, const conv_run *run)
+{
+    int64_t place = 0;
+    for (int a = 0; a < 3; a++)
+        place = place * s->result_sizes[a] + s->axis[a].first + run->j[a] * s->axis[a].step;
+    return run->image * s->result_image + place;
+}
+
+/* Of `length` places start, start + stride ...: those of [low, high) are in [0, size). */
+static inline void conv_inside(int64_t start, int64_t stride, int64_t length, int64_t size,
+                               int64_t *low, int64_t *high)
+{
+    int64_t first = start < 0 ? -start : 0, end = start < size ? size - start : 0;
+    if (stride != 1) {
+        first = (first + stride - 1) / stride;
+        end = (end + stride - 1) / stride;
+    }
+    *low = matmul_smaller(first, length);
+    *high = matmul_smaller(end, length);
+    if (*high < *low)
+        *high = *low;
+}
+
+#define T float
+#define DTYPE HYB_F32
+#define V v_f32
+#define LANES HYB_LANES_32
+#define N(name) name##_f32
+#include "kernels/convolution_typed.inc.c"
+#undef T
+#undef V
+#undef LANES
+#undef N
+#undef DTYPE
+
+#define T double
+#define DTYPE HYB_F64
+#define V v_f64
+#define LANES HYB_LANES_64
+#define N(name) name##_f64
+#include "kernels/convolution_typed.inc.c"
+#undef T
+#undef V
+#undef LANES
+#undef N
+#undef DTYPE
+
+#define CONVOLUTION_ROWS(t)                                                                      \
+    {"conv", HYB_DTYPE_##t, 2, 2, 10, HYB_PLAIN, HYB_SYM(prepare_conv_##t), HYB_SYM(conv_##t)},  \
+    {"conv_transpose", HYB_DTYPE_##t, 2, 2, 10, HYB_PLAIN, HYB_SYM(prepare_conv_transpose_##t),  \
+     HYB_SYM(conv_transpose_##t)},                                                               \
+    {"conv_weight", HYB_DTYPE_##t, 2, 1, 10, HYB_PLAIN, HYB_SYM(prepare_conv_weight_##t),        \
+     HYB_SYM(conv_weight_##t)},
+
+const hyb_kernel HYB_SYM(hyb_convolution_kernels)[] = {
+    HYB_FLOATS(CONVOLUTION_ROWS)
+    {0},
+};
+#undef CONVOLUTION_ROWS
