@@ -51,6 +51,7 @@ from hybrid.ops import astype as astype
 from hybrid.ops import atan as atan
 from hybrid.ops import atan2 as atan2
 from hybrid.ops import atanh as atanh
+from hybrid.ops import batch_norm as batch_norm
 from hybrid.ops import bitwise_and as bitwise_and
 from hybrid.ops import bitwise_invert as bitwise_invert
 from hybrid.ops import bitwise_left_shift as bitwise_left_shift
@@ -94,12 +95,15 @@ from hybrid.ops import full_like as full_like
 from hybrid.ops import gelu as gelu
 from hybrid.ops import greater as greater
 from hybrid.ops import greater_equal as greater_equal
+from hybrid.ops import group_norm as group_norm
 from hybrid.ops import hypot as hypot
 from hybrid.ops import index_add as index_add
+from hybrid.ops import instance_norm as instance_norm
 from hybrid.ops import isdtype as isdtype
 from hybrid.ops import isfinite as isfinite
 from hybrid.ops import isinf as isinf
 from hybrid.ops import isnan as isnan
+from hybrid.ops import layer_norm as layer_norm
 from hybrid.ops import less as less
 from hybrid.ops import less_equal as less_equal
 from hybrid.ops import linspace as linspace
@@ -145,6 +149,7 @@ from hybrid.ops import repeat as repeat
 from hybrid.ops import repeat_interleave as repeat_interleave
 from hybrid.ops import reshape as reshape
 from hybrid.ops import result_type as result_type
+from hybrid.ops import rms_norm as rms_norm
 from hybrid.ops import roll as roll
 from hybrid.ops import round as round
 from hybrid.ops import rsqrt as rsqrt

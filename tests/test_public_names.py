@@ -203,6 +203,11 @@ TOP = [
     "swapaxes",
     "unflatten",
     "vector_norm",
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "rms_norm",
 ]
 MODULES = ["data", "nn", "optim", "random"]
 

@@ -15,4 +15,5 @@
 #include "kernels/random.inc.c"
 #include "kernels/sort.inc.c"
 #include "kernels/cumulative.inc.c"
+#include "kernels/normalization.inc.c" /* sums lanes as softmax does */
 #include "kernels/optimizer.inc.c"

@@ -6,14 +6,19 @@ from typing import Any
 
 from hybrid import random
 from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.ops import batch_norm as batch_norm
 from hybrid.ops import cross_entropy as cross_entropy
 from hybrid.ops import flatten as flatten
 from hybrid.ops import gelu as exact_gelu
 from hybrid.ops import gelu_tanh, where
+from hybrid.ops import group_norm as group_norm
+from hybrid.ops import instance_norm as instance_norm
+from hybrid.ops import layer_norm as layer_norm
 from hybrid.ops import linear as linear
 from hybrid.ops import log_softmax as log_softmax
 from hybrid.ops import mse_loss as mse_loss
 from hybrid.ops import relu as relu
+from hybrid.ops import rms_norm as rms_norm
 from hybrid.ops import sigmoid as sigmoid
 from hybrid.ops import silu as silu
 from hybrid.ops import softmax as softmax

@@ -120,6 +120,13 @@ from hybrid.ops.losses import (
     one_hot,
     smooth_l1_loss,
 )
+from hybrid.ops.normalization import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    rms_norm,
+)
 from hybrid.ops.optimizer import adam, sgd, sgd_momentum
 from hybrid.ops.powers import hypot, pow, reciprocal, rsqrt, sqrt, square
 from hybrid.ops.random import random_bits, random_normal, random_uniform
@@ -187,6 +194,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
@@ -239,18 +247,21 @@ __all__ = [
     "getitem",
     "greater",
     "greater_equal",
+    "group_norm",
     "hard_sigmoid",
     "hard_tanh",
     "huber_loss",
     "hypot",
     "identity",
     "index_add",
+    "instance_norm",
     "isdtype",
     "isfinite",
     "isinf",
     "isnan",
     "kl_div",
     "l1_loss",
+    "layer_norm",
     "leaky_relu",
     "less",
     "less_equal",
@@ -309,6 +320,7 @@ __all__ = [
     "repeat_interleave",
     "reshape",
     "result_type",
+    "rms_norm",
     "roll",
     "round",
     "rsqrt",
