@@ -8,6 +8,7 @@ from hybrid import random
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ops import batch_norm as batch_norm
 from hybrid.ops import cross_entropy as cross_entropy
+from hybrid.ops import embedding as embedding
 from hybrid.ops import flatten as flatten
 from hybrid.ops import gelu as exact_gelu
 from hybrid.ops import gelu_tanh, where
@@ -23,6 +24,7 @@ from hybrid.ops import sigmoid as sigmoid
 from hybrid.ops import silu as silu
 from hybrid.ops import softmax as softmax
 from hybrid.ops import tanh as tanh
+from hybrid.ops.attention import attention
 from hybrid.ops.checks import require_choice
 from hybrid.tensor import Tensor
 
@@ -45,6 +47,38 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     if p == 1:
         return x * 0.0
     return where(random.uniform(size=x.shape) >= p, x * (1 / (1 - p)), 0.0)
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """``softmax(scale * query keyᵀ + attn_mask) value`` (Vaswani et al. 2017).
+
+    ``query`` is [..., L, E], ``key`` [..., S, E], ``value`` [..., S, D], the result [..., L, D];
+    batches and heads, the leading axes, broadcast.  ``attn_mask`` broadcasts to [..., L, S]: True
+    where a key takes part, or numbers that are added; a query without keys gives 0.  ``is_causal``
+    lets query i see the keys up to i.  ``scale`` is ``1 / sqrt(E)`` unless given.  ``dropout_p``:
+    the probability with which a weight becomes 0.  With ``enable_gqa``, heads (axis -3) of key and
+    value are each shared by as many of the query.
+    """
+    require_probability(dropout_p)
+    return attention(
+        query,
+        key,
+        value,
+        attn_mask,
+        drop=None if dropout_p == 0 else lambda weights: dropout(weights, dropout_p),
+        is_causal=is_causal,
+        scale=scale,
+        enable_gqa=enable_gqa,
+    )
 
 
 def require_probability(p: Any) -> None:

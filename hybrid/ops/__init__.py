@@ -36,6 +36,7 @@ from hybrid.ops.arithmetic import (
     trunc,
 )
 from hybrid.ops.arithmetic import round_even as round
+from hybrid.ops.attention import embedding
 from hybrid.ops.bits import copysign, nextafter, signbit
 from hybrid.ops.checks import as_tensor
 from hybrid.ops.comparison import (
@@ -228,6 +229,7 @@ __all__ = [
     "dropout",
     "einsum",
     "elu",
+    "embedding",
     "empty",
     "empty_like",
     "equal",
