@@ -70,6 +70,7 @@ from hybrid.ops import conj as conj
 from hybrid.ops import copysign as copysign
 from hybrid.ops import cos as cos
 from hybrid.ops import cosh as cosh
+from hybrid.ops import cosine_similarity as cosine_similarity
 from hybrid.ops import count_nonzero as count_nonzero
 from hybrid.ops import cumprod as cumprod
 from hybrid.ops import cumsum as cumsum
@@ -131,12 +132,14 @@ from hybrid.ops import multiply as multiply
 from hybrid.ops import negative as negative
 from hybrid.ops import nextafter as nextafter
 from hybrid.ops import nonzero as nonzero
+from hybrid.ops import norm as norm
 from hybrid.ops import not_equal as not_equal
 from hybrid.ops import one_hot as one_hot
 from hybrid.ops import ones as ones
 from hybrid.ops import ones_like as ones_like
 from hybrid.ops import outer as outer
 from hybrid.ops import pad as pad
+from hybrid.ops import pairwise_distance as pairwise_distance
 from hybrid.ops import permute_dims as permute_dims
 from hybrid.ops import positive as positive
 from hybrid.ops import pow as pow

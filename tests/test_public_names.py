@@ -208,6 +208,9 @@ TOP = [
     "instance_norm",
     "layer_norm",
     "rms_norm",
+    "cosine_similarity",
+    "pairwise_distance",
+    "norm",
 ]
 MODULES = ["data", "nn", "optim", "random"]
 

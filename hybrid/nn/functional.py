@@ -7,23 +7,43 @@ from typing import Any
 from hybrid import random
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ops import batch_norm as batch_norm
+from hybrid.ops import binary_cross_entropy as binary_cross_entropy
+from hybrid.ops import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from hybrid.ops import cdist as cdist
+from hybrid.ops import cosine_embedding_loss as cosine_embedding_loss
+from hybrid.ops import cosine_similarity as cosine_similarity
 from hybrid.ops import cross_entropy as cross_entropy
 from hybrid.ops import embedding as embedding
 from hybrid.ops import flatten as flatten
+from hybrid.ops import gaussian_nll_loss as gaussian_nll_loss
 from hybrid.ops import gelu as exact_gelu
 from hybrid.ops import gelu_tanh, where
 from hybrid.ops import group_norm as group_norm
+from hybrid.ops import hinge_embedding_loss as hinge_embedding_loss
+from hybrid.ops import huber_loss as huber_loss
 from hybrid.ops import instance_norm as instance_norm
+from hybrid.ops import kl_div as kl_div
+from hybrid.ops import l1_loss as l1_loss
 from hybrid.ops import layer_norm as layer_norm
 from hybrid.ops import linear as linear
 from hybrid.ops import log_softmax as log_softmax
+from hybrid.ops import margin_ranking_loss as margin_ranking_loss
 from hybrid.ops import mse_loss as mse_loss
+from hybrid.ops import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from hybrid.ops import nll_loss as nll_loss
+from hybrid.ops import normalize as normalize
+from hybrid.ops import one_hot as one_hot
+from hybrid.ops import pairwise_distance as pairwise_distance
+from hybrid.ops import poisson_nll_loss as poisson_nll_loss
 from hybrid.ops import relu as relu
 from hybrid.ops import rms_norm as rms_norm
 from hybrid.ops import sigmoid as sigmoid
 from hybrid.ops import silu as silu
+from hybrid.ops import smooth_l1_loss as smooth_l1_loss
+from hybrid.ops import soft_margin_loss as soft_margin_loss
 from hybrid.ops import softmax as softmax
 from hybrid.ops import tanh as tanh
+from hybrid.ops import triplet_margin_loss as triplet_margin_loss
 from hybrid.ops.attention import attention
 from hybrid.ops.checks import require_choice
 from hybrid.tensor import Tensor

@@ -39,6 +39,15 @@ from hybrid.ops.arithmetic import round_even as round
 from hybrid.ops.attention import embedding
 from hybrid.ops.bits import copysign, nextafter, signbit
 from hybrid.ops.checks import as_tensor
+from hybrid.ops.classification import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    kl_div,
+    multilabel_soft_margin_loss,
+    nll_loss,
+    one_hot,
+)
 from hybrid.ops.comparison import (
     equal,
     greater,
@@ -68,6 +77,7 @@ from hybrid.ops.creation import (
     zeros_like,
 )
 from hybrid.ops.cumulative import cumprod, cumsum, cumulative_prod, cumulative_sum
+from hybrid.ops.distances import cdist, cosine_similarity, pairwise_distance
 from hybrid.ops.dtypes import (
     astype,
     can_cast,
@@ -109,17 +119,18 @@ from hybrid.ops.logical import (
     logical_xor,
 )
 from hybrid.ops.losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cross_entropy,
+    cosine_embedding_loss,
     dropout,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
     huber_loss,
-    kl_div,
     l1_loss,
+    margin_ranking_loss,
     mse_loss,
-    nll_loss,
-    one_hot,
+    poisson_nll_loss,
     smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
 )
 from hybrid.ops.normalization import (
     batch_norm,
@@ -151,10 +162,10 @@ from hybrid.ops.shape import (
 from hybrid.ops.softmax import log_softmax, softmax
 from hybrid.ops.sorting import argsort, searchsorted, sort, topk
 from hybrid.ops.statistics import (
-    cdist,
     count_nonzero,
     diff,
     logsumexp,
+    norm,
     normalize,
     std,
     var,
@@ -217,6 +228,8 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "count_nonzero",
     "cross_entropy",
     "cumprod",
@@ -244,6 +257,7 @@ __all__ = [
     "floor_divide",
     "full",
     "full_like",
+    "gaussian_nll_loss",
     "gelu",
     "gelu_tanh",
     "getitem",
@@ -252,6 +266,7 @@ __all__ = [
     "group_norm",
     "hard_sigmoid",
     "hard_tanh",
+    "hinge_embedding_loss",
     "huber_loss",
     "hypot",
     "identity",
@@ -282,6 +297,7 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logsumexp",
+    "margin_ranking_loss",
     "matmul",
     "matrix_transpose",
     "max",
@@ -293,11 +309,13 @@ __all__ = [
     "mish",
     "moveaxis",
     "mse_loss",
+    "multilabel_soft_margin_loss",
     "multiply",
     "negative",
     "nextafter",
     "nll_loss",
     "nonzero",
+    "norm",
     "normalize",
     "not_equal",
     "one_hot",
@@ -305,7 +323,9 @@ __all__ = [
     "ones_like",
     "outer",
     "pad",
+    "pairwise_distance",
     "permute_dims",
+    "poisson_nll_loss",
     "positive",
     "pow",
     "prelu",
@@ -338,6 +358,7 @@ __all__ = [
     "sin",
     "sinh",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softplus",
     "sort",
@@ -360,6 +381,7 @@ __all__ = [
     "topk",
     "trace",
     "tril",
+    "triplet_margin_loss",
     "triu",
     "trunc",
     "unflatten",
