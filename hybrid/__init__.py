@@ -63,6 +63,7 @@ from hybrid.ops import broadcast_to as broadcast_to
 from hybrid.ops import can_cast as can_cast
 from hybrid.ops import cdist as cdist
 from hybrid.ops import ceil as ceil
+from hybrid.ops import celu as celu
 from hybrid.ops import chunk as chunk
 from hybrid.ops import clip as clip
 from hybrid.ops import concat as concat
@@ -97,6 +98,7 @@ from hybrid.ops import gelu as gelu
 from hybrid.ops import greater as greater
 from hybrid.ops import greater_equal as greater_equal
 from hybrid.ops import group_norm as group_norm
+from hybrid.ops import hardshrink as hardshrink
 from hybrid.ops import hypot as hypot
 from hybrid.ops import index_add as index_add
 from hybrid.ops import instance_norm as instance_norm
@@ -143,6 +145,7 @@ from hybrid.ops import pairwise_distance as pairwise_distance
 from hybrid.ops import permute_dims as permute_dims
 from hybrid.ops import positive as positive
 from hybrid.ops import pow as pow
+from hybrid.ops import prelu as prelu
 from hybrid.ops import prod as prod
 from hybrid.ops import real as real
 from hybrid.ops import reciprocal as reciprocal
@@ -158,6 +161,7 @@ from hybrid.ops import round as round
 from hybrid.ops import rsqrt as rsqrt
 from hybrid.ops import scatter_add as scatter_add
 from hybrid.ops import searchsorted as searchsorted
+from hybrid.ops import selu as selu
 from hybrid.ops import sigmoid as sigmoid
 from hybrid.ops import sign as sign
 from hybrid.ops import signbit as signbit
@@ -181,6 +185,7 @@ from hybrid.ops import take_along_axis as take_along_axis
 from hybrid.ops import tan as tan
 from hybrid.ops import tanh as tanh
 from hybrid.ops import tensordot as tensordot
+from hybrid.ops import threshold as threshold
 from hybrid.ops import tile as tile
 from hybrid.ops import topk as topk
 from hybrid.ops import tril as tril

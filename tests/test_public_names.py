@@ -211,6 +211,11 @@ TOP = [
     "cosine_similarity",
     "pairwise_distance",
     "norm",
+    "celu",
+    "hardshrink",
+    "prelu",
+    "selu",
+    "threshold",
 ]
 MODULES = ["data", "nn", "optim", "random"]
 
