@@ -94,6 +94,7 @@ from hybrid.ops import floor as floor
 from hybrid.ops import floor_divide as floor_divide
 from hybrid.ops import full as full
 from hybrid.ops import full_like as full_like
+from hybrid.ops import gather as gather
 from hybrid.ops import gelu as gelu
 from hybrid.ops import greater as greater
 from hybrid.ops import greater_equal as greater_equal
@@ -101,6 +102,7 @@ from hybrid.ops import group_norm as group_norm
 from hybrid.ops import hardshrink as hardshrink
 from hybrid.ops import hypot as hypot
 from hybrid.ops import index_add as index_add
+from hybrid.ops import index_select as index_select
 from hybrid.ops import instance_norm as instance_norm
 from hybrid.ops import isdtype as isdtype
 from hybrid.ops import isfinite as isfinite
@@ -121,6 +123,7 @@ from hybrid.ops import logical_not as logical_not
 from hybrid.ops import logical_or as logical_or
 from hybrid.ops import logical_xor as logical_xor
 from hybrid.ops import logsumexp as logsumexp
+from hybrid.ops import masked_fill as masked_fill
 from hybrid.ops import matmul as matmul
 from hybrid.ops import matrix_transpose as matrix_transpose
 from hybrid.ops import max as max
@@ -159,6 +162,7 @@ from hybrid.ops import rms_norm as rms_norm
 from hybrid.ops import roll as roll
 from hybrid.ops import round as round
 from hybrid.ops import rsqrt as rsqrt
+from hybrid.ops import scatter as scatter
 from hybrid.ops import scatter_add as scatter_add
 from hybrid.ops import searchsorted as searchsorted
 from hybrid.ops import selu as selu

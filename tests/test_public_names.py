@@ -216,6 +216,10 @@ TOP = [
     "prelu",
     "selu",
     "threshold",
+    "gather",
+    "index_select",
+    "masked_fill",
+    "scatter",
 ]
 MODULES = ["data", "nn", "optim", "random"]
 

@@ -83,8 +83,8 @@ from hybrid.ops.dtypes import (
 from hybrid.ops.dtypes import identity as positive
 from hybrid.ops.einsum import diagonal, einsum, trace
 from hybrid.ops.exponential import exp, expm1, log, log1p, log2, log10, logaddexp
-from hybrid.ops.getitem import getitem, nonzero, setitem
-from hybrid.ops.indexing import index_add, scatter_add, take, take_along_axis
+from hybrid.ops.getitem import getitem, setitem
+from hybrid.ops.indexing import index_add, take, take_along_axis
 from hybrid.ops.joining import (
     chunk,
     concat,
@@ -156,7 +156,8 @@ from hybrid.ops.powers import hypot, pow, reciprocal, rsqrt, sqrt, square
 from hybrid.ops.random import random_bits, random_normal, random_uniform
 from hybrid.ops.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
 from hybrid.ops.repeat import repeat, repeat_interleave
-from hybrid.ops.sets import unique_all, unique_counts, unique_inverse, unique_values
+from hybrid.ops.scattering import gather, index_select, masked_fill, scatter, scatter_add
+from hybrid.ops.sets import nonzero, unique_all, unique_counts, unique_inverse, unique_values
 from hybrid.ops.shape import (
     broadcast_arrays,
     broadcast_to,
@@ -270,6 +271,7 @@ __all__ = [
     "floor_divide",
     "full",
     "full_like",
+    "gather",
     "gaussian_nll_loss",
     "gelu",
     "gelu_tanh",
@@ -287,6 +289,7 @@ __all__ = [
     "hypot",
     "identity",
     "index_add",
+    "index_select",
     "instance_norm",
     "isdtype",
     "isfinite",
@@ -314,6 +317,7 @@ __all__ = [
     "logsigmoid",
     "logsumexp",
     "margin_ranking_loss",
+    "masked_fill",
     "matmul",
     "matrix_transpose",
     "max",
@@ -362,6 +366,7 @@ __all__ = [
     "roll",
     "round",
     "rsqrt",
+    "scatter",
     "scatter_add",
     "searchsorted",
     "selu",

@@ -34,7 +34,7 @@ from hybrid.ops.joining import stack
 from hybrid.ops.logical import logical_and
 from hybrid.ops.pick import pick, place
 from hybrid.ops.shape import flatten, permute, region, reshape_to
-from hybrid.types import Shape, TensorType, bool_, int64, tensor_type
+from hybrid.types import Shape, TensorType, int64, tensor_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ def _items(type: TensorType, key: Any) -> list[Any]:
     for item, count in zip(given, taken, strict=True):
         if _is_mask(item):
             _require_mask_shape(type, item.shape, axis)
-            items += _nonzero(item)
+            items += true_places(item)
         else:
             items.append(item)
         axis += type.rank - used if item is Ellipsis else count
@@ -283,8 +283,11 @@ def _lone_mask(key: Any) -> Any | None:
     return as_tensor(key) if _is_mask(key) and not isinstance(key, np.generic) else None
 
 
-def _nonzero(mask: Any) -> tuple[np.ndarray, ...]:
-    """Where ``mask`` holds; its values must be at hand, as the count of them becomes a size."""
+def true_places(mask: Any) -> tuple[np.ndarray, ...]:
+    """Per axis, where ``mask`` holds.
+
+    Its values must be at hand, as the count of them becomes a size.
+    """
     if not isinstance(mask, np.ndarray):
         if interpreter.current().traces:
             raise CaptureError(
@@ -296,11 +299,6 @@ def _nonzero(mask: Any) -> tuple[np.ndarray, ...]:
             )
         mask = mask.numpy()
     return np.nonzero(mask)
-
-
-def nonzero(x: Any, /) -> tuple[Any, ...]:
-    """Per axis the indices of the elements that are not zero; their number depends on values."""
-    return tuple([as_tensor(places) for places in _nonzero(converted(as_tensor(x), bool_))])
 
 
 def _selection(type: TensorType, key: Any) -> Selection:
