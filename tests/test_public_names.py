@@ -320,7 +320,24 @@ SUBMODULES = {
     ],
     optim: ["Optimizer", "SGD", "Adam", "AdamW"],
     data: ["Dataset", "TensorDataset", "DataLoader"],
-    hy.random: ["seed", "normal", "uniform", "integers", "bernoulli", "permutation", "Generator"],
+    hy.random: [
+        "seed",
+        "normal",
+        "uniform",
+        "integers",
+        "bernoulli",
+        "permutation",
+        "Generator",
+        "beta",
+        "categorical",
+        "choice",
+        "exponential",
+        "gamma",
+        "poisson",
+        "shuffle",
+        "split",
+        "truncated_normal",
+    ],
 }
 
 

@@ -16,4 +16,5 @@
 #include "kernels/sort.inc.c"
 #include "kernels/cumulative.inc.c"
 #include "kernels/normalization.inc.c" /* sums lanes as softmax does */
+#include "kernels/distributions.inc.c"
 #include "kernels/optimizer.inc.c"

@@ -69,6 +69,12 @@ from hybrid.ops.creation import (
 )
 from hybrid.ops.cumulative import cumprod, cumsum, cumulative_prod, cumulative_sum
 from hybrid.ops.distances import cdist, cosine_similarity, pairwise_distance
+from hybrid.ops.distributions import (
+    random_beta,
+    random_gamma,
+    random_poisson,
+    random_truncated_normal,
+)
 from hybrid.ops.dtypes import (
     astype,
     can_cast,
@@ -350,8 +356,12 @@ __all__ = [
     "pow",
     "prelu",
     "prod",
+    "random_beta",
     "random_bits",
+    "random_gamma",
     "random_normal",
+    "random_poisson",
+    "random_truncated_normal",
     "random_uniform",
     "real",
     "reciprocal",

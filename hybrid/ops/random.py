@@ -19,13 +19,15 @@ from hybrid.types import DType, Shape, TensorType, dtype_of, float64, int64, ten
 _BLOCKS = 16  # counters that one group of words comes from
 
 
-def _random_type(name: str, state: TensorType, shape: Shape, dtype: DType) -> TensorType:
+def random_type(name: str, state: TensorType, shape: Shape, dtype: DType) -> TensorType:
+    """The type of draws from ``state``, which must be i64[2]."""
     require_dtype(name, "state", state, int64)
     require_shape(name, "state", state, (2,))
     return tensor_type(dtype, shape)
 
 
-def _require_drawn(name: str, dtype: DType) -> None:
+def require_drawn(name: str, dtype: DType) -> None:
+    """Raise unless numbers of ``dtype`` can be drawn."""
     if not dtype.is_floating:
         raise DTypeError(
             f"{name} cannot draw numbers of dtype {dtype.name}",
@@ -81,8 +83,8 @@ def _lower_to(kernel: str, typed: bool = True) -> Any:
 @op(differentiable=False)
 def random_uniform(state: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
     """Numbers in [0, 1), all equally likely: multiples of 2**-24 (float32) or 2**-53 (float64)."""
-    _require_drawn("random_uniform", dtype)
-    return _random_type("random_uniform", state, shape, dtype)
+    require_drawn("random_uniform", dtype)
+    return random_type("random_uniform", state, shape, dtype)
 
 
 @random_uniform.reference
@@ -100,8 +102,8 @@ random_uniform.lowering(_lower_to("random_uniform"))
 @op(differentiable=False)
 def random_normal(state: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
     """Numbers of the standard normal distribution, by Box and Muller's method."""
-    _require_drawn("random_normal", dtype)
-    return _random_type("random_normal", state, shape, dtype)
+    require_drawn("random_normal", dtype)
+    return random_type("random_normal", state, shape, dtype)
 
 
 @random_normal.reference
@@ -138,7 +140,7 @@ def random_samples(draw):
 @op(differentiable=False)
 def random_bits(state: TensorType, *, shape: Shape) -> TensorType:
     """Integers of 64 random bits."""
-    return _random_type("random_bits", state, shape, int64)
+    return random_type("random_bits", state, shape, int64)
 
 
 @random_bits.reference
