@@ -6,6 +6,7 @@ from typing import Any
 
 from hybrid import random
 from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.nn.ctc import ctc_loss as ctc_loss
 from hybrid.ops import argmax, gelu_tanh, log, maximum, stop_gradient, where
 from hybrid.ops import batch_norm as batch_norm
 from hybrid.ops import binary_cross_entropy as binary_cross_entropy
@@ -39,6 +40,8 @@ from hybrid.ops import logsigmoid as logsigmoid
 from hybrid.ops import margin_ranking_loss as margin_ranking_loss
 from hybrid.ops import mish as mish
 from hybrid.ops import mse_loss as mse_loss
+from hybrid.ops import multi_margin_loss as multi_margin_loss
+from hybrid.ops import multilabel_margin_loss as multilabel_margin_loss
 from hybrid.ops import multilabel_soft_margin_loss as multilabel_soft_margin_loss
 from hybrid.ops import nll_loss as nll_loss
 from hybrid.ops import normalize as normalize_by

@@ -28,6 +28,7 @@ from hybrid.ops.arithmetic import (
 )
 from hybrid.ops.arithmetic import round_even as round
 from hybrid.ops.attention import embedding
+from hybrid.ops.batches import batch_norm, instance_norm
 from hybrid.ops.bits import copysign, nextafter, signbit
 from hybrid.ops.checks import as_tensor
 from hybrid.ops.classification import (
@@ -35,6 +36,8 @@ from hybrid.ops.classification import (
     binary_cross_entropy_with_logits,
     cross_entropy,
     kl_div,
+    multi_margin_loss,
+    multilabel_margin_loss,
     multilabel_soft_margin_loss,
     nll_loss,
     one_hot,
@@ -117,7 +120,6 @@ from hybrid.ops.logical import (
 )
 from hybrid.ops.losses import (
     cosine_embedding_loss,
-    dropout,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,
@@ -151,15 +153,13 @@ from hybrid.ops.nonlinearity import (
     threshold,
 )
 from hybrid.ops.normalization import (
-    batch_norm,
     group_norm,
-    instance_norm,
     layer_norm,
     rms_norm,
 )
 from hybrid.ops.optimizer import adam, sgd, sgd_momentum
 from hybrid.ops.powers import hypot, pow, reciprocal, rsqrt, sqrt, square
-from hybrid.ops.random import random_bits, random_normal, random_uniform
+from hybrid.ops.random import dropout, random_bits, random_normal, random_uniform
 from hybrid.ops.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
 from hybrid.ops.repeat import repeat, repeat_interleave
 from hybrid.ops.scattering import gather, index_select, masked_fill, scatter, scatter_add
@@ -335,6 +335,8 @@ __all__ = [
     "mish",
     "moveaxis",
     "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
     "multiply",
     "negative",

@@ -19,15 +19,18 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.comparison import where
 from hybrid.ops.creation import arange
+from hybrid.ops.cumulative import cumulative_sum
 from hybrid.ops.derivatives import reshaped
 from hybrid.ops.dtypes import converted
 from hybrid.ops.exponential import exp, log
-from hybrid.ops.indexing import as_indices, take
-from hybrid.ops.losses import paired, reduced, weighted
-from hybrid.ops.reduction import mean, sum
-from hybrid.ops.shape import flatten, moveaxis, reshape_to
+from hybrid.ops.indexing import as_indices, take, take_along_axis
+from hybrid.ops.logical import logical_and, logical_not
+from hybrid.ops.losses import paired, reduced, require_parameter, weighted
+from hybrid.ops.powers import square
+from hybrid.ops.reduction import any, mean, sum
+from hybrid.ops.shape import expand_dims, flatten, moveaxis, reshape_to
 from hybrid.ops.softmax import class_at, class_entropy, log_softmax
-from hybrid.types import int64
+from hybrid.types import bool_, int64
 
 
 def one_hot(indices: Any, num_classes: int, /, *, axis: int = -1, dtype: Any = None) -> Any:
@@ -174,6 +177,65 @@ def nll_loss(
     shares = None if weight is None else take(weight, wanted, axis=0)
     loss = loss if shares is None else loss * shares
     return _counted(loss, counted, shares, shape, reduction)
+
+
+def multi_margin_loss(
+    input: Any,
+    target: Any,
+    *,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """The mean over classes j but ``target`` of ``max(0, margin - input[target] + input[j]) ** p``.
+
+    ``input`` is [n, classes] or [classes], ``p`` 1 or 2; ``weight`` [classes] is that of targets.
+    """
+    name = "multi_margin_loss"
+    require_parameter(name, "margin", margin)
+    if p not in (1, 2):
+        raise ArgumentError(f"{name} got p {p!r}", fix="give 1 or 2")
+    scores = as_tensor(input)
+    axis = _class_axis(name, scores, -1)
+    weight = _class_weight(name, weight, scores, scores.shape[axis])
+    flat, wanted, _, shape = _rows(name, scores, as_tensor(target), None, axis)
+    classes = flat.shape[1]
+    behind = maximum(margin - reshaped(class_at(flat, wanted), (flat.shape[0], 1)) + flat, 0.0)
+    column = reshaped(wanted, (flat.shape[0], 1))
+    terms = where(column == arange(classes), 0.0, behind if p == 1 else square(behind))
+    loss = sum(terms, axis=1) / classes
+    loss = loss if weight is None else loss * take(weight, wanted, axis=0)
+    return reduced(reshaped(loss, shape), reduction)
+
+
+def multilabel_margin_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
+    """The sum over target classes j and others i of ``max(0, 1 - input[j] + input[i])``, over the
+    number of classes.
+
+    ``input`` and ``target`` are [n, classes] or [classes]; the targets of a row end before the
+    first negative one.
+    """
+    name = "multilabel_margin_loss"
+    scores, target = as_tensor(input), as_indices(name, target)
+    axis = _class_axis(name, scores, -1)
+    if axis > 1 or scores.shape != target.shape:
+        raise ShapeError(
+            f"{name} cannot take {type_of(scores)} and {type_of(target)}",
+            why="Both are [n, classes] or [classes]; targets are filled up with -1.",
+            fix="change a shape",
+        )
+    classes = scores.shape[axis]
+    counted = cumulative_sum(converted(target < 0, int64), axis=axis) == 0
+    wanted = where(counted, target, 0)
+    chosen = one_hot(wanted, classes, dtype=bool_)
+    is_target = any(logical_and(chosen, reshaped(counted, (*counted.shape, 1))), axis=-2)
+    at_target = reshaped(take_along_axis(scores, wanted, axis=axis), (*target.shape, 1))
+    terms = maximum(1 - at_target + expand_dims(scores, -2), 0.0)
+    pairs = logical_and(
+        reshaped(counted, (*counted.shape, 1)), logical_not(expand_dims(is_target, -2))
+    )
+    return reduced(sum(where(pairs, terms, 0.0), axis=(-2, -1)) / classes, reduction)
 
 
 # Probabilities -----------------------------------------------------------------------------------

@@ -12,26 +12,10 @@ from hybrid.ops.checks import as_tensor, is_number, listed, type_of
 from hybrid.ops.comparison import where
 from hybrid.ops.derivatives import reshaped
 from hybrid.ops.distances import pairwise_distance
-from hybrid.ops.dtypes import common, identity
+from hybrid.ops.dtypes import common
 from hybrid.ops.exponential import exp, log
 from hybrid.ops.powers import rsqrt, square
-from hybrid.ops.random import random_uniform
 from hybrid.ops.reduction import mean, reduce_sum, sum
-from hybrid.types import float32
-
-
-def dropout(x: Any, rate: float, state: Any) -> Any:
-    """``x`` with each element zeroed with probability ``rate``, the others scaled to keep the mean.
-
-    ``state`` is the i64[2] (seed, counter) that the draws come from.
-    """
-    x = as_tensor(x)
-    if not 0 <= rate <= 1:
-        raise ArgumentError(f"dropout got rate {rate}", fix="give a probability in [0, 1]")
-    if rate == 0:
-        return identity(x)
-    kept = random_uniform(state, shape=x.shape, dtype=float32) >= rate
-    return where(kept, x * (1 / (1 - rate) if rate < 1 else 0.0), 0.0)
 
 
 def reduced(loss: Any, how: str) -> Any:

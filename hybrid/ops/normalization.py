@@ -1,4 +1,4 @@
-"""Normalisation: values shifted to mean 0 and scaled to variance 1, over rows or batches."""
+"""Normalisation over rows: values shifted to mean 0 and scaled to variance 1."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.creation import ones, zeros
 from hybrid.ops.derivatives import reshaped, unbroadcast, widened
-from hybrid.ops.dtypes import common, converted, stop_gradient
+from hybrid.ops.dtypes import common
 from hybrid.ops.indexing import to_rows
 from hybrid.ops.powers import rsqrt, square
 from hybrid.ops.reduction import reduce_mean
@@ -95,7 +95,7 @@ def layer_norm_reference(x, weight, bias, *, eps):
 def layer_norm_vjp(ct, _y, x, weight, _bias, *, eps):
     return (
         lambda: layer_norm_pull(ct * weight, x, eps=eps),
-        lambda: unbroadcast(ct * _plain(normal_rows, x, eps), weight),
+        lambda: unbroadcast(ct * plain_rows(normal_rows, x, eps), weight),
         lambda: unbroadcast(ct, _bias),
     )
 
@@ -124,7 +124,7 @@ def rms_norm_reference(x, weight, *, eps):
 def rms_norm_vjp(ct, _y, x, weight, *, eps):
     return (
         lambda: rms_norm_pull(ct * weight, x, eps=eps),
-        lambda: unbroadcast(ct * _plain(scaled_rows, x, eps), weight),
+        lambda: unbroadcast(ct * plain_rows(scaled_rows, x, eps), weight),
     )
 
 
@@ -133,7 +133,7 @@ def rms_norm_jvp(tangents, _y, x, weight, *, eps):
     return _tangent(scaled_rows, rms_norm_pull, tangents, x, weight, eps)
 
 
-def _plain(rows: Op, x: Any, eps: float) -> Any:
+def plain_rows(rows: Op, x: Any, eps: float) -> Any:
     """``x`` normalised, with weight 1 and bias 0."""
     shape = x.shape[-1:]
     bias = (zeros(shape, dtype=x.dtype),) if rows is normal_rows else ()
@@ -143,7 +143,7 @@ def _plain(rows: Op, x: Any, eps: float) -> Any:
 def _tangent(rows: Op, pull: Op, tangents: Any, x: Any, weight: Any, eps: float) -> Any:
     of_x, of_weight, *rest = tangents
     total = None if of_x is None else pull(of_x, x, eps=eps) * weight
-    terms = [] if of_weight is None else [_plain(rows, x, eps) * of_weight]
+    terms = [] if of_weight is None else [plain_rows(rows, x, eps) * of_weight]
     terms += [t for t in rest if t is not None]
     for term in terms:
         total = term if total is None else total + term
@@ -238,7 +238,7 @@ def require_eps(name: str, eps: Any) -> None:
         raise ArgumentError(f"{name} got eps {eps}", fix="give a number of at least 0")
 
 
-def _affine(name: str, x: Any, parts: dict[str, Any], shape: Shape) -> list[Any]:
+def affine(name: str, x: Any, parts: dict[str, Any], shape: Shape) -> list[Any]:
     """``x`` and the given ``parts`` in their common dtype; each of those must have ``shape``."""
     given = {label: part for label, part in parts.items() if part is not None}
     x, *found = common(x, *given.values())
@@ -273,7 +273,7 @@ def layer_norm(
     x = as_tensor(x)
     shape, merged = _merged("layer_norm", x, normalized_shape)
     parts = {"weight": weight, "bias": bias}
-    x, weight, bias = _affine("layer_norm", x, parts, shape)
+    x, weight, bias = affine("layer_norm", x, parts, shape)
     column = merged[-1:]
     weight = ones(column, dtype=x.dtype) if weight is None else reshaped(weight, column)
     bias = zeros(column, dtype=x.dtype) if bias is None else reshaped(bias, column)
@@ -288,26 +288,28 @@ def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | Non
     """
     x = as_tensor(x)
     shape, merged = _merged("rms_norm", x, normalized_shape)
-    x, weight = _affine("rms_norm", x, {"weight": weight}, shape)
+    x, weight = affine("rms_norm", x, {"weight": weight}, shape)
     column = merged[-1:]
     weight = ones(column, dtype=x.dtype) if weight is None else reshaped(weight, column)
     eps = float(np.finfo(x.dtype.numpy).eps) if eps is None else eps
     return reshaped(scaled_rows(reshaped(x, merged), weight, eps=eps), x.shape)
 
 
-def _along_channels(v: Any, rank: int) -> Any:
+def along_channels(v: Any, rank: int) -> Any:
     """A vector [channels] so that it broadcasts along axis 1 of ``rank``."""
     return reshaped(v, (*v.shape, *(1,) * (rank - 2)))
 
 
-def _with_channels(y: Any, weight: Any, bias: Any) -> Any:
+def with_channels(y: Any, weight: Any, bias: Any) -> Any:
+    """``y`` times ``weight`` plus ``bias``, vectors along axis 1 or None."""
     rank = len(y.shape)
     if weight is not None:
-        y = y * _along_channels(weight, rank)
-    return y if bias is None else y + _along_channels(bias, rank)
+        y = y * along_channels(weight, rank)
+    return y if bias is None else y + along_channels(bias, rank)
 
 
-def _require_channels(name: str, x: Any, rank: int) -> None:
+def require_channels(name: str, x: Any, rank: int) -> None:
+    """Raise unless ``x`` has a batch, channels, and with ``rank`` 3 more axes."""
     if len(x.shape) < rank:
         raise ShapeError(
             f"{name} cannot take {type_of(x)}",
@@ -325,7 +327,7 @@ def group_norm(
     ``bias`` are [channels] (Wu and He 2018).
     """
     x = as_tensor(x)
-    _require_channels("group_norm", x, 2)
+    require_channels("group_norm", x, 2)
     count, channels = x.shape[:2]
     if isinstance(num_groups, bool) or not isinstance(num_groups, int):
         raise ArgumentTypeError(f"group_norm got num_groups {num_groups!r}", fix="give an int")
@@ -335,131 +337,7 @@ def group_norm(
             why="All groups have as many channels.",
             fix="give a divisor of the number of channels",
         )
-    x, weight, bias = _affine("group_norm", x, {"weight": weight, "bias": bias}, (channels,))
+    x, weight, bias = affine("group_norm", x, {"weight": weight, "bias": bias}, (channels,))
     size = channels // num_groups * math.prod(x.shape[2:])
     rows = reshape_to(x, shape=(count, num_groups, size))
-    return _with_channels(reshaped(_plain(normal_rows, rows, eps), x.shape), weight, bias)
-
-
-# Over batches ------------------------------------------------------------------------------------
-
-
-def _channel_mean(x: Any) -> Any:
-    """The mean over all axes but 1: over what follows that, which lies together, then over the
-    batch."""
-    rank = len(x.shape)
-    inner = reduce_mean(x, axis=tuple(range(2, rank)), keepdims=False) if rank > 2 else x
-    return reduce_mean(inner, axis=(0,), keepdims=False)
-
-
-def _updated(name: str, label: str, cell: Any, new: Any, momentum: float) -> None:
-    if not hasattr(cell, "assign"):
-        raise ArgumentTypeError(
-            f"{name} cannot update {label}, a {type(cell).__name__}",
-            why="Running statistics are tensors, which are assigned to.",
-            fix="pass a hybrid.Tensor, a buffer of a module for example",
-        )
-    cell.assign(converted(stop_gradient((1 - momentum) * cell + momentum * new), cell.dtype))
-
-
-def _require_momentum(name: str, momentum: Any) -> None:
-    if not is_number(momentum) or isinstance(momentum, bool):
-        raise ArgumentTypeError(f"{name} got momentum {momentum!r}", fix="give a number in [0, 1]")
-    if not 0 <= momentum <= 1:
-        raise ArgumentError(f"{name} got momentum {momentum}", fix="give a number in [0, 1]")
-
-
-def _require_several(name: str, x: Any, count: int) -> None:
-    if count < 2:
-        raise ShapeError(
-            f"{name} got {count if count else 'no'} value per channel in {type_of(x)}",
-            why="One value has no variance.",
-            fix="give a larger batch, or use the running statistics",
-        )
-
-
-def batch_norm(
-    x: Any,
-    running_mean: Any,
-    running_var: Any,
-    weight: Any = None,
-    bias: Any = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Any:
-    """``x`` [batch, channels, ...] with mean 0 and variance 1 per channel (Ioffe, Szegedy 2015).
-
-    ``training``: by the statistics of ``x``; ``running_mean`` and ``running_var`` [channels] (they
-    may be None then) are assigned ``1 - momentum`` times themselves plus ``momentum`` times its
-    mean and unbiased variance.  Otherwise by those two.  ``eps`` is added to the variance;
-    ``weight`` and ``bias`` are [channels].
-    """
-    x = as_tensor(x)
-    _require_channels("batch_norm", x, 2)
-    require_eps("batch_norm", eps)
-    _require_momentum("batch_norm", momentum)
-    running = {"running_mean": running_mean, "running_var": running_var}
-    rank, channels = len(x.shape), x.shape[1]
-    for label, cell in running.items():
-        if cell is None and not training:
-            raise ArgumentError(
-                f"batch_norm got no {label}", fix="pass one, or the batch's own with training=True"
-            )
-    parts = {"weight": weight, "bias": bias} | running
-    x, weight, bias, mean, variance = _affine("batch_norm", x, parts, (channels,))
-    if training:
-        count = x.shape[0] * math.prod(x.shape[2:])
-        _require_several("batch_norm", x, count)
-        mean = _channel_mean(x)
-        away = x - _along_channels(mean, rank)
-        variance = _channel_mean(square(away))
-        if running_mean is not None:
-            _updated("batch_norm", "running_mean", running_mean, mean, momentum)
-        if running_var is not None:
-            unbiased = variance * (count / (count - 1))
-            _updated("batch_norm", "running_var", running_var, unbiased, momentum)
-    else:
-        away = x - _along_channels(mean, rank)
-    scale = rsqrt(variance + eps)
-    return _with_channels(away, scale if weight is None else scale * weight, bias)
-
-
-def instance_norm(
-    x: Any,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Any:
-    """``x`` [batch, channels, size, ...] with mean 0 and variance 1 per channel of each element.
-
-    As ``batch_norm`` for each element of the batch alone; running statistics, if given, take the
-    mean over the batch.  Unless ``use_input_stats``, those are used (Ulyanov et al. 2016).
-    """
-    x = as_tensor(x)
-    _require_channels("instance_norm", x, 3)
-    if not use_input_stats:
-        return batch_norm(x, running_mean, running_var, weight, bias, eps=eps)
-    require_eps("instance_norm", eps)
-    _require_momentum("instance_norm", momentum)
-    channels, size = x.shape[1], math.prod(x.shape[2:])
-    _require_several("instance_norm", x, size)
-    cells = {"running_mean": running_mean, "running_var": running_var}
-    parts = {"weight": weight, "bias": bias} | cells
-    x, weight, bias, *_ = _affine("instance_norm", x, parts, (channels,))
-    rows = reshape_to(x, shape=(*x.shape[:2], size))
-    if running_mean is not None or running_var is not None:
-        fixed = stop_gradient(rows)
-        mean = reduce_mean(fixed, axis=(2,), keepdims=True)
-        if running_mean is not None:
-            new = reduce_mean(mean, axis=(0, 2), keepdims=False)
-            _updated("instance_norm", "running_mean", running_mean, new, momentum)
-        if running_var is not None:
-            squares = reduce_mean(square(fixed - mean), axis=(0, 2), keepdims=False)
-            new = squares * (size / (size - 1))
-            _updated("instance_norm", "running_var", running_var, new, momentum)
-    return _with_channels(reshaped(_plain(normal_rows, rows, eps), x.shape), weight, bias)
+    return with_channels(reshaped(plain_rows(normal_rows, rows, eps), x.shape), weight, bias)

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.errors import DTypeError
+from hybrid.errors import ArgumentError, DTypeError
 from hybrid.ir import op
-from hybrid.ops.checks import require_dtype, require_shape
-from hybrid.types import DType, Shape, TensorType, dtype_of, float64, int64, tensor_type
+from hybrid.ops.checks import as_tensor, require_dtype, require_shape
+from hybrid.ops.comparison import where
+from hybrid.ops.dtypes import identity
+from hybrid.types import DType, Shape, TensorType, dtype_of, float32, float64, int64, tensor_type
 
 _BLOCKS = 16  # counters that one group of words comes from
 
@@ -156,3 +158,17 @@ random_bits.lowering(_lower_to("random_bits", typed=False))
 def random_bits_samples(draw):
     for shape in [(), (0,), (1,), (31,), (32,), (33,), (3, 50)]:
         yield (draw("int64", 2, low=-(2**40), high=2**40),), {"shape": shape}
+
+
+def dropout(x: Any, rate: float, state: Any) -> Any:
+    """``x`` with each element zeroed with probability ``rate``, the others scaled to keep the mean.
+
+    ``state`` is the i64[2] (seed, counter) that the draws come from.
+    """
+    x = as_tensor(x)
+    if not 0 <= rate <= 1:
+        raise ArgumentError(f"dropout got rate {rate}", fix="give a probability in [0, 1]")
+    if rate == 0:
+        return identity(x)
+    kept = random_uniform(state, shape=x.shape, dtype=float32) >= rate
+    return where(kept, x * (1 / (1 - rate) if rate < 1 else 0.0), 0.0)

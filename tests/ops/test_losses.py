@@ -243,6 +243,36 @@ def test_derivatives_of_class_losses(loss) -> None:
     assert same(a, b) and all(same(c, d) for c, d in zip(slopes, others, strict=True))
 
 
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("weight", [None, W])
+def test_margins_between_classes(p, weight) -> None:
+    targets = np.array([0, 4, 2, 2])
+    want = np.zeros(4)
+    for i, y in enumerate(targets):
+        for j in range(5):
+            if j != y:
+                want[i] += max(0, 0.5 - X[i, y] + X[i, j]) ** p / 5
+    want = want if weight is None else want * weight[targets]
+    given = {"p": p, "margin": 0.5, "weight": weight}
+    found = F.multi_margin_loss(X, targets, **given, reduction="none")
+    np.testing.assert_allclose(found.numpy(), want)
+    np.testing.assert_allclose(F.multi_margin_loss(X[1], 4, **given).numpy(), want[1])
+    hy.check_grads(lambda x: F.multi_margin_loss(x, targets, **given), hy.asarray(X))
+
+
+def test_margins_between_sets_of_classes() -> None:
+    targets = np.array([[1, 3, -1, 0, 2], [-1, 0, 0, 0, 0], [4, 3, 2, 1, 0], [2, -1, -1, -1, -1]])
+    want = np.zeros(4)
+    for i, row in enumerate(([1, 3], [], [4, 3, 2, 1, 0], [2])):
+        for j in row:
+            for k in set(range(5)) - set(row):
+                want[i] += max(0, 1 - X[i, j] + X[i, k]) / 5
+    found = F.multilabel_margin_loss(X, targets, reduction="none")
+    np.testing.assert_allclose(found.numpy(), want)
+    np.testing.assert_allclose(F.multilabel_margin_loss(X[0], targets[0]).numpy(), want[0])
+    hy.check_grads(lambda x: F.multilabel_margin_loss(x, targets), hy.asarray(X))
+
+
 def test_batchmean() -> None:
     want = (T * (np.log(T) - X)).sum() / 4
     np.testing.assert_allclose(F.kl_div(X, T, reduction="batchmean").numpy(), want)
@@ -311,6 +341,7 @@ def test_ends(loss, at, values, slopes) -> None:
 # Errors ------------------------------------------------------------------------------------------
 
 L, C = LOGITS[:, :, 0], CLASSES[:, 0]
+TARGETS = np.full((4, 5), 5)
 ERRORS = {
     "shape": (lambda: F.l1_loss(X, Y[:2]), ShapeError, r"l1_loss cannot compare f64\[4,5\]"),
     "three": (lambda: F.margin_ranking_loss(X, Y, 1.0), ShapeError, "margin_ranking_loss cannot t"),
@@ -341,6 +372,10 @@ ERRORS = {
     "smoothing": (lambda: F.cross_entropy(L, C, label_smoothing=1.5), ArgumentError, "smoothing 1"),
     "ignored": (lambda: F.cross_entropy(L, P, ignore_index=1), ArgumentError, "for probabilities"),
     "ignored float": (lambda: F.nll_loss(L, C, ignore_index=1.0), ArgumentTypeError, "index 1.0"),
+    "power": (lambda: F.multi_margin_loss(L, C, p=3), ArgumentError, "multi_margin_loss got p 3"),
+    "margin class": (lambda: F.multi_margin_loss(L, C + 3), OutOfRangeError, "for 5 classes"),
+    "sets": (lambda: F.multilabel_margin_loss(L, C), ShapeError, "multilabel_margin_loss cannot"),
+    "set class": (lambda: F.multilabel_margin_loss(X, TARGETS), OutOfRangeError, "index 5"),
     "scalar": (lambda: F.cross_entropy(1.0, 0), AxisError, "cross_entropy got axis"),
 }
 

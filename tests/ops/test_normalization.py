@@ -139,6 +139,23 @@ NORMS = {
 }
 
 
+def test_channels_of_many_elements() -> None:
+    draw = Draw(12)
+    x, weight, bias = (hy.asarray(draw("float64", *s)) for s in ((3, 2, 5, 4), (2,), (2,)))
+    mean, variance = hy.zeros(2, dtype=hy.float64), hy.ones(2, dtype=hy.float64)
+
+    def norm(x, w, b):
+        return F.batch_norm(x, mean, variance, w, b, training=True, momentum=1.0)
+
+    want = normal(x.numpy(), (0, 2, 3)) * weight.numpy()[:, None, None]
+    np.testing.assert_allclose(
+        norm(x, weight, bias).numpy(), want + bias.numpy()[:, None, None], rtol=1e-10
+    )
+    np.testing.assert_allclose(mean.numpy(), x.numpy().mean((0, 2, 3)))
+    np.testing.assert_allclose(variance.numpy(), x.numpy().var((0, 2, 3)) * 60 / 59)
+    hy.check_grads(norm, x, weight, bias, order=2, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 def test_derivatives(norm) -> None:
     draw = Draw(8)
