@@ -1,5 +1,5 @@
-/* normalization_typed.inc.c - normalised rows of one dtype; included by normalization.inc.c once per
- * dtype, which defines T, V (a vector of T), M (its mask), I (a lane of M), N, LANES and DTYPE.
+/* normalization_typed.inc.c - normalised rows of one dtype; included by normalization.inc.c once
+ * per dtype, which defines T, V (a vector of T), M (its mask), I (a lane of M), N, LANES and DTYPE.
  */
 
 static inline __attribute__((always_inline)) V N(norm_of)(norm_term what, V x, V g, V mean)
@@ -71,14 +71,16 @@ N(norm_rows)(const hyb_call *call, int64_t begin, int64_t end, bool centered)
     const int64_t n = call->layout[0].shape[1], full = n - n % LANES;
     const T eps = (T)call->attrs[0].f;
     const T *weight = call->data[1], *bias = centered ? call->data[2] : weight;
-#define NORMAL(x, w, b) (centered ? ((x) - row.mean) * row.scale * (w) + (b) : (x) * row.scale * (w))
+#define NORMAL(x, w, b) \
+    (centered ? ((x) - row.mean) * row.scale * (w) + (b) : (x) * row.scale * (w))
     for (int64_t r = begin; r < end; r++) {
         const T *x = (const T *)call->data[0] + r * n;
         T *y = (T *)call->data[centered ? 3 : 2] + r * n;
         const N(norm_row) row = N(norm_scan)(x, (norm_span){n, 1, 0}, eps, centered);
         for (int64_t i = 0; i < full; i += LANES)
             N(v_store)(y + i, NORMAL(N(v_load)(x + i), N(v_load)(weight + i), N(v_load)(bias + i)));
-        const V w = N(v_load_part)(weight + full, n - full), b = N(v_load_part)(bias + full, n - full);
+        const V w = N(v_load_part)(weight + full, n - full);
+        const V b = N(v_load_part)(bias + full, n - full);
         N(v_store_part)(y + full, NORMAL(N(v_load_part)(x + full, n - full), w, b), n - full);
     }
 #undef NORMAL
