@@ -7,6 +7,7 @@ threads.  Source: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +16,20 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.eager import as_tensor
-from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
+from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.interpreter import current
+from hybrid.ops.checks import normalize_axis, require_floating
 from hybrid.tensor import Tensor
-from hybrid.types import DEFAULT_FLOAT, DEFAULT_INT, DType, dtype_of, float32, float64, shape_of
+from hybrid.types import (
+    DEFAULT_FLOAT,
+    DEFAULT_INT,
+    DType,
+    dtype_of,
+    float32,
+    float64,
+    int64,
+    shape_of,
+)
 
 
 class Generator:
@@ -98,19 +109,170 @@ class Generator:
             size = p.shape if isinstance(p, Tensor) else ()
         return self.uniform(size=size) < p
 
-    def permutation(self, n: int) -> Tensor:
-        """The numbers 0..n-1 in random order (``int64``)."""
-        if not _is_int(n) or n < 0:
-            raise ArgumentError(f"a permutation of {n!r}", fix="give an int >= 0")
-        if current().traces:
-            raise CaptureError(
-                "a permutation was drawn inside a hybridized function",
-                at=author_location(),
-                why="Its order is computed in Python, which a plan does not run.",
-                fix="draw it outside and pass it as an argument",
+    def exponential(self, scale: float = 1.0, size: Any = (), *, dtype: Any = None) -> Tensor:
+        """Numbers of the exponential distribution of mean ``scale``."""
+        _require_numbers("exponential", scale)
+        if not scale >= 0:
+            raise ArgumentError(f"exponential of scale {scale}", fix="give a scale >= 0")
+        draw = -ops.log1p(-self.uniform(size=size, dtype=dtype))
+        return draw if scale == 1 else draw * scale
+
+    def truncated_normal(
+        self,
+        low: float = -2.0,
+        high: float = 2.0,
+        size: Any = (),
+        *,
+        mean: float = 0.0,
+        std: float = 1.0,
+        dtype: Any = None,
+    ) -> Tensor:
+        """Normally distributed numbers, of those between ``low`` and ``high`` alone."""
+        _require_numbers("truncated_normal", low, high, mean, std)
+        if not 0 < std < math.inf or not abs(mean) < math.inf:
+            raise ArgumentError(
+                f"truncated_normal of mean {mean} and standard deviation {std}",
+                fix="give finite numbers and std > 0",
             )
-        keys = ops.random_bits(self._next(), shape=(int(n),))
-        return as_tensor(np.argsort(keys.numpy(), kind="stable"))
+        if not low <= high or low == math.inf or high == -math.inf:
+            raise ArgumentError(
+                f"truncated_normal between {low} and {high}", fix="give low <= high"
+            )
+        bounds = {"low": float((low - mean) / std), "high": float((high - mean) / std)}
+        draw = ops.random_truncated_normal(
+            self._next(), shape=shape_of(size), dtype=_floating(dtype), **bounds
+        )
+        if (mean, std) == (0.0, 1.0):
+            return draw
+        return ops.clip(draw * std + mean, float(low), float(high))
+
+    def gamma(
+        self, shape: float | Tensor, scale: float = 1.0, size: Any = None, *, dtype: Any = None
+    ) -> Tensor:
+        """Numbers of the gamma distribution of ``shape`` (a number or tensor) times ``scale``.
+
+        A shape below 0 in a tensor gives NaN; no gradient flows to it.
+        """
+        _require_numbers("gamma", scale)
+        if not scale >= 0:
+            raise ArgumentError(f"gamma of scale {scale}", fix="give a scale >= 0")
+        (given,) = _parameters("gamma", {"shape": shape}, size, dtype)
+        draw = ops.random_gamma(self._next(), given)
+        return draw if scale == 1 else draw * scale
+
+    def beta(
+        self, a: float | Tensor, b: float | Tensor, size: Any = None, *, dtype: Any = None
+    ) -> Tensor:
+        """Numbers of the beta distribution of ``a`` and ``b``, numbers or tensors that broadcast.
+
+        Elements of a tensor that are not above 0 give NaN; no gradient flows to them.
+        """
+        given = _parameters("beta", {"a": a, "b": b}, size, dtype)
+        return ops.random_beta(self._next(), *given)
+
+    def poisson(self, rate: float | Tensor, size: Any = None, *, dtype: Any = None) -> Tensor:
+        """Counts (``int64``) of the Poisson distribution of ``rate``, a number or tensor.
+
+        Where a tensor's rate is not in [0, 2**62) they are -1.
+        """
+        (given,) = _parameters("poisson", {"rate": rate}, size, float64)
+        found = ops.random_poisson(self._next(), ops.stop_gradient(given))
+        found = ops.where(ops.isnan(found), -1.0, found)
+        return ops.astype(found, DEFAULT_INT if dtype is None else dtype_of(dtype))
+
+    def categorical(self, logits: Any, axis: int = -1, size: Any = ()) -> Tensor:
+        """Classes (``int64``), with the probabilities softmax of ``logits`` along ``axis``.
+
+        The result has the other axes of ``logits``, after those of ``size``.
+        """
+        logits = ops.as_tensor(logits)
+        require_floating("categorical", logits=logits.type)
+        axis = normalize_axis("categorical", axis, logits.ndim)
+        if logits.shape[axis] == 0:
+            raise ShapeError(
+                f"categorical cannot draw from {logits.type}",
+                why=f"There are no classes along axis {axis}.",
+                fix="give one class at least",
+            )
+        rows = ops.moveaxis(logits, axis, -1)
+        noise = self._gumbel((*shape_of(size), *rows.shape), logits.dtype)
+        return ops.argmax(ops.stop_gradient(rows) + noise, axis=-1)
+
+    def _gumbel(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
+        """Numbers whose largest, over some logits plus them, is at a class drawn by those."""
+        uniform = ops.random_uniform(self._next(), shape=shape, dtype=dtype)
+        return -ops.log(-ops.log(ops.maximum(uniform, 2.0**-25)))
+
+    def permutation(self, x: Any, axis: int = 0) -> Tensor:
+        """The numbers 0..x-1 (``int64``), or the slices of a tensor ``x`` along ``axis``, in random
+        order.
+        """
+        if not isinstance(x, (Tensor, np.ndarray, list, tuple)):
+            if not _is_int(x) or x < 0:
+                raise ArgumentError(f"a permutation of {x!r}", fix="give an int >= 0")
+            return ops.argsort(ops.random_bits(self._next(), shape=(int(x),)))
+        x = ops.as_tensor(x)
+        axis = normalize_axis("permutation", axis, x.ndim)
+        return ops.take(x, self.permutation(x.shape[axis]), axis=axis)
+
+    def shuffle(self, x: Tensor, axis: int = 0) -> None:
+        """Put the slices of ``x`` along ``axis`` in random order, in place."""
+        if not isinstance(x, Tensor):
+            raise ArgumentTypeError(
+                f"shuffle cannot change a {type(x).__name__}",
+                fix="pass a Tensor, or use permutation, which returns a new one",
+            )
+        x.assign(self.permutation(x, axis))
+
+    def choice(self, a: Any, size: Any = (), replace: bool = True, p: Any = None) -> Tensor:
+        """Draws from 0..a-1 for an int ``a``, or from the rows of a tensor ``a``.
+
+        ``replace``: a row may be drawn again.  ``p``: weights of the rows, which need not sum to
+        one; those of a traced tensor are not checked.
+        """
+        rows = None if _is_int(a) else ops.as_tensor(a)
+        if rows is not None and rows.ndim == 0:
+            raise ArgumentError(f"choice from {a!r}", fix="give an int or a tensor with an axis")
+        n, shape = int(a) if rows is None else rows.shape[0], shape_of(size)
+        count = math.prod(shape)
+        weights = None if p is None else _weights(p, n, 1 if replace else count)
+        if n < 1 or (count > n and not replace):
+            raise ArgumentError(
+                f"choice of {count} from {n}{'' if replace else ' without replacement'}",
+                why="There are not as many.",
+                fix="give more to choose from, or a smaller size",
+            )
+        if not replace:
+            if weights is None:
+                order = self.permutation(n)
+            else:  # Efraimidis and Spirakis 2006
+                keys = ops.log(weights) + self._gumbel((n,), float64)
+                order = ops.argsort(keys, descending=True)
+            chosen = ops.reshape(order[:count], shape)
+        elif weights is None:
+            chosen = self.integers(n, size=shape)
+        else:
+            sums = ops.cumulative_sum(weights, axis=0)
+            drawn = self.uniform(size=(count,), dtype=float64) * sums[-1]
+            below = ops.minimum(drawn, ops.nextafter(sums[-1], ops.zeros_like(sums[-1])))
+            chosen = ops.reshape(ops.searchsorted(sums, below, side="right"), shape)
+        return chosen if rows is None else ops.take(rows, chosen, axis=0)
+
+    def split(self, n: int) -> list[Generator]:
+        """``n`` generators whose streams are independent of each other and of this one's draws.
+
+        Their seeds are 64 random bits each, one draw of this generator: the same seed gives the
+        same streams again.
+        """
+        if not _is_int(n) or n < 0:
+            raise ArgumentError(f"a generator split into {n!r}", fix="give an int >= 0")
+        seeds = ops.random_bits(self._next(), shape=(int(n),))
+        found = []
+        for i in range(int(n)):
+            child = Generator(0)
+            child.state.assign(ops.concat([seeds[i : i + 1], ops.zeros((1,), dtype=int64)]))
+            found.append(child)
+        return found
 
 
 def _is_int(value: Any) -> bool:
@@ -125,6 +287,50 @@ def _require_numbers(name: str, *values: Any) -> None:
                 why="The parameters of a distribution are plain numbers.",
                 fix="scale the draws instead: low + draw * (high - low), mean + draw * std",
             )
+
+
+def _parameters(name: str, given: dict[str, Any], size: Any, dtype: Any) -> list[Tensor]:
+    """Numbers, which must be above 0 (a rate: 0 at least), and tensors, all of one floating dtype
+    and of the shape ``size`` (None: that which the tensors have in common).
+    """
+    tensors = [v for v in given.values() if isinstance(v, (Tensor, np.ndarray, list))]
+    for label, value in given.items():
+        if isinstance(value, (Tensor, np.ndarray, list)):
+            continue
+        _require_numbers(name, value)
+        if not (value > 0 or (label == "rate" and value == 0)) or value >= 2.0**62:
+            raise ArgumentError(
+                f"{name} of {label} {value}",
+                fix=f"give a number {'of at least' if label == 'rate' else 'above'} 0",
+            )
+    kind = ops.result_type(*map(ops.as_tensor, tensors), 1.0) if tensors and dtype is None else None
+    dtype = _floating(kind if dtype is None else dtype)
+    found = [ops.astype(ops.as_tensor(v), dtype, copy=False) for v in given.values()]
+    if size is None:
+        return ops.broadcast_arrays(*found)
+    return [ops.broadcast_to(v, shape_of(size)) for v in found]
+
+
+def _weights(p: Any, n: int, needed: int) -> Tensor:
+    """Weights of ``n`` rows in float64, of which ``needed`` are above 0."""
+    weights = ops.astype(ops.as_tensor(p), float64, copy=False)
+    if weights.shape != (n,):
+        raise ShapeError(
+            f"choice from {n} with weights {weights.type}",
+            why="There is one weight for each.",
+            fix=f"give {n} weights",
+        )
+    if not (current().traces and isinstance(p, Tensor)):
+        values = np.asarray(p.numpy() if isinstance(p, Tensor) else p, np.float64)
+        if not (values >= 0).all() or not values.sum() < np.inf:
+            raise ArgumentError("choice with weights below 0 or not finite", fix="give others")
+        if (values > 0).sum() < needed:
+            raise ArgumentError(
+                f"choice of {needed} with {(values > 0).sum()} weights above 0",
+                why="The others are never chosen.",
+                fix="give more weights above 0, or a smaller size",
+            )
+    return weights
 
 
 def _floating(dtype: Any) -> DType:
@@ -174,6 +380,61 @@ def bernoulli(p: float | Tensor = 0.5, size: int | Sequence[int] | None = None) 
     return _default.bernoulli(p, size)
 
 
-def permutation(n: int) -> Tensor:
-    """The numbers 0..n-1 in random order."""
-    return _default.permutation(n)
+def exponential(scale: float = 1.0, size: int | Sequence[int] = (), *, dtype: Any = None) -> Tensor:
+    """Numbers of the exponential distribution of mean ``scale``."""
+    return _default.exponential(scale, size, dtype=dtype)
+
+
+def truncated_normal(
+    low: float = -2.0,
+    high: float = 2.0,
+    size: int | Sequence[int] = (),
+    *,
+    mean: float = 0.0,
+    std: float = 1.0,
+    dtype: Any = None,
+) -> Tensor:
+    """Normally distributed numbers, of those between ``low`` and ``high`` alone."""
+    return _default.truncated_normal(low, high, size, mean=mean, std=std, dtype=dtype)
+
+
+def gamma(
+    shape: float | Tensor, scale: float = 1.0, size: Any = None, *, dtype: Any = None
+) -> Tensor:
+    """Numbers of the gamma distribution of ``shape`` times ``scale``."""
+    return _default.gamma(shape, scale, size, dtype=dtype)
+
+
+def beta(a: float | Tensor, b: float | Tensor, size: Any = None, *, dtype: Any = None) -> Tensor:
+    """Numbers of the beta distribution of ``a`` and ``b``."""
+    return _default.beta(a, b, size, dtype=dtype)
+
+
+def poisson(rate: float | Tensor, size: Any = None, *, dtype: Any = None) -> Tensor:
+    """Counts of the Poisson distribution of ``rate``."""
+    return _default.poisson(rate, size, dtype=dtype)
+
+
+def categorical(logits: Any, axis: int = -1, size: int | Sequence[int] = ()) -> Tensor:
+    """Classes, with the probabilities softmax of ``logits`` along ``axis``."""
+    return _default.categorical(logits, axis, size)
+
+
+def permutation(x: Any, axis: int = 0) -> Tensor:
+    """The numbers 0..x-1, or the slices of a tensor along ``axis``, in random order."""
+    return _default.permutation(x, axis)
+
+
+def shuffle(x: Tensor, axis: int = 0) -> None:
+    """Put the slices of ``x`` along ``axis`` in random order, in place."""
+    _default.shuffle(x, axis)
+
+
+def choice(a: Any, size: int | Sequence[int] = (), replace: bool = True, p: Any = None) -> Tensor:
+    """Draws from 0..a-1 for an int ``a``, or from the rows of a tensor ``a``."""
+    return _default.choice(a, size, replace, p)
+
+
+def split(n: int) -> list[Generator]:
+    """``n`` generators with streams of their own."""
+    return _default.split(n)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, HybridError
+from hybrid.errors import ArgumentError, ArgumentTypeError, HybridError
 from tests.helpers import same
 
 DRAWS: dict[str, Callable[[hy.random.Generator], hy.Tensor]] = {
@@ -24,7 +24,22 @@ DRAWS: dict[str, Callable[[hy.random.Generator], hy.Tensor]] = {
     "integers in a range": lambda g: g.integers(-5, 5, 6, dtype=hy.int32),
     "bernoulli": lambda g: g.bernoulli(0.3, (8,)),
     "bernoulli of a tensor": lambda g: g.bernoulli(hy.asarray([0.0, 0.5, 1.0])),
+    "permutation": lambda g: g.permutation(9),
+    "permutation of rows": lambda g: g.permutation(hy.eye(6), axis=1),
+    "exponential": lambda g: g.exponential(2.0, (5, 3)),
+    "truncated_normal": lambda g: g.truncated_normal(-1, 3, 40, mean=0.5, std=2.0),
+    "gamma": lambda g: g.gamma(0.7, 2.0, (4, 5), dtype=hy.float64),
+    "gamma of a tensor": lambda g: g.gamma(hy.asarray([0.5, 1.0, 30.0])),
+    "beta": lambda g: g.beta(hy.asarray([0.5, 2.0]), 3.0, (3, 2)),
+    "poisson": lambda g: g.poisson(hy.asarray([[0.5, 3.0, 0.0], [12.0, 1e4, 1e9]])),
+    "categorical": lambda g: g.categorical(hy.eye(3), 0, (4, 2)),
+    "choice": lambda g: g.choice(5, (3, 4)),
+    "choice of rows": lambda g: g.choice(hy.eye(6), 5, replace=False),
+    "weighted choice": lambda g: g.choice(4, 7, p=hy.asarray([0.1, 0.0, 3.0, 1.0])),
+    "weighted choice of different": lambda g: g.choice(4, (1, 3), False, [0.1, 0.4, 3.0, 1.0]),
+    "streams": lambda g: hy.concat([child.normal(size=3) for child in g.split(3)]),
     "nothing": lambda g: g.uniform(size=(0, 3)),
+    "no gammas": lambda g: g.gamma(hy.zeros((0, 3))),
     "a scalar": lambda g: g.normal(),
 }
 
@@ -95,6 +110,19 @@ def test_the_module_is_a_generator() -> None:
     assert same(hy.random.integers(9, size=3), twin.integers(9, size=3))
     assert same(hy.random.bernoulli(0.5, 3), twin.bernoulli(0.5, 3))
     assert same(hy.random.permutation(6), twin.permutation(6))
+    assert same(hy.random.exponential(2.0, 3), twin.exponential(2.0, 3))
+    assert same(hy.random.truncated_normal(0, 2, 3), twin.truncated_normal(0, 2, 3))
+    assert same(hy.random.gamma(2.0, 0.5, 3), twin.gamma(2.0, 0.5, 3))
+    assert same(hy.random.beta(2.0, 0.5, 3), twin.beta(2.0, 0.5, 3))
+    assert same(hy.random.poisson(2.0, 3), twin.poisson(2.0, 3))
+    assert same(hy.random.categorical(hy.zeros(4), size=3), twin.categorical(hy.zeros(4), size=3))
+    assert same(hy.random.choice(9, 3), twin.choice(9, 3))
+    x, y = hy.arange(9), hy.arange(9)
+    hy.random.shuffle(x)
+    twin.shuffle(y)
+    assert same(x, y) and sorted(x.tolist()) == list(range(9))
+    for a, b in zip(hy.random.split(2), twin.split(2), strict=True):
+        assert same(a.uniform(size=3), b.uniform(size=3))
     assert same(hy.random.default_generator().state, twin.state)
 
 
@@ -227,8 +255,3 @@ def test_errors(call, error, text) -> None:
     assert text in str(caught.value)
     if "dtype" not in text and "size" not in text and "shape" not in text and "int64" not in text:
         assert hy.random.default_generator().state.tolist() == state
-
-
-def test_a_permutation_inside_a_capture() -> None:
-    with pytest.raises(CaptureError, match="a permutation was drawn inside a hybridized function"):
-        hy.hybridize(lambda: hy.random.permutation(4))()

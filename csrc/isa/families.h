@@ -19,4 +19,6 @@
 #include "kernels/random.inc.c"
 #include "kernels/sort.inc.c"
 #include "kernels/cumulative.inc.c"
+#include "kernels/normalization.inc.c" /* sums lanes as softmax does */
+#include "kernels/distributions.inc.c"
 #include "kernels/optimizer.inc.c"

@@ -10,7 +10,7 @@
     X(unary, isa) X(binary, isa) X(compare, isa) X(select, isa) X(cast, isa) X(reduce, isa)   \
     X(matmul, isa) X(convolution, isa) X(pooling, isa) X(resample, isa) X(unfold, isa)        \
     X(softmax, isa) X(copy, isa) X(gather, isa) X(random, isa) X(sort, isa)                   \
-    X(cumulative, isa) X(optimizer, isa)
+    X(cumulative, isa) X(normalization, isa) X(distributions, isa) X(optimizer, isa)
 
 #if defined(__x86_64__)
 #define HYB_ISAS(X) X(baseline, 0) X(avx2, 1) X(avx512, 2)

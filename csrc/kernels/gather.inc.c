@@ -4,6 +4,7 @@
  *   scatter            y = x;  y[a, index[i], b] = u[a, i, b]   the last of equal indices stays
  *   scatter_add        y = x;  y[a, index[i], b] += u[a, i, b]  for i = 0, 1, ...
  *   take_along         y[r, k] = x[r, index[r, k]]
+ *   scatter_along      y = x;  y[r, index[r, k]] = u[r, k]   the last of equal indices stays
  *   scatter_along_add  y = x;  y[r, index[r, k]] += u[r, k]  for k = 0, 1, ...
  *
  * Split      take: rows (a, i); scatter: a; scatter_add: (a, block of b); the others: rows r.
@@ -192,6 +193,53 @@ HYB_PREPARE(prepare_take_along)
     return status;
 }
 
+static inline __attribute__((always_inline)) hyb_status
+scatter_along_rows(const hyb_call *call, int64_t begin, int64_t end, int64_t item)
+{
+    const char *x = call->data[0], *update = call->data[2];
+    const int64_t *index = call->data[1];
+    char *y = call->data[3];
+    const int64_t size = call->layout[0].shape[1], count = call->layout[1].shape[1];
+    hyb_status status = gather_check(index, begin * count, end * count, size);
+    if (status != HYB_OK)
+        return status;
+    const int64_t line = size * item;
+    gather_start(y + begin * line, x + begin * line, (size_t)((end - begin) * line));
+    for (int64_t row = begin; row < end; row++)
+        for (int64_t i = row * count; i < (row + 1) * count; i++)
+            memcpy(y + row * line + gather_wrap(index[i], size) * item, update + i * item,
+                   (size_t)item);
+    return HYB_OK;
+}
+
+HYB_KERNEL(scatter_along)
+{
+    switch (hyb_itemsize(call->layout[0].dtype)) {
+    case 1: return scatter_along_rows(call, begin, end, 1);
+    case 2: return scatter_along_rows(call, begin, end, 2);
+    case 4: return scatter_along_rows(call, begin, end, 4);
+    default: return scatter_along_rows(call, begin, end, 8);
+    }
+}
+
+static hyb_status scatter_along_prepare(const hyb_call *call, int32_t dtype, hyb_range *range)
+{
+    hyb_status status;
+    if ((status = along_prepare(call, 0, 2, dtype)) != HYB_OK ||
+        (status = require_dense(call, 3, dtype, 2)) != HYB_OK)
+        return status;
+    if (!hyb_same_shape(&call->layout[0], &call->layout[3]))
+        return hyb_fail(HYB_BAD_ARGUMENT, "the output's shape is not the first input's");
+    const int64_t size = call->layout[0].shape[1], count = call->layout[1].shape[1];
+    *range = (hyb_range){call->layout[0].shape[0], grain_of(size + 2 * count)};
+    return HYB_OK;
+}
+
+HYB_PREPARE(prepare_scatter_along)
+{
+    return scatter_along_prepare(call, call->layout[0].dtype, range);
+}
+
 #define EACH "kernels/scatter_typed.inc.c"
 #include "kernels/each_float.inc.c"
 #include "kernels/each_integer.inc.c"
@@ -200,7 +248,9 @@ HYB_PREPARE(prepare_take_along)
 #define TAKE_ROWS(dtype)                                                                \
     {"take", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take), HYB_SYM(take)},          \
     {"scatter", dtype, 3, 1, 0, HYB_IN_PLACE, HYB_SYM(prepare_scatter), HYB_SYM(scatter)}, \
-    {"take_along", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take_along), HYB_SYM(take_along)}
+    {"take_along", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take_along), HYB_SYM(take_along)}, \
+    {"scatter_along", dtype, 3, 1, 0, HYB_IN_PLACE, HYB_SYM(prepare_scatter_along),     \
+     HYB_SYM(scatter_along)}
 
 #define SCATTER_ROW(op, dtype, name) \
     {#op, dtype, 3, 1, 0, HYB_IN_PLACE, HYB_SYM(prepare_##op##_##name), HYB_SYM(op##_##name)}

@@ -70,15 +70,4 @@ HYB_KERNEL(N(scatter_along_add))
     return HYB_OK;
 }
 
-HYB_PREPARE(N(prepare_scatter_along_add))
-{
-    hyb_status status;
-    if ((status = along_prepare(call, 0, 2, DTYPE)) != HYB_OK ||
-        (status = require_dense(call, 3, DTYPE, 2)) != HYB_OK)
-        return status;
-    if (!hyb_same_shape(&call->layout[0], &call->layout[3]))
-        return hyb_fail(HYB_BAD_ARGUMENT, "the output's shape is not the first input's");
-    const int64_t size = call->layout[0].shape[1], count = call->layout[1].shape[1];
-    *range = (hyb_range){call->layout[0].shape[0], grain_of(size + 2 * count)};
-    return HYB_OK;
-}
+HYB_PREPARE(N(prepare_scatter_along_add)) { return scatter_along_prepare(call, DTYPE, range); }

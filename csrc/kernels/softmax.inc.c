@@ -3,6 +3,7 @@
  *   softmax        y[r, i] = exp(x[r, i] - m) / s       m = max_i x[r, i]
  *   log_softmax    y[r, i] = (x[r, i] - m) - log s      s = sum_i exp(x[r, i] - m)
  *   cross_entropy  y[r]    = log s - (x[r, target[r]] - m)
+ *   class_at       y[r]    = x[r, target[r]]
  *
  * Split      by rows.
  * Layout     dense [rows, n]; targets i64 [rows].
@@ -46,16 +47,17 @@ static const int64_t softmax_lane_f64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 #define SOFTMAX_ROW(op, prepare, dtype, name) \
     {#op, dtype, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare##_##name), HYB_SYM(op##_##name)}
-#define CROSS_ENTROPY_ROW(dtype, name)                                              \
-    {"cross_entropy", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_cross_entropy_##name), \
-     HYB_SYM(cross_entropy_##name)}
+#define TARGET_ROW(op, dtype, name)                                                 \
+    {#op, dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_cross_entropy_##name), HYB_SYM(op##_##name)}
 
 const hyb_kernel HYB_SYM(hyb_softmax_kernels)[] = {
     SOFTMAX_ROW(softmax, prepare_softmax, HYB_F32, f32),
     SOFTMAX_ROW(softmax, prepare_softmax, HYB_F64, f64),
     SOFTMAX_ROW(log_softmax, prepare_softmax, HYB_F32, f32),
     SOFTMAX_ROW(log_softmax, prepare_softmax, HYB_F64, f64),
-    CROSS_ENTROPY_ROW(HYB_F32, f32),
-    CROSS_ENTROPY_ROW(HYB_F64, f64),
+    TARGET_ROW(cross_entropy, HYB_F32, f32),
+    TARGET_ROW(class_at, HYB_F32, f32),
+    TARGET_ROW(cross_entropy, HYB_F64, f64),
+    TARGET_ROW(class_at, HYB_F64, f64),
     {0},
 };

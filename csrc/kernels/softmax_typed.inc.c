@@ -124,6 +124,29 @@ HYB_KERNEL(N(log_softmax))
     return HYB_OK;
 }
 
+static hyb_status N(require_class)(int64_t target, int64_t row, int64_t n)
+{
+    if (target >= 0 && target < n)
+        return HYB_OK;
+    return hyb_fail(HYB_BAD_INDEX,
+                    "target %lld at position %lld is out of range for %lld classes",
+                    (long long)target, (long long)row, (long long)n);
+}
+
+HYB_KERNEL(N(class_at))
+{
+    const int64_t n = call->layout[0].shape[1];
+    const int64_t *target = call->data[1];
+    T *y = call->data[2];
+    for (int64_t r = begin; r < end; r++) {
+        const hyb_status status = N(require_class)(target[r], r, n);
+        if (status != HYB_OK)
+            return status;
+        y[r] = ((const T *)call->data[0])[r * n + target[r]];
+    }
+    return HYB_OK;
+}
+
 HYB_KERNEL(N(cross_entropy))
 {
     const int64_t n = call->layout[0].shape[1];
@@ -131,10 +154,9 @@ HYB_KERNEL(N(cross_entropy))
     T *y = call->data[2];
     for (int64_t r = begin; r < end; r++) {
         const T *x = (const T *)call->data[0] + r * n;
-        if (target[r] < 0 || target[r] >= n)
-            return hyb_fail(HYB_BAD_INDEX,
-                            "target %lld at position %lld is out of range for %lld classes",
-                            (long long)target[r], (long long)r, (long long)n);
+        const hyb_status status = N(require_class)(target[r], r, n);
+        if (status != HYB_OK)
+            return status;
         const N(softmax_row) row = N(softmax_scan)(x, n, NULL);
         y[r] = N(v_log)(row.sum)[0] - (x[target[r]] - row.top[0]);
     }

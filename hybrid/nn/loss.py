@@ -36,7 +36,7 @@ class CrossEntropyLoss(Module):
         self,
         reduction: str = "mean",
         *,
-        ignore_index: int | None = None,
+        ignore_index: int | None = -100,
         label_smoothing: float = 0.0,
     ) -> None:
         functional.require_choice("reduction", reduction, REDUCTIONS)

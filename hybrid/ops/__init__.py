@@ -2,18 +2,9 @@
 
 from hybrid.ops import control as control  # declares its ops, which are no array functions
 from hybrid.ops.activation import (
-    elu,
     erf,
     gelu,
-    gelu_tanh,
-    hard_sigmoid,
-    hard_tanh,
-    leaky_relu,
-    log_sigmoid,
-    mish,
-    prelu,
     relu,
-    relu6,
     sigmoid,
     silu,
     softplus,
@@ -36,8 +27,21 @@ from hybrid.ops.arithmetic import (
     trunc,
 )
 from hybrid.ops.arithmetic import round_even as round
+from hybrid.ops.attention import embedding
+from hybrid.ops.batches import batch_norm, instance_norm
 from hybrid.ops.bits import copysign, nextafter, signbit
 from hybrid.ops.checks import as_tensor
+from hybrid.ops.classification import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    kl_div,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    nll_loss,
+    one_hot,
+)
 from hybrid.ops.comparison import (
     equal,
     greater,
@@ -75,6 +79,13 @@ from hybrid.ops.creation import (
     zeros_like,
 )
 from hybrid.ops.cumulative import cumprod, cumsum, cumulative_prod, cumulative_sum
+from hybrid.ops.distances import cdist, cosine_similarity, pairwise_distance
+from hybrid.ops.distributions import (
+    random_beta,
+    random_gamma,
+    random_poisson,
+    random_truncated_normal,
+)
 from hybrid.ops.dtypes import (
     astype,
     can_cast,
@@ -90,8 +101,8 @@ from hybrid.ops.dtypes import identity as positive
 from hybrid.ops.einsum import diagonal, einsum, trace
 from hybrid.ops.exponential import exp, expm1, log, log1p, log2, log10, logaddexp
 from hybrid.ops.folding import fold, pixel_shuffle, pixel_unshuffle, unfold
-from hybrid.ops.getitem import getitem, nonzero, setitem
-from hybrid.ops.indexing import index_add, scatter_add, take, take_along_axis
+from hybrid.ops.getitem import getitem, setitem
+from hybrid.ops.indexing import index_add, take, take_along_axis
 from hybrid.ops.interpolation import interpolate
 from hybrid.ops.joining import (
     chunk,
@@ -118,17 +129,43 @@ from hybrid.ops.logical import (
     logical_xor,
 )
 from hybrid.ops.losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    dropout,
+    cosine_embedding_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
     huber_loss,
-    kl_div,
     l1_loss,
+    margin_ranking_loss,
     mse_loss,
-    nll_loss,
-    one_hot,
+    poisson_nll_loss,
     smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
+from hybrid.ops.nonlinearity import (
+    celu,
+    elu,
+    gelu_tanh,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    prelu,
+    relu6,
+    selu,
+    softmin,
+    softshrink,
+    softsign,
+    tanhshrink,
+    threshold,
+)
+from hybrid.ops.normalization import (
+    group_norm,
+    layer_norm,
+    rms_norm,
 )
 from hybrid.ops.optimizer import adam, sgd, sgd_momentum
 from hybrid.ops.pools import (
@@ -146,10 +183,11 @@ from hybrid.ops.pools import (
     max_pool3d,
 )
 from hybrid.ops.powers import hypot, pow, reciprocal, rsqrt, sqrt, square
-from hybrid.ops.random import random_bits, random_normal, random_uniform
+from hybrid.ops.random import dropout, random_bits, random_normal, random_uniform
 from hybrid.ops.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
 from hybrid.ops.repeat import repeat, repeat_interleave
-from hybrid.ops.sets import unique_all, unique_counts, unique_inverse, unique_values
+from hybrid.ops.scattering import gather, index_select, masked_fill, scatter, scatter_add
+from hybrid.ops.sets import nonzero, unique_all, unique_counts, unique_inverse, unique_values
 from hybrid.ops.shape import (
     broadcast_arrays,
     broadcast_to,
@@ -168,10 +206,10 @@ from hybrid.ops.shape import (
 from hybrid.ops.softmax import log_softmax, softmax
 from hybrid.ops.sorting import argsort, searchsorted, sort, topk
 from hybrid.ops.statistics import (
-    cdist,
     count_nonzero,
     diff,
     logsumexp,
+    norm,
     normalize,
     std,
     var,
@@ -221,6 +259,7 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
@@ -235,6 +274,7 @@ __all__ = [
     "cast",
     "cdist",
     "ceil",
+    "celu",
     "chunk",
     "clip",
     "concat",
@@ -248,6 +288,8 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "count_nonzero",
     "cross_entropy",
     "cumprod",
@@ -260,6 +302,7 @@ __all__ = [
     "dropout",
     "einsum",
     "elu",
+    "embedding",
     "empty",
     "empty_like",
     "equal",
@@ -275,17 +318,26 @@ __all__ = [
     "fold",
     "full",
     "full_like",
+    "gather",
+    "gaussian_nll_loss",
     "gelu",
     "gelu_tanh",
     "getitem",
+    "glu",
     "greater",
     "greater_equal",
-    "hard_sigmoid",
-    "hard_tanh",
+    "group_norm",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hinge_embedding_loss",
     "huber_loss",
     "hypot",
     "identity",
     "index_add",
+    "index_select",
+    "instance_norm",
     "interpolate",
     "isdtype",
     "isfinite",
@@ -293,6 +345,7 @@ __all__ = [
     "isnan",
     "kl_div",
     "l1_loss",
+    "layer_norm",
     "leaky_relu",
     "less",
     "less_equal",
@@ -303,14 +356,16 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
-    "log_sigmoid",
     "log_softmax",
     "logaddexp",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logsigmoid",
     "logsumexp",
+    "margin_ranking_loss",
+    "masked_fill",
     "matmul",
     "matrix_transpose",
     "max",
@@ -325,11 +380,15 @@ __all__ = [
     "mish",
     "moveaxis",
     "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "multiply",
     "negative",
     "nextafter",
     "nll_loss",
     "nonzero",
+    "norm",
     "normalize",
     "not_equal",
     "one_hot",
@@ -337,15 +396,21 @@ __all__ = [
     "ones_like",
     "outer",
     "pad",
+    "pairwise_distance",
     "permute_dims",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "poisson_nll_loss",
     "positive",
     "pow",
     "prelu",
     "prod",
+    "random_beta",
     "random_bits",
+    "random_gamma",
     "random_normal",
+    "random_poisson",
+    "random_truncated_normal",
     "random_uniform",
     "real",
     "reciprocal",
@@ -356,11 +421,14 @@ __all__ = [
     "repeat_interleave",
     "reshape",
     "result_type",
+    "rms_norm",
     "roll",
     "round",
     "rsqrt",
+    "scatter",
     "scatter_add",
     "searchsorted",
+    "selu",
     "setitem",
     "sgd",
     "sgd_momentum",
@@ -371,8 +439,12 @@ __all__ = [
     "sin",
     "sinh",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
+    "softmin",
     "softplus",
+    "softshrink",
+    "softsign",
     "sort",
     "split",
     "sqrt",
@@ -388,12 +460,15 @@ __all__ = [
     "take_along_axis",
     "tan",
     "tanh",
+    "tanhshrink",
     "tensordot",
+    "threshold",
     "tile",
     "topk",
     "trace",
     "transpose",
     "tril",
+    "triplet_margin_loss",
     "triu",
     "trunc",
     "unflatten",

@@ -1,4 +1,4 @@
-"""Activation functions, element by element."""
+"""Activation functions that are kernels, element by element; nonlinearity.py has the others."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from hybrid.ir import op
-from hybrid.ops.arithmetic import clip, maximum
-from hybrid.ops.checks import as_tensor, require_floating, require_numeric
+from hybrid.ops.arithmetic import maximum, minimum
+from hybrid.ops.checks import require_floating, require_numeric
 from hybrid.ops.comparison import where
 from hybrid.ops.derivatives import diagonal
-from hybrid.ops.exponential import exp, expm1
-from hybrid.ops.trigonometric import tanh
+from hybrid.ops.exponential import exp
 from hybrid.types import TensorType
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -72,6 +71,11 @@ def erf_vjp(ct, _y, x):
     return (ct * (2 / math.sqrt(math.pi) * exp(-(x * x))),)
 
 
+def _finite(x: Any) -> Any:
+    """``x``, with infinities made numbers that any factor of 0 takes to 0."""
+    return maximum(minimum(x, 1e30), -1e30)
+
+
 @op(kernel="gelu", elementwise=True, promotes="floating")
 def gelu(x: TensorType) -> TensorType:
     """``x`` times the normal distribution function at ``x`` (Hendrycks and Gimpel 2016)."""
@@ -87,6 +91,7 @@ def gelu_reference(x):
 
 @diagonal(gelu)
 def gelu_vjp(ct, _y, x):
+    x = _finite(x)
     below = 0.5 * (1 + erf(x * math.sqrt(0.5)))
     density = exp(-0.5 * (x * x)) * (1 / math.sqrt(2 * math.pi))
     return (ct * (below + x * density),)
@@ -106,7 +111,7 @@ def silu_reference(x):
 
 @diagonal(silu)
 def silu_vjp(ct, _y, x):
-    gate = sigmoid(x)
+    gate, x = sigmoid(x), _finite(x)
     return (ct * (gate * (1 + x * (1 - gate))),)
 
 
@@ -125,56 +130,3 @@ def softplus_reference(x):
 @diagonal(softplus)
 def softplus_vjp(ct, _y, x):
     return (ct * sigmoid(x),)
-
-
-# Functions ---------------------------------------------------------------------------------------
-
-
-def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
-    """``x`` above zero, ``negative_slope * x`` below."""
-    x = as_tensor(x)
-    return where(x > 0, x, negative_slope * x)
-
-
-def elu(x: Any, alpha: float = 1.0) -> Any:
-    """``x`` above zero, ``alpha * (exp(x) - 1)`` below (Clevert et al. 2015)."""
-    x = as_tensor(x)
-    return where(x > 0, x, alpha * expm1(where(x > 0, 0.0, x)))
-
-
-def gelu_tanh(x: Any) -> Any:
-    """The approximation of gelu by tanh that some published weights were trained with."""
-    x = as_tensor(x)
-    return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
-
-
-def hard_sigmoid(x: Any) -> Any:
-    """``clip(x / 6 + 1/2, 0, 1)``."""
-    return clip(as_tensor(x) / 6 + 0.5, 0.0, 1.0)
-
-
-def hard_tanh(x: Any) -> Any:
-    """``clip(x, -1, 1)``."""
-    return clip(x, -1.0, 1.0)
-
-
-def relu6(x: Any) -> Any:
-    """``clip(x, 0, 6)``."""
-    return clip(x, 0, 6)
-
-
-def log_sigmoid(x: Any) -> Any:
-    """``log(sigmoid(x))`` without overflow."""
-    return -softplus(-as_tensor(x))
-
-
-def mish(x: Any) -> Any:
-    """``x * tanh(softplus(x))`` (Misra 2019)."""
-    x = as_tensor(x)
-    return x * tanh(softplus(x))
-
-
-def prelu(x: Any, slope: Any) -> Any:
-    """``x`` above zero, ``slope * x`` below; the tensor ``slope`` broadcasts against ``x``."""
-    x = as_tensor(x)
-    return maximum(x, 0) + slope * (x - maximum(x, 0))

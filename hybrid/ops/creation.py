@@ -200,7 +200,8 @@ def _triangle(name: str, x: Any, k: int, *, lower: bool) -> Any:
             fix="add axes with expand_dims",
         )
     mask = np.tri(*x.shape[-2:], k if lower else k - 1, dtype=bool)
-    return where(as_tensor(mask if lower else ~mask), x, 0)
+    zero = False if x.dtype is bool_ else 0
+    return where(as_tensor(mask if lower else ~mask), x, zero)
 
 
 @remembered

@@ -34,7 +34,7 @@ from hybrid.ops.joining import stack
 from hybrid.ops.logical import logical_and
 from hybrid.ops.pick import pick, place
 from hybrid.ops.shape import flatten, permute, region, reshape_to
-from hybrid.types import Shape, TensorType, bool_, int64, tensor_type
+from hybrid.types import Shape, TensorType, int64, tensor_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def _items(type: TensorType, key: Any) -> list[Any]:
                     fix="index with the others first",
                 )
             _require_mask_shape(type, item.shape, axis)
-            items += _nonzero(item)
+            items += true_places(item)
         else:
             items.append(item)
         axis += type.rank - used if item is Ellipsis else count
@@ -299,8 +299,11 @@ def _lone_mask(key: Any) -> Any | None:
     return as_tensor(key) if _is_mask(key) and not isinstance(key, np.generic) else None
 
 
-def _nonzero(mask: Any) -> tuple[np.ndarray, ...]:
-    """Where ``mask`` holds; its values must be at hand, as the count of them becomes a size."""
+def true_places(mask: Any) -> tuple[np.ndarray, ...]:
+    """Per axis, where ``mask`` holds.
+
+    Its values must be at hand, as the count of them becomes a size.
+    """
     return np.nonzero(mask if isinstance(mask, np.ndarray) else _at_hand(mask))
 
 
@@ -314,11 +317,6 @@ def _at_hand(mask: Any) -> np.ndarray:
             "product or maximum in place of 0",
         )
     return mask.numpy()
-
-
-def nonzero(x: Any, /) -> tuple[Any, ...]:
-    """Per axis the indices of the elements that are not zero; their number depends on values."""
-    return tuple([as_tensor(places) for places in _nonzero(converted(as_tensor(x), bool_))])
 
 
 def _selection(type: TensorType, key: Any) -> Selection:

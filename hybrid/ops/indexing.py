@@ -246,7 +246,8 @@ put_slices.samples(lambda draw: _update_samples(draw, draw.all))
 # Single elements of rows -------------------------------------------------------------------------
 
 
-def _require_along(name: str, x: TensorType, indices: TensorType) -> None:
+def require_along(name: str, x: TensorType, indices: TensorType) -> None:
+    """Raise unless ``indices`` are int64 and have the shape of ``x`` but for the last axis."""
     require_axis(name, max(x.rank - 1, 0), x.rank)
     require_dtype(name, "indices", indices, int64)
     if indices.shape[:-1] != x.shape[:-1] or indices.rank != x.rank:
@@ -265,7 +266,7 @@ def to_rows(emit: Any, view: Any) -> Any:
 @op(raises=True)
 def take_along(x: TensorType, indices: TensorType) -> TensorType:
     """Of each row (last axis) of ``x`` the elements that the same row of ``indices`` names."""
-    _require_along("take_along", x, indices)
+    require_along("take_along", x, indices)
     return x.with_shape(indices.shape)
 
 
@@ -296,7 +297,7 @@ def take_along_samples(draw):
 def scatter_along_add(x: TensorType, indices: TensorType, updates: TensorType) -> TensorType:
     """``x`` with ``updates[..., k]`` added, in order, to element ``indices[..., k]`` of its row."""
     require_numeric("scatter_along_add", x=x)
-    _require_along("scatter_along_add", x, indices)
+    require_along("scatter_along_add", x, indices)
     require_same_dtype("scatter_along_add", x, updates)
     require_shape("scatter_along_add", "updates", updates, indices.shape)
     return x
@@ -440,16 +441,6 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
     axis = normalize_axis("take_along_axis", axis, len(x.shape))
     x, indices = _rows_last("take_along_axis", axis, x, indices)
     return moveaxis(take_along(x, indices), -1, axis)
-
-
-def scatter_add(x: Any, indices: Any, updates: Any, /, *, axis: int = -1) -> Any:
-    """``x`` with ``updates`` added to its elements along ``axis`` at ``indices``."""
-    x, updates = common(x, updates)
-    indices = as_indices("scatter_add", indices)
-    axis = normalize_axis("scatter_add", axis, len(x.shape))
-    updates = widened(updates, indices.shape)
-    x, indices, updates = (moveaxis(t, axis, -1) for t in (x, indices, updates))
-    return moveaxis(scatter_along_add(x, indices, updates), -1, axis)
 
 
 def index_add(x: Any, indices: Any, updates: Any, /, *, axis: int = 0) -> Any:

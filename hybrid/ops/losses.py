@@ -1,52 +1,25 @@
-"""Loss functions and what belongs to them: one-hot codes, dropout."""
+"""Losses of numbers and of vectors; classification.py has those of classes."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from hybrid.errors import ArgumentError, ShapeError
+from hybrid.errors import ArgumentError, DTypeError, ShapeError
 from hybrid.ops.activation import softplus
 from hybrid.ops.arithmetic import absolute, maximum
-from hybrid.ops.checks import as_tensor, normalize_axis, optional_dtype, type_of
+from hybrid.ops.checks import as_tensor, is_number, listed, type_of
 from hybrid.ops.comparison import where
-from hybrid.ops.creation import arange
 from hybrid.ops.derivatives import reshaped
-from hybrid.ops.dtypes import common, converted, identity
-from hybrid.ops.exponential import log
-from hybrid.ops.indexing import as_indices, take_along_axis
-from hybrid.ops.powers import square
-from hybrid.ops.random import random_uniform
-from hybrid.ops.reduction import mean, sum
-from hybrid.ops.shape import flatten, moveaxis, reshape_to
-from hybrid.ops.softmax import class_entropy, log_softmax
-from hybrid.types import float32, int64
+from hybrid.ops.distances import pairwise_distance
+from hybrid.ops.dtypes import common
+from hybrid.ops.exponential import exp, log
+from hybrid.ops.powers import rsqrt, square
+from hybrid.ops.reduction import mean, reduce_sum, sum
 
 
-def one_hot(indices: Any, num_classes: int, /, *, axis: int = -1, dtype: Any = None) -> Any:
-    """A new axis of ``num_classes``: 1 at the index, 0 elsewhere (all 0 for one out of range)."""
-    indices = as_indices("one_hot", indices)
-    codes = reshaped(indices, (*indices.shape, 1)) == arange(num_classes)
-    codes = converted(codes, optional_dtype(dtype, int64))
-    axis = normalize_axis("one_hot", axis, len(codes.shape))
-    return codes if axis == len(codes.shape) - 1 else moveaxis(codes, -1, axis)
-
-
-def dropout(x: Any, rate: float, state: Any) -> Any:
-    """``x`` with each element zeroed with probability ``rate``, the others scaled to keep the mean.
-
-    ``state`` is the i64[2] (seed, counter) that the draws come from.
-    """
-    x = as_tensor(x)
-    if not 0 <= rate <= 1:
-        raise ArgumentError(f"dropout got rate {rate}", fix="give a probability in [0, 1]")
-    if rate == 0:
-        return identity(x)
-    kept = random_uniform(state, shape=x.shape, dtype=float32) >= rate
-    return where(kept, x * (1 / (1 - rate) if rate < 1 else 0.0), 0.0)
-
-
-def _reduced(loss: Any, how: str) -> Any:
+def reduced(loss: Any, how: str) -> Any:
+    """``loss`` itself, its mean or its sum, as ``how`` says."""
     if how == "mean":
         return mean(loss)
     if how == "sum":
@@ -56,129 +29,216 @@ def _reduced(loss: Any, how: str) -> Any:
     raise ArgumentError(f"no reduction {how!r}", fix='use "mean", "sum" or "none"')
 
 
-def _pair(name: str, prediction: Any, target: Any) -> tuple[Any, Any]:
-    """Both in their common dtype; shapes must agree: broadcasting here is nearly always a slip."""
-    prediction, target = common(prediction, target)
-    if prediction.shape != target.shape:
+def paired(name: str, *operands: Any) -> list[Any]:
+    """All in their common floating dtype; shapes must agree: broadcasting here is nearly always a
+    slip.
+    """
+    found = common(*map(as_tensor, operands))
+    types = [type_of(x) for x in found]
+    if any(t.shape != types[0].shape for t in types):
+        given = [type_of(as_tensor(x)) for x in operands]
+        verb = "compare" if len(given) == 2 else "take"
         raise ShapeError(
-            f"{name} cannot compare {type_of(prediction)} and {type_of(target)}",
+            f"{name} cannot {verb} {listed(given)}",
             why="Predictions and targets must have one shape.",
             fix="change one shape with reshape",
         )
-    return prediction, target
-
-
-def mse_loss(prediction: Any, target: Any, *, reduction: str = "mean") -> Any:
-    """Squared differences."""
-    prediction, target = _pair("mse_loss", prediction, target)
-    return _reduced(square(prediction - target), reduction)
-
-
-def l1_loss(prediction: Any, target: Any, *, reduction: str = "mean") -> Any:
-    """Absolute differences."""
-    prediction, target = _pair("l1_loss", prediction, target)
-    return _reduced(absolute(prediction - target), reduction)
-
-
-def huber_loss(prediction: Any, target: Any, *, delta: float = 1.0, reduction: str = "mean") -> Any:
-    """Half the squared difference up to ``delta``, linear beyond (Huber 1964)."""
-    prediction, target = _pair("huber_loss", prediction, target)
-    apart = absolute(prediction - target)
-    loss = where(apart <= delta, 0.5 * square(apart), delta * (apart - 0.5 * delta))
-    return _reduced(loss, reduction)
-
-
-def smooth_l1_loss(
-    prediction: Any, target: Any, *, beta: float = 1.0, reduction: str = "mean"
-) -> Any:
-    """The Huber loss over ``beta``."""
-    if beta == 0:
-        return l1_loss(prediction, target, reduction=reduction)
-    return huber_loss(prediction, target, delta=beta, reduction=reduction) / beta
-
-
-def cross_entropy(
-    logits: Any,
-    targets: Any,
-    *,
-    axis: int | None = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-    ignore_index: int | None = None,
-) -> Any:
-    """The negative log-likelihood of class ``targets`` under softmax of ``logits``.
-
-    The classes lie along ``axis``: by default axis 1 (axis 0 of 1-d logits).  ``targets`` are
-    integers of the shape of the others, or probabilities of the shape of ``logits``.  Targets equal
-    to ``ignore_index`` do not count; any other outside the classes raises OutOfRangeError.
-    """
-    logits, targets = as_tensor(logits), as_tensor(targets)
-    rank = len(logits.shape)
-    axis = normalize_axis("cross_entropy", min(1, rank - 1) if axis is None else axis, rank)
-    if targets.dtype.is_floating:
-        return _soft_entropy(logits, targets, axis, reduction, label_smoothing)
-    targets = as_indices("cross_entropy", targets)
-    classes = logits.shape[axis]
-    rows = moveaxis(logits, axis, -1)
-    if rows.shape[:-1] != targets.shape:
-        raise ShapeError(
-            f"cross_entropy cannot take {type_of(logits)} and {type_of(targets)}",
-            why=f"The targets must have the shape of the logits without axis {axis}.",
-            fix="change the shape of the targets, or give the axis of the classes",
+    if not types[0].dtype.is_floating:
+        raise DTypeError(
+            f"{name} cannot take {listed(types)}",
+            why="Predictions have a floating dtype.",
+            fix="convert them with astype, to float32 for example",
         )
-    flat = reshape_to(rows, shape=(math.prod(targets.shape), classes))
-    wanted = flatten(targets)
-    counted = None if ignore_index is None else wanted != ignore_index
-    if counted is not None:
-        wanted = where(counted, wanted, 0)
-    loss = class_entropy(flat, wanted)
-    if label_smoothing:
-        even = -mean(log_softmax(flat), axis=-1)
-        loss = (1 - label_smoothing) * loss + label_smoothing * even
-    if counted is None:
-        return _reduced(reshaped(loss, targets.shape), reduction)
-    loss = where(counted, loss, 0.0)
-    if reduction == "mean":
-        return _reduced(loss, "sum") / _reduced(converted(counted, loss.dtype), "sum")
-    return _reduced(reshaped(loss, targets.shape), reduction)
+    return found
 
 
-def _soft_entropy(logits: Any, targets: Any, axis: int, how: str, label_smoothing: float) -> Any:
-    logits, targets = _pair("cross_entropy", logits, targets)
-    if label_smoothing:
-        targets = (1 - label_smoothing) * targets + label_smoothing / logits.shape[axis]
-    loss = -sum(targets * log_softmax(logits, axis), axis=axis)
-    return _reduced(loss, how)
+def weighted(name: str, loss: Any, weight: Any) -> Any:
+    """``loss`` times ``weight`` (None: 1), which must broadcast to it."""
+    if weight is None:
+        return loss
+    loss, weight = common(loss, as_tensor(weight))
+    shape, own = loss.shape, weight.shape
+    lead = len(shape) - len(own)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(own, shape[lead:], strict=True)):
+        raise ShapeError(
+            f"{name} cannot use a weight {type_of(weight)}",
+            why=f"It must broadcast to the losses, {list(shape)}.",
+            fix="change its shape with reshape or expand_dims",
+        )
+    return loss * weight
 
 
-def nll_loss(log_probabilities: Any, targets: Any, *, reduction: str = "mean") -> Any:
-    """``-log_probabilities[i, targets[i]]`` for class targets."""
-    targets = as_indices("nll_loss", targets)
-    chosen = take_along_axis(log_probabilities, reshaped(targets, (*targets.shape, 1)), axis=-1)
-    return _reduced(-reshaped(chosen, targets.shape), reduction)
+def require_parameter(name: str, label: str, value: Any, low: float = -math.inf) -> None:
+    """Raise unless ``value`` is a number of at least ``low``."""
+    if not is_number(value) or not value >= low:
+        bound = "" if low == -math.inf else f" of at least {low:g}"
+        raise ArgumentError(f"{name} got {label} {value!r}", fix=f"give a number{bound}")
 
 
-def binary_cross_entropy(prediction: Any, target: Any, *, reduction: str = "mean") -> Any:
-    """The negative log-likelihood of ``target`` under probabilities; logarithms end at -100."""
-    prediction, target = _pair("binary_cross_entropy", prediction, target)
-    yes, no = maximum(log(prediction), -100.0), maximum(log(1 - prediction), -100.0)
-    return _reduced(-(target * yes + (1 - target) * no), reduction)
+# Numbers -----------------------------------------------------------------------------------------
 
 
-def binary_cross_entropy_with_logits(
-    logits: Any, target: Any, *, pos_weight: Any = None, reduction: str = "mean"
+def mse_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
+    """Squared differences."""
+    input, target = paired("mse_loss", input, target)
+    return reduced(square(input - target), reduction)
+
+
+def l1_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
+    """Absolute differences."""
+    input, target = paired("l1_loss", input, target)
+    return reduced(absolute(input - target), reduction)
+
+
+def huber_loss(input: Any, target: Any, *, reduction: str = "mean", delta: float = 1.0) -> Any:
+    """Half the squared difference up to ``delta``, linear beyond (Huber 1964)."""
+    require_parameter("huber_loss", "delta", delta, 0)
+    input, target = paired("huber_loss", input, target)
+    apart = absolute(input - target)
+    near = apart <= delta
+    bounded = where(near, apart, 0.0)  # the side not taken must not overflow
+    return reduced(where(near, 0.5 * square(bounded), delta * (apart - 0.5 * delta)), reduction)
+
+
+def smooth_l1_loss(input: Any, target: Any, *, reduction: str = "mean", beta: float = 1.0) -> Any:
+    """The Huber loss over ``beta``, and the absolute difference for a ``beta`` of 0."""
+    require_parameter("smooth_l1_loss", "beta", beta, 0)
+    if beta == 0:
+        return l1_loss(input, target, reduction=reduction)
+    return huber_loss(input, target, delta=beta, reduction=reduction) / beta
+
+
+def poisson_nll_loss(
+    input: Any,
+    target: Any,
+    *,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
 ) -> Any:
-    """The negative log-likelihood of ``target`` under sigmoid of ``logits``, without overflow."""
-    logits, target = _pair("binary_cross_entropy_with_logits", logits, target)
-    if pos_weight is None:
-        return _reduced(softplus(logits) - target * logits, reduction)
-    weight = 1 + (as_tensor(pos_weight) - 1) * target
-    return _reduced((1 - target) * logits + weight * softplus(-logits), reduction)
+    """The negative log-likelihood of counts ``target`` under Poisson distributions.
+
+    ``input`` is the logarithm of the rate, or the rate itself without ``log_input`` (``eps`` is
+    then added under the logarithm).  ``full`` adds Stirling's approximation of ``log(target!)``
+    for targets above 1.
+    """
+    input, target = paired("poisson_nll_loss", input, target)
+    loss = exp(input) - target * input if log_input else input - target * log(input + eps)
+    if full:
+        many = target > 1
+        count = where(many, target, 1.0)
+        stirling = count * log(count) - count + 0.5 * log(2 * math.pi * count)
+        loss = loss + where(many, stirling, 0.0)
+    return reduced(loss, reduction)
 
 
-def kl_div(input: Any, target: Any, *, reduction: str = "mean") -> Any:
-    """``target * (log(target) - input)`` for log-probabilities ``input``; 0 for a target of 0."""
-    input, target = _pair("kl_div", input, target)
-    known = target > 0
-    log_target = log(where(known, target, 1.0))
-    return _reduced(where(known, target * (log_target - input), 0.0), reduction)
+def gaussian_nll_loss(
+    input: Any,
+    target: Any,
+    var: Any,
+    *,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:
+    """The negative log-likelihood of ``target`` under normal distributions of mean ``input``.
+
+    ``var``, their variance, broadcasts to them, or has their shape without the last axis; it counts
+    as ``eps`` at least.  ``full`` adds the constant ``log(2 pi) / 2``.
+    """
+    name = "gaussian_nll_loss"
+    require_parameter(name, "eps", eps, 0)
+    input, target = paired(name, input, target)
+    input, target, var = common(input, target, as_tensor(var))
+    shape, own = input.shape, var.shape
+    if own != shape and own == shape[:-1]:
+        var = reshaped(var, own := (*own, 1))
+    lead = len(shape) - len(own)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(own, shape[lead:], strict=True)):
+        raise ShapeError(
+            f"{name} cannot use a variance {type_of(var)} for {type_of(input)}",
+            why="It must broadcast to that, or have its shape without the last axis.",
+            fix="change its shape with reshape or expand_dims",
+        )
+    var = maximum(var, eps)
+    loss = 0.5 * (log(var) + square(input - target) / var)
+    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+# Vectors and margins -----------------------------------------------------------------------------
+
+
+def hinge_embedding_loss(
+    input: Any, target: Any, *, margin: float = 1.0, reduction: str = "mean"
+) -> Any:
+    """``input`` where ``target`` is 1, ``max(0, margin - input)`` where it is -1."""
+    require_parameter("hinge_embedding_loss", "margin", margin)
+    input, target = paired("hinge_embedding_loss", input, target)
+    return reduced(where(target == 1, input, maximum(margin - input, 0.0)), reduction)
+
+
+def margin_ranking_loss(
+    input1: Any, input2: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
+) -> Any:
+    """``max(0, margin - target * (input1 - input2))``: 1 wants the first higher, -1 the second."""
+    require_parameter("margin_ranking_loss", "margin", margin)
+    input1, input2, target = paired("margin_ranking_loss", input1, input2, target)
+    return reduced(maximum(margin - target * (input1 - input2), 0.0), reduction)
+
+
+def cosine_embedding_loss(
+    input1: Any, input2: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
+) -> Any:
+    """By the cosine ``c`` of vectors along the last axis: ``1 - c`` where ``target`` is 1,
+    ``max(0, c - margin)`` where it is -1.
+    """
+    name = "cosine_embedding_loss"
+    require_parameter(name, "margin", margin)
+    input1, input2 = paired(name, input1, input2)
+    target = as_tensor(target)
+    if not input1.shape or target.shape != input1.shape[:-1]:
+        raise ShapeError(
+            f"{name} cannot take {listed([type_of(x) for x in (input1, input2, target)])}",
+            why="There is one target for each vector along the last axis.",
+            fix="change the shape of the targets",
+        )
+
+    def dot(a, b):
+        return reduce_sum(a * b, axis=(len(a.shape) - 1,), keepdims=False)
+
+    lengths = (dot(input1, input1) + 1e-12) * (dot(input2, input2) + 1e-12)
+    cosine = dot(input1, input2) * rsqrt(lengths)
+    return reduced(where(target == 1, 1 - cosine, maximum(cosine - margin, 0.0)), reduction)
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` along the last axis.
+
+    ``d`` is ``pairwise_distance`` with ``p`` and ``eps``; with ``swap``, the distance of the
+    negative is the smaller of those from anchor and positive (Balntas et al. 2016).
+    """
+    require_parameter("triplet_margin_loss", "margin", margin)
+    anchor, positive, negative = paired("triplet_margin_loss", anchor, positive, negative)
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        other = pairwise_distance(positive, negative, p, eps)
+        far = where(other < far, other, far)
+    return reduced(maximum(margin + near - far, 0.0), reduction)
+
+
+def soft_margin_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
+    """``log(1 + exp(-target * input))`` for targets 1 and -1, without overflow."""
+    input, target = paired("soft_margin_loss", input, target)
+    return reduced(softplus(-target * input), reduction)

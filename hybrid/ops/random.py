@@ -11,22 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.errors import DTypeError
+from hybrid.errors import ArgumentError, DTypeError
 from hybrid.ir import op
 from hybrid.ops.batching import no_draws
-from hybrid.ops.checks import require_dtype, require_shape
-from hybrid.types import DType, Shape, TensorType, dtype_of, float64, int64, tensor_type
+from hybrid.ops.checks import as_tensor, require_dtype, require_shape
+from hybrid.ops.comparison import where
+from hybrid.ops.dtypes import identity
+from hybrid.types import DType, Shape, TensorType, dtype_of, float32, float64, int64, tensor_type
 
 _BLOCKS = 16  # counters that one group of words comes from
 
 
-def _random_type(name: str, state: TensorType, shape: Shape, dtype: DType) -> TensorType:
+def random_type(name: str, state: TensorType, shape: Shape, dtype: DType) -> TensorType:
+    """The type of draws from ``state``, which must be i64[2]."""
     require_dtype(name, "state", state, int64)
     require_shape(name, "state", state, (2,))
     return tensor_type(dtype, shape)
 
 
-def _require_drawn(name: str, dtype: DType) -> None:
+def require_drawn(name: str, dtype: DType) -> None:
+    """Raise unless numbers of ``dtype`` can be drawn."""
     if not dtype.is_floating:
         raise DTypeError(
             f"{name} cannot draw numbers of dtype {dtype.name}",
@@ -82,8 +86,8 @@ def _lower_to(kernel: str, typed: bool = True) -> Any:
 @op(differentiable=False)
 def random_uniform(state: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
     """Numbers in [0, 1), all equally likely: multiples of 2**-24 (float32) or 2**-53 (float64)."""
-    _require_drawn("random_uniform", dtype)
-    return _random_type("random_uniform", state, shape, dtype)
+    require_drawn("random_uniform", dtype)
+    return random_type("random_uniform", state, shape, dtype)
 
 
 @random_uniform.reference
@@ -101,8 +105,8 @@ random_uniform.lowering(_lower_to("random_uniform"))
 @op(differentiable=False)
 def random_normal(state: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
     """Numbers of the standard normal distribution, by Box and Muller's method."""
-    _require_drawn("random_normal", dtype)
-    return _random_type("random_normal", state, shape, dtype)
+    require_drawn("random_normal", dtype)
+    return random_type("random_normal", state, shape, dtype)
 
 
 @random_normal.reference
@@ -139,7 +143,7 @@ def random_samples(draw):
 @op(differentiable=False)
 def random_bits(state: TensorType, *, shape: Shape) -> TensorType:
     """Integers of 64 random bits."""
-    return _random_type("random_bits", state, shape, int64)
+    return random_type("random_bits", state, shape, int64)
 
 
 @random_bits.reference
@@ -159,3 +163,17 @@ for _op in (random_uniform, random_normal, random_bits):
 def random_bits_samples(draw):
     for shape in [(), (0,), (1,), (31,), (32,), (33,), (3, 50)]:
         yield (draw("int64", 2, low=-(2**40), high=2**40),), {"shape": shape}
+
+
+def dropout(x: Any, rate: float, state: Any) -> Any:
+    """``x`` with each element zeroed with probability ``rate``, the others scaled to keep the mean.
+
+    ``state`` is the i64[2] (seed, counter) that the draws come from.
+    """
+    x = as_tensor(x)
+    if not 0 <= rate <= 1:
+        raise ArgumentError(f"dropout got rate {rate}", fix="give a probability in [0, 1]")
+    if rate == 0:
+        return identity(x)
+    kept = random_uniform(state, shape=x.shape, dtype=float32) >= rate
+    return where(kept, x * (1 / (1 - rate) if rate < 1 else 0.0), 0.0)

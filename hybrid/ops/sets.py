@@ -1,22 +1,33 @@
-"""Sets of elements.  Their sizes depend on values, so graphs have none: eager code alone does.
+"""Sets of elements, and the places of those that are not zero.
 
+How many there are depends on values, so graphs have them with a ``size`` alone.
 Elements are in ascending order, each NaN is one of its own, and -0 is 0.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
-from hybrid.errors import CaptureError, author_location
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CaptureError,
+    ShapeError,
+    author_location,
+)
 from hybrid.ir import interpreter
-from hybrid.ops.checks import as_tensor
-from hybrid.ops.creation import full, ones, zeros_like
+from hybrid.ops.checks import as_tensor, type_of
+from hybrid.ops.comparison import where
+from hybrid.ops.creation import arange, full, ones, zeros, zeros_like
 from hybrid.ops.cumulative import cumulative_sum
 from hybrid.ops.dtypes import converted
-from hybrid.ops.getitem import getitem, nonzero
-from hybrid.ops.indexing import scatter_add, take
-from hybrid.ops.joining import concat
-from hybrid.ops.shape import flatten, reshape
+from hybrid.ops.getitem import getitem, true_places
+from hybrid.ops.indexing import put_slices, take
+from hybrid.ops.joining import concat, part
+from hybrid.ops.logical import logical_and
+from hybrid.ops.scattering import scatter_add
+from hybrid.ops.shape import broadcast_to, flatten, reshape
 from hybrid.ops.sorting import argsort, sort
 from hybrid.types import bool_, int64
 
@@ -50,7 +61,7 @@ def _unique(name: str, x: Any) -> tuple[Any, Any, Any, Any, Any]:
     flat = flatten(x) if len(x.shape) else reshape(x, (1,))
     order = argsort(flat)
     first = _firsts(take(flat, order, axis=0))
-    (begins,) = nonzero(first)
+    (begins,) = map(as_tensor, true_places(first))
     return x, flat, order, begins, first
 
 
@@ -62,7 +73,8 @@ def _at_hand(name: str, x: Any) -> Any:
             at=author_location(),
             why="How many different elements there are depends on values, and shapes in a graph "
             "are fixed.",
-            fix="call it outside the hybridized function and pass the result as an argument",
+            fix="call it outside the hybridized function and pass the result as an argument, or "
+            "give a bound: unique_values(x, size=...)",
         )
     return x
 
@@ -107,8 +119,78 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
     return UniqueInverse(values, _inverse(x, order, first))
 
 
-def unique_values(x: Any, /) -> Any:
-    """The different elements of ``x``."""
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The different elements of ``x``.
+
+    With a ``size``, which graphs need: the first ``size`` of them, and ``fill_value`` (by default
+    the first of them) in place of those that there are not.
+    """
+    if size is not None:
+        return _bounded_values(as_tensor(x), _require_size("unique_values", size), fill_value)
     x = _at_hand("unique_values", x)
     ranked = sort(flatten(x) if x.shape else reshape(x, (1,)))
     return getitem(ranked, _firsts(ranked))
+
+
+# Of a given size ---------------------------------------------------------------------------------
+
+
+def _require_size(name: str, size: Any) -> int:
+    if isinstance(size, bool) or not isinstance(size, int):
+        raise ArgumentTypeError(f"{name} got size {size!r}", fix="give an int")
+    if size < 0:
+        raise ArgumentError(f"{name} got size {size}", fix="give a size of 0 or more")
+    return size
+
+
+def _packed(chosen: Any, values: Any, size: int, filled: Any) -> Any:
+    """The ``values`` where ``chosen``, in order: the first ``size``, over ``filled`` [size]."""
+    rank = cumulative_sum(converted(chosen, int64), axis=0) - 1
+    places = where(logical_and(chosen, rank < size), rank, size)  # the rest goes to one more
+    more = concat([filled, zeros((1,), dtype=filled.dtype)])
+    return part(put_slices(more, places, values), 0, 0, size)
+
+
+def _bounded_values(x: Any, size: int, fill_value: Any) -> Any:
+    flat = reshape(x, (math.prod(x.shape),))
+    count = flat.shape[0]
+    if fill_value is None and count == 0 and size:
+        raise ArgumentError(
+            f"unique_values of no elements got size {size}",
+            why="There is none to fill it with.",
+            fix="give a fill_value",
+        )
+    ranked = sort(flat)
+    first = _firsts(ranked)
+    if fill_value is None:
+        filled = broadcast_to(part(ranked, 0, 0, min(count, 1)), (size,))
+    else:
+        filled = full((size,), fill_value, dtype=flat.dtype)
+    return _packed(first, ranked, size, filled)
+
+
+def nonzero(x: Any, /, *, size: int | None = None, fill_value: int = 0) -> tuple[Any, ...]:
+    """Per axis the indices of the elements that are not zero; their number depends on values.
+
+    With a ``size``, which graphs need: of the first ``size`` of them, and ``fill_value`` in place
+    of those that there are not.
+    """
+    held = converted(as_tensor(x), bool_)
+    if size is None:
+        return tuple([as_tensor(places) for places in true_places(held)])
+    size = _require_size("nonzero", size)
+    if isinstance(fill_value, bool) or not isinstance(fill_value, int):
+        raise ArgumentTypeError(f"nonzero got fill_value {fill_value!r}", fix="give an int")
+    if not held.shape:
+        raise ShapeError(
+            f"nonzero cannot take {type_of(held)}",
+            why="A tensor without dimensions has no indices.",
+            fix="give it an axis with reshape(x, (1,))",
+        )
+    flat = flatten(held)
+    places = _packed(flat, arange(flat.shape[0]), size, full((size,), -1, dtype=int64))
+    found, found_any = [], places >= 0
+    for axis, n in enumerate(held.shape):
+        step = max(math.prod(held.shape[axis + 1 :]), 1)
+        found.append(where(found_any, places // step % max(n, 1), fill_value))
+    return tuple(found)

@@ -17,7 +17,8 @@ from hybrid.ops.checks import (
     require_floating,
     require_rank,
 )
-from hybrid.ops.derivatives import reshaped
+from hybrid.ops.creation import zeros
+from hybrid.ops.derivatives import linear, reshaped
 from hybrid.ops.exponential import exp
 from hybrid.ops.indexing import scatter_along_add, take_along
 from hybrid.ops.reduction import reduce_sum
@@ -124,12 +125,16 @@ def softmax_samples(draw):
 @op(kernel="cross_entropy", name="cross_entropy", raises=True)
 def class_entropy(logits: TensorType, targets: TensorType) -> TensorType:
     """``logsumexp(logits[i]) - logits[i, targets[i]]`` for logits [n, classes] and targets [n]."""
-    require_floating("cross_entropy", logits=logits)
-    require_rank("cross_entropy", "logits", logits, 2)
-    require_dtype("cross_entropy", "targets", targets, int64)
+    return _targeted("cross_entropy", logits, targets)
+
+
+def _targeted(name: str, logits: TensorType, targets: TensorType) -> TensorType:
+    require_floating(name, logits=logits)
+    require_rank(name, "logits", logits, 2)
+    require_dtype(name, "targets", targets, int64)
     if targets.shape != logits.shape[:1]:
         raise ShapeError(
-            f"cross_entropy cannot take {logits} and {targets}",
+            f"{name} cannot take {logits} and {targets}",
             why="There must be one target for each row of logits.",
             fix="change the shape of the targets",
         )
@@ -165,7 +170,26 @@ def cross_entropy_batch(rows, batched, logits, targets):
     return reshaped(class_entropy(*flat), (rows, count))
 
 
+@op(kernel="class_at", raises=True)
+def class_at(logits: TensorType, targets: TensorType) -> TensorType:
+    """``logits[i, targets[i]]`` for logits [n, classes] and targets [n], which count from 0."""
+    return _targeted("class_at", logits, targets)
+
+
+@class_at.reference
+def class_at_reference(logits, targets):
+    return logits[np.arange(len(targets)), targets]
+
+
+@linear(class_at)
+def class_at_vjp(ct, _y, _logits, targets):
+    column = (*ct.shape, 1)
+    places, share = reshaped(targets, column), reshaped(ct, column)
+    return scatter_along_add(zeros(_logits.shape, dtype=ct.dtype), places, share), None
+
+
 @class_entropy.samples
+@class_at.samples
 def cross_entropy_samples(draw):
     for dtype in draw.floats:
         for rows, classes in [(1, 1), (5, 3), (17, 33), (0, 3)]:

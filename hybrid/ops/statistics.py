@@ -8,20 +8,20 @@ from typing import Any
 from hybrid.errors import ArgumentError
 from hybrid.ops import reduction
 from hybrid.ops.arithmetic import absolute, divide, maximum, subtract
-from hybrid.ops.checks import as_tensor, normalize_axes, normalize_axis
+from hybrid.ops.checks import as_tensor, is_number, normalize_axes, normalize_axis
 from hybrid.ops.comparison import isfinite, where
 from hybrid.ops.derivatives import reshaped
 from hybrid.ops.dtypes import converted, identity, stop_gradient
 from hybrid.ops.exponential import exp, log
 from hybrid.ops.joining import concat, part
 from hybrid.ops.powers import pow, sqrt, square
-from hybrid.ops.reduction import reduce_max, reduce_mean, reduce_sum
+from hybrid.ops.reduction import reduce_max, reduce_mean, reduce_min, reduce_sum
 from hybrid.ops.remembered import remembered
-from hybrid.ops.shape import expand_dims
 from hybrid.types import DEFAULT_FLOAT, int64
 
 
-def _floating(x: Any) -> Any:
+def floating(x: Any) -> Any:
+    """``x`` as a tensor of a floating dtype: its own, or the default one."""
     x = as_tensor(x)
     return x if x.dtype.is_floating else converted(x, DEFAULT_FLOAT)
 
@@ -29,7 +29,7 @@ def _floating(x: Any) -> Any:
 @remembered
 def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The variance along ``axis``, divided by the number of elements less ``correction``."""
-    x = _floating(x)
+    x = floating(x)
     axes = normalize_axes("var", axis, len(x.shape))
     count = math.prod(x.shape[a] for a in axes)
     distance = square(x - reduce_mean(x, axis=axes, keepdims=True))
@@ -48,7 +48,7 @@ def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
 @remembered
 def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` along ``axis`` without overflow."""
-    x = _floating(x)
+    x = floating(x)
     axes = normalize_axes("logsumexp", axis, len(x.shape))
     top = stop_gradient(reduce_max(x, axis=axes, keepdims=True))
     top = where(isfinite(top), top, 0.0)
@@ -67,44 +67,48 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any
 
 @remembered
 def vector_norm(x: Any, /, axis: Any = None, *, ord: float = 2, keepdims: bool = False) -> Any:
-    """``sum(abs(x) ** ord) ** (1 / ord)`` along ``axis``; ``inf`` is the largest, 0 counts.
+    """``sum(abs(x) ** ord) ** (1 / ord)`` along ``axis``.
 
-    The gradient of the 2-norm at the zero vector is zero.
+    ``inf`` is the largest and ``-inf`` the smallest of ``abs(x)``; 0 counts what is not zero.  The
+    gradient at the zero vector is zero, whatever the norm.
     """
-    x = _floating(x)
+    if not is_number(ord) or isinstance(ord, bool) or ord != ord:
+        raise ArgumentError(f"vector_norm got ord {ord!r}", fix="give a number, inf or -inf")
+    x = floating(x)
     axes = normalize_axes("vector_norm", axis, len(x.shape))
     along = {"axis": axes, "keepdims": bool(keepdims)}
     if ord == 2:
-        total = reduce_sum(square(x), **along)
-        return where(total > 0, sqrt(where(total > 0, total, 1.0)), total)
+        return _root(reduce_sum(square(x), **along), sqrt)
     if ord == 1:
         return reduce_sum(absolute(x), **along)
     if ord == math.inf:
         return reduce_max(absolute(x), **along)
     if ord == -math.inf:
-        return -reduce_max(-absolute(x), **along)
+        return reduce_min(absolute(x), **along)
     if ord == 0:
         return reduce_sum(converted(x != 0, x.dtype), **along)
-    if not isinstance(ord, (int, float)):
-        raise ArgumentError(f"vector_norm got ord {ord!r}", fix="give a number")
-    return pow(reduce_sum(pow(absolute(x), ord), **along), 1 / ord)
+    zero = x == 0  # where a power's slope may be infinite
+    powers = pow(absolute(where(zero, 1.0, x)), ord)
+    total = reduce_sum(where(zero, 0.0 if ord > 0 else math.inf, powers), **along)
+    return _root(total, lambda t: pow(t, 1 / ord), 0.0 if ord > 0 else math.inf)
+
+
+def _root(total: Any, function: Any, at_end: float = 0.0) -> Any:
+    """``function(total)``, whose slope is 0 where ``total`` is ``at_end``."""
+    inside = total != at_end
+    return where(inside, function(where(inside, total, 1.0)), 0.0)
+
+
+def norm(x: Any, /, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
+    """``vector_norm`` with its ``ord`` first."""
+    return vector_norm(x, axis, ord=ord, keepdims=keepdims)
 
 
 @remembered
 def normalize(x: Any, /, axis: int = -1, *, ord: float = 2, eps: float = 1e-12) -> Any:
     """``x`` over its norm along ``axis``, which counts as ``eps`` at least."""
-    x = _floating(x)
+    x = floating(x)
     return x / maximum(vector_norm(x, axis, ord=ord, keepdims=True), eps)
-
-
-def cdist(a: Any, b: Any, /) -> Any:
-    """The Euclidean distances of the rows of ``a`` [..., M, K] from those of ``b`` [..., N, K].
-
-    They are computed from differences, so near rows keep their digits; the gradient at distance
-    zero is zero.
-    """
-    a, b = as_tensor(a), as_tensor(b)
-    return vector_norm(expand_dims(a, -2) - expand_dims(b, -3), axis=-1)
 
 
 @remembered

@@ -212,6 +212,13 @@ def _scatter_add(base: Array, index: Array, updates: Array) -> Array:
     return out
 
 
+def _scatter_along(base: Array, index: Array, updates: Array) -> Array:
+    out = base.copy()
+    for row, column in np.ndindex(*index.shape):
+        out[row, index[row, column]] = updates[row, column]
+    return out
+
+
 def _scatter_along_add(base: Array, index: Array, updates: Array) -> Array:
     out = base.copy()
     for row, column in np.ndindex(*index.shape):
@@ -234,6 +241,7 @@ _ROWS: dict[str, Kernel] = {
     "take_along": lambda x, index: np.take_along_axis(
         x, np.where(index < 0, index + x.shape[1], index), axis=1
     ),
+    "scatter_along": _scatter_along,
     "scatter_along_add": _scatter_along_add,
 }
 

@@ -176,6 +176,7 @@ def step_touches(step: Step) -> set[Buffer]:
 _UPDATES = (
     "scatter",
     "scatter_add",
+    "scatter_along",
     "scatter_along_add",
 )  # may work in place, on their first input
 

@@ -58,6 +58,7 @@ CASES = [  # (the call on hybrid, the call on NumPy)
     (lambda: hy.full((2, 3), -0.0), lambda: np.full((2, 3), -0.0, np.float32)),
     (lambda: hy.ones_like(hy.asarray(I)), lambda: np.ones_like(I)),
     (lambda: hy.tril(hy.asarray(C), k=-1), lambda: np.tril(C, -1)),
+    (lambda: hy.tril(hy.asarray(B)), lambda: np.tril(B)),
     (lambda: hy.triu(hy.asarray(M), k=1), lambda: np.triu(M, 1)),
     # reductions and statistics
     (lambda: hy.sum(hy.asarray(M), axis=(0, -1)), lambda: M.sum()),

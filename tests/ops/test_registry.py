@@ -40,6 +40,9 @@ EPSILONS = {
     **dict.fromkeys(["sum", "mean", "scatter_add", "scatter_along_add"], 16),
     **dict.fromkeys(["avg_pool", "avg_pool_spread", "resample", "resample_spread", "fold"], 16),
     **dict.fromkeys(["cumulative_sum", "recurrence"], 16),
+    **dict.fromkeys(["random_gamma", "random_beta", "random_truncated_normal"], 16),
+    **dict.fromkeys(["channel_norm", "channel_norm_pull", "channel_moments"], 16),
+    **dict.fromkeys(["layer_norm", "layer_norm_pull", "rms_norm", "rms_norm_pull"], 16),
     **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
     **dict.fromkeys(["gelu", "remainder", "sgd", "sgd_momentum", "adam"], 4),
 }

@@ -58,10 +58,6 @@ def reading(x):
     return x[0].numpy()
 
 
-def permuting():
-    return hy.random.permutation(3)
-
-
 def leak():
     def hide(x):
         object.__setattr__(BOX, "".join(["va", "lue"]), x + 1)
@@ -75,15 +71,6 @@ BOX = types.SimpleNamespace()
 
 
 CASES = [  # (name, call, error, text)
-    (
-        "permutation captured",
-        lambda: hy.hybridize(permuting)(),
-        CaptureError,
-        "a permutation was drawn inside a hybridized function (FILE:LINE)\n"
-        "    LINE | return hy.random.permutation(3)\n"
-        "Its order is computed in Python, which a plan does not run.\n"
-        "Fix: draw it outside and pass it as an argument.",
-    ),
     (
         "hybridize mode",
         lambda: hy.hybridize(hy.exp, mode="x"),

@@ -1,0 +1,77 @@
+/* normalization.inc.c - rows shifted to mean 0 and scaled to variance 1, or scaled alone.
+ *
+ *   m = mean_i x[r, i]                s = 1 / sqrt(mean_i (x[r, i] - m)^2 + eps)
+ *   layer_norm       y[r, i] = (x[r, i] - m) * s * weight[i] + bias[i]
+ *   rms_norm         y[r, i] = x[r, i] * s * weight[i]        with 0 in place of m
+ *   layer_norm_pull  y[r, i] = s * (g[r, i] - mean_k g[r, k] - h[i] * mean_k (g[r, k] h[k]))
+ *   rms_norm_pull    y[r, i] = s * (g[r, i] - h[i] * mean_k (g[r, k] h[k]))
+ *                    with h[i] = (x[r, i] - m) * s: the Jacobian of h, which is symmetric, times g
+ *   channel_norm, channel_norm_pull  the same for each channel of [count, channels, n], with a
+ *                    weight and a bias for each; channel_moments gives its mean and variance
+ *
+ * Sources    Ba, Kiros, Hinton 2016 (layer norm); Zhang, Sennrich 2019 (RMS norm), Ioffe,
+ *            Szegedy 2015 (channels).
+ * Split      by rows, or by channels.
+ * Layout     dense; x, g and y [rows, n], weight and bias [n]; channels as above.
+ * In place   not allowed.
+ * Accuracy   the mean comes first and then the squares of what is left (two passes over a row that
+ *            stays in cache), so that a mean far from 0 costs no digits; sums are taken in lanes,
+ *            blocks of 128 vectors apart.
+ * Attributes f: eps.
+ * Special    a NaN or an infinity in a row gives NaN throughout (rms_norm: an infinity makes the
+ *            others 0); eps = 0 and no variance give NaN.
+ */
+
+/* What is normalised together: pieces of n elements, each `apart` from the one before. */
+typedef struct { int64_t n, pieces, apart; } norm_span;
+
+/* One channel of [count, channels, n]. */
+static inline norm_span norm_channel(const hyb_layout *x)
+{
+    return (norm_span){x->shape[2], x->shape[0], x->shape[1] * x->shape[2]};
+}
+
+enum { NORM_BLOCK = 128 }; /* vectors added one after the other before they join the sum */
+
+/* What is summed over a row. */
+typedef enum { NORM_X, NORM_SQUARES, NORM_G, NORM_G_TIMES_X } norm_term;
+
+#define T float
+#define V v_f32
+#define M v_i32
+#define I int32_t
+#define N(name) name##_f32
+#define LANES HYB_LANES_32
+#define DTYPE HYB_F32
+#include "kernels/normalization_typed.inc.c"
+
+#define T double
+#define V v_f64
+#define M v_i64
+#define I int64_t
+#define N(name) name##_f64
+#define LANES HYB_LANES_64
+#define DTYPE HYB_F64
+#include "kernels/normalization_typed.inc.c"
+
+#define NORM_ROWS(dtype, name)                                                                    \
+    {"layer_norm", dtype, 3, 1, 1, HYB_PLAIN, HYB_SYM(prepare_layer_norm_##name),                 \
+     HYB_SYM(layer_norm_##name)},                                                                 \
+    {"rms_norm", dtype, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_rms_norm_##name),                     \
+     HYB_SYM(rms_norm_##name)},                                                                   \
+    {"layer_norm_pull", dtype, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_norm_pull_##name),             \
+     HYB_SYM(layer_norm_pull_##name)},                                                            \
+    {"rms_norm_pull", dtype, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_norm_pull_##name),               \
+     HYB_SYM(rms_norm_pull_##name)},                                                              \
+    {"channel_norm", dtype, 3, 1, 1, HYB_PLAIN, HYB_SYM(prepare_channel_norm_##name),             \
+     HYB_SYM(channel_norm_##name)},                                                               \
+    {"channel_norm_pull", dtype, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_channel_norm_pull_##name),   \
+     HYB_SYM(channel_norm_pull_##name)},                                                          \
+    {"channel_moments", dtype, 1, 2, 0, HYB_PLAIN, HYB_SYM(prepare_channel_moments_##name),       \
+     HYB_SYM(channel_moments_##name)}
+
+const hyb_kernel HYB_SYM(hyb_normalization_kernels)[] = {
+    NORM_ROWS(HYB_F32, f32),
+    NORM_ROWS(HYB_F64, f64),
+    {0},
+};

@@ -1,0 +1,205 @@
+"""Attention and embeddings against NumPy, their masks and their derivatives."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import hybrid as hy
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    OutOfRangeError,
+    ShapeError,
+)
+from hybrid.nn import functional as F
+from hybrid.ops.sampling import Draw
+from tests.helpers import same
+
+
+def expected(q, k, v, mask=None, scale=None):
+    """In float64; ``mask`` is added."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = q @ np.swapaxes(k, -1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    scores = scores if mask is None else scores + mask
+    top = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
+    total = weights.sum(-1, keepdims=True)
+    return weights / np.where(total == 0, 1.0, total) @ v
+
+
+def drawn(dtype, *shapes, seed=1):
+    draw = Draw(seed)
+    return [draw(dtype, *shape) for shape in shapes]
+
+
+SHAPES = [
+    ((5, 4), (7, 4), (7, 3)),
+    ((2, 3, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4)),
+    ((2, 3, 5, 4), (1, 3, 7, 4), (3, 7, 2)),
+    ((1, 8), (6, 8), (6, 1)),
+]
+
+
+@pytest.mark.parametrize("dtype", Draw.floats)
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_attention_as_numpy(dtype, shapes) -> None:
+    q, k, v = drawn(dtype, *shapes)
+    length, size = q.shape[-2], k.shape[-2]
+    bools = Draw(2)("bool", length, size)
+    bools[0] = False  # takes part in nothing
+    causal = np.where(np.tril(np.ones((length, size), bool)), 0.0, -np.inf)
+    added = np.where(bools, Draw(3)(dtype, length, size), -np.inf).astype(dtype)
+    tolerance = 1e-5 if dtype == "float32" else 1e-12
+    for found, want in [
+        (F.scaled_dot_product_attention(q, k, v), expected(q, k, v)),
+        (F.scaled_dot_product_attention(q, k, v, scale=0.3), expected(q, k, v, scale=0.3)),
+        (F.scaled_dot_product_attention(q, k, v, is_causal=True), expected(q, k, v, causal)),
+        (
+            F.scaled_dot_product_attention(q, k, v, bools),
+            expected(q, k, v, np.where(bools, 0.0, -np.inf)),
+        ),
+        (F.scaled_dot_product_attention(q, k, v, added), expected(q, k, v, added)),
+        (
+            F.scaled_dot_product_attention(q, k, v, bools[:1] | True),
+            expected(q, k, v),
+        ),
+        (F.scaled_dot_product_attention(q, k, v, np.array(False)), expected(q, k, v) * 0),
+    ]:
+        assert found.dtype.name == dtype
+        np.testing.assert_allclose(found.numpy(), want, rtol=tolerance, atol=tolerance)
+
+
+def test_heads_that_are_shared() -> None:
+    q, k, v = drawn("float64", (2, 6, 5, 4), (2, 2, 7, 4), (2, 2, 7, 3))
+    want = expected(q, k.repeat(3, 1), v.repeat(3, 1))
+    found = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    np.testing.assert_allclose(found.numpy(), want, rtol=1e-12)
+    with pytest.raises(ShapeError):
+        F.scaled_dot_product_attention(q, k, v)
+
+
+def test_no_keys_and_no_queries() -> None:
+    found = F.scaled_dot_product_attention(hy.ones((2, 4)), hy.ones((0, 4)), hy.ones((0, 3)))
+    assert found.tolist() == [[0.0] * 3] * 2
+    found = F.scaled_dot_product_attention(hy.ones((0, 4)), hy.ones((2, 4)), hy.ones((2, 3)))
+    assert found.shape == (0, 3)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_derivatives_of_attention(masked) -> None:
+    operands = [hy.asarray(x) for x in drawn("float64", (2, 3, 4), (2, 3, 4), (2, 3, 2))]
+    mask = np.array([[True, False, True], [False, False, False], [True, True, False]])
+
+    def function(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, mask if masked else None)
+
+    hy.check_grads(function, *operands, order=2, rtol=1e-4, atol=1e-5)
+
+
+def test_masked_rows_give_no_nan() -> None:
+    q, k, v = (hy.asarray(x) for x in drawn("float32", (2, 4), (3, 4), (3, 2)))
+    mask = hy.asarray(np.array([[-math.inf] * 3, [0.0, -math.inf, 0.5]], np.float32))
+
+    def loss(q, k, v, mask):
+        return hy.sum(F.scaled_dot_product_attention(q, k, v, mask) ** 2)
+
+    for slope in hy.grad(loss, argnums=(0, 1, 2, 3))(q, k, v, mask):
+        assert np.isfinite(slope.numpy()).all()
+
+
+def test_hybridized_attention_gives_the_bits_of_eager() -> None:
+    operands = [hy.asarray(x) for x in drawn("float32", (2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 2))]
+    mask = hy.asarray(Draw(5)("bool", 2, 1, 5, 6))
+
+    def step(q, k, v, mask):
+        def loss(q, k, v):
+            hy.random.seed(3)
+            y = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=0.25)
+            return hy.sum((y + F.scaled_dot_product_attention(q, k, v, is_causal=True)) ** 2)
+
+        return hy.value_and_grad(loss, argnums=(0, 1, 2))(q, k, v)
+
+    (eager, slopes), (planned, others) = step(*operands, mask), hy.hybridize(step)(*operands, mask)
+    assert same(eager, planned)
+    assert all(same(a, b) for a, b in zip(slopes, others, strict=True))
+
+
+def test_dropped_weights_keep_the_mean() -> None:
+    hy.random.seed(1)
+    q, k, v = hy.zeros((2000, 1)), hy.zeros((50, 1)), hy.ones((50, 1))
+    found = F.scaled_dot_product_attention(q, k, v, dropout_p=0.4).numpy()
+    assert abs(found.mean() - 1) < 0.01 and found.std() > 0.05
+
+
+# Embeddings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3)])
+def test_embedding(shape) -> None:
+    table, indices = Draw(1)("float32", 7, 3), Draw(2)("int32", *shape, low=0, high=6)
+    found = F.embedding(indices, table)
+    np.testing.assert_array_equal(found.numpy(), table[indices])
+    np.testing.assert_array_equal(F.embedding(indices, table, padding_idx=2).numpy(), found.numpy())
+
+
+@pytest.mark.parametrize("padding", [None, 1, -3, 0])
+def test_the_padding_gets_no_gradient(padding) -> None:
+    indices = np.array([[1, 2, 1], [0, 3, -3]])
+    weight = hy.asarray(Draw(3)("float64", 4, 2))
+    factor = hy.asarray(Draw(4)("float64", 2, 3, 2))
+
+    def loss(weight):
+        return hy.sum(F.embedding(indices, weight, padding) * factor)
+
+    want = np.zeros((4, 2))
+    np.add.at(want, indices, factor.numpy())
+    if padding is not None:
+        want[padding] = 0
+    np.testing.assert_allclose(hy.grad(loss)(weight).numpy(), want)
+    assert same(hy.grad(loss)(weight), hy.hybridize(hy.grad(loss))(weight))
+    if padding is None:
+        hy.check_grads(lambda w: F.embedding(indices, w) ** 2, weight, order=2)
+
+
+@pytest.mark.parametrize("index", [4, -5, 2**40])
+def test_an_index_outside_the_table(index) -> None:
+    for run in (F.embedding, hy.hybridize(lambda i, w: F.embedding(i, w))):
+        with pytest.raises(OutOfRangeError, match=rf"index {index} .* an axis of size 4"):
+            run(hy.asarray([0, index]), hy.ones((4, 2)))
+
+
+Q, K, V = drawn("float32", (2, 3, 4), (2, 5, 4), (2, 5, 6))
+sdpa = F.scaled_dot_product_attention
+ERRORS = {
+    "features": (lambda: sdpa(Q, K[..., :3], V), ShapeError, "queries have 4 features, the keys 3"),
+    "keys": (lambda: sdpa(Q, K, V[:, :4]), ShapeError, "There are 5 keys and 4 values"),
+    "rank": (lambda: sdpa(Q[0, 0], K, V), ShapeError, "two dimensions at least"),
+    "batch": (lambda: sdpa(np.repeat(Q, 2, 0)[:3], K, V), ShapeError, "2 and 3|3 and 2"),
+    "ints": (lambda: sdpa(*(x.astype(np.int64) for x in (Q, K, V))), DTypeError, "cannot take i64"),
+    "both": (lambda: sdpa(Q, K, V, np.ones((3, 5), bool), is_causal=True), ArgumentError, "attn_"),
+    "mask": (lambda: sdpa(Q, K, V, np.ones((4, 5), bool)), ShapeError, r"scores, \[2, 3, 5\]"),
+    "wide mask": (lambda: sdpa(Q, K, V, np.ones((1, 2, 3, 5), bool)), ShapeError, "cannot use a"),
+    "int mask": (lambda: sdpa(Q, K, V, np.ones((3, 5), int)), ArgumentTypeError, "of dtype int64"),
+    "scale": (lambda: sdpa(Q, K, V, scale="a"), ArgumentTypeError, "got scale 'a'"),
+    "dropout": (lambda: sdpa(Q, K, V, dropout_p=1.5), ArgumentError, "a probability of 1.5"),
+    "heads": (
+        lambda: sdpa(hy.ones((3, 2, 4)), hy.ones((2, 2, 4)), hy.ones((2, 2, 4)), enable_gqa=True),
+        ShapeError,
+        "cannot share 2 heads of key among 3",
+    ),
+    "no heads": (lambda: sdpa(Q[0], K[0], V[0], enable_gqa=True), ShapeError, "with enable_gqa"),
+    "index": (lambda: F.embedding(np.array([1.0]), V[0]), DTypeError, "embedding got indices"),
+    "table": (lambda: F.embedding(np.array([1]), V), ShapeError, "embedding cannot take f32"),
+    "padding": (lambda: F.embedding(np.array([1]), V[0], 5), OutOfRangeError, "padding_idx 5"),
+    "float": (lambda: F.embedding(np.array([1]), V[0], 1.0), ArgumentTypeError, "padding_idx 1.0"),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "match"), ERRORS.values(), ids=ERRORS)
+def test_errors(call, error, match) -> None:
+    with pytest.raises(error, match=match):
+        call()
