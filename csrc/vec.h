@@ -22,7 +22,7 @@
 #endif
 
 /* 1 where a * b + c is one instruction that rounds once.  -ffp-contract=fast makes it of the
- * expression when optimising; v_fused_f32 is for the places that depend on it. */
+ * expression when optimising; v_fused_<dtype> is for the places that depend on it. */
 #if defined(__aarch64__) || HYB_VECTOR_BYTES >= 32
 #define HYB_FUSED 1
 #else
@@ -249,6 +249,16 @@ static inline v_f32 v_fused_f32(v_f32 a, v_f32 b, v_f32 c)
 #else
     for (int i = 0; i < HYB_LANES_32; i++)
         c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+#endif
+}
+static inline v_f64 v_fused_f64(v_f64 a, v_f64 b, v_f64 c)
+{
+#if defined(__x86_64__)
+    return (v_f64)HYB_X86(fmadd_pd)(a, b, c);
+#else
+    for (int i = 0; i < HYB_LANES_64; i++)
+        c[i] = __builtin_fma(a[i], b[i], c[i]);
     return c;
 #endif
 }

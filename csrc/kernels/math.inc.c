@@ -41,6 +41,8 @@ HYB_HORNER(double, v_f64, f64)
 #define N(name) name##_f32
 #define SIGN_SHIFT 30
 #include "math_typed.inc.c"
+#include "math_inverse.inc.c"
+#include "math_hyperbolic.inc.c"
 #undef T
 #undef V
 #undef I
@@ -53,6 +55,8 @@ HYB_HORNER(double, v_f64, f64)
 #define N(name) name##_f64
 #define SIGN_SHIFT 62
 #include "math_typed.inc.c"
+#include "math_inverse.inc.c"
+#include "math_hyperbolic.inc.c"
 #undef T
 #undef V
 #undef I

@@ -35,6 +35,16 @@ static inline V N(v_fix_log)(V x, V y)
     return y;
 }
 
+/* k ln2_high + rest + log(1 + f). */
+static inline V N(v_log_shifted)(V f, V k, V rest)
+{
+    const V half = f * f * (T)0.5;
+    return k * N(v_ln2_high) + (f + ((N(v_log_small_part)(f) + rest) - half));
+}
+
+/* k ln 2 + log(1 + f). */
+static inline V N(v_log_reduced)(V f, V k) { return N(v_log_shifted)(f, k, k * N(v_ln2_low)); }
+
 static inline V N(v_log)(V x)
 {
     V k;
@@ -47,6 +57,18 @@ static inline V N(v_log2)(V x)
     V k;
     const V m = N(v_reduce_log)(x, &k);
     return N(v_fix_log)(x, N(v_log2_reduced)(m - 1, k));
+}
+
+/* log(1 + f) in two parts times 1 / ln 10 in two parts, and k times log10(2) in two parts: what is
+ * large is exact, so powers of 10 come out whole. */
+static inline V N(v_log10)(V x)
+{
+    V k;
+    const V f = N(v_reduce_log)(x, &k) - 1, half = f * f * (T)0.5;
+    const V high = N(v_high_half)(f - half), low = ((f - high) - half) + N(v_log_small_part)(f);
+    const V whole = k * N(v_log10_2_high), most = high * N(v_log10_e_high), sum = whole + most;
+    const V rest = k * N(v_log10_2_low) + ((low + high) * N(v_log10_e_low) + low * N(v_log10_e_high));
+    return N(v_fix_log)(x, sum + (rest + ((whole - sum) + most)));
 }
 
 /* The exponent is that of the rounded sum 1 + x, but f = (1 + x) / 2^k - 1 is taken from x itself
@@ -176,3 +198,18 @@ static inline V N(v_floor)(V x)
 }
 static inline V N(v_ceil)(V x) { return -N(v_floor)(-x); }
 static inline V N(v_trunc)(V x) { return N(v_or)(N(v_floor)(N(v_abs)(x)), N(v_sign)(x)); }
+
+/* a b = the result + *low: exactly, but for underflow, where products are fused; to 2^-100 of it in
+ * float64 where they are not. */
+static inline V N(v_product)(V a, V b, V *low)
+{
+    const V product = a * b;
+#if HYB_FUSED
+    *low = N(v_fused)(a, b, -product);
+#else
+    const V a_high = N(v_high_half)(a), a_low = a - a_high;
+    const V b_high = N(v_high_half)(b), b_low = b - b_high;
+    *low = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
+#endif
+    return product;
+}
