@@ -34,15 +34,34 @@ static inline v_f32 v_power_of_two_f32(v_f32 n)
     return (v_f32)((v_u32)(n + (0x1.8p23f + 127.0f)) << 23);
 }
 
+/* x = 2^exponent times the result, 1 <= result < 2, for normal x > 0. */
+static inline v_f32 v_split_f32(v_f32 x, v_f32 *exponent)
+{
+#if HYB_SPLITS
+    *exponent = v_exponent_f32(x);
+    return v_mantissa_f32(x);
+#else
+    *exponent = __builtin_convertvector((v_i32)((v_u32)x >> 23), v_f32) - 127.0f;
+    return (v_f32)(((v_u32)x & 0x7fffff) | 0x3f800000);
+#endif
+}
+
 /* x = 2^exponent times the result, sqrt(1/2) <= result < sqrt(2), for finite x > 0. */
 static inline v_f32 v_reduce_log_f32(v_f32 x, v_f32 *exponent)
 {
+#if HYB_SPLITS
+    const v_f32 m = v_mantissa_f32(x);
+    const v_i32 above = m >= 0x1.6a09e6p+0f;
+    *exponent = v_exponent_f32(x) + (v_f32)((v_i32)v_splat_f32(1.0f) & above);
+    return v_select_f32(above, m * 0.5f, m);
+#else
     const v_i32 tiny = x < FLT_MIN;
     const v_u32 bits = (v_u32)v_select_f32(tiny, x * 0x1p23f, x);
     const v_u32 biased = (bits + (0x3f800000 - 0x3f3504f3)) >> 23;
     *exponent = __builtin_convertvector((v_i32)biased, v_f32) -
                 v_select_f32(tiny, v_splat_f32(150.0f), v_splat_f32(127.0f));
     return (v_f32)(bits - ((biased - 127) << 23));
+#endif
 }
 
 /* log(1 + f) - f + f^2 / 2. */
@@ -63,12 +82,16 @@ static inline v_f32 v_log2_reduced_f32(v_f32 f, v_f32 k)
     return (f * tail + f) + k;
 }
 
-/* 1 / ln 10 and log10(2) in two parts: whole numbers times log10(2)'s first and high halves times
- * 1 / ln 10's are exact. */
-static const float v_log10_e_high_f32 = 0x1.bccp-2f;
-static const float v_log10_e_low_f32 = -0x1.09d5b2p-15f;
-static const float v_log10_2_high_f32 = 0x1.3442p-2f;
-static const float v_log10_2_low_f32 = -0x1.95ec1p-19f;
+/* k log10(2) + log10(1 + f), log10(2) and 1 / ln 10 in two parts; k times the first is exact, and
+ * powers of 10 come out whole. */
+static inline v_f32 v_log10_reduced_f32(v_f32 f, v_f32 k)
+{
+    const v_f32 tail = v_polynomial_f32(
+        f, -0x1.5bbfc8p-27f, -0x1.bcb7aap-3f, 0x1.287a72p-3f, -0x1.bcbeeap-4f, 0x1.63cf1ep-4f,
+        -0x1.2773eap-4f, 0x1.f88d8cp-5f, -0x1.d72afp-5f, 0x1.cb1d3ap-5f, -0x1.0f23d8p-5f);
+    const v_f32 rest = f * tail + k * -0x1.95ec1p-19f;
+    return k * 0x1.3442p-2f + (f * 0x1.bcb7b2p-2f + rest);
+}
 
 /* tanh of 0 <= x <= 0.5625. */
 static inline v_f32 v_tanh_near_f32(v_f32 x)

@@ -36,16 +36,35 @@ static inline v_f64 v_power_of_two_f64(v_f64 n)
     return (v_f64)((v_u64)(n + (0x1.8p52 + 1023.0)) << 52);
 }
 
+/* x = 2^exponent times the result, 1 <= result < 2, for normal x > 0. */
+static inline v_f64 v_split_f64(v_f64 x, v_f64 *exponent)
+{
+#if HYB_SPLITS
+    *exponent = v_exponent_f64(x);
+    return v_mantissa_f64(x);
+#else
+    /* By way of the low bits of 2^52: AVX2 has no conversion from 64-bit integers. */
+    *exponent = (v_f64)((v_u64)x >> 52 | 0x4330000000000000) - (0x1p52 + 1023.0);
+    return (v_f64)(((v_u64)x & 0xfffffffffffff) | 0x3ff0000000000000);
+#endif
+}
+
 /* x = 2^exponent times the result, sqrt(1/2) <= result < sqrt(2), for finite x > 0. */
 static inline v_f64 v_reduce_log_f64(v_f64 x, v_f64 *exponent)
 {
+#if HYB_SPLITS
+    const v_f64 m = v_mantissa_f64(x);
+    const v_i64 above = m >= 0x1.6a09e667f3bcdp+0;
+    *exponent = v_exponent_f64(x) + (v_f64)((v_i64)v_splat_f64(1.0) & above);
+    return v_select_f64(above, m * 0.5, m);
+#else
     const v_i64 tiny = x < DBL_MIN;
     const v_u64 bits = (v_u64)v_select_f64(tiny, x * 0x1p54, x);
     const v_u64 biased = (bits + (0x3ff0000000000000 - 0x3fe6a09e667f3bcd)) >> 52;
-    /* By way of the low bits of 2^52: AVX2 has no conversion from 64-bit integers. */
     const v_f64 whole = (v_f64)(biased | 0x4330000000000000) - 0x1p52;
     *exponent = whole - v_select_f64(tiny, v_splat_f64(1077.0), v_splat_f64(1023.0));
     return (v_f64)(bits - ((biased - 1023) << 52));
+#endif
 }
 
 /* log(1 + f) = f - (half - small) with half = f^2 / 2, through s = f / (2 + f):
@@ -73,12 +92,17 @@ static inline v_f64 v_log2_reduced_f64(v_f64 f, v_f64 k)
     return sum + (rest + ((k - sum) + most));
 }
 
-/* 1 / ln 10 and log10(2) in two parts: whole numbers times log10(2)'s first and high halves times
- * 1 / ln 10's are exact. */
-static const double v_log10_e_high_f64 = 0x1.bcb7b18p-2;
-static const double v_log10_e_low_f64 = -0x1.6c8d78e6acaa4p-29;
-static const double v_log10_2_high_f64 = 0x1.34413509f78p-2;
-static const double v_log10_2_low_f64 = 0x1.fef311f12b358p-46;
+/* k log10(2) + log10(1 + f) in the same way, with log10(2) in two parts, too: what is large is
+ * exact, and powers of 10 come out whole. */
+static inline v_f64 v_log10_reduced_f64(v_f64 f, v_f64 k)
+{
+    const v_f64 half = f * f * 0.5;
+    const v_f64 high = (v_f64)((v_i64)(f - half) & INT64_C(-0x8000000));
+    const v_f64 low = ((f - high) - half) + v_log_small_part_f64(f);
+    const v_f64 whole = k * 0x1.34413509f78p-2, most = high * 0x1.bcb7b18p-2, sum = whole + most;
+    const v_f64 rest = (low + high) * -0x1.6c8d78e6acaa4p-29 + low * 0x1.bcb7b18p-2;
+    return sum + ((rest + k * 0x1.fef311f12b358p-46) + ((whole - sum) + most));
+}
 
 /* tanh of 0 <= x <= 0.5625. */
 static inline v_f64 v_tanh_near_f64(v_f64 x)

@@ -88,16 +88,21 @@ static inline V N(v_acosh)(V x)
     return y;
 }
 
-/* x + x^3 p(x^2) up to 1/2; log(1 + 2 |x| / (1 - |x|)) / 2 farther out.  NaN for sizes above 1. */
+/* s + s^3 p(s^2), |s| <= 1/2.  For |x| >= 1/2 with 1 - |x| = 2^-k m, 1 <= m < 2, it is
+ * log((1 + |x|) / (1 - |x|)) / 2 = k ln 2 / 2 + atanh s, s = (|x| - (m - 1)) / (1 + |x| + m). */
 static inline V N(v_atanh)(V x)
 {
-    const V size = N(v_abs)(x), square = size * size;
-    V y = size * square * N(v_atanh_tail)(square) + size;
-    const I far = ~(I)(size < (T)0.5);
-    if (N(v_any)(far)) {
-        const V grown = (size + size) / (1 - size);
-        const V log_sum = N(v_log_sum)(grown, N(v_splat)(1), far ^ far) * (T)0.5;
-        y = N(v_select)(far, log_sum, y);
+    V exponent;
+    const V size = N(v_abs)(x), m = N(v_split)(1 - size, &exponent);
+    const I far = (I)(size >= (T)0.5);
+    const V quotient = (size - (m - 1)) / ((size + 1) + m);
+    const V s = N(v_select)(far, quotient, size), k = (V)((I)(exponent * (T)-0.5) & far);
+    const V square = s * s, tail = s * square * N(v_atanh_tail)(square);
+    V       y = k * N(v_ln2_high) + (s + (tail + k * N(v_ln2_low)));
+    const I outside = ~(I)(size < 1);
+    if (N(v_any)(outside)) {
+        const V limit = N(v_select)((I)(size == 1), N(v_splat)((T)INFINITY), N(v_splat)((T)NAN));
+        y = N(v_select)(outside, limit, y);
     }
     return N(v_or)(y, N(v_sign)(x));
 }

@@ -59,16 +59,11 @@ static inline V N(v_log2)(V x)
     return N(v_fix_log)(x, N(v_log2_reduced)(m - 1, k));
 }
 
-/* log(1 + f) in two parts times 1 / ln 10 in two parts, and k times log10(2) in two parts: what is
- * large is exact, so powers of 10 come out whole. */
 static inline V N(v_log10)(V x)
 {
     V k;
-    const V f = N(v_reduce_log)(x, &k) - 1, half = f * f * (T)0.5;
-    const V high = N(v_high_half)(f - half), low = ((f - high) - half) + N(v_log_small_part)(f);
-    const V whole = k * N(v_log10_2_high), most = high * N(v_log10_e_high), sum = whole + most;
-    const V rest = k * N(v_log10_2_low) + ((low + high) * N(v_log10_e_low) + low * N(v_log10_e_high));
-    return N(v_fix_log)(x, sum + (rest + ((whole - sum) + most)));
+    const V m = N(v_reduce_log)(x, &k);
+    return N(v_fix_log)(x, N(v_log10_reduced)(m - 1, k));
 }
 
 /* The exponent is that of the rounded sum 1 + x, but f = (1 + x) / 2^k - 1 is taken from x itself
@@ -212,4 +207,16 @@ static inline V N(v_product)(V a, V b, V *low)
     *low = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
 #endif
     return product;
+}
+
+/* c - a b, where the product is about c: rounded once, or to 2^-100 of c. */
+static inline V N(v_less_product)(V c, V a, V b)
+{
+#if HYB_FUSED
+    return N(v_fused)(-a, b, c);
+#else
+    V       low;
+    const V product = N(v_product)(a, b, &low);
+    return (c - product) - low;
+#endif
 }

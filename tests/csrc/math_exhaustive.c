@@ -123,11 +123,11 @@ static const struct {
     {"erf", erf, erfl, -6, 6, 2, 2},
     {"sin", sin, sinl, -100, 100, 2, 2},
     {"cos", cos, cosl, -100, 100, 2, 2},
-    {"tan", tan, tanl, -100, 100, 3, 3},
+    {"tan", tan, tanl, -100, 100, 3.5, 3},
     {"gelu", gelu_f64, gelu_wide, -38, 10, 4, 4},
     {"silu", silu_f64, silu_wide, -745, 40, 2, 2},
     {"softplus", softplus_f64, softplus_wide, -745, 40, 2, 2},
-    {"log10", log10, log10l, 0, 4, 1, 1},
+    {"log10", log10, log10l, 0, 4, 2, 1},
     {"asin", asin, asinl, -1, 1, 2, 2},
     {"acos", acos, acosl, -1, 1, 2, 2},
     {"atan", atan, atanl, -8, 8, 2, 2},
@@ -146,7 +146,7 @@ static const struct {
     double (*narrow)(double, double);
     long double (*wide)(long double, long double);
     double limit_f32, limit_f64;
-} pairs[] = {{"pow", pow, powl, 1, 1}, {"atan2", atan2, atan2l, 2, 2}};
+} pairs[] = {{"pow", pow, powl, 1.5, 1.5}, {"atan2", atan2, atan2l, 2, 2}};
 enum {
     N_FUNCTIONS = sizeof functions / sizeof functions[0],
     N_PAIRS = sizeof pairs / sizeof pairs[0]
