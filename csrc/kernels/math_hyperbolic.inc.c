@@ -2,7 +2,8 @@
  * dtypes; included by math.inc.c as math_typed.inc.c is.
  */
 
-/* sinh |x| and cosh |x| from |x| = n ln 2 + r, S = sinh r and C = cosh r, with U = 2^n and D = 2^-n:
+/* sinh |x| and cosh |x| from |x| = n ln 2 + r, S = sinh r and C = cosh r, with U = 2^n and
+ * D = 2^-n:
  *
  *   sinh |x| = (U + D) / 2 S + (U - D) / 2 C,   cosh |x| = (U + D) / 2 C + (U - D) / 2 S
  *

@@ -4,7 +4,7 @@
  * pi/2 is the sum of v_half_pi_high and v_half_pi_low.
  */
 
-/* asin s = s + s z p(z) with z = s^2 up to 1/2; beyond, asin x = pi/2 - 2 asin s and
+/* asin s = s + s z p(z), z = s^2, with s = x up to 1/2; beyond, asin x = pi/2 - 2 asin s and
  * acos x = 2 asin s with z = (1 - x) / 2, which is exact.  NaN for sizes above 1. */
 static inline V N(v_half_angle)(V size, I far, V *square)
 {
@@ -21,7 +21,7 @@ static inline V N(v_asin)(V x)
     V square;
     const V s = N(v_half_angle)(size, far, &square);
     const V tail = s * square * N(v_asin_tail)(square);
-    const V high = N(v_high_half)(s), quarter = N(v_half_pi_high) * N(v_splat)((T)0.5);
+    const V high = N(v_high_half)(s), quarter = N(v_splat)(N(v_half_pi_high) / 2);
     const V rest = ((s - high) + tail) * 2 - N(v_half_pi_low);
     const V y = N(v_select)(far, quarter - (rest - (quarter - high * 2)), s + tail);
     return N(v_or)(y, N(v_sign)(x));
@@ -52,8 +52,7 @@ static inline V N(v_atan)(V x)
 }
 
 /* The angle of (x, y): that of the first octant, whose tangent r is the lesser coordinate over the
- * greater one, added to or taken from 0, pi/2 or pi.  r is 0 at the origin and 1 for two infinities.
- */
+ * greater one, added to or taken from 0, pi/2 or pi.  At the origin r is 0, for infinities 1. */
 static inline V N(v_atan2)(V y, V x)
 {
     const V wide = N(v_abs)(x), tall = N(v_abs)(y);

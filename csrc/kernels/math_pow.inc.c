@@ -20,11 +20,10 @@ static inline v_f32 v_pow_size_f32(v_f32 x, v_f32 y)
 {
     v_f32       k;
     const v_f32 f = v_reduce_log_f32(x, &k) - 1.0f;
-    v_f64       n_first, n_second;
-    const v_f64 first = v_pow_exponent(v_widen_first(f), v_widen_first(k), v_widen_first(y), &n_first);
-    const v_f64 second =
-        v_pow_exponent(v_widen_second(f), v_widen_second(k), v_widen_second(y), &n_second);
-    const v_f32 r = v_narrow(first, second), n = v_narrow(n_first, n_second);
+    v_f64       n1, n2;
+    const v_f64 r1 = v_pow_exponent(v_widen_first(f), v_widen_first(k), v_widen_first(y), &n1);
+    const v_f64 r2 = v_pow_exponent(v_widen_second(f), v_widen_second(k), v_widen_second(y), &n2);
+    const v_f32 r = v_narrow(r1, r2), n = v_narrow(n1, n2);
     const v_f32 bounded = v_at_least_f32(v_at_most_f32(n, 200.0f), -200.0f);
     const v_f32 tail = v_polynomial_f32(r, 0x1.ebfbdcp-3f, 0x1.c6af88p-5f, 0x1.3b2e0cp-7f,
                                         0x1.5f04p-10f, 0x1.414f56p-13f);
