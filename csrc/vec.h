@@ -22,7 +22,7 @@
 #endif
 
 /* 1 where a * b + c is one instruction that rounds once.  -ffp-contract=fast makes it of the
- * expression when optimising; v_fused_f32 is for the places that depend on it. */
+ * expression when optimising; v_fused_<dtype> is for the places that depend on it. */
 #if defined(__aarch64__) || HYB_VECTOR_BYTES >= 32
 #define HYB_FUSED 1
 #else
@@ -252,6 +252,92 @@ static inline v_f32 v_fused_f32(v_f32 a, v_f32 b, v_f32 c)
     return c;
 #endif
 }
+static inline v_f64 v_fused_f64(v_f64 a, v_f64 b, v_f64 c)
+{
+#if defined(__x86_64__)
+    return (v_f64)HYB_X86(fmadd_pd)(a, b, c);
+#else
+    for (int i = 0; i < HYB_LANES_64; i++)
+        c[i] = __builtin_fma(a[i], b[i], c[i]);
+    return c;
+#endif
+}
+#endif
+
+/* The first and the second half of the lanes in float64, and back. */
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+static inline v_f64 v_widen_first(v_f32 x)
+{
+    return (v_f64)_mm512_cvtps_pd(_mm512_castps512_ps256(x));
+}
+static inline v_f64 v_widen_second(v_f32 x)
+{
+    return (v_f64)_mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
+}
+static inline v_f32 v_narrow(v_f64 first, v_f64 second)
+{
+    const __m512 low = _mm512_castps256_ps512(_mm512_cvtpd_ps(first));
+    return (v_f32)_mm512_insertf32x8(low, _mm512_cvtpd_ps(second), 1);
+}
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+static inline v_f64 v_widen_first(v_f32 x)
+{
+    return (v_f64)_mm256_cvtps_pd(_mm256_castps256_ps128(x));
+}
+static inline v_f64 v_widen_second(v_f32 x)
+{
+    return (v_f64)_mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
+}
+static inline v_f32 v_narrow(v_f64 first, v_f64 second)
+{
+    return (v_f32)_mm256_set_m128(_mm256_cvtpd_ps(second), _mm256_cvtpd_ps(first));
+}
+#elif defined(__x86_64__)
+static inline v_f64 v_widen_first(v_f32 x) { return (v_f64)_mm_cvtps_pd(x); }
+static inline v_f64 v_widen_second(v_f32 x) { return (v_f64)_mm_cvtps_pd(_mm_movehl_ps(x, x)); }
+static inline v_f32 v_narrow(v_f64 first, v_f64 second)
+{
+    return (v_f32)_mm_movelh_ps(_mm_cvtpd_ps(first), _mm_cvtpd_ps(second));
+}
+#else
+static inline v_f64 v_widen_first(v_f32 x)
+{
+    v_f32_half half;
+    memcpy(&half, &x, sizeof half);
+    return __builtin_convertvector(half, v_f64);
+}
+static inline v_f64 v_widen_second(v_f32 x)
+{
+    v_f32_half half;
+    memcpy(&half, (const char *)&x + sizeof half, sizeof half);
+    return __builtin_convertvector(half, v_f64);
+}
+static inline v_f32 v_narrow(v_f64 first, v_f64 second)
+{
+    const v_f32_half halves[2] = {__builtin_convertvector(first, v_f32_half),
+                                  __builtin_convertvector(second, v_f32_half)};
+    v_f32            result;
+    memcpy(&result, halves, sizeof result);
+    return result;
+}
+#endif
+
+/* Of finite x > 0: the whole part of log2 x, and x divided by 2 to that power; where each is one
+ * instruction. */
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+#define HYB_SPLITS 1
+static inline v_f32 v_exponent_f32(v_f32 x) { return (v_f32)_mm512_getexp_ps(x); }
+static inline v_f64 v_exponent_f64(v_f64 x) { return (v_f64)_mm512_getexp_pd(x); }
+static inline v_f32 v_mantissa_f32(v_f32 x)
+{
+    return (v_f32)_mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+}
+static inline v_f64 v_mantissa_f64(v_f64 x)
+{
+    return (v_f64)_mm512_getmant_pd(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+}
+#else
+#define HYB_SPLITS 0
 #endif
 
 /* x * 2^n for x around 1 and a whole n, |n| <= 200 (float32) or 1500 (float64), rounded once even

@@ -3,7 +3,7 @@
  * Split      by elements.
  * Layout     rank 1, dense or one element repeated; the output is dense.
  * In place   allowed: the output may be either input.
- * Accuracy   correctly rounded, but for pow (math.inc.c), atan2 and hypot (1 ulp, the C library's).
+ * Accuracy   correctly rounded, but for pow, atan2 (math.inc.c) and hypot (1 ulp, the C library's).
  * Attributes none.
  *
  * Integers wrap.  Division by zero gives 0, for the remainder too; floor_divide and remainder of
@@ -38,7 +38,8 @@
     HYB_SCALAR_2(nextafter, t, 16, nextafter_##t)                                                \
     HYB_SCALAR_2(floor_divide, t, 64, floor_divide_##t)                                          \
     HYB_SCALAR_2(remainder, t, 64, remainder_##t)                                                \
-    HYB_SCALAR_2(atan2, t, 64, atan2_##t)                                                        \
+    HYB_MAP_2(atan2, t, 40, v_atan2_##t(x, y))                                                   \
+    HYB_MAP_2(pow, t, 64, v_pow_##t(x, y))                                                       \
     HYB_SCALAR_2(hypot, t, 16, hypot_##t)
 
 /* U is T without a sign. */
@@ -125,8 +126,7 @@ NARROW_FUNCTIONS(u16, 16)
         const T whole = floor##f(quotient);                                                      \
         return quotient - whole > (T)0.5 ? whole + 1 : whole;                                    \
     }                                                                                            \
-    static inline T nextafter_##t(T x, T y) { return nextafter##f(x, y); }                       \
-    static inline T atan2_##t(T x, T y) { return atan2##f(x, y); }
+    static inline T nextafter_##t(T x, T y) { return nextafter##f(x, y); }
 FLOAT_FUNCTIONS(float, f32, f)
 FLOAT_FUNCTIONS(double, f64, )
 
@@ -155,8 +155,6 @@ BINARY_UNSIGNED_SHIFTS(u64, 64)
 
 HYB_INTEGERS(BINARY_INTEGER)
 HYB_FLOATS(BINARY_FLOAT)
-HYB_MAP_2(pow, f32, 64, v_pow_f32(x, y))
-HYB_SCALAR_2(pow, f64, 64, pow)
 
 #define BINARY_NUMBER_ROWS(t)                                                                    \
     HYB_ROW(add, t, 2) HYB_ROW(subtract, t, 2) HYB_ROW(multiply, t, 2) HYB_ROW(maximum, t, 2)    \

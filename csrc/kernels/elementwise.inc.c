@@ -59,6 +59,10 @@ typedef v_i64 m_u64;
 
 #define HYB_LANES(t) ((int64_t)(sizeof(v_##t) / sizeof(c_##t)))
 
+/* How many bytes ahead inputs are prefetched: the longer ones of these kernels fill the processor's
+ * window, which then reaches no load of the next lines. */
+#define HYB_AHEAD 2048
+
 /* An input: where its next lanes are and how far it is to the following ones. */
 #define HYB_ELEMENTWISE_OPERANDS(t)                                                              \
     typedef struct {                                                                             \
@@ -79,6 +83,7 @@ typedef v_i64 m_u64;
     {                                                                                            \
         const c_##t *at = input->at;                                                             \
         input->at += input->step;                                                                \
+        __builtin_prefetch((const char *)at + HYB_AHEAD);                                        \
         return left >= HYB_LANES(t) ? v_load_##t(at) : v_load_part_##t(at, left);                \
     }                                                                                            \
     static inline void put_##t(c_##t **out, v_##t x, int64_t left)                               \

@@ -35,6 +35,16 @@ static inline V N(v_fix_log)(V x, V y)
     return y;
 }
 
+/* k ln2_high + rest + log(1 + f). */
+static inline V N(v_log_shifted)(V f, V k, V rest)
+{
+    const V half = f * f * (T)0.5;
+    return k * N(v_ln2_high) + (f + ((N(v_log_small_part)(f) + rest) - half));
+}
+
+/* k ln 2 + log(1 + f). */
+static inline V N(v_log_reduced)(V f, V k) { return N(v_log_shifted)(f, k, k * N(v_ln2_low)); }
+
 static inline V N(v_log)(V x)
 {
     V k;
@@ -47,6 +57,13 @@ static inline V N(v_log2)(V x)
     V k;
     const V m = N(v_reduce_log)(x, &k);
     return N(v_fix_log)(x, N(v_log2_reduced)(m - 1, k));
+}
+
+static inline V N(v_log10)(V x)
+{
+    V k;
+    const V m = N(v_reduce_log)(x, &k);
+    return N(v_fix_log)(x, N(v_log10_reduced)(m - 1, k));
 }
 
 /* The exponent is that of the rounded sum 1 + x, but f = (1 + x) / 2^k - 1 is taken from x itself
@@ -176,3 +193,30 @@ static inline V N(v_floor)(V x)
 }
 static inline V N(v_ceil)(V x) { return -N(v_floor)(-x); }
 static inline V N(v_trunc)(V x) { return N(v_or)(N(v_floor)(N(v_abs)(x)), N(v_sign)(x)); }
+
+/* a b = the result + *low: exactly, but for underflow, where products are fused; to 2^-100 of it in
+ * float64 where they are not. */
+static inline V N(v_product)(V a, V b, V *low)
+{
+    const V product = a * b;
+#if HYB_FUSED
+    *low = N(v_fused)(a, b, -product);
+#else
+    const V a_high = N(v_high_half)(a), a_low = a - a_high;
+    const V b_high = N(v_high_half)(b), b_low = b - b_high;
+    *low = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
+#endif
+    return product;
+}
+
+/* c - a b, where the product is about c: rounded once, or to 2^-100 of c. */
+static inline V N(v_less_product)(V c, V a, V b)
+{
+#if HYB_FUSED
+    return N(v_fused)(-a, b, c);
+#else
+    V       low;
+    const V product = N(v_product)(a, b, &low);
+    return (c - product) - low;
+#endif
+}

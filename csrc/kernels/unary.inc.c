@@ -27,12 +27,21 @@
     HYB_MAP_1(log, t, 20, v_log_##t(x))                                                          \
     HYB_MAP_1(log1p, t, 24, v_log1p_##t(x))                                                      \
     HYB_MAP_1(log2, t, 20, v_log2_##t(x))                                                        \
+    HYB_MAP_1(log10, t, 20, v_log10_##t(x))                                                      \
+    HYB_MAP_1(sinh, t, 28, v_sinh_##t(x))                                                        \
+    HYB_MAP_1(cosh, t, 28, v_cosh_##t(x))                                                        \
     HYB_MAP_1(tanh, t, 28, v_tanh_##t(x))                                                        \
+    HYB_MAP_1(asinh, t, 40, v_asinh_##t(x))                                                      \
+    HYB_MAP_1(acosh, t, 40, v_acosh_##t(x))                                                      \
+    HYB_MAP_1(atanh, t, 40, v_atanh_##t(x))                                                      \
     HYB_MAP_1(sigmoid, t, 24, v_sigmoid_##t(x))                                                  \
     HYB_MAP_1(erf, t, 28, v_erf_##t(x))                                                          \
     HYB_MAP_1(sin, t, 24, v_sin_##t(x))                                                          \
     HYB_MAP_1(cos, t, 24, v_cos_##t(x))                                                          \
     HYB_MAP_1(tan, t, 32, v_tan_##t(x))                                                          \
+    HYB_MAP_1(asin, t, 32, v_asin_##t(x))                                                        \
+    HYB_MAP_1(acos, t, 32, v_acos_##t(x))                                                        \
+    HYB_MAP_1(atan, t, 32, v_atan_##t(x))                                                        \
     HYB_MAP_1(gelu, t, 40, v_gelu_##t(x))                                                        \
     HYB_MAP_1(silu, t, 24, v_silu_##t(x))                                                        \
     HYB_MAP_1(softplus, t, 40, v_softplus_##t(x))                                                \
@@ -75,7 +84,10 @@ HYB_INTEGERS(UNARY_INTEGER)
     HYB_ROW(floor, t, 1) HYB_ROW(ceil, t, 1) HYB_ROW(trunc, t, 1) HYB_ROW(round, t, 1)           \
     HYB_ROW(sqrt, t, 1) HYB_ROW(rsqrt, t, 1) HYB_ROW(reciprocal, t, 1)                           \
     HYB_ROW(exp, t, 1) HYB_ROW(expm1, t, 1)                                                      \
-    HYB_ROW(log, t, 1) HYB_ROW(log1p, t, 1) HYB_ROW(log2, t, 1)                                  \
+    HYB_ROW(log, t, 1) HYB_ROW(log1p, t, 1) HYB_ROW(log2, t, 1) HYB_ROW(log10, t, 1)             \
+    HYB_ROW(sinh, t, 1) HYB_ROW(cosh, t, 1)                                                      \
+    HYB_ROW(asinh, t, 1) HYB_ROW(acosh, t, 1) HYB_ROW(atanh, t, 1)                               \
+    HYB_ROW(asin, t, 1) HYB_ROW(acos, t, 1) HYB_ROW(atan, t, 1)                                  \
     HYB_ROW(tanh, t, 1) HYB_ROW(sigmoid, t, 1) HYB_ROW(erf, t, 1)                                \
     HYB_ROW(sin, t, 1) HYB_ROW(cos, t, 1) HYB_ROW(tan, t, 1)                                     \
     HYB_ROW(gelu, t, 1) HYB_ROW(silu, t, 1) HYB_ROW(softplus, t, 1)                              \

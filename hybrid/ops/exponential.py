@@ -101,12 +101,24 @@ def log2_vjp(ct, _y, x):
     return (ct / (x * math.log(2)),)
 
 
+@op(kernel="log10", elementwise=True, domain=(0.1, 100.0), promotes="floating")
+def log10(x: TensorType) -> TensorType:
+    """The logarithm to base 10, exact for powers of 10."""
+    require_floating("log10", x=x)
+    return x
+
+
+@log10.reference
+def log10_reference(x):
+    return np.log10(x)
+
+
+@diagonal(log10)
+def log10_vjp(ct, _y, x):
+    return (ct / (x * math.log(10)),)
+
+
 # Functions ---------------------------------------------------------------------------------------
-
-
-def log10(x: Any) -> Any:
-    """The logarithm to base 10."""
-    return log(x) / math.log(10)
 
 
 @remembered_of_two

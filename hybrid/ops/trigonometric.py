@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 
 from hybrid.ir import op
-from hybrid.ops.arithmetic import absolute
-from hybrid.ops.bits import copysign
-from hybrid.ops.checks import as_tensor, broadcast_type, require_floating
-from hybrid.ops.comparison import where
+from hybrid.ops.checks import broadcast_type, require_floating
 from hybrid.ops.derivatives import diagonal, unbroadcast
-from hybrid.ops.exponential import exp, expm1, log, log1p
-from hybrid.ops.powers import sqrt, square
+from hybrid.ops.powers import hypot, sqrt
 from hybrid.types import TensorType
 
 
@@ -69,6 +62,40 @@ def tan_vjp(ct, y, _x):
     return (ct * (y * y + 1),)
 
 
+@op(kernel="sinh", elementwise=True, promotes="floating")
+def sinh(x: TensorType) -> TensorType:
+    """Hyperbolic sine."""
+    require_floating("sinh", x=x)
+    return x
+
+
+@sinh.reference
+def sinh_reference(x):
+    return np.sinh(x)
+
+
+@diagonal(sinh)
+def sinh_vjp(ct, _y, x):
+    return (ct * cosh(x),)
+
+
+@op(kernel="cosh", elementwise=True, promotes="floating")
+def cosh(x: TensorType) -> TensorType:
+    """Hyperbolic cosine."""
+    require_floating("cosh", x=x)
+    return x
+
+
+@cosh.reference
+def cosh_reference(x):
+    return np.cosh(x)
+
+
+@diagonal(cosh)
+def cosh_vjp(ct, _y, x):
+    return (ct * sinh(x),)
+
+
 @op(kernel="tanh", elementwise=True, promotes="floating")
 def tanh(x: TensorType) -> TensorType:
     """Hyperbolic tangent."""
@@ -84,6 +111,112 @@ def tanh_reference(x):
 @diagonal(tanh)
 def tanh_vjp(ct, y, _x):
     return (ct * (1 - y * y),)
+
+
+@op(kernel="asin", elementwise=True, domain=(-0.9, 0.9), promotes="floating")
+def asin(x: TensorType) -> TensorType:
+    """Inverse sine, in [-pi/2, pi/2]; NaN outside [-1, 1]."""
+    require_floating("asin", x=x)
+    return x
+
+
+@asin.reference
+def asin_reference(x):
+    return np.arcsin(x)
+
+
+@diagonal(asin)
+def asin_vjp(ct, _y, x):
+    """Infinite at -1 and 1, as the true derivative is."""
+    return (ct / sqrt((1 - x) * (1 + x)),)
+
+
+@op(kernel="acos", elementwise=True, domain=(-0.9, 0.9), promotes="floating")
+def acos(x: TensorType) -> TensorType:
+    """Inverse cosine, in [0, pi]; NaN outside [-1, 1]."""
+    require_floating("acos", x=x)
+    return x
+
+
+@acos.reference
+def acos_reference(x):
+    return np.arccos(x)
+
+
+@diagonal(acos)
+def acos_vjp(ct, _y, x):
+    """Infinite at -1 and 1, as the true derivative is."""
+    return (-(ct / sqrt((1 - x) * (1 + x))),)
+
+
+@op(kernel="atan", elementwise=True, promotes="floating")
+def atan(x: TensorType) -> TensorType:
+    """Inverse tangent, in [-pi/2, pi/2]."""
+    require_floating("atan", x=x)
+    return x
+
+
+@atan.reference
+def atan_reference(x):
+    return np.arctan(x)
+
+
+@diagonal(atan)
+def atan_vjp(ct, _y, x):
+    return (ct / (x * x + 1),)
+
+
+@op(kernel="asinh", elementwise=True, promotes="floating")
+def asinh(x: TensorType) -> TensorType:
+    """Inverse hyperbolic sine."""
+    require_floating("asinh", x=x)
+    return x
+
+
+@asinh.reference
+def asinh_reference(x):
+    return np.arcsinh(x)
+
+
+@diagonal(asinh)
+def asinh_vjp(ct, _y, x):
+    """``hypot`` is finite where the square of ``x`` is not."""
+    return (ct / hypot(x, 1.0),)
+
+
+@op(kernel="acosh", elementwise=True, domain=(1.1, 100.0), promotes="floating")
+def acosh(x: TensorType) -> TensorType:
+    """Inverse hyperbolic cosine; NaN below 1."""
+    require_floating("acosh", x=x)
+    return x
+
+
+@acosh.reference
+def acosh_reference(x):
+    return np.arccosh(x)
+
+
+@diagonal(acosh)
+def acosh_vjp(ct, _y, x):
+    """Infinite at 1; two roots, because the square of ``x`` may overflow."""
+    return (ct / (sqrt(x - 1) * sqrt(x + 1)),)
+
+
+@op(kernel="atanh", elementwise=True, domain=(-0.9, 0.9), promotes="floating")
+def atanh(x: TensorType) -> TensorType:
+    """Inverse hyperbolic tangent; NaN outside [-1, 1]."""
+    require_floating("atanh", x=x)
+    return x
+
+
+@atanh.reference
+def atanh_reference(x):
+    return np.arctanh(x)
+
+
+@diagonal(atanh)
+def atanh_vjp(ct, _y, x):
+    return (ct / ((1 - x) * (1 + x)),)
 
 
 @op(kernel="atan2", elementwise=True, promotes="floating")
@@ -104,59 +237,3 @@ def atan2_vjp(ct, _y, a, b):
         return ct * (x / (a * a + b * b))
 
     return (lambda: unbroadcast(over_radius(b), a)), (lambda: unbroadcast(-over_radius(a), b))
-
-
-# Functions ---------------------------------------------------------------------------------------
-
-
-def atan(x: Any) -> Any:
-    """Inverse tangent, in [-pi/2, pi/2]."""
-    return atan2(x, 1.0)
-
-
-def asin(x: Any) -> Any:
-    """Inverse sine, in [-pi/2, pi/2]; NaN outside [-1, 1]."""
-    x = as_tensor(x)
-    return atan2(x, sqrt((1 - x) * (1 + x)))
-
-
-def acos(x: Any) -> Any:
-    """Inverse cosine, in [0, pi]; NaN outside [-1, 1]."""
-    x = as_tensor(x)
-    return atan2(sqrt((1 - x) * (1 + x)), x)
-
-
-def sinh(x: Any) -> Any:
-    """Hyperbolic sine."""
-    grown = expm1(x)
-    shrunk = where(grown > 1, 1 - 1 / (grown + 1), grown / (grown + 1))  # each where it is exact
-    return 0.5 * (grown + shrunk)
-
-
-def cosh(x: Any) -> Any:
-    """Hyperbolic cosine."""
-    grown = exp(absolute(x))
-    return 0.5 * grown + 0.5 / grown
-
-
-def asinh(x: Any) -> Any:
-    """Inverse hyperbolic sine."""
-    x = as_tensor(x)
-    size = absolute(x)
-    small, large = size < 0.5, size > 1e8  # where 1 is lost beside the square, which may overflow
-    near = where(small, x, where(large, 1.0, size))
-    found = log1p(near * (1 + near / (1 + sqrt(1 + square(near)))))
-    far = log(where(large, size, 1.0)) + math.log(2)
-    return where(small, found, copysign(where(large, far, found), x))
-
-
-def acosh(x: Any) -> Any:
-    """Inverse hyperbolic cosine; NaN below 1."""
-    above = as_tensor(x) - 1
-    return log1p(above + sqrt(above * (above + 2)))
-
-
-def atanh(x: Any) -> Any:
-    """Inverse hyperbolic tangent; NaN outside [-1, 1]."""
-    x = as_tensor(x)
-    return 0.5 * log1p(2 * x / (1 - x))

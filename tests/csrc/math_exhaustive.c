@@ -56,19 +56,25 @@ typedef struct {
     }
 #define FUNCTIONS(X)                                                                             \
     X(exp) X(expm1) X(log) X(log1p) X(log2) X(tanh) X(sigmoid) X(erf) X(sin) X(cos) X(tan)       \
-    X(gelu) X(silu) X(softplus) X(floor) X(ceil) X(trunc) X(round)
+    X(gelu) X(silu) X(softplus) X(log10) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh)        \
+    X(acosh) X(atanh) X(floor) X(ceil) X(trunc) X(round)
 #define RUN_BOTH(name) RUN(name, f32, float) RUN(name, f64, double)
 FUNCTIONS(RUN_BOTH)
 
-/* Pairs: the bases in the first half of x, the exponents in the second. */
-static void run_pow_f32(float *y, const float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += HYB_LANES_32)
-        v_store_f32(y + i, v_pow_f32(v_load_f32(x + i), v_load_f32(x + n + i)));
-}
+/* Pairs: the first operands in the first half of x, the second ones in the second. */
+#define RUN_PAIRS(name, t, T)                                                                    \
+    static void run_##name##_##t(T *y, const T *x, int64_t n)                                    \
+    {                                                                                            \
+        for (int64_t i = 0; i < n; i += (int64_t)(sizeof(v_##t) / sizeof(T)))                    \
+            v_store_##t(y + i, v_##name##_##t(v_load_##t(x + i), v_load_##t(x + n + i)));        \
+    }
+RUN_PAIRS(pow, f32, float)
+RUN_PAIRS(pow, f64, double)
+RUN_PAIRS(atan2, f32, float)
+RUN_PAIRS(atan2, f64, double)
 
 #define ROW(name) {#name, run_##name##_f32, run_##name##_f64},
-const function_row HYB_SYM(function_rows)[] = {FUNCTIONS(ROW){"pow", run_pow_f32, NULL}, {0}};
+const function_row HYB_SYM(function_rows)[] = {FUNCTIONS(ROW) ROW(pow) ROW(atan2){0}};
 
 #else /* the program */
 
@@ -117,17 +123,34 @@ static const struct {
     {"erf", erf, erfl, -6, 6, 2, 2},
     {"sin", sin, sinl, -100, 100, 2, 2},
     {"cos", cos, cosl, -100, 100, 2, 2},
-    {"tan", tan, tanl, -100, 100, 3, 3},
+    {"tan", tan, tanl, -100, 100, 3.5, 3},
     {"gelu", gelu_f64, gelu_wide, -38, 10, 4, 4},
     {"silu", silu_f64, silu_wide, -745, 40, 2, 2},
     {"softplus", softplus_f64, softplus_wide, -745, 40, 2, 2},
+    {"log10", log10, log10l, 0, 4, 2, 1},
+    {"asin", asin, asinl, -1, 1, 2, 2},
+    {"acos", acos, acosl, -1, 1, 2, 2},
+    {"atan", atan, atanl, -8, 8, 2, 2},
+    {"sinh", sinh, sinhl, -710.5, 710.5, 2, 2},
+    {"cosh", cosh, coshl, -710.5, 710.5, 2, 2},
+    {"asinh", asinh, asinhl, -20, 20, 2, 2},
+    {"acosh", acosh, acoshl, 1, 20, 2, 2},
+    {"atanh", atanh, atanhl, -1, 1, 2, 2},
     {"floor", floor, floorl, -1e6, 1e6, 0, 0},
     {"ceil", ceil, ceill, -1e6, 1e6, 0, 0},
     {"trunc", trunc, truncl, -1e6, 1e6, 0, 0},
     {"round", rint, rintl, -1e6, 1e6, 0, 0},
-    {"pow", NULL, NULL, 0, 0, 1, 0},
 };
-enum { N_FUNCTIONS = sizeof functions / sizeof functions[0] };
+static const struct {
+    const char *name;
+    double (*narrow)(double, double);
+    long double (*wide)(long double, long double);
+    double limit_f32, limit_f64;
+} pairs[] = {{"pow", pow, powl, 1.5, 1.5}, {"atan2", atan2, atan2l, 2, 2}};
+enum {
+    N_FUNCTIONS = sizeof functions / sizeof functions[0],
+    N_PAIRS = sizeof pairs / sizeof pairs[0]
+};
 
 typedef struct {
     double      error;
@@ -249,44 +272,53 @@ static void measure_f64(int f, int64_t blocks, const function_row *const *rows, 
     }
 }
 
-static float sample_pair(int kind)
-{
-    static const float special[] = {0.0f, 1.0f,        0.5f,   2.0f,  3.0f,     4.0f,
-                                    1.5f, 16777217.0f, 1e-45f, 3e38f, INFINITY, NAN};
-    const uint32_t bits = (uint32_t)next_random();
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    if (kind == 1)
-        x = (float)(next_uniform() * 4);
-    else if (kind == 2)
-        x = (float)((next_uniform() - 0.5) * 64);
-    else if (kind == 3)
-        x = (float)(int)((bits >> 8) % 41) - 20.0f;
-    else if (kind == 4)
-        x = special[bits % (sizeof special / sizeof *special)] * (bits >> 31 ? -1.0f : 1.0f);
-    return x;
-}
-
-static void measure_pow(int64_t blocks, const function_row *const *rows, worst *worsts)
-{
-    static float x[2 * BLOCK], y[BLOCK];
-    for (int64_t block = 0; block < blocks; block++) {
-        for (int i = 0; i < BLOCK; i++) {
-            x[i] = sample_pair((int)(block % 5));
-            x[BLOCK + i] = sample_pair((int)(block / 5 % 5));
-        }
-        for (int isa = 0; isa < N_ISAS; isa++) {
-            if (!rows[isa])
-                continue;
-            rows[isa]->run_f32(y, x, BLOCK);
-            for (int i = 0; i < BLOCK; i++) {
-                const double reference = pow(x[i], x[BLOCK + i]);
-                keep_worst(&worsts[isa], ulps(y[i], reference, (float)reference, 24, -125, 128),
-                           x[i], x[BLOCK + i]);
-            }
-        }
+/* Of every size, and of the ranges, whole numbers and special values where pairs are interesting. */
+#define SAMPLE_PAIR(T, t, word, tiny, large, exact)                                              \
+    static T sample_pair_##t(int kind)                                                           \
+    {                                                                                            \
+        static const T special[] = {0, 1,   (T)0.5, 2,    3,     4,                              \
+                                    1.5, exact, tiny, large, INFINITY, NAN};                     \
+        const word bits = (word)next_random();                                                   \
+        T          x;                                                                            \
+        memcpy(&x, &bits, sizeof x);                                                             \
+        if (kind == 1)                                                                           \
+            x = (T)(next_uniform() * 4);                                                         \
+        else if (kind == 2)                                                                      \
+            x = (T)((next_uniform() - 0.5) * 64);                                                \
+        else if (kind == 3)                                                                      \
+            x = (T)(int)((bits >> 8) % 41) - 20;                                                 \
+        else if (kind == 4)                                                                      \
+            x = special[(bits >> 1) % (sizeof special / sizeof *special)] * (bits & 1 ? -1 : 1); \
+        return x;                                                                                \
     }
-}
+SAMPLE_PAIR(float, f32, uint32_t, 1e-45f, 3e38f, 16777217.0f)
+SAMPLE_PAIR(double, f64, uint64_t, 5e-324, 1.7e308, 9007199254740991.0)
+
+#define MEASURE_PAIRS(T, t, W, reference_function, digits, least, most)                          \
+    static void measure_pairs_##t(int f, int64_t blocks, const function_row *const *rows,        \
+                                  worst *worsts)                                                 \
+    {                                                                                            \
+        static T x[2 * BLOCK], y[BLOCK];                                                         \
+        static W reference[BLOCK];                                                               \
+        for (int64_t block = 0; block < blocks; block++) {                                       \
+            for (int i = 0; i < BLOCK; i++) {                                                    \
+                x[i] = sample_pair_##t((int)(block % 5));                                        \
+                x[BLOCK + i] = sample_pair_##t((int)(block / 5 % 5));                            \
+                reference[i] = pairs[f].reference_function(x[i], x[BLOCK + i]);                  \
+            }                                                                                    \
+            for (int isa = 0; isa < N_ISAS; isa++) {                                             \
+                if (!rows[isa])                                                                  \
+                    continue;                                                                    \
+                rows[isa]->run_##t(y, x, BLOCK);                                                 \
+                for (int i = 0; i < BLOCK; i++)                                                  \
+                    keep_worst(&worsts[isa],                                                     \
+                               ulps(y[i], reference[i], (T)reference[i], digits, least, most),   \
+                               x[i], x[BLOCK + i]);                                              \
+            }                                                                                    \
+        }                                                                                        \
+    }
+MEASURE_PAIRS(float, f32, double, narrow, 24, -125, 128)
+MEASURE_PAIRS(double, f64, long double, wide, 53, -1021, 1024)
 
 static bool report(const char *name, const char *dtype, const function_row *const *rows,
                    const worst *worsts, double limit)
@@ -306,10 +338,13 @@ static bool report(const char *name, const char *dtype, const function_row *cons
 
 int main(int count, char **words)
 {
-    int f = 0;
-    while (f < N_FUNCTIONS && (count < 4 || strcmp(words[1], functions[f].name) != 0))
+    const char *name = count < 4 ? "" : words[1];
+    int         f = 0, pair = 0;
+    while (f < N_FUNCTIONS && strcmp(name, functions[f].name) != 0)
         f++;
-    if (f == N_FUNCTIONS) {
+    while (pair < N_PAIRS && strcmp(name, pairs[pair].name) != 0)
+        pair++;
+    if (f == N_FUNCTIONS && pair == N_PAIRS) {
         fprintf(stderr, "usage: math_exhaustive FUNCTION STRIDE ISA...\n");
         return 2;
     }
@@ -318,17 +353,23 @@ int main(int count, char **words)
     for (int i = 3; i < count; i++)
         for (int isa = 0; isa < N_ISAS; isa++)
             if (strcmp(words[i], isas[isa].name) == 0 && isas[isa].rows)
-                rows[isa] = find(isas[isa].rows, words[1]);
+                rows[isa] = find(isas[isa].rows, name);
 
     const int64_t blocks = 25 + 20000 / (int64_t)stride;
-    worst narrow[N_ISAS] = {{0}}, wide[N_ISAS] = {{0}};
-    if (!functions[f].narrow) {
-        measure_pow(blocks, rows, narrow);
-        return !report(words[1], "float32", rows, narrow, functions[f].limit_f32);
+    worst         narrow[N_ISAS] = {{0}}, wide[N_ISAS] = {{0}};
+    double        limit_f32, limit_f64;
+    if (f < N_FUNCTIONS) {
+        measure_f32(f, stride, rows, narrow);
+        measure_f64(f, blocks, rows, wide);
+        limit_f32 = functions[f].limit_f32;
+        limit_f64 = functions[f].limit_f64;
+    } else {
+        measure_pairs_f32(pair, blocks, rows, narrow);
+        measure_pairs_f64(pair, blocks, rows, wide);
+        limit_f32 = pairs[pair].limit_f32;
+        limit_f64 = pairs[pair].limit_f64;
     }
-    measure_f32(f, stride, rows, narrow);
-    measure_f64(f, blocks, rows, wide);
-    const bool fine = report(words[1], "float32", rows, narrow, functions[f].limit_f32);
-    return !(report(words[1], "float64", rows, wide, functions[f].limit_f64) && fine);
+    const bool fine = report(name, "float32", rows, narrow, limit_f32);
+    return !(report(name, "float64", rows, wide, limit_f64) && fine);
 }
 #endif

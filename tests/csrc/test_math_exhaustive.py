@@ -32,11 +32,21 @@ FUNCTIONS = [
     "gelu",
     "silu",
     "softplus",
+    "log10",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "asinh",
+    "acosh",
+    "atanh",
     "floor",
     "ceil",
     "trunc",
     "round",
     "pow",
+    "atan2",
 ]
 SAMPLED = 9973  # a prime: the samples meet every exponent and many patterns of the low bits
 

@@ -26,8 +26,9 @@ OPS = sorted(
 # Kernel against reference, in units in the last place of the exact result; if not listed, bits.
 ULPS = {
     **dict.fromkeys(["divide", "reciprocal", "sqrt"], 0.5),
-    **dict.fromkeys(["exp", "expm1", "log", "log1p", "log2", "tanh", "sigmoid", "erf"], 2),
-    **dict.fromkeys(["sin", "cos", "tan", "atan2", "hypot", "pow", "rsqrt"], 2),
+    **dict.fromkeys(["exp", "expm1", "log", "log1p", "log2", "log10", "tanh", "sigmoid", "erf"], 2),
+    **dict.fromkeys(["sin", "cos", "tan", "asin", "acos", "atan", "atan2"], 2),
+    **dict.fromkeys(["sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "pow", "rsqrt"], 2),
     **dict.fromkeys(["silu", "softplus"], 4),
     **dict.fromkeys(["mean", "sum", "avg_pool", "avg_pool_spread"], 8),
     **dict.fromkeys(["prod", "cumulative_prod"], 64),  # every factor may round
