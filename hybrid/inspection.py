@@ -26,6 +26,30 @@ from hybrid.types import (
 
 ARRAY_API_VERSION = "2024.12"
 
+# The functions of that version, but for those of complex numbers and Fourier transforms.
+FUNCTIONS = frozenset(
+    """
+    abs acos acosh add all any arange argmax argmin argsort asarray asin asinh astype atan atan2
+    atanh bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor
+    broadcast_arrays broadcast_to can_cast ceil clip concat copysign cos cosh count_nonzero
+    cumulative_prod cumulative_sum diff divide empty empty_like equal exp expand_dims expm1 eye
+    finfo flip floor floor_divide from_dlpack full full_like greater greater_equal hypot iinfo
+    isdtype isfinite isinf isnan less less_equal linspace log log10 log1p log2 logaddexp logical_and
+    logical_not logical_or logical_xor matmul matrix_transpose max maximum mean meshgrid min minimum
+    moveaxis multiply negative nextafter nonzero not_equal ones ones_like permute_dims positive pow
+    prod reciprocal remainder repeat reshape result_type roll round searchsorted sign signbit sin
+    sinh sort sqrt square squeeze stack std subtract sum take take_along_axis tan tanh tensordot
+    tile tril triu trunc unique_all unique_counts unique_inverse unique_values unstack var vecdot
+    where zeros zeros_like
+    """.split()  # noqa: SIM905
+)
+LINALG = frozenset(
+    """
+    cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank
+    matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace vecdot vector_norm
+    """.split()  # noqa: SIM905
+)
+
 
 @dataclass(frozen=True)
 class IntegerLimits:
