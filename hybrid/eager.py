@@ -14,7 +14,7 @@ import numpy as np
 
 from hybrid import native
 from hybrid.config import advance_epoch
-from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
+from hybrid.errors import ArgumentTypeError, RangeError, ShapeError
 from hybrid.ir import Builder, Graph, NotDense, Op, Value, View
 from hybrid.ir.interpreter import set_bottom
 from hybrid.ir.lowering import row_major
@@ -334,7 +334,7 @@ def scalar(value: bool | int | float, dtype: DType) -> Tensor:
                 else:
                     array = np.array(value, dtype=dtype.numpy)
         except OverflowError:
-            raise DTypeError(
+            raise RangeError(
                 f"{value} does not fit {dtype.name}", fix="use a wider dtype"
             ) from None
         found = make_tensor(tensor_type(dtype, ()), _copied(array))
@@ -374,17 +374,17 @@ def _array_of(obj: list | tuple, dtype: DType | None) -> np.ndarray:
             fix="pad the items to one length",
         ) from None
     except OverflowError:
-        raise DTypeError("a number in the list does not fit int64") from None
+        raise RangeError("a number in the list does not fit int64") from None
     if array.dtype == object:
         if any(isinstance(item, int) for item in array.flat):
-            raise DTypeError("a number in the list does not fit int64", fix="use floats")
+            raise RangeError("a number in the list does not fit int64", fix="use floats")
         raise ArgumentTypeError("the list holds something that is not a number")
     if array.dtype.kind not in "biuf":
         raise ArgumentTypeError(f"the list holds {array.dtype.name} values, not numbers")
     if dtypes or dtype is not None:
         return array
     if array.dtype == np.uint64:
-        raise DTypeError("a number in the list does not fit int64", fix="pass dtype=hybrid.uint64")
+        raise RangeError("a number in the list does not fit int64", fix="pass dtype=hybrid.uint64")
     if array.dtype == np.float64:
         with np.errstate(over="ignore"):
             array = array.astype(np.float32)

@@ -64,6 +64,10 @@ class DTypeError(HybridError, TypeError):
     """Operand dtypes break an op's rule."""
 
 
+class RangeError(DTypeError, OverflowError):
+    """A number lies beyond those of the dtype that it is given."""
+
+
 class MaskError(ShapeError, IndexError):
     """A mask does not have the shape of what it selects from."""
 

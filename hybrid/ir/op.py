@@ -79,6 +79,15 @@ class Op:
         self.promotes, self.differentiable, self.domain = promotes, differentiable, domain
         self.__doc__, self.__name__, self.__module__ = rule.__doc__, rule.__name__, rule.__module__
         parameters = inspect.signature(rule).parameters.values()
+        self.__signature__ = inspect.Signature(
+            [
+                inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_ONLY)
+                if p.kind is p.POSITIONAL_OR_KEYWORD
+                else p.replace(annotation=inspect.Parameter.empty)
+                for p in parameters
+                if p.name != "regions"
+            ]
+        )
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         self.operand_names = tuple(
             p.name for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)

@@ -164,14 +164,44 @@ def require_shape(name: str, label: str, type: TensorType, shape: Shape) -> None
         )
 
 
+# Numbers and sequences ---------------------------------------------------------------------------
+
+
+def as_int(name: str, label: str, value: Any, least: int | None = None) -> int:
+    """``value`` as an int, of at least ``least``; ArgumentTypeError when it is none."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or _has_axes(value):
+        raise ArgumentTypeError(f"{name} got {label} {value!r}", fix=f"give the {label} as an int")
+    number = value.__index__()
+    if least is not None and number < least:
+        raise ArgumentError(f"{name} got {label} {number}", fix=f"give an int of at least {least}")
+    return number
+
+
+def require_real(name: str, label: str, value: Any) -> None:
+    """Raise unless ``value`` is a number that is not complex."""
+    if not (hasattr(value, "__float__") or hasattr(value, "__index__")) or _has_axes(value):
+        raise ArgumentTypeError(f"{name} got {label} {value!r}", fix="give a number")
+
+
+def _has_axes(value: Any) -> bool:
+    return bool(getattr(value, "shape", ()))
+
+
+def require_sequence(name: str, label: str, value: Any) -> None:
+    """Raise unless ``value`` is a list, a tuple or something else to go through, but no text."""
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        what = f"{name} got {label} {value!r}"
+        raise ArgumentTypeError(what, fix=f"give the {label} as a list or a tuple")
+    if getattr(value, "shape", None) == ():
+        raise ArgumentTypeError(f"{name} got one tensor for the {label}", fix="give a list of them")
+
+
 # Axes --------------------------------------------------------------------------------------------
 
 
 def normalize_axis(name: str, axis: Any, rank: int) -> int:
     """``axis`` counted from the front; AxisError when there is no such axis."""
-    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
-        raise ArgumentTypeError(f"{name} got axis {axis!r}", fix="give the axis as an int")
-    number = axis.__index__()
+    number = as_int(name, "axis", axis)
     if not -rank <= number < rank:
         why = (
             f"A tensor of {plural(rank, 'dimension')} has axes {-rank} to {rank - 1}."

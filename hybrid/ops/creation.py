@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from hybrid.errors import ArgumentError, ShapeError
+from hybrid.errors import ArgumentError, OutOfMemoryError, ShapeError
 from hybrid.ir import interpreter, op
 from hybrid.ops.checks import (
+    as_int,
     as_tensor,
     is_number,
     is_traced_number,
     optional_dtype,
+    require_real,
 )
 from hybrid.ops.comparison import where
 from hybrid.ops.dtypes import converted
@@ -150,11 +154,13 @@ def arange(
     require_device(device)
     if stop is None:
         start, stop = 0, start
+    for label, value in (("start", start), ("stop", stop), ("step", step)):
+        require_real("arange", label, value)
     if step == 0:
         raise ArgumentError("arange got step 0", fix="give another step")
     whole = all(isinstance(n, (int, np.integer)) for n in (start, stop, step))
     dtype = optional_dtype(dtype, DEFAULT_INT if whole else DEFAULT_FLOAT)
-    return interpreter.current().lift(np.arange(start, stop, step), dtype)
+    return interpreter.current().lift(_made("arange", np.arange, start, stop, step), dtype)
 
 
 def linspace(
@@ -170,8 +176,21 @@ def linspace(
     """``num`` numbers from ``start`` to ``stop`` (inclusive unless ``endpoint`` is False)."""
     require_device(device)
     dtype = optional_dtype(dtype, DEFAULT_FLOAT)
-    made = np.linspace(start, stop, num, endpoint=endpoint)
+    require_real("linspace", "start", start)
+    require_real("linspace", "stop", stop)
+    num = as_int("linspace", "num", num, least=0)
+    with np.errstate(all="ignore"):
+        made = _made("linspace", partial(np.linspace, endpoint=bool(endpoint)), start, stop, num)
     return interpreter.current().lift(made, dtype)
+
+
+def _made(name: str, make: Callable[..., np.ndarray], *args: Any) -> np.ndarray:
+    try:
+        return make(*args)
+    except (MemoryError, ValueError, OverflowError) as error:
+        kind = OutOfMemoryError if isinstance(error, MemoryError) else ArgumentError
+        given = ", ".join(map(str, args))
+        raise kind(f"{name}({given}) cannot be made", why=f"NumPy says: {error}.") from None
 
 
 # Matrices ----------------------------------------------------------------------------------------
@@ -189,10 +208,15 @@ def eye(
     """Ones on the ``k``-th diagonal, zeros elsewhere."""
     require_device(device)
     dtype = optional_dtype(dtype, DEFAULT_FLOAT)
-    return interpreter.current().lift(np.eye(n_rows, n_cols, k), dtype)
+    rows = as_int("eye", "n_rows", n_rows, least=0)
+    columns = rows if n_cols is None else as_int("eye", "n_cols", n_cols, least=0)
+    k = as_int("eye", "k", k)
+    tensor_type(dtype, (rows, columns))  # which refuses sizes that no memory has
+    return interpreter.current().lift(_made("eye", np.eye, rows, columns, k), dtype)
 
 
 def _triangle(name: str, x: Any, k: int, *, lower: bool) -> Any:
+    k = as_int(name, "k", k)
     if len(x.shape) < 2:
         raise ShapeError(
             f"{name} cannot take shape {list(x.shape)}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hybrid.errors import ArgumentError, ShapeError
+from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ops.arithmetic import multiply
 from hybrid.ops.checks import as_tensor, listed, type_of
 from hybrid.ops.derivatives import reshaped
@@ -55,6 +55,9 @@ def einsum(equation: str, /, *operands: Any) -> Any:
     are not in the result are summed over.  Without ``->`` the result has the letters that occur
     once, in alphabetical order.  Operands are taken pair by pair, from the left.
     """
+    if not isinstance(equation, str):
+        what = f"einsum got the equation {equation!r}"
+        raise ArgumentTypeError(what, fix='give it as a text, such as "ij,jk->ik"')
     tensors = common(*operands) if operands else []
     names, result = _parsed(equation, tensors)
     terms = [_prepared(x, axes) for x, axes in zip(tensors, names, strict=True)]

@@ -12,12 +12,14 @@ from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import interpreter, op
 from hybrid.ops.batching import along_axes
 from hybrid.ops.checks import (
+    as_int,
     as_tensor,
     listed,
     normalize_axis,
     plural,
     require_axis,
     require_same_dtype,
+    require_sequence,
     type_of,
 )
 from hybrid.ops.derivatives import widened
@@ -111,6 +113,7 @@ def concat_samples(draw):
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
     """``arrays`` one after the other along ``axis`` (None: flattened first), promoted together."""
+    require_sequence("concat", "arrays", arrays)
     tensors = common(*arrays)
     if axis is None:
         tensors, axis = [flatten(x) for x in tensors], 0
@@ -122,6 +125,7 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
 
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Any:
     """``arrays``, all of one shape, side by side along a new axis."""
+    require_sequence("stack", "arrays", arrays)
     whole = interpreter.current().stack_of(arrays) if axis == 0 else None
     if whole is not None:  # to gradients a value of its own
         return whole if whole.record is None else identity(whole)
@@ -204,12 +208,17 @@ def pad_samples(draw):
 def pad(x: Any, pad_width: Any, *, constant_value: float = 0) -> Any:
     """``x`` with elements of ``constant_value`` added: an int, one pair, or a pair per axis."""
     x = as_tensor(x)
-    if isinstance(pad_width, int):
-        widths = ((pad_width, pad_width),) * len(x.shape)
-    elif pad_width and isinstance(pad_width[0], int):
-        widths = (tuple(pad_width),) * len(x.shape)
-    else:
-        widths = tuple(tuple(pair) for pair in pad_width)
+    if hasattr(pad_width, "__index__"):
+        pad_width = (pad_width, pad_width)
+    require_sequence("pad", "pad_width", pad_width)
+    pairs = [*pad_width]
+    if pairs and hasattr(pairs[0], "__index__"):
+        pairs = [tuple(pairs)] * len(x.shape)
+    for pair in pairs:
+        require_sequence("pad", "pad_width", pair)
+    widths = tuple([tuple([as_int("pad", "width", n) for n in pair]) for pair in pairs])
+    if any(len(pair) != 2 for pair in widths):
+        raise ArgumentError(f"pad got pad_width {pad_width!r}", fix="give pairs (before, after)")
     return pad_constant(x, widths=widths, value=constant_value)
 
 
@@ -221,7 +230,8 @@ def split(x: Any, sections: int | Sequence[int], /, *, axis: int = 0) -> list[An
     x = as_tensor(x)
     axis = normalize_axis("split", axis, len(x.shape))
     length = x.shape[axis]
-    if isinstance(sections, int):
+    if hasattr(sections, "__index__") and not getattr(sections, "shape", ()):
+        sections = as_int("split", "sections", sections)
         if sections < 1 or length % sections:
             raise ShapeError(
                 f"split cannot cut axis {axis} of shape {list(x.shape)} into {sections} parts",
@@ -230,6 +240,8 @@ def split(x: Any, sections: int | Sequence[int], /, *, axis: int = 0) -> list[An
             )
         each = length // sections
         return [part(x, axis, i * each, each) for i in range(sections)]
+    require_sequence("split", "sections", sections)
+    sections = [as_int("split", "index", n) for n in sections]
     ends = [range(length)[: n if n >= 0 else length + n] for n in sections]
     cuts = [0, *(len(r) for r in ends), length]
     return [part(x, axis, a, max(b - a, 0)) for a, b in pairwise(cuts)]
@@ -262,7 +274,10 @@ def roll(x: Any, /, shift: int | Sequence[int], *, axis: Any = None) -> Any:
     x = as_tensor(x)
     if axis is None:
         return reshape_to(roll(flatten(x), shift, axis=0), shape=x.shape)
-    shifts = (shift,) if isinstance(shift, int) else tuple(shift)
+    if hasattr(shift, "__index__") and not getattr(shift, "shape", ()):
+        shift = (shift,)
+    require_sequence("roll", "shift", shift)
+    shifts = tuple([as_int("roll", "shift", by) for by in shift])
     names = axis if isinstance(axis, (tuple, list)) else (axis,)
     if len(shifts) == 1:
         shifts = shifts * len(names)

@@ -9,11 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.errors import ShapeError
+from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import Emit, View, op
 from hybrid.ops import reduction
 from hybrid.ops.batching import aligned
-from hybrid.ops.checks import as_tensor, normalize_axis, require_numeric, type_of
+from hybrid.ops.checks import (
+    as_int,
+    as_tensor,
+    normalize_axis,
+    require_numeric,
+    require_sequence,
+    type_of,
+)
 from hybrid.ops.derivatives import reshaped, unbroadcast
 from hybrid.ops.dtypes import common
 from hybrid.ops.remembered import remembered_of_two
@@ -336,10 +343,16 @@ def tensordot(a: Any, b: Any, /, *, axes: int | Sequence[Sequence[int]] = 2) -> 
     ``axes`` gives the axes of each, or how many of the last of ``a`` meet the first of ``b``.
     """
     a, b = common(a, b)
-    if isinstance(axes, int):
-        pairs = (range(len(a.shape) - axes, len(a.shape)), range(axes))
+    if hasattr(axes, "__index__"):
+        count = as_int("tensordot", "axes", axes, least=0)
+        pairs = (range(len(a.shape) - count, len(a.shape)), range(count))
     else:
+        require_sequence("tensordot", "axes", axes)
         pairs = tuple(axes)
+        for own in pairs:
+            require_sequence("tensordot", "axes", own)
+        if len(pairs) != 2:
+            raise ArgumentError(f"tensordot got axes {axes!r}", fix="give those of each tensor")
     of_a = [normalize_axis("tensordot", i, len(a.shape)) for i in pairs[0]]
     of_b = [normalize_axis("tensordot", i, len(b.shape)) for i in pairs[1]]
     if [a.shape[i] for i in of_a] != [b.shape[i] for i in of_b]:

@@ -176,17 +176,17 @@ def nonzero(x: Any, /, *, size: int | None = None, fill_value: int = 0) -> tuple
     of those that there are not.
     """
     held = converted(as_tensor(x), bool_)
-    if size is None:
-        return tuple([as_tensor(places) for places in true_places(held)])
-    size = _require_size("nonzero", size)
-    if isinstance(fill_value, bool) or not isinstance(fill_value, int):
-        raise ArgumentTypeError(f"nonzero got fill_value {fill_value!r}", fix="give an int")
     if not held.shape:
         raise ShapeError(
             f"nonzero cannot take {type_of(held)}",
             why="A tensor without dimensions has no indices.",
             fix="give it an axis with reshape(x, (1,))",
         )
+    if size is None:
+        return tuple([as_tensor(places) for places in true_places(held)])
+    size = _require_size("nonzero", size)
+    if isinstance(fill_value, bool) or not isinstance(fill_value, int):
+        raise ArgumentTypeError(f"nonzero got fill_value {fill_value!r}", fix="give an int")
     flat = flatten(held)
     places = _packed(flat, arange(flat.shape[0]), size, full((size,), -1, dtype=int64))
     found, found_any = [], places >= 0

@@ -17,6 +17,7 @@ from hybrid.ops.checks import (
     normalize_axes,
     normalize_axis,
     require_axes,
+    require_sequence,
     type_of,
 )
 from hybrid.ops.derivatives import linear, reshaped, unbroadcast
@@ -138,6 +139,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Any:
     """``x`` with its axes in the order ``axes``."""
     x = as_tensor(x)
     rank = len(x.shape)
+    require_sequence("permute_dims", "axes", axes)
     return permute(x, axes=tuple(normalize_axis("permute_dims", a, rank) for a in axes))
 
 
@@ -174,7 +176,7 @@ def transpose(x: Any, /, *axes: Any) -> Any:
     ``x.transpose(0, 2, 1)`` and ``x.transpose(1, 2)``, which exchanges the two.
     """
     x = as_tensor(x)
-    if not axes or axes == (None,):
+    if not axes or (len(axes) == 1 and axes[0] is None):
         return permute_dims(x, tuple(reversed(range(len(x.shape)))))
     if len(axes) == 2:
         return swapaxes(x, *axes)

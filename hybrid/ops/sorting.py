@@ -15,6 +15,7 @@ from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.batching import leading
 from hybrid.ops.checks import (
+    as_int,
     as_tensor,
     normalize_axis,
     require_choice,
@@ -205,14 +206,15 @@ def topk(
     x = as_tensor(x)
     axis = normalize_axis("topk", axis, len(x.shape))
     size = x.shape[axis]
-    if isinstance(k, bool) or not hasattr(k, "__index__") or not 0 <= k.__index__() <= size:
+    k = as_int("topk", "k", k)
+    if not 0 <= k <= size:
         raise ArgumentError(
             f"topk got k {k!r} for axis {axis} of {x.type}",
             why=f"That axis has {size} elements.",
             fix=f"give an int from 0 to {size}",
         )
     rows, keys = _ranked(x, axis)
-    found = foremost(keys, k=k.__index__(), largest=bool(largest))
+    found = foremost(keys, k=k, largest=bool(largest))
     return moveaxis(take_along(rows, found), -1, axis), moveaxis(found, -1, axis)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from hybrid.errors import ArgumentError
 from hybrid.ops import reduction
 from hybrid.ops.arithmetic import absolute, divide, maximum, subtract
-from hybrid.ops.checks import as_tensor, is_number, normalize_axes, normalize_axis
+from hybrid.ops.checks import as_int, as_tensor, is_number, normalize_axes, normalize_axis
 from hybrid.ops.comparison import isfinite, where
 from hybrid.ops.derivatives import reshaped
 from hybrid.ops.dtypes import converted, identity, stop_gradient
@@ -121,7 +121,7 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
     axis = normalize_axis("diff", axis, len(x.shape))
     if prepend is not None or append is not None:
         x = concat([part for part in (prepend, x, append) if part is not None], axis=axis)
-    for _ in range(min(n, x.shape[axis])):
+    for _ in range(min(as_int("diff", "n", n, least=0), x.shape[axis])):
         size = max(x.shape[axis] - 1, 0)
         x = part(x, axis, 1, size) - part(x, axis, 0, size)
     return x
