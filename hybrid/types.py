@@ -7,6 +7,7 @@ equality is identity and they key caches at the price of a pointer.
 from __future__ import annotations
 
 import math
+import operator
 import threading
 from weakref import WeakValueDictionary
 
@@ -162,6 +163,10 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
             why=f"Tensors have at most {MAX_RANK} dimensions.",
             fix="merge some dimensions with reshape",
         )
+    try:
+        shape = tuple(map(operator.index, shape))
+    except TypeError:
+        raise ArgumentTypeError(f"shape {shape} is not one of ints") from None
     if any(n < 0 for n in shape):
         raise ShapeError(
             f"shape {list(shape)} has a negative size", fix="give every dimension a size >= 0"
@@ -173,10 +178,10 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
             why=f"A tensor holds fewer than {MAX_BYTES} bytes.",
         )
     made = TensorType.__new__(TensorType)
-    made.dtype, made.shape, made.rank = dtype, tuple(map(int, shape)), len(shape)
+    made.dtype, made.shape, made.rank = dtype, shape, len(shape)
     made.size, made.nbytes, made.floating = size, size * dtype.itemsize, dtype.is_floating
     with _interning:
-        return _interned.setdefault((dtype, made.shape), made)
+        return _interned.setdefault((dtype, shape), made)
 
 
 def shape_of(obj: object, what: str = "shape") -> Shape:

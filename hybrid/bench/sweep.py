@@ -82,6 +82,8 @@ GROUPS: list[tuple[Callable[[Draw], Arguments], str]] = [
         isinf isnan log log1p log2 log10 log_softmax logsumexp negative normalize reciprocal relu
         round rsqrt sigmoid sign signbit silu sin sinh softmax softplus sqrt square tan tanh trunc
         all any argmax argmin argsort count_nonzero max mean min prod sort std sum var vector_norm
+        celu elu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 selu
+        softmin softshrink softsign tanhshrink
         flip positive ones_like zeros_like empty_like diff unique_all unique_counts unique_inverse
         unique_values"""),
     (lambda draw: ((draw.floats() + 1,), {}), "acosh"),
@@ -119,19 +121,27 @@ GROUPS: list[tuple[Callable[[Draw], Arguments], str]] = [
     (lambda draw: ((draw.floats(), 0), {}), "expand_dims"),
     (lambda draw: ((draw.floats(1, draw.side), (draw.side, draw.side)), {}), "broadcast_to"),
     (lambda draw: (("ij,jk->ik", draw.matrix(), draw.matrix()), {}), "einsum"),
+    (lambda draw: ((draw.matrix(), draw.side), {}), "layer_norm rms_norm"),
     (_called("definite"), """
         cholesky inv det slogdet eigvalsh eigh svdvals svd qr pinv matrix_rank matrix_norm"""),
     (_called("definite", "definite"), "solve"),
 ]  # fmt: skip
 
-# Functions that no row is for: of another kind, another name of one above, or given a key.
+# Functions that no row is for: of another kind, another name of one above, or a variant of one.
 LEFT_OUT = """
 adam sgd sgd_momentum as_tensor astype binary_cross_entropy binary_cross_entropy_with_logits
-broadcast_arrays can_cast cast cdist chunk conj cross cross_entropy dropout elu getitem
-hard_sigmoid hard_tanh huber_loss identity index_add isdtype kl_div l1_loss leaky_relu literal
-log_sigmoid matrix_power meshgrid mish mse_loss nll_loss one_hot prelu random_bits random_normal
-random_uniform real relu6 repeat_interleave result_type scatter_add setitem smooth_l1_loss
-stop_gradient unflatten unstack
+broadcast_arrays can_cast cast chunk conj cosine_embedding_loss cross cross_entropy dropout
+embedding fold gather gaussian_nll_loss getitem hinge_embedding_loss huber_loss identity index_add
+index_select isdtype kl_div l1_loss literal margin_ranking_loss matrix_power meshgrid mse_loss
+multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss nll_loss one_hot
+pairwise_distance pixel_shuffle pixel_unshuffle poisson_nll_loss prelu random_beta random_bits
+random_gamma random_normal random_poisson random_truncated_normal random_uniform real
+repeat_interleave result_type scatter scatter_add setitem smooth_l1_loss soft_margin_loss
+stop_gradient threshold triplet_margin_loss unflatten unfold unstack batch_norm instance_norm
+group_norm interpolate conv1d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d conv2d
+cosine_similarity cdist masked_fill norm glu
 """
 
 
@@ -140,7 +150,29 @@ def _softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(-1, keepdims=True)
 
 
+def _layer_norm(x: np.ndarray, _size: int) -> np.ndarray:
+    apart = x - x.mean(-1, keepdims=True)
+    return apart / np.sqrt((apart * apart).mean(-1, keepdims=True) + 1e-5)
+
+
 BESIDE: dict[str, Callable[..., Any]] = {
+    "celu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "hardshrink": lambda x: np.where(np.abs(x) > 0.5, x, 0),
+    "hardsigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "hardswish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "hardtanh": lambda x: np.clip(x, -1, 1),
+    "layer_norm": _layer_norm,
+    "leaky_relu": lambda x: np.where(x > 0, x, x * 0.01),
+    "logsigmoid": lambda x: -np.log1p(np.exp(-x)),
+    "mish": lambda x: x * np.tanh(np.log1p(np.exp(x))),
+    "relu6": lambda x: np.clip(x, 0, 6),
+    "rms_norm": lambda x, _: x / np.sqrt((x * x).mean(-1, keepdims=True) + np.finfo(x.dtype).eps),
+    "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)),
+    "softmin": lambda x: _softmax(-x),
+    "softshrink": lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.5, 0),
+    "softsign": lambda x: x / (1 + np.abs(x)),
+    "tanhshrink": lambda x: x - np.tanh(x),
     "erf": lambda x: np.tanh(x),  # NumPy has none: a function of like cost
     "flatten": lambda x: x.ravel(),
     "gelu": lambda x: x * 0.5 * (1 + np.tanh(x)),
