@@ -73,20 +73,26 @@ class _Watcher(Eager):
             self.whole = False
             return super().apply(op, tensors, attrs, regions)
         results = self.run(op, tensors, given)
-        values = [self._value(tensor) for tensor in tensors]
-        for tensor, value in zip(results, self.builder.apply(op, values, given), strict=True):
-            self._note(tensor, value)
-        types = tuple([t.type for t in tensors])
-        self.only = op.launches.get((types, given) if given else types)
+        if self.whole:
+            self._add(op, tensors, given, results)
         return results[0] if len(results) == 1 else results
 
-    def _value(self, tensor: Tensor) -> Value:
+    def _add(
+        self, op: Op, tensors: Sequence[Tensor], given: Any, results: Sequence[Tensor]
+    ) -> None:
+        values = [self._value(tensor) for tensor in tensors]
+        self.whole = all(value is not None for value in values)
+        if self.whole:
+            for tensor, value in zip(results, self.builder.apply(op, values, given), strict=True):
+                self._note(tensor, value)
+            types = tuple([t.type for t in tensors])
+            self.only = op.launches.get((types, given) if given else types)
+
+    def _value(self, tensor: Tensor) -> Value | None:
         value = self.values.get(id(tensor))
-        if value is not None:
+        if value is not None or tensor.type.nbytes > MAX_CONSTANT:
             return value
-        if tensor.type.nbytes > MAX_CONSTANT:
-            self.whole = False
-        data = bytes(native.view(tensor.data, tensor.type.nbytes)) if self.whole else b""
+        data = bytes(native.view(tensor.data, tensor.type.nbytes))
         attrs = {"shape": tensor.type.shape, "dtype": tensor.type.dtype, "data": data}
         [value] = self.builder.apply(get_op("literal"), (), attrs)
         self._note(tensor, value)

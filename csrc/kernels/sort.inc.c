@@ -19,7 +19,8 @@
 
 enum {
     SORT_RUN = 16,    /* items that are put in order by insertion, below the merges */
-    SORT_DIGITS = 256 /* from so many on rows are sorted by the bytes of keys, the last one first */
+    SORT_DIGITS = 256, /* from so many on rows are sorted by the digits of keys, the last one first */
+    SORT_WIDE = 1 << 14 /* from so many on the digits are wide */
 };
 
 typedef struct {
@@ -32,28 +33,34 @@ static hyb_status sort_no_memory(int64_t n)
     return hyb_fail(HYB_NO_MEMORY, "no memory to sort %lld elements", (long long)n);
 }
 
-/* Sorts n items by the `bytes` bytes of KEY(item), each pass from one of two places into the other;
- * gives the place where they end.  A byte that all keys share needs no pass. */
+/* Sorts n items by the `bytes` bytes of KEY(item), a digit of 8 bits (11 in long rows) after the
+ * other, each pass from one of two places into the other; gives the place where they end.  A digit
+ * that all keys share needs no pass. */
 #define SORT_BY_DIGITS(name, ITEM, KEY)                                                          \
     static ITEM *sort_digits_##name(ITEM *from, ITEM *to, int64_t n, size_t bytes)               \
     {                                                                                            \
-        int64_t counts[8][256] = {{0}};                                                          \
+        const size_t bits = n < SORT_WIDE ? 8 : 11, values = (size_t)1 << bits;                  \
+        const size_t digits = (8 * bytes + bits - 1) / bits;                                     \
+        int64_t      counts[8][2048];                                                            \
+        for (size_t digit = 0; digit < digits; digit++)                                          \
+            memset(counts[digit], 0, values * sizeof(int64_t));                                  \
         for (int64_t i = 0; i < n; i++) {                                                        \
             const uint64_t key = KEY(from[i]);                                                   \
-            for (size_t digit = 0; digit < bytes; digit++)                                       \
-                counts[digit][key >> 8 * digit & 255]++;                                         \
+            for (size_t digit = 0; digit < digits; digit++)                                      \
+                counts[digit][key >> bits * digit & (values - 1)]++;                             \
         }                                                                                        \
-        for (size_t digit = 0; digit < bytes; digit++) {                                         \
-            int64_t *count = counts[digit], first = 0;                                           \
-            if (count[KEY(from[0]) >> 8 * digit & 255] == n)                                     \
+        for (size_t digit = 0; digit < digits; digit++) {                                        \
+            const size_t shift = bits * digit;                                                   \
+            int64_t     *count = counts[digit], first = 0;                                       \
+            if (count[KEY(from[0]) >> shift & (values - 1)] == n)                                \
                 continue;                                                                        \
-            for (int value = 0; value < 256; value++) {                                          \
+            for (size_t value = 0; value < values; value++) {                                    \
                 const int64_t size = count[value];                                               \
                 count[value] = first;                                                            \
                 first += size;                                                                   \
             }                                                                                    \
             for (int64_t i = 0; i < n; i++)                                                      \
-                to[count[KEY(from[i]) >> 8 * digit & 255]++] = from[i];                          \
+                to[count[KEY(from[i]) >> shift & (values - 1)]++] = from[i];                     \
             ITEM *const made = to;                                                               \
             to = from;                                                                           \
             from = made;                                                                         \

@@ -20,7 +20,7 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.comparison import where
 from hybrid.ops.dtypes import converted
-from hybrid.ops.remembered import remembered
+from hybrid.ops.remembered import remembered, remembered_of_none
 from hybrid.ops.shape import broadcast
 from hybrid.types import (
     DEFAULT_FLOAT,
@@ -86,6 +86,7 @@ def literal_samples(draw):
 # Constants ---------------------------------------------------------------------------------------
 
 
+@remembered_of_none
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of ``shape`` with every element ``fill_value``, a number or a rank-0 tensor."""
     require_device(device)
@@ -100,39 +101,46 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
     return broadcast(converted(value, optional_dtype(dtype, value.dtype)), shape=shape)
 
 
+@remembered_of_none
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of zeros; float32 by default."""
     require_device(device)
     return fill(shape=shape_of(shape), value=0, dtype=optional_dtype(dtype, DEFAULT_FLOAT))
 
 
+@remembered_of_none
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of ones; float32 by default."""
     require_device(device)
     return fill(shape=shape_of(shape), value=1, dtype=optional_dtype(dtype, DEFAULT_FLOAT))
 
 
+@remembered_of_none
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor whose elements nobody should rely on; they are zeros, so that runs repeat."""
     return zeros(shape, dtype=dtype, device=device)
 
 
+@remembered
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of the shape (and by default dtype) of ``x`` with every element ``fill_value``."""
     x = as_tensor(x)
     return full(x.shape, fill_value, dtype=optional_dtype(dtype, x.dtype), device=device)
 
 
+@remembered
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
     """Zeros of the shape (and by default dtype) of ``x``."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
+@remembered
 def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
     """Ones of the shape (and by default dtype) of ``x``."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
+@remembered
 def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
     """As ``empty``, of the shape (and by default dtype) of ``x``."""
     return full_like(x, 0, dtype=dtype, device=device)
@@ -212,7 +220,8 @@ def eye(
     columns = rows if n_cols is None else as_int("eye", "n_cols", n_cols, least=0)
     k = as_int("eye", "k", k)
     tensor_type(dtype, (rows, columns))  # which refuses sizes that no memory has
-    return interpreter.current().lift(_made("eye", np.eye, rows, columns, k), dtype)
+    made = _made("eye", partial(np.eye, dtype=dtype.numpy or np.float32), rows, columns, k)
+    return interpreter.current().lift(made, dtype)
 
 
 def _triangle(name: str, x: Any, k: int, *, lower: bool) -> Any:

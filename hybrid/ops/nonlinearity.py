@@ -20,6 +20,7 @@ from hybrid.ops.dtypes import common
 from hybrid.ops.exponential import expm1
 from hybrid.ops.joining import part
 from hybrid.ops.logical import logical_or
+from hybrid.ops.remembered import remembered
 from hybrid.ops.softmax import softmax
 from hybrid.ops.trigonometric import tanh
 
@@ -40,6 +41,7 @@ def _bounded(x: Any, low: float, high: float, formula: Callable[[Any], Any]) -> 
 # Rectifiers --------------------------------------------------------------------------------------
 
 
+@remembered
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
     """``x`` above zero, ``negative_slope * x`` below."""
     x = as_tensor(x)
@@ -68,6 +70,7 @@ def prelu(x: Any, weight: Any) -> Any:
     return where(above, x, weight * where(above, 0.0, x))
 
 
+@remembered
 def elu(x: Any, alpha: float = 1.0) -> Any:
     """``x`` above zero, ``alpha * (exp(x) - 1)`` below (Clevert et al. 2015)."""
     x = as_tensor(x)
@@ -75,6 +78,7 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
     return where(above, x, alpha * expm1(where(above, 0.0, x)))
 
 
+@remembered
 def celu(x: Any, alpha: float = 1.0) -> Any:
     """``x`` above zero, ``alpha * (exp(x / alpha) - 1)`` below (Barron 2017)."""
     _require("celu", "alpha", alpha)
@@ -88,11 +92,13 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
+@remembered
 def selu(x: Any) -> Any:
     """``1.0507 * elu(x, 1.6733)``: activations keep mean 0, variance 1 (Klambauer et al. 2017)."""
     return _SELU_SCALE * elu(x, _SELU_ALPHA)
 
 
+@remembered
 def threshold(x: Any, threshold: float, value: float) -> Any:
     """``x`` where it is above ``threshold``, else ``value``."""
     _require("threshold", "threshold", threshold)
@@ -104,6 +110,7 @@ def threshold(x: Any, threshold: float, value: float) -> Any:
 # Pieces of lines; their slope is 0 at the ends of what is cut off ---------------------------------
 
 
+@remembered
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """``x``, cut off at ``min_val`` and ``max_val``."""
     _require("hardtanh", "min_val", min_val)
@@ -112,16 +119,19 @@ def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     return where(x <= min_val, min_val, where(x >= max_val, max_val, x))
 
 
+@remembered
 def relu6(x: Any) -> Any:
     """``x``, cut off at 0 and 6."""
     return hardtanh(x, 0, 6)
 
 
+@remembered
 def hardsigmoid(x: Any) -> Any:
     """``x / 6 + 1/2``, cut off at 0 and 1."""
     return hardtanh(x, -3.0, 3.0) / 6 + 0.5
 
 
+@remembered
 def hardswish(x: Any) -> Any:
     """``x * hardsigmoid(x)`` (Howard et al. 2019)."""
     x = as_tensor(x)
@@ -129,6 +139,7 @@ def hardswish(x: Any) -> Any:
     return where(x >= 3, x, inside * (inside + 3) / 6)
 
 
+@remembered
 def hardshrink(x: Any, lambd: float = 0.5) -> Any:
     """``x``, and 0 within ``lambd`` of 0."""
     _require("hardshrink", "lambd", lambd, 0)
@@ -136,6 +147,7 @@ def hardshrink(x: Any, lambd: float = 0.5) -> Any:
     return where(absolute(x) <= lambd, 0.0, x)
 
 
+@remembered
 def softshrink(x: Any, lambd: float = 0.5) -> Any:
     """``x`` moved by ``lambd`` towards 0, which stops it."""
     _require("softshrink", "lambd", lambd, 0)
@@ -146,6 +158,7 @@ def softshrink(x: Any, lambd: float = 0.5) -> Any:
 # Smooth ones -------------------------------------------------------------------------------------
 
 
+@remembered
 def gelu_tanh(x: Any) -> Any:
     """The approximation of gelu by tanh that some published weights were trained with."""
 
@@ -155,16 +168,19 @@ def gelu_tanh(x: Any) -> Any:
     return _bounded(as_tensor(x), -20.0, 20.0, formula)  # tanh is 1 from there on
 
 
+@remembered
 def mish(x: Any) -> Any:
     """``x * tanh(softplus(x))`` (Misra 2019)."""
     return _bounded(as_tensor(x), -1e30, 50.0, lambda x: x * tanh(softplus(x)))
 
 
+@remembered
 def logsigmoid(x: Any) -> Any:
     """``log(sigmoid(x))`` without overflow."""
     return -softplus(-as_tensor(x))
 
 
+@remembered
 def softsign(x: Any) -> Any:
     """``x / (1 + abs(x))``."""
     x = as_tensor(x)
@@ -173,12 +189,14 @@ def softsign(x: Any) -> Any:
     return where(infinite, sign(x), inside / (1 + absolute(inside)))
 
 
+@remembered
 def tanhshrink(x: Any) -> Any:
     """``x - tanh(x)``."""
     x = as_tensor(x)
     return x - tanh(x)
 
 
+@remembered
 def glu(x: Any, axis: int = -1) -> Any:
     """The first half of ``x`` along ``axis`` times sigmoid of the second (Dauphin et al. 2017)."""
     x = as_tensor(x)
@@ -193,6 +211,7 @@ def glu(x: Any, axis: int = -1) -> Any:
     return part(x, axis, 0, size // 2) * sigmoid(part(x, axis, size // 2, size // 2))
 
 
+@remembered
 def softmin(x: Any, axis: int = -1) -> Any:
     """Softmax of ``-x``."""
     return softmax(-as_tensor(x), axis)

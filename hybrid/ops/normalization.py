@@ -24,6 +24,7 @@ from hybrid.ops.dtypes import common
 from hybrid.ops.indexing import to_rows
 from hybrid.ops.powers import rsqrt, square
 from hybrid.ops.reduction import reduce_mean
+from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import reshape_to
 from hybrid.types import Shape, TensorType, shape_of
 
@@ -262,6 +263,7 @@ def _merged(name: str, x: Any, normalized_shape: Any) -> tuple[Shape, Shape]:
     return shape, (*x.shape[:rank], math.prod(shape))
 
 
+@remembered
 def layer_norm(
     x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -280,6 +282,7 @@ def layer_norm(
     return reshaped(normal_rows(reshaped(x, merged), weight, bias, eps=eps), x.shape)
 
 
+@remembered
 def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     """``x`` over its root mean square over its last axes, which have ``normalized_shape``.
 

@@ -78,6 +78,28 @@ def remembered_of_two(function: Function) -> Function:
     return call
 
 
+def remembered_of_none(function: Function) -> Function:
+    """``function`` of hashable arguments that are no tensors."""
+    known = _Known(function)
+    launches = known.launches
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if ACTIVE:
+            return function(*args, **kwargs)
+        try:
+            key = (args, *map(type, args))
+            if kwargs:
+                key += (*kwargs.items(), *map(type, kwargs.values()))
+            return launches[key].run(())[0]
+        except (AttributeError, KeyError):
+            return known.call(key, (), args, kwargs)
+        except TypeError:  # arguments that have no hash
+            return function(*args, **kwargs)
+
+    return call
+
+
 class _Known:
     """The launches of one function by what it is given; before there is one, how often it was."""
 

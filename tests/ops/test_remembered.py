@@ -71,3 +71,26 @@ def test_what_a_call_gives_is_a_cell_of_its_own():
             if y is not x:
                 y *= 0.0
             np.testing.assert_array_equal(z.numpy(), before)
+
+
+def test_makers_give_cells_of_their_own():
+    for _ in range(CALLS_BEFORE_PLANNING + 3):
+        for make, expected in (
+            (lambda: hy.zeros((2,)), [0, 0]),
+            (lambda: hy.ones(2, dtype=hy.int32), [1, 1]),
+            (lambda: hy.full((2,), 1.5), [1.5, 1.5]),
+            (lambda: hy.full(2, -0.0), [0, 0]),
+            (lambda: hy.full([2], True), [True, True]),
+        ):
+            x = make()
+            assert x.tolist() == expected and make() is not x
+            x[0] = 5
+            assert make().tolist() == expected
+    assert np.signbit(hy.full(2, -0.0).numpy()).all()
+    assert hy.full(1, 1).dtype is hy.int64 and hy.full(1, True).dtype is hy.bool
+
+
+def test_large_constants_are_not_kept():
+    x = hy.asarray(np.ones((100, 100), np.float32))
+    for _ in range(CALLS_BEFORE_PLANNING + 3):
+        np.testing.assert_array_equal(hy.tril(x).numpy(), np.tril(x.numpy()))
