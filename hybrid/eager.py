@@ -136,6 +136,13 @@ class Eager:
             results = launch.run(operands)
         except (AttributeError, KeyError, TypeError):
             pass  # not all Tensors, a first call, a leaked value: the general way
+        if results is None and op.promotes is True:
+            known = _beside_numbers(operands)
+            if known is not None:
+                types = tuple([t.type for t in known])
+                launch = op.launches.get((types, given) if given else types)
+                if launch is not None:
+                    operands, results = known, launch.run(known)
         if results is None:
             narrow = stored_result(op, operands)
             if narrow is not None:
@@ -216,6 +223,22 @@ def remember(op: Op, key: Any, launch: Launch) -> Launch:
             launches.pop(old, None)
     launches[key] = launch
     return launch
+
+
+def _beside_numbers(operands: Sequence[Any]) -> list[Tensor] | None:
+    """Python numbers, if all were met before, as tensors of the one dtype of those beside them."""
+    dtypes = {t.type.dtype for t in operands if isinstance(t, Tensor)}
+    if len(dtypes) != 1:
+        return None
+    [dtype] = dtypes
+    found = []
+    for t in operands:
+        if not isinstance(t, Tensor):
+            t = SCALARS.get((t.__class__, t, dtype)) if type(t) in (bool, int, float) else None
+        if t is None or isinstance(t.data, Value):
+            return None
+        found.append(t)
+    return found
 
 
 def prepare(interpreter: Any, op: Op, operands: Sequence[Any]) -> Sequence[Tensor]:
@@ -321,7 +344,10 @@ def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
 
 def scalar(value: bool | int | float, dtype: DType) -> Tensor:
     """A constant: not for anyone to write to, since it is shared."""
-    cacheable = value != 0 and value == value  # 0.0 and -0.0 are one key; nan is none
+    # 0.0 and -0.0 would be one key; nan is none.  Operators take what is found for the operand
+    # beside a tensor of that dtype, so it has to be what the number is there.
+    one_key = value == value and (value != 0 or type(value) is not float)
+    cacheable = one_key and promote_scalar(dtype, value) is dtype
     key = (type(value), value, dtype)
     found = SCALARS.get(key) if cacheable else None
     if found is None:

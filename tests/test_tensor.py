@@ -71,6 +71,25 @@ def test_operands_of_another_size_do_not_change_the_dtype_of_a_cell() -> None:
         count += hy.ones(2, dtype=hy.int64)
 
 
+def test_a_number_that_was_converted_elsewhere_is_what_it_is_beside_a_tensor() -> None:
+    whole, truths = hy.asarray([1, 2]), hy.asarray([True, False])
+    assert hy.asarray(0.5, dtype=hy.int64).item() == 0
+    assert hy.asarray(3, dtype=hy.bool).item() is True
+    for _ in range(2):
+        assert (whole + 0.5).tolist() == hy.add(whole, 0.5).tolist() == [1.5, 2.5]
+        assert hy.maximum(whole, 1.5).tolist() == [1.5, 2]
+        assert hy.equal(truths, 3).tolist() == [False, False]
+
+
+def test_functions_take_numbers_as_operators_do() -> None:
+    for x in (hy.asarray([-1.0, 2.0]), hy.asarray([-1, 2]), hy.asarray([1, 2], dtype=hy.uint8)):
+        for number in (1, 1.0, True, 0.0, -0.0, 2.5):
+            for _ in range(3):
+                assert hy.multiply(x, number).tolist() == (x * number).tolist()
+                assert hy.multiply(x, number).dtype is (x * number).dtype
+                assert hy.subtract(number, x).tolist() == (number - x).tolist()
+
+
 def test_the_transpose_method_takes_what_numpy_and_pytorch_give_it() -> None:
     x = hy.zeros((2, 3, 4))
     assert x.transpose().shape == x.transpose(None).shape == (4, 3, 2)

@@ -78,6 +78,12 @@ def getitem(x: Any, key: Any) -> Any:
     x = as_tensor(x)
     if getattr(key, "dtype", None) is int64 and x.shape:  # the common case, in fewer steps
         return take(x, key, axis=0)
+    static = _static(key)
+    if static is not None:
+        selection = _remembered(type_of(x), static)
+        y = x if selection.whole else region(x, **selection.place)
+        y = reshaped(y, selection.shape)
+        return identity(y) if y is x else y
     windowed = _window(x, key)
     if windowed is not None:
         axis, indices, key = windowed
@@ -86,7 +92,7 @@ def getitem(x: Any, key: Any) -> Any:
     if mask is not None and not mask.shape and not interpreter.current().traces:
         # all of x, or nothing
         return getitem(reshaped(x, (1, *x.shape)), reshaped(mask, (1,)))
-    selection = _selection(type_of(x), key)
+    selection = _select(type_of(x), key)
     y = _gathered(x, selection)
     if selection.axes:
         read = take_slices if selection.indices.shape else pick
