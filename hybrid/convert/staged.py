@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from hybrid.convert.checks import fail
@@ -19,7 +19,7 @@ from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.branches import Path
 from hybrid.trace.capture import capture
 from hybrid.trace.maybe import UNBOUND
-from hybrid.trace.reads import of_package, program_frame
+from hybrid.trace.reads import of_package
 from hybrid.trace.tracer import Tracer
 
 THEN, ELSE = "where the condition holds", "where it does not"
@@ -30,15 +30,16 @@ class Roots:
 
     def __init__(self, values: list[Any]) -> None:
         self.values = values
-        frame = program_frame(sys._getframe(1))
-        self.frame = None if frame is None else frame.f_back
+        self.frame: FrameType | None = sys._getframe(1)
 
     def __iter__(self) -> Iterator[Any]:
         yield from self.values
-        frame = self.frame
+        frame, callers = self.frame, False  # the innermost frame of the program has the values
         while frame is not None and frame.f_code is not capture.__code__:
             if not of_package(frame.f_code):
-                yield from list(frame.f_locals.values())
+                if callers:
+                    yield from list(frame.f_locals.values())
+                callers = True
             frame = frame.f_back
 
 
