@@ -16,10 +16,12 @@ import numpy as np
 from hybrid import linalg, ops
 from hybrid.bench.measure import Timing, measure
 from hybrid.conversion import asarray
+from hybrid.ops.remembered import CALLS_BEFORE_PLANNING
 from hybrid.tensor import Tensor
 from hybrid.tree import tree_map
 
 SIZES = (100, 1_000_000)
+WARM_UP = CALLS_BEFORE_PLANNING + 1  # from then on calls are what they stay
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -228,6 +230,8 @@ def sweep(
                 "hybrid": _call(ours(name), tensors, kwargs),
                 "numpy": _call(beside(name), args, kwargs),
             }
+            for _ in range(WARM_UP):
+                ways["hybrid"]()
             timings = measure(ways, repeat)
             rows.append(Row(name, size, timings["hybrid"], timings["numpy"]))
     return rows
