@@ -33,7 +33,8 @@ from hybrid.types import TensorType
 
 def _symmetric(x: np.ndarray) -> np.ndarray:
     """The same in NumPy; without an overflow, and a symmetric matrix itself."""
-    return x + (np.swapaxes(x, -1, -2) - x) / 2
+    with np.errstate(all="ignore"):
+        return x + (np.swapaxes(x, -1, -2) - x) / 2
 
 
 def _differences_inverted(x: Any) -> Any:

@@ -199,3 +199,12 @@ def test_a_graph_tells_the_line_of_a_singular_matrix():
         solved(hy.ones((2, 2)), hy.ones(2))
     assert caught.value.at.text.strip().endswith("# here")
     assert isinstance(caught.value, np.linalg.LinAlgError)
+
+
+@pytest.mark.parametrize("function", [linalg.cholesky, linalg.eigvalsh])
+def test_infinities_give_an_error_of_ours_or_a_result_and_no_warning(function):
+    try:
+        found = function(np.full((3, 3), np.inf))
+    except LinAlg:
+        return
+    assert not np.isfinite(found.numpy()).all()
