@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import hybrid as hy
 from tests.control.harness import Program, Table, draw, f32, i64
 
@@ -259,6 +261,23 @@ def a_row_or_what_was_before(xs, x):
     for at in range(len(xs) - 1):
         kept = kept if hy.sum(xs[at] * xs[at + 1]) > 0.0 else xs[0]
     return used(kept, xs[0], x)
+
+
+@table.runs(*[(draw(3, seed=n), f32(at)) for n in range(3) for at in (-2.0, 0.5, 4.0)])
+def an_item_that_an_attribute_becomes(x, s):
+    v0, v1, count = x * 1.0, x * 2.0, 0
+    xs, held = [x * 3.0, x + 1.0], SimpleNamespace(v=x * 0.25)
+    while count < 3 and xs:
+        count += 1
+        v0 = held.v
+        xs[0] += 1.0
+        if -1.0 < s < 1.5:
+            v0 = v0 * 1.0
+            break
+        else:
+            held.v = v1
+            v1 = xs[0]
+    return v0 * 0.5 + held.v + (x - 1.0) + sum(xs)
 
 
 @table.each()
