@@ -266,29 +266,9 @@ static inline void conv_inside(int64_t start, int64_t stride, int64_t length, in
         *high = *low;
 }
 
-#define T float
-#define DTYPE HYB_F32
-#define V v_f32
-#define LANES HYB_LANES_32
-#define N(name) name##_f32
-#include "kernels/convolution_typed.inc.c"
-#undef T
-#undef V
-#undef LANES
-#undef N
-#undef DTYPE
-
-#define T double
-#define DTYPE HYB_F64
-#define V v_f64
-#define LANES HYB_LANES_64
-#define N(name) name##_f64
-#include "kernels/convolution_typed.inc.c"
-#undef T
-#undef V
-#undef LANES
-#undef N
-#undef DTYPE
+#define EACH "kernels/convolution_typed.inc.c"
+#include "kernels/each_float.inc.c"
+#undef EACH
 
 #define CONVOLUTION_ROWS(t)                                                                      \
     {"conv", HYB_DTYPE_##t, 2, 2, 10, HYB_PLAIN, HYB_SYM(prepare_conv_##t), HYB_SYM(conv_##t)},  \

@@ -1,5 +1,5 @@
 /* convolution_typed.inc.c - the convolutions of one float dtype; included by convolution.inc.c once
- * per dtype, which defines T, V (its vector), N, LANES and DTYPE.
+ * per dtype (each_float.inc.c).
  */
 
 typedef struct {

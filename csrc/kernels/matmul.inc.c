@@ -139,33 +139,9 @@ static hyb_status matmul_prepare(const hyb_call *call, int32_t dtype)
     return HYB_OK;
 }
 
-#define T float
-#define DTYPE HYB_F32
-#define V v_f32
-#define M v_i32
-#define LANES HYB_LANES_32
-#define N(name) name##_f32
-#include "kernels/matmul_typed.inc.c"
-#undef T
-#undef V
-#undef M
-#undef LANES
-#undef N
-#undef DTYPE
-
-#define T double
-#define DTYPE HYB_F64
-#define V v_f64
-#define M v_i64
-#define LANES HYB_LANES_64
-#define N(name) name##_f64
-#include "kernels/matmul_typed.inc.c"
-#undef T
-#undef V
-#undef M
-#undef LANES
-#undef N
-#undef DTYPE
+#define EACH "kernels/matmul_typed.inc.c"
+#include "kernels/each_float.inc.c"
+#undef EACH
 
 #define EACH "kernels/matmul_integer.inc.c"
 #include "kernels/each_integer.inc.c"

@@ -1,5 +1,5 @@
-/* matmul_typed.inc.c - the product of one float dtype; included by matmul.inc.c once per dtype,
- * which defines T, V (its vector), M (its mask), N, LANES and DTYPE.
+/* matmul_typed.inc.c - the product of one float dtype; included by matmul.inc.c once per dtype
+ * (each_float.inc.c).
  */
 #include "kernels/matmul_lanes.inc.c"
 #include "kernels/matmul_pack.inc.c"

@@ -36,23 +36,9 @@ enum { NORM_BLOCK = 128 }; /* vectors added one after the other before they join
 /* What is summed over a row. */
 typedef enum { NORM_X, NORM_SQUARES, NORM_G, NORM_G_TIMES_X } norm_term;
 
-#define T float
-#define V v_f32
-#define M v_i32
-#define I int32_t
-#define N(name) name##_f32
-#define LANES HYB_LANES_32
-#define DTYPE HYB_F32
-#include "kernels/normalization_typed.inc.c"
-
-#define T double
-#define V v_f64
-#define M v_i64
-#define I int64_t
-#define N(name) name##_f64
-#define LANES HYB_LANES_64
-#define DTYPE HYB_F64
-#include "kernels/normalization_typed.inc.c"
+#define EACH "kernels/normalization_typed.inc.c"
+#include "kernels/each_float.inc.c"
+#undef EACH
 
 #define NORM_ROWS(dtype, name)                                                                    \
     {"layer_norm", dtype, 3, 1, 1, HYB_PLAIN, HYB_SYM(prepare_layer_norm_##name),                 \

@@ -1,5 +1,5 @@
 /* normalization_typed.inc.c - normalised rows of one dtype; included by normalization.inc.c once
- * per dtype, which defines T, V (a vector of T), M (its mask), I (a lane of M), N, LANES and DTYPE.
+ * per dtype (each_float.inc.c).
  */
 
 static inline __attribute__((always_inline)) V N(norm_of)(norm_term what, V x, V g, V mean)
@@ -237,11 +237,3 @@ static hyb_status N(norm_prepare)(const hyb_call *call, int n_in, bool pull, hyb
 HYB_PREPARE(N(prepare_layer_norm)) { return N(norm_prepare)(call, 3, false, range); }
 HYB_PREPARE(N(prepare_rms_norm)) { return N(norm_prepare)(call, 2, false, range); }
 HYB_PREPARE(N(prepare_norm_pull)) { return N(norm_prepare)(call, 2, true, range); }
-
-#undef T
-#undef V
-#undef M
-#undef I
-#undef N
-#undef LANES
-#undef DTYPE

@@ -18,25 +18,9 @@
  * nesterov, maximize. adam: beta1, beta2, eps, weight_decay, decoupled.  Flags are 0 or 1.
  */
 
-#define T float
-#define V v_f32
-#define N(name) name##_f32
-#define DTYPE HYB_F32
-#include "optimizer_typed.inc.c"
-#undef T
-#undef V
-#undef N
-#undef DTYPE
-
-#define T double
-#define V v_f64
-#define N(name) name##_f64
-#define DTYPE HYB_F64
-#include "optimizer_typed.inc.c"
-#undef T
-#undef V
-#undef N
-#undef DTYPE
+#define EACH "kernels/optimizer_typed.inc.c"
+#include "kernels/each_float.inc.c"
+#undef EACH
 
 #define OPTIMIZER_ROWS(t)                                                                        \
     {"sgd", HYB_DTYPE_##t, 3, 1, 2, HYB_ELEMENTWISE, HYB_SYM(sgd_prepare_##t), HYB_SYM(sgd_##t)}, \

@@ -1,9 +1,7 @@
-/* optimizer_typed.inc.c - the optimizers of one dtype; included by optimizer.inc.c once per dtype,
- * which defines T, V (a vector of T), N and DTYPE.
+/* optimizer_typed.inc.c - the optimizers of one dtype; included by optimizer.inc.c once per dtype
+ * (each_float.inc.c).
  */
 
-enum { N(OPTIMIZER_LANES) = sizeof(V) / sizeof(T) };
-#define LANES N(OPTIMIZER_LANES)
 #define INPUT(name, index)   \
     T        name##_spread[LANES]; \
     N(input) name = N(open)(call, index, begin, name##_spread)
@@ -110,5 +108,4 @@ HYB_PREPARE(N(adam_prepare))
     return hyb_prepare_elementwise(call, 6, 3, DTYPE, DTYPE, 32, range);
 }
 
-#undef LANES
 #undef INPUT

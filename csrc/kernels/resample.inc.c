@@ -51,29 +51,9 @@ static hyb_status resample_require(const hyb_call *call, int whole, int other, i
     return HYB_OK;
 }
 
-#define T float
-#define DTYPE HYB_F32
-#define V v_f32
-#define LANES HYB_LANES_32
-#define N(name) name##_f32
-#include "kernels/resample_typed.inc.c"
-#undef T
-#undef V
-#undef LANES
-#undef N
-#undef DTYPE
-
-#define T double
-#define DTYPE HYB_F64
-#define V v_f64
-#define LANES HYB_LANES_64
-#define N(name) name##_f64
-#include "kernels/resample_typed.inc.c"
-#undef T
-#undef V
-#undef LANES
-#undef N
-#undef DTYPE
+#define EACH "kernels/resample_typed.inc.c"
+#include "kernels/each_float.inc.c"
+#undef EACH
 
 #define RESAMPLE_ROW(name, t)                                                                    \
     {#name, HYB_DTYPE_##t, 1, 1, 2, HYB_PLAIN, HYB_SYM(prepare_##name##_##t),                    \

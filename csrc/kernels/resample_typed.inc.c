@@ -1,5 +1,5 @@
 /* resample_typed.inc.c - interpolation of one float dtype; included by resample.inc.c once per
- * dtype, which defines T, V (its vector), N, LANES and DTYPE.
+ * dtype (each_float.inc.c).
  */
 
 /* y = (1 - weight) * low + weight * high, for `n` elements that lie side by side. */

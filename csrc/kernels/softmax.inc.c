@@ -25,25 +25,9 @@ enum { SOFTMAX_BLOCK = 128 }; /* vectors added one after the other before they j
 static const int32_t softmax_lane_f32[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static const int64_t softmax_lane_f64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
-#define T float
-#define V v_f32
-#define M v_i32
-#define I int32_t
-#define N(name) name##_f32
-#define LANES HYB_LANES_32
-#define DTYPE HYB_F32
-#define FADED (-104.0f)
-#include "kernels/softmax_typed.inc.c"
-
-#define T double
-#define V v_f64
-#define M v_i64
-#define I int64_t
-#define N(name) name##_f64
-#define LANES HYB_LANES_64
-#define DTYPE HYB_F64
-#define FADED (-746.0)
-#include "kernels/softmax_typed.inc.c"
+#define EACH "kernels/softmax_typed.inc.c"
+#include "kernels/each_float.inc.c"
+#undef EACH
 
 #define SOFTMAX_ROW(op, prepare, dtype, name) \
     {#op, dtype, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare##_##name), HYB_SYM(op##_##name)}

@@ -1,7 +1,9 @@
-/* softmax_typed.inc.c - softmax of one dtype; included by softmax.inc.c once per dtype, which
- * defines T, V (a vector of T), M (its mask), I (a lane of M), N, LANES, DTYPE and FADED (the
- * exponentials of anything less are 0).
+/* softmax_typed.inc.c - softmax of one dtype; included by softmax.inc.c once per dtype
+ * (each_float.inc.c).
  */
+
+/* The exponentials of anything less are 0. */
+#define FADED (sizeof(T) == 4 ? (T)-104 : (T)-746)
 
 #if LANES == 16
 #define PARTNERS(d) SOFTMAX_PARTNERS_16(d)
@@ -192,11 +194,4 @@ HYB_PREPARE(N(prepare_cross_entropy))
 
 #undef PARTNERS
 #undef EACH_DISTANCE
-#undef T
-#undef V
-#undef M
-#undef I
-#undef N
-#undef LANES
-#undef DTYPE
 #undef FADED

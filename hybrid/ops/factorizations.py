@@ -20,6 +20,8 @@ from hybrid.ops.creation import tril, triu
 from hybrid.ops.joining import concat, part
 from hybrid.ops.linalg import product, product_nt, product_tn
 from hybrid.ops.matrices import (
+    LOOK_FOR_NAN,
+    UNCONVERGED,
     computed,
     identity_like,
     require_matrices,
@@ -33,8 +35,7 @@ from hybrid.types import TensorType
 
 def _symmetric(x: np.ndarray) -> np.ndarray:
     """The same in NumPy; without an overflow, and a symmetric matrix itself."""
-    with np.errstate(all="ignore"):
-        return x + (np.swapaxes(x, -1, -2) - x) / 2
+    return x + (np.swapaxes(x, -1, -2) - x) / 2
 
 
 def _differences_inverted(x: Any) -> Any:
@@ -42,9 +43,6 @@ def _differences_inverted(x: Any) -> Any:
     gaps = expand_dims(x, axis=-2) - expand_dims(x, axis=-1)
     same = equal(gaps, 0)
     return where(same, 0, 1 / where(same, 1, gaps))
-
-
-_FINITE = "look for nan and inf with hybrid.isfinite"
 
 
 def _refuse(name: str, instead: str) -> None:
@@ -180,7 +178,7 @@ def eigh(x: TensorType) -> tuple[TensorType, TensorType]:
 @eigh.reference
 def eigh_reference(x):
     why = "The eigenvalues did not converge."
-    return tuple(computed("eigh", why, _FINITE, np.linalg.eigh, _symmetric(x)))
+    return tuple(computed("eigh", why, LOOK_FOR_NAN, np.linalg.eigh, _symmetric(x)))
 
 
 @eigh.vjp
@@ -202,7 +200,7 @@ def eigvalsh(x: TensorType) -> TensorType:
 @eigvalsh.reference
 def eigvalsh_reference(x):
     why = "The eigenvalues did not converge."
-    return computed("eigvalsh", why, _FINITE, np.linalg.eigvalsh, _symmetric(x))
+    return computed("eigvalsh", why, LOOK_FOR_NAN, np.linalg.eigvalsh, _symmetric(x))
 
 
 @eigvalsh.vjp
@@ -223,8 +221,6 @@ def eigh_samples(draw):
 
 # Singular values ---------------------------------------------------------------------------------
 
-_SVD = "The singular values did not converge."
-
 
 @op(hosted=True, raises=True)
 def svd(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
@@ -244,7 +240,7 @@ def svd(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
 
 @svd.reference
 def svd_reference(x):
-    return tuple(computed("svd", _SVD, _FINITE, _thin, x))
+    return tuple(computed("svd", UNCONVERGED, LOOK_FOR_NAN, _thin, x))
 
 
 def _thin(x: np.ndarray) -> Any:
@@ -286,7 +282,7 @@ def svd_full(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
 
 @svd_full.reference
 def svd_full_reference(x):
-    return tuple(computed("svd", _SVD, _FINITE, np.linalg.svd, x))
+    return tuple(computed("svd", UNCONVERGED, LOOK_FOR_NAN, np.linalg.svd, x))
 
 
 @svd_full.vjp
@@ -302,7 +298,7 @@ def svdvals(x: TensorType) -> TensorType:
 
 @svdvals.reference
 def svdvals_reference(x):
-    return computed("svdvals", _SVD, _FINITE, _values, x)
+    return computed("svdvals", UNCONVERGED, LOOK_FOR_NAN, _values, x)
 
 
 def _values(x: np.ndarray) -> Any:

@@ -14,6 +14,7 @@ from hybrid.ops.checks import as_tensor, require_floating, type_of
 from hybrid.ops.derivatives import linear, reshaped
 from hybrid.ops.shape import permute
 from hybrid.ops.windows import (
+    is_trivial,
     lifted,
     meetings,
     per_axis,
@@ -112,11 +113,7 @@ def fold_reference(y, *, kernel, stride, padding, dilation, counts, size):
 
 def _lower_windows(name: str) -> Callable[..., None]:
     def lowering(emit, x, result, *, kernel, stride, padding, dilation, counts, size=()):
-        if result.size == 0:
-            return
-        if x.size == 0:
-            zero = emit.constant(result.dtype, 0).broadcast(result.shape)
-            emit.kernel("copy", [zero], [result])
+        if is_trivial(emit, x, result):
             return
         planes = result if size else x
         fill = (1,) * (3 - len(kernel))

@@ -20,7 +20,7 @@ from hybrid.ops.checks import (
 from hybrid.ops.derivatives import linear
 from hybrid.ops.dtypes import identity
 from hybrid.ops.indexing import take_slices
-from hybrid.ops.windows import per_axis, require_within
+from hybrid.ops.windows import is_trivial, per_axis, require_within
 from hybrid.types import Shape, TensorType
 
 # Linear interpolation along an axis --------------------------------------------------------------
@@ -89,11 +89,7 @@ def resample_spread_reference(y, *, axis, size, scale, align):
 
 def _lower(kernel: str) -> Callable[..., None]:
     def lowering(emit, x, result, *, axis, size, scale, align):
-        if result.size == 0:
-            return
-        if x.size == 0:
-            zero = emit.constant(result.dtype, 0).broadcast(result.shape)
-            emit.kernel("copy", [zero], [result])
+        if is_trivial(emit, x, result):
             return
         views = [_stacks(emit.dense(x), axis), _stacks(result, axis)]
         emit.kernel(kernel, views[:1], views[1:], [int(align), float(scale)])

@@ -13,12 +13,14 @@ from hybrid.ops.creation import eye
 from hybrid.ops.shape import expand_dims, matrix_transpose
 from hybrid.types import TensorType, dtype_of, tensor_type
 
+UNCONVERGED = "The singular values did not converge."
+LOOK_FOR_NAN = "look for nan and inf with hybrid.isfinite"
+
 
 def computed(name: str, why: str, fix: str, function: Callable[..., Any], *arrays: Any) -> Any:
     """What ``function`` of NumPy's gives; LinearAlgebraError tells which matrix it refuses."""
     try:
-        with np.errstate(all="ignore"):
-            return function(*arrays)
+        return function(*arrays)
     except np.linalg.LinAlgError:
         what = listed([tensor_type(dtype_of(x.dtype), x.shape) for x in arrays])
         place = _first_refused(function, arrays)

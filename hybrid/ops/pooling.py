@@ -21,6 +21,7 @@ from hybrid.ops.creation import zeros
 from hybrid.ops.derivatives import linear, reshaped
 from hybrid.ops.indexing import scatter_along_add, take_along
 from hybrid.ops.windows import (
+    is_trivial,
     per_axis,
     require_spatial,
     require_within,
@@ -112,11 +113,7 @@ def _require_places(name: str, x: TensorType, size: Shape, geometry: Any) -> Non
 
 def _lower(kernel: str) -> Callable[..., None]:
     def lowering(emit, x, result, *, size, counts=None, **geometry):
-        if result.size == 0:
-            return
-        if x.size == 0:
-            zero = emit.constant(result.dtype, 0).broadcast(result.shape)
-            emit.kernel("copy", [zero], [result])
+        if is_trivial(emit, x, result):
             return
         parts = [geometry[k] for k in ("kernel", "stride", "padding", "dilation")]
         attrs = widened_attrs(*parts, fill=(1, 1, 0, 1))

@@ -42,9 +42,7 @@ def remembered(function: Function) -> Function:
         key = None
         try:
             if x.record is None:
-                key = (x.type, args, *map(type, args))
-                if kwargs:
-                    key += (*kwargs.items(), *map(type, kwargs.values()))
+                key = _key((x.type,), args, kwargs)
                 return launches[key].run((x,))[0]
         except (AttributeError, KeyError, TypeError):
             pass  # no tensor, an early call, arguments that have no hash: the general way
@@ -65,9 +63,7 @@ def remembered_of_two(function: Function) -> Function:
         key = None
         try:
             if a.record is None and b.record is None and a is not b:
-                key = (a.type, b.type, args, *map(type, args))
-                if kwargs:
-                    key += (*kwargs.items(), *map(type, kwargs.values()))
+                key = _key((a.type, b.type), args, kwargs)
                 return launches[key].run((a, b))[0]
         except (AttributeError, KeyError, TypeError):
             pass
@@ -88,9 +84,7 @@ def remembered_of_none(function: Function) -> Function:
         if ACTIVE:
             return function(*args, **kwargs)
         try:
-            key = (args, *map(type, args))
-            if kwargs:
-                key += (*kwargs.items(), *map(type, kwargs.values()))
+            key = _key((), args, kwargs)
             return launches[key].run(())[0]
         except (AttributeError, KeyError):
             return known.call(key, (), args, kwargs)
@@ -98,6 +92,12 @@ def remembered_of_none(function: Function) -> Function:
             return function(*args, **kwargs)
 
     return call
+
+
+def _key(types: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What tells calls apart; 1 and True are equal, so that classes are part of it."""
+    key = (types, args, *map(type, args))
+    return (*key, *kwargs.items(), *map(type, kwargs.values())) if kwargs else key
 
 
 class _Known:

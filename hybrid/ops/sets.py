@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 from hybrid.errors import (
     ArgumentError,
-    ArgumentTypeError,
     CaptureError,
     ShapeError,
     author_location,
 )
 from hybrid.ir import interpreter
-from hybrid.ops.checks import as_tensor, type_of
+from hybrid.ops.checks import as_int, as_tensor, type_of
 from hybrid.ops.comparison import where
 from hybrid.ops.creation import arange, full, ones, zeros, zeros_like
 from hybrid.ops.cumulative import cumulative_sum
@@ -126,21 +125,15 @@ def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None)
     the first of them) in place of those that there are not.
     """
     if size is not None:
-        return _bounded_values(as_tensor(x), _require_size("unique_values", size), fill_value)
+        return _bounded_values(
+            as_tensor(x), as_int("unique_values", "size", size, least=0), fill_value
+        )
     x = _at_hand("unique_values", x)
     ranked = sort(flatten(x) if x.shape else reshape(x, (1,)))
     return getitem(ranked, _firsts(ranked))
 
 
 # Of a given size ---------------------------------------------------------------------------------
-
-
-def _require_size(name: str, size: Any) -> int:
-    if isinstance(size, bool) or not isinstance(size, int):
-        raise ArgumentTypeError(f"{name} got size {size!r}", fix="give an int")
-    if size < 0:
-        raise ArgumentError(f"{name} got size {size}", fix="give a size of 0 or more")
-    return size
 
 
 def _packed(chosen: Any, values: Any, size: int, filled: Any) -> Any:
@@ -184,9 +177,8 @@ def nonzero(x: Any, /, *, size: int | None = None, fill_value: int = 0) -> tuple
         )
     if size is None:
         return tuple([as_tensor(places) for places in true_places(held)])
-    size = _require_size("nonzero", size)
-    if isinstance(fill_value, bool) or not isinstance(fill_value, int):
-        raise ArgumentTypeError(f"nonzero got fill_value {fill_value!r}", fix="give an int")
+    size = as_int("nonzero", "size", size, least=0)
+    fill_value = as_int("nonzero", "fill_value", fill_value)
     flat = flatten(held)
     places = _packed(flat, arange(flat.shape[0]), size, full((size,), -1, dtype=int64))
     found, found_any = [], places >= 0

@@ -18,6 +18,8 @@ from hybrid.ops.checks import broadcast_shapes, require_same_dtype
 from hybrid.ops.derivatives import unbroadcast
 from hybrid.ops.linalg import batch_shape, product, product_nt, product_tn
 from hybrid.ops.matrices import (
+    LOOK_FOR_NAN,
+    UNCONVERGED,
     column,
     computed,
     identity_like,
@@ -119,9 +121,7 @@ def pinv(x: TensorType, rtol: TensorType) -> TensorType:
 
 @pinv.reference
 def pinv_reference(x, rtol):
-    why = "The singular values did not converge."
-    fix = "look for nan and inf with hybrid.isfinite"
-    return computed("pinv", why, fix, lambda m: np.linalg.pinv(m, rtol=rtol), x)
+    return computed("pinv", UNCONVERGED, LOOK_FOR_NAN, lambda m: np.linalg.pinv(m, rtol=rtol), x)
 
 
 @pinv.vjp
@@ -158,8 +158,7 @@ def det(x: TensorType) -> TensorType:
 
 @det.reference
 def det_reference(x):
-    with np.errstate(all="ignore"):
-        return np.linalg.det(x)
+    return np.linalg.det(x)
 
 
 @det.vjp
@@ -177,9 +176,7 @@ def cofactors(x: TensorType) -> TensorType:
 @cofactors.reference
 def cofactors_reference(x):
     """By singular values s: det(u) det(vh) u diag(the products of all other s) vh."""
-    why = "The singular values did not converge."
-    fix = "look for nan and inf with hybrid.isfinite"
-    u, s, vh = computed("det", why, fix, np.linalg.svd, x)
+    u, s, vh = computed("det", UNCONVERGED, LOOK_FOR_NAN, np.linalg.svd, x)
     others = np.ones_like(s)
     others[..., 1:] *= np.cumprod(s, -1)[..., :-1]
     others[..., :-1] *= np.cumprod(s[..., ::-1], -1)[..., ::-1][..., 1:]
@@ -205,8 +202,7 @@ def slogdet(x: TensorType) -> tuple[TensorType, TensorType]:
 
 @slogdet.reference
 def slogdet_reference(x):
-    with np.errstate(all="ignore"):
-        return tuple(np.linalg.slogdet(x))
+    return tuple(np.linalg.slogdet(x))
 
 
 @slogdet.vjp

@@ -76,6 +76,13 @@ def unlifted(y: Any, single: bool) -> Any:
     return reshaped(y, y.shape[1:]) if single else y
 
 
+def is_trivial(emit: Any, x: Any, result: Any) -> bool:
+    """Whether there is nothing to compute: no result, or zeros, which are written, from nothing."""
+    if result.size and not x.size:
+        emit.kernel("copy", [emit.constant(result.dtype, 0).broadcast(result.shape)], [result])
+    return not (result.size and x.size)
+
+
 def wide(view: Any) -> Any:
     """A view [A, B, *spatial] with leading spatial axes of size 1, three in all."""
     while view.rank < 2 + AXES:
