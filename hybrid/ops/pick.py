@@ -10,7 +10,7 @@ from hybrid.ir import get_op, op
 from hybrid.ops.batching import with_rows
 from hybrid.ops.checks import require_axis, require_dtype, require_same_dtype, require_shape
 from hybrid.ops.creation import zeros, zeros_like
-from hybrid.ops.derivatives import linear, reshaped, widened
+from hybrid.ops.derivatives import linear, onto_zeros, reshaped, widened
 from hybrid.ops.shape import moveaxis
 from hybrid.types import Shape, TensorType, int64
 
@@ -51,7 +51,7 @@ def pick_lowering(emit, x, index, result, *, axis):
 
 @linear(pick)
 def pick_vjp(ct, _y, _x, index, *, axis):
-    return place(zeros(_x.shape, dtype=ct.dtype), index, ct, axis=axis), None
+    return place(zeros(_x.shape, dtype=ct.dtype), index, onto_zeros(ct), axis=axis), None
 
 
 @op(raises=True)

@@ -20,7 +20,7 @@ from hybrid.ops.checks import (
     require_sequence,
     type_of,
 )
-from hybrid.ops.derivatives import linear, reshaped, unbroadcast
+from hybrid.ops.derivatives import linear, onto_zeros, reshaped, unbroadcast
 from hybrid.ops.remembered import remembered
 from hybrid.types import Shape, TensorType, shape_of
 
@@ -367,7 +367,7 @@ region.view(region_view)
 @linear(region)
 def slice_vjp(ct, _y, _x, *, start, size, step):
     zeros = get_op("full")(shape=_x.shape, value=0.0, dtype=ct.dtype)
-    return (get_op("slice_assign")(zeros, ct, start=start, size=size, step=step),)
+    return (get_op("slice_assign")(zeros, onto_zeros(ct), start=start, size=size, step=step),)
 
 
 def region_samples(draw):

@@ -19,6 +19,7 @@ from hybrid.autodiff.presence import (
 )
 from hybrid.autodiff.tape import Pull
 from hybrid.ops.control import for_
+from hybrid.ops.derivatives import onto_zeros
 from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import applied, places_of, tensors_of
@@ -160,9 +161,7 @@ def totals_of(
         if item.of == "sum":
             totals[places[item.at]] = settled(item, ct)
     for at, stack in zip(answer.sliced, flags[len(answer.flags) :], strict=True):
-        if stack.shape[0] > 1:
-            stack = stack + 0.0  # as eager rows, which add zeros for each of the others
-        totals[places[at]] = _sum(totals[places[at]], stack)
+        totals[places[at]] = _sum(totals[places[at]], onto_zeros(stack))  # as slices are
     into = {item.into for i, (item, _) in enumerate(items) if item.into != i}
     for i, (item, ct) in enumerate(items):
         place = places[item.at]
