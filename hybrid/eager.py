@@ -49,7 +49,7 @@ class Launch:
     )  # fmt: skip
 
     def __init__(self, graph: Graph, *, is_alias: bool = False, regions: tuple = ()) -> None:
-        """``is_alias``: the result is the operand's bytes under another type."""
+        """``is_alias``: the result is the operand's first bytes under another type."""
         results = graph.results
         self.regions = regions  # kept alive: their ids are in the key
         self.type = results[0].type if results else None
@@ -76,9 +76,7 @@ class Launch:
             return (make_tensor(self.type, operands[0].data),)
         outputs = [native.allocate(v.nbytes) for v in self.types]
         self.plan.run(native.new(self.array, [*outputs, *[t.data for t in operands]]))
-        return tuple(
-            [make_tensor(v, data) for v, data in zip(self.types, outputs, strict=True)]
-        )
+        return tuple([make_tensor(v, data) for v, data in zip(self.types, outputs, strict=True)])
 
 
 def launch_of(op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tuple = ()) -> Launch:
@@ -113,7 +111,7 @@ def call_plan(plan: Plan, operands: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _is_alias(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> bool:
-    """Whether the result is the operand's bytes under another type."""
+    """Whether the result is the operand's bytes, or at least the first half, under another type."""
     if op.view_rule is None:
         return False
     whole = View(None, types[0].dtype, types[0].shape, row_major(types[0].shape))
@@ -121,7 +119,7 @@ def _is_alias(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> bool:
         view = op.view_rule(whole, **dict(attrs))
     except NotDense:  # pragma: no cover - a whole operand is dense
         return False
-    return view.dense and view.offset == 0 and view.size == whole.size
+    return view.dense and view.offset == 0 and 2 * view.size >= whole.size
 
 
 class Eager:
@@ -235,14 +233,20 @@ def remember(op: Op, key: Any, launch: Launch) -> Launch:
 
 def _beside_numbers(operands: Sequence[Any]) -> list[Tensor] | None:
     """Python numbers, if all were met before, as tensors of the one dtype of those beside them."""
-    dtypes = {t.type.dtype for t in operands if isinstance(t, Tensor)}
-    if len(dtypes) != 1:
-        return None
-    [dtype] = dtypes
+    dtype = None
+    for t in operands:
+        if isinstance(t, Tensor):
+            own = t.type.dtype
+            if own is not dtype is not None:
+                return None
+            dtype = own
     found = []
     for t in operands:
         if not isinstance(t, Tensor):
-            t = SCALARS.get(scalar_key(t, dtype)) if type(t) in (bool, int, float) else None
+            kind = t.__class__
+            if dtype is None or (kind is not float and kind is not int and kind is not bool):
+                return None
+            t = SCALARS.get(scalar_key(t, dtype))
         if t is None or isinstance(t.data, Value):
             return None
         found.append(t)

@@ -4,8 +4,10 @@
  *   sort           [rows, n] -> T [rows, n]; attrs i: descending (0/1)
  *   topk           [rows, n] -> i64 [rows, k], k <= n: the first of argsort; attrs i: largest (0/1)
  *   searchsorted   T [n] in ascending order, T [m] -> i64 [m]; attrs i: right (0/1)
+ *   distinct       T [n] in order -> T [n], i64 []: each once, and how many; the rest is 0
+ *   tally          T [n] in order -> T [n], i64 [n], i64 []: the same, and how often each occurs
  *
- * Split      by rows; by values.
+ * Split      by rows (a long one alone is sorted in halves); by values; sets are one unit.
  * Layout     dense.
  * In place   not allowed.
  * Order      stable: equals keep their order, also when descending.  NaN is greater than every
@@ -18,9 +20,10 @@
 #if HYB_VECTOR_BYTES == 16
 
 enum {
-    SORT_RUN = 16,     /* items that are put in order by insertion, below the merges */
-    SORT_DIGITS = 256, /* from so many on items are sorted by the digits of keys, the last one first */
-    SORT_WIDE = 1 << 14 /* from so many on the digits are wide */
+    SORT_RUN = 16,      /* items that are put in order by insertion, below the merges */
+    SORT_DIGITS = 256,  /* from so many on items are sorted by digits, the last one first */
+    SORT_WIDE = 1 << 14, /* from so many on the digits are wide */
+    SORT_SPLIT = 1 << 16 /* from so many on one row is worth several threads; of those each */
 };
 
 typedef struct {
@@ -137,7 +140,10 @@ SORT_BY_KEYS(item, sort_item, SORT_KEY_OF_ITEM)
     {"sort", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_sort_##t), HYB_SYM(sort_##t)},   \
     {"topk", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_topk_##t), HYB_SYM(topk_##t)},   \
     {"searchsorted", HYB_DTYPE_##t, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_searchsorted_##t),       \
-     HYB_SYM(searchsorted_##t)},
+     HYB_SYM(searchsorted_##t)},                                                                 \
+    {"distinct", HYB_DTYPE_##t, 1, 2, 0, HYB_PLAIN, HYB_SYM(prepare_distinct_##t),               \
+     HYB_SYM(distinct_##t)},                                                                     \
+    {"tally", HYB_DTYPE_##t, 1, 3, 0, HYB_PLAIN, HYB_SYM(prepare_tally_##t), HYB_SYM(tally_##t)},
 
 const hyb_kernel HYB_SYM(hyb_sort_kernels)[] = {
     HYB_NUMBERS(SORT_ROWS)

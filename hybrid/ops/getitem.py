@@ -87,9 +87,12 @@ def getitem(x: Any, key: Any) -> Any:
         axis, indices, key = windowed
         return getitem(take_slices(x, indices, axis=axis), key)
     mask = _lone_mask(key)
-    if mask is not None and not mask.shape and not interpreter.current().traces:
-        # all of x, or nothing
-        return getitem(reshaped(x, (1, *x.shape)), reshaped(mask, (1,)))
+    if mask is not None and not interpreter.current().traces:
+        if not mask.shape:  # all of x, or nothing
+            return getitem(reshaped(x, (1, *x.shape)), reshaped(mask, (1,)))
+        if mask.shape == x.shape:
+            (places,) = true_places(flatten(mask))
+            return take(flatten(x), as_tensor(places), axis=0)
     selection = _select(type_of(x), key)
     y = _gathered(x, selection)
     if selection.axes:
