@@ -37,6 +37,13 @@ class Growth:
         self.leaves, self.structure = flatten(list(items))
         self._stacked: list[bool] = []  # of each leaf: whether it is one of the rows
 
+    def known(self, carries: Sequence[Carry]) -> Sequence[Any]:
+        """Its leaves; one that stays the same in all iterations is what it was before them."""
+        given = [leaf for carry in carries for leaf in carry.leaves if leaf.given is not None]
+        fixed = {id(leaf.given): leaf.initial for leaf in given if leaf.is_fixed}
+        self.leaves = [fixed.get(id(leaf), leaf) for leaf in self.leaves]
+        return self.leaves
+
     def rows(self, region: Region) -> list[Tensor]:
         """What an iteration returns."""
         self._stacked = [is_row(leaf, region) for leaf in self.leaves]

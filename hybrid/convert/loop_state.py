@@ -321,7 +321,7 @@ class Loop(Staged):
         growths = self._growths(known)
         self.ties.close({**outgoing, **going_places}, region, self.parent, runs)
         for growth in growths:
-            self._tie_rows(growth)
+            self._tie_rows(growth, carries)
         carries += self.ties.carries
         rows_of = [growth.rows(region) for growth in growths]
         rows = [row for found in rows_of for row in found]
@@ -435,9 +435,10 @@ class Loop(Staged):
             found.append(stretch)
         return found
 
-    def _tie_rows(self, growth: Growth | Stretch) -> None:
+    def _tie_rows(self, growth: Growth | Stretch, carries: Sequence[Carry]) -> None:
         """Find out whether what it appends may be a tensor that is written later on."""
-        items = growth.leaves if isinstance(growth, Growth) else flatten(growth.items)[0]
+        is_known = isinstance(growth, Growth)
+        items = growth.known(carries) if is_known else flatten(growth.items)[0]
         at, static = self.site.location, self.is_static()
         growth.unsure = self.ties.rows(items, self.path.region, at, self.parent, static)
 

@@ -280,6 +280,27 @@ def an_item_that_an_attribute_becomes(x, s):
     return v0 * 0.5 + held.v + (x - 1.0) + sum(xs)
 
 
+@table.runs(*[(draw(3, seed=n), draw(seed=n + 9)) for n in range(3)])
+def rows_that_stay_one_tensor(x, s):
+    kept, total, ys = x, s * 2.0, []
+    for _ in range(3):
+        kept = kept
+        total = hy.sum(kept)
+        ys.append(kept)
+    kept = sum(ys, kept * 1.0)
+    return kept * 0.5 + x * 0.25 + (x - 1.0), total
+
+
+@table.runs(*[(draw(3, seed=n), draw(seed=n + 9)) for n in range(3)], identity=True)
+def pairs_of_what_stays_and_what_does_not(x, s):
+    kept, pairs = x, []
+    for _ in range(3):
+        s = hy.sin(s) + hy.sum(kept)
+        kept = kept
+        pairs.append((kept, s))
+    return [a * b for a, b in pairs], pairs[1][0]
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
