@@ -102,9 +102,15 @@ from hybrid.nn.pooling import AdaptiveMaxPool3d as AdaptiveMaxPool3d
 from hybrid.nn.pooling import AvgPool1d as AvgPool1d
 from hybrid.nn.pooling import AvgPool2d as AvgPool2d
 from hybrid.nn.pooling import AvgPool3d as AvgPool3d
+from hybrid.nn.pooling import LPPool1d as LPPool1d
+from hybrid.nn.pooling import LPPool2d as LPPool2d
+from hybrid.nn.pooling import LPPool3d as LPPool3d
 from hybrid.nn.pooling import MaxPool1d as MaxPool1d
 from hybrid.nn.pooling import MaxPool2d as MaxPool2d
 from hybrid.nn.pooling import MaxPool3d as MaxPool3d
+from hybrid.nn.pooling import MaxUnpool1d as MaxUnpool1d
+from hybrid.nn.pooling import MaxUnpool2d as MaxUnpool2d
+from hybrid.nn.pooling import MaxUnpool3d as MaxUnpool3d
 from hybrid.nn.recurrent import GRU as GRU
 from hybrid.nn.recurrent import LSTM as LSTM
 from hybrid.nn.recurrent import RNN as RNN

@@ -21,6 +21,12 @@ from hybrid.nn.lookup import embedding_bag as embedding_bag
 from hybrid.nn.multihead import multi_head_attention_forward as multi_head_attention_forward
 from hybrid.nn.pads import pad as pad
 from hybrid.nn.spelling import with_dim, with_dtype, with_inplace
+from hybrid.nn.unpools import lp_pool1d as lp_pool1d
+from hybrid.nn.unpools import lp_pool2d as lp_pool2d
+from hybrid.nn.unpools import lp_pool3d as lp_pool3d
+from hybrid.nn.unpools import max_unpool1d as max_unpool1d
+from hybrid.nn.unpools import max_unpool2d as max_unpool2d
+from hybrid.nn.unpools import max_unpool3d as max_unpool3d
 from hybrid.ops import adaptive_avg_pool1d as adaptive_avg_pool1d
 from hybrid.ops import adaptive_avg_pool2d as adaptive_avg_pool2d
 from hybrid.ops import adaptive_avg_pool3d as adaptive_avg_pool3d
@@ -50,6 +56,7 @@ from hybrid.ops import hinge_embedding_loss as hinge_embedding_loss
 from hybrid.ops import huber_loss as huber_loss
 from hybrid.ops import instance_norm as instance_norm
 from hybrid.ops import interpolate as interpolate
+from hybrid.ops import interpolate as upsample  # noqa: F401  its name of old
 from hybrid.ops import kl_div as kl_div
 from hybrid.ops import l1_loss as l1_loss
 from hybrid.ops import layer_norm as layer_norm

@@ -12,6 +12,15 @@ from hybrid.nn.layer import Layer, new_parameter, require_sizes
 from hybrid.tensor import Tensor
 from hybrid.types import shape_of
 
+
+def _start_affine(module: Any) -> None:
+    """Weight 1 and bias 0, where there are such."""
+    if module.weight is not None:
+        init.ones_(module.weight)
+    if module.bias is not None:
+        init.zeros_(module.bias)
+
+
 # Over the batch ----------------------------------------------------------------------------------
 
 
@@ -28,6 +37,7 @@ class _Running(Layer):
         momentum: float | None,
         affine: bool,
         track_running_stats: bool,
+        bias: bool,
         device: Any,
         dtype: Any,
     ) -> None:
@@ -36,7 +46,7 @@ class _Running(Layer):
         self.affine, self.track_running_stats = affine, track_running_stats
         made = {"dtype": dtype, "device": device}
         self.weight = new_parameter(num_features, **made) if affine else None
-        self.bias = new_parameter(num_features, **made) if affine else None
+        self.bias = new_parameter(num_features, **made) if affine and bias else None
         tracked = track_running_stats
         self.register_buffer(
             "running_mean", ops.zeros((num_features,), **made) if tracked else None
@@ -56,9 +66,7 @@ class _Running(Layer):
     def reset_parameters(self) -> None:
         """Weight 1, bias 0, and no statistics."""
         self.reset_running_stats()
-        if self.affine:
-            init.ones_(self.weight)
-            init.zeros_(self.bias)
+        _start_affine(self)
 
     def _require_rank(self, x: Tensor) -> None:
         if x.ndim not in self.ranks:
@@ -83,8 +91,10 @@ class _BatchNorm(_Running):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
-        self._set_up(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        given = (num_features, eps, momentum, affine, track_running_stats)
+        self._set_up(*given, bias, device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         self._require_rank(x)
@@ -137,8 +147,10 @@ class _InstanceNorm(_Running):
         track_running_stats: bool = False,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
-        self._set_up(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        given = (num_features, eps, momentum, affine, track_running_stats)
+        self._set_up(*given, bias, device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         self._require_rank(x)
@@ -209,10 +221,7 @@ class LayerNorm(Layer):
 
     def reset_parameters(self) -> None:
         """Weight 1 and bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        _start_affine(self)
 
     def forward(self, x: Tensor) -> Tensor:
         return ops.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -285,6 +294,7 @@ class GroupNorm(Layer):
         affine: bool = True,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
         require_sizes(1, num_groups=num_groups)
         require_sizes(num_channels=num_channels)
@@ -298,14 +308,12 @@ class GroupNorm(Layer):
         self.eps, self.affine = eps, affine
         made = {"dtype": dtype, "device": device}
         self.weight = new_parameter(num_channels, **made) if affine else None
-        self.bias = new_parameter(num_channels, **made) if affine else None
+        self.bias = new_parameter(num_channels, **made) if affine and bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Weight 1 and bias 0."""
-        if self.affine:
-            init.ones_(self.weight)
-            init.zeros_(self.bias)
+        _start_affine(self)
 
     def forward(self, x: Tensor) -> Tensor:
         return ops.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from hybrid import ops
+from hybrid.nn import functional
 from hybrid.nn.layer import Layer
+from hybrid.ops.losses import require_parameter
 from hybrid.ops.pooling import require_flag
 from hybrid.ops.windows import per_axis
 from hybrid.tensor import Tensor
@@ -157,6 +159,87 @@ class AvgPool3d(AvgPool1d):
 
     def forward(self, x: Tensor) -> Tensor:
         return ops.avg_pool3d(x, *self._given(), self.divisor_override)
+
+
+class _LPPool(Layer):
+    _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
+    rank: ClassVar[int]
+
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> None:
+        name = type(self).__name__
+        _require_windows(name, self.rank, kernel_size, stride)
+        require_parameter(name, "norm_type", norm_type)
+        self.norm_type, self.kernel_size = norm_type, kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.ceil_mode = require_flag(name, "ceil_mode", ceil_mode)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _LP[self.rank](x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+
+
+_LP = {1: functional.lp_pool1d, 2: functional.lp_pool2d, 3: functional.lp_pool3d}
+
+
+class LPPool1d(_LPPool):
+    """``(sum of x ** norm_type) ** (1 / norm_type)`` over each window of [N, C, L] or [C, L]."""
+
+    rank = 1
+
+
+class LPPool2d(_LPPool):
+    """LPPool1d over two axes."""
+
+    rank = 2
+
+
+class LPPool3d(_LPPool):
+    """LPPool1d over three axes."""
+
+    rank = 3
+
+
+class _MaxUnpool(Layer):
+    _shown = ("kernel_size", "stride", "padding")
+    rank: ClassVar[int]
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        name = type(self).__name__
+        _require_windows(name, self.rank, kernel_size, stride, padding)
+        self.kernel_size = per_axis(name, "kernel_size", kernel_size, self.rank, least=1)
+        stride = kernel_size if stride is None else stride
+        self.stride = per_axis(name, "stride", stride, self.rank, least=1)
+        self.padding = per_axis(name, "padding", padding, self.rank, least=0)
+
+    def forward(self, x: Tensor, indices: Any, output_size: Any = None) -> Tensor:
+        unpool = _UNPOOL[self.rank]
+        return unpool(x, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+_UNPOOL = {
+    1: functional.max_unpool1d,
+    2: functional.max_unpool2d,
+    3: functional.max_unpool3d,
+}
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """The inverse of MaxPool1d: the maxima at their places, zeros elsewhere."""
+
+    rank = 1
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """MaxUnpool1d over two axes."""
+
+    rank = 2
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """MaxUnpool1d over three axes."""
+
+    rank = 3
 
 
 class _Adaptive(Layer):

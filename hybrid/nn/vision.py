@@ -26,6 +26,7 @@ class Upsample(Layer):
         scale_factor: Any = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
     ) -> None:
         require_choice("mode", mode, MODES)
         if (size is None) == (scale_factor is None):
@@ -35,9 +36,17 @@ class Upsample(Layer):
             )
         self.size, self.scale_factor = size, scale_factor
         self.mode, self.align_corners = mode, align_corners
+        self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, x: Tensor) -> Tensor:
-        return ops.interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners)
+        return ops.interpolate(
+            x,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            self.align_corners,
+            self.recompute_scale_factor,
+        )
 
     def extra_repr(self) -> str:
         size = f"size={self.size}" if self.size is not None else f"scale_factor={self.scale_factor}"

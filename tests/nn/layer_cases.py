@@ -240,6 +240,18 @@ PADS = [padded(kind, rank) for kind in (*MODES, "Zero", "Constant") for rank in 
 # Windows -----------------------------------------------------------------------------------------
 
 
+def spread(sizes):
+    """The places of elements that go to every other place along each axis, row by row."""
+    larger = [2 * n - 1 for n in sizes]
+    return np.arange(math.prod(larger)).reshape(larger)[(slice(None, None, 2),) * len(sizes)]
+
+
+def thinned(x, _):
+    y = np.zeros((*x.shape[:2], *[2 * n - 1 for n in x.shape[2:]]))
+    y[(..., *[slice(None, None, 2)] * (x.ndim - 2))] = x
+    return y
+
+
 def pools(rank: int) -> list[Case]:
     x, sizes = SPATIAL[rank], (2, 3, 1)[:rank]
 
@@ -264,6 +276,19 @@ def pools(rank: int) -> list[Case]:
             x,
             lambda x: ref.adaptive(x, sizes, np.mean),
             f"AdaptiveAvgPool{rank}d(output_size={sizes if rank > 1 else 2})",
+        ),
+        plain(
+            lambda: layer("LP")(3, 2, 1),
+            np.abs(x),
+            lambda x: ref.pool(x**3, 2, 1, reduce=np.sum) ** (1 / 3),
+            f"LPPool{rank}d(norm_type=3, kernel_size=2, stride=1, ceil_mode=False)",
+        ),
+        plain(
+            lambda: getattr(nn, f"MaxUnpool{rank}d")(1, 2),
+            (x, np.broadcast_to(spread(x.shape[2:]), x.shape)),
+            thinned,
+            f"MaxUnpool{rank}d(kernel_size={(1,) * rank}, stride={(2,) * rank}, "
+            f"padding={(0,) * rank})",
         ),
         plain(lambda: layer("AdaptiveMax")(sizes), x, lambda x: ref.adaptive(x, sizes, np.max)),
     ]

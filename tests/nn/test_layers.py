@@ -13,7 +13,7 @@ import hybrid as hy
 from hybrid import nn
 from hybrid.tree import flatten, unflatten
 from tests.helpers import same
-from tests.nn import layer_cases, stateful_cases
+from tests.nn import layer_cases, loss_cases, stateful_cases
 from tests.nn.layer_cases import Case
 
 CASES: list[Case] = [
@@ -26,7 +26,7 @@ CASES: list[Case] = [
     *stateful_cases.RECURRENT,
     *stateful_cases.ATTENTION,
     *stateful_cases.DROPOUT,
-    *stateful_cases.LOSSES,
+    *loss_cases.LOSSES,
 ]
 IDS = [f"{i}-{case.name}" for i, case in enumerate(CASES)]
 HOLDERS = {"Module", "Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"}
