@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from hybrid import ops
-from hybrid.errors import ShapeError
+from hybrid.errors import ArgumentTypeError, ShapeError
 from hybrid.nn import init
 from hybrid.nn.layer import new_parameter, require_sizes
 from hybrid.nn.module import Module
-from hybrid.ops.checks import require_choice
+from hybrid.nn.often import Often
+from hybrid.ops.checks import as_tensor, require_choice
 from hybrid.tensor import Tensor
 
 State = tuple[Tensor, ...]  # what a step hands to the next: the output first
@@ -58,6 +59,18 @@ STEPS: dict[str, Step] = {
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
+def _cell(step: Step) -> Often:
+    """One step from an input that is not projected yet."""
+
+    def once(x: Tensor, state: State, weight: Tensor, bias: Any, *others: Any) -> State:
+        return step(ops.linear(x, weight, bias), state, *others, None)
+
+    return Often(once)
+
+
+_CELLS = {mode: _cell(step) for mode, step in STEPS.items()}
+
+
 def draw_evenly(module: Module, hidden_size: int) -> None:
     """All parameters of ``module`` itself evenly over ±1 / sqrt(hidden_size)."""
     bound = 1 / math.sqrt(hidden_size) if hidden_size else 0.0
@@ -91,6 +104,7 @@ class _Cell(Module):
     def _stepped(self, mode: str, x: Tensor, state: State | None, count: int) -> State:
         """The state after ``x`` [N, input] or [input]; None stands for ``count`` zeros."""
         name = type(self).__name__
+        x = as_tensor(x)
         if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
             raise ShapeError(
                 f"{name} cannot take {x.type}",
@@ -100,6 +114,11 @@ class _Cell(Module):
         wanted = (*x.shape[:-1], self.hidden_size)
         if state is None:
             state = (ops.zeros(wanted, dtype=x.dtype),) * count
+        if len(state) != count:
+            raise ArgumentTypeError(
+                f"{name} got a state of {len(state)} tensors", fix="give a pair (h, c)"
+            )
+        state = tuple([as_tensor(part) for part in state])
         for part in state:
             if part.shape != wanted:
                 raise ShapeError(
@@ -107,8 +126,8 @@ class _Cell(Module):
                     why=f"Its state is {list(wanted)}.",
                     fix="change its shape, or leave it out to begin with zeros",
                 )
-        row = ops.linear(x, self.weight_ih, self.bias_ih)
-        return STEPS[mode](row, state, self.weight_hh, self.bias_hh, None)
+        weights = (self.weight_ih, self.bias_ih, self.weight_hh, self.bias_hh)
+        return _CELLS[mode](x, state, *weights)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"

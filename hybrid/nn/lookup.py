@@ -55,9 +55,7 @@ def _bound(indices: Any, weight: Any, max_norm: float, norm_type: float) -> None
         )
     indices = ops.flatten(as_indices("embedding", indices))
     with no_grad():
-        count = weight.shape[0]
-        codes = ops.zeros((count,), dtype=weight.dtype)
-        used = ops.scatter(codes, 0, indices % count, ops.ones(indices.shape, dtype=weight.dtype))
+        used = ops.scatter(ops.zeros(weight.shape[:1], dtype=weight.dtype), indices, 1.0, 0)
         norms = ops.vector_norm(weight, axis=1, ord=norm_type, keepdims=True)
         large = (norms > max_norm) & (ops.expand_dims(used, 1) > 0)
         weight.assign(ops.where(large, weight * (max_norm / (norms + 1e-7)), weight))

@@ -9,6 +9,7 @@ from hybrid import ops
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.nn import functional, init
 from hybrid.nn.layer import Layer, new_parameter, require_sizes
+from hybrid.ops.checks import as_tensor
 from hybrid.tensor import Tensor
 from hybrid.types import shape_of
 
@@ -97,6 +98,7 @@ class _BatchNorm(_Running):
         self._set_up(*given, bias, device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
+        x = as_tensor(x)
         self._require_rank(x)
         momentum = 0.0 if self.momentum is None else self.momentum
         mean, variance = self.running_mean, self.running_var
@@ -153,6 +155,7 @@ class _InstanceNorm(_Running):
         self._set_up(*given, bias, device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
+        x = as_tensor(x)
         self._require_rank(x)
         alone = x.ndim == min(self.ranks)
         y = ops.instance_norm(

@@ -10,52 +10,33 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.control import scan
-from hybrid.errors import ArgumentError, ShapeError
-from hybrid.hybridized import hybridize
-from hybrid.ir.interpreter import ACTIVE
+from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.nn import functional
-from hybrid.nn.cells import GATES, STEPS, State, draw_evenly
+from hybrid.nn.cells import GATES, STEPS, State, Step, draw_evenly
 from hybrid.nn.layer import new_parameter, require_sizes
 from hybrid.nn.module import Module
-from hybrid.ops.checks import require_choice
+from hybrid.nn.often import Often
+from hybrid.ops.checks import as_tensor, require_choice
 from hybrid.tensor import Tensor
 
 # Loops -------------------------------------------------------------------------------------------
 
-_EARLY_CALLS = 2  # with the same types, before there is a plan: that takes longer than they do
-_MOST = 1024  # kinds of calls that are counted
 
-
-class _Loop:
+def _loop(step: Step) -> Often:
     """One direction of one layer: the outputs at all times, and the last state."""
 
-    def __init__(self, mode: str) -> None:
-        self.step = STEPS[mode]
-        self.planned = hybridize(self.run, mode="trace")
-        self.calls: dict[Any, int] = {}
-
-    def __call__(self, rows: Tensor, state: State, *weights: Tensor | None) -> tuple[Tensor, State]:
-        if ACTIVE:
-            return self.run(rows, state, *weights)
-        key = (rows.type, *[None if w is None else w.type for w in weights])
-        count = self.calls.get(key, 0)
-        if count >= _EARLY_CALLS:
-            return self.planned(rows, state, *weights)
-        if len(self.calls) >= _MOST:
-            self.calls.clear()
-        self.calls[key] = count + 1
-        return self.run(rows, state, *weights)
-
-    def run(self, rows: Tensor, state: State, *weights: Tensor | None) -> tuple[Tensor, State]:
-        def step(state: State, row: Tensor) -> tuple[State, Tensor]:
-            state = self.step(row, state, *weights)
+    def over_time(rows: Tensor, state: State, *weights: Tensor | None) -> tuple[Tensor, State]:
+        def at(state: State, row: Tensor) -> tuple[State, Tensor]:
+            state = step(row, state, *weights)
             return state, state[0]
 
-        state, outputs = scan(step, state, rows)
+        state, outputs = scan(at, state, rows)
         return outputs, state
 
+    return Often(over_time)
 
-_LOOPS = {mode: _Loop(mode) for mode in STEPS}
+
+_LOOPS = {mode: _loop(step) for mode, step in STEPS.items()}
 
 # Modules -----------------------------------------------------------------------------------------
 
@@ -122,8 +103,9 @@ class _Recurrent(Module):
 
     def _run(self, x: Tensor, given: State | None) -> tuple[Tensor, State]:
         """The outputs, and the last state of each layer and direction, stacked."""
-        alone = x.ndim == 2
+        x = as_tensor(x)
         self._require_input(x)
+        alone = x.ndim == 2
         time_first = x if alone or not self.batch_first else ops.swapaxes(x, 0, 1)
         if alone:
             time_first = ops.expand_dims(x, 1)
@@ -169,6 +151,12 @@ class _Recurrent(Module):
         if given is None:
             shapes = [(lead, x.shape[1], size) for size in sizes]
             return tuple([ops.zeros(shape, dtype=x.dtype) for shape in shapes])
+        if len(given) != len(sizes):
+            raise ArgumentTypeError(
+                f"{type(self).__name__} got a state of {len(given)} tensors",
+                fix="give a pair (h, c)",
+            )
+        given = tuple([as_tensor(part) for part in given])
         for part, size in zip(given, sizes, strict=True):
             wanted = (lead, size) if alone else (lead, x.shape[1], size)
             if part.shape != wanted:
