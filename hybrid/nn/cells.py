@@ -11,7 +11,7 @@ from hybrid.errors import ArgumentTypeError, ShapeError
 from hybrid.nn import init
 from hybrid.nn.layer import new_parameter, require_sizes
 from hybrid.nn.module import Module
-from hybrid.nn.often import Often
+from hybrid.often import Often
 from hybrid.ops.checks import as_tensor, require_choice
 from hybrid.tensor import Tensor
 

@@ -248,7 +248,7 @@ class _Adaptive(Layer):
 
     def __init__(self, output_size: Any) -> None:
         sizes = output_size if isinstance(output_size, (tuple, list)) else (output_size,)
-        known = [0 if n is None else n for n in sizes]
+        known = tuple([0 if n is None else n for n in sizes])
         per_axis(type(self).__name__, "output_size", known, self.rank, least=0)
         self.output_size = tuple(sizes) if len(sizes) > 1 else sizes[0]
 

@@ -15,7 +15,7 @@ from hybrid.nn import functional
 from hybrid.nn.cells import GATES, STEPS, State, Step, draw_evenly
 from hybrid.nn.layer import new_parameter, require_sizes
 from hybrid.nn.module import Module
-from hybrid.nn.often import Often
+from hybrid.often import Often
 from hybrid.ops.checks import as_tensor, require_choice
 from hybrid.tensor import Tensor
 
