@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from hybrid import ops
 from hybrid.errors import ArgumentTypeError
 
 _AXIS = {"dim": "axis", "keepdim": "keepdims", "start_dim": "start_axis", "end_dim": "end_axis"}
+_WORDS = {own: word for word, own in _AXIS.items()}
 _HOME = "hybrid.nn.functional"  # where all of them are found, by pickle too
 
 
@@ -27,8 +29,9 @@ def with_dim(function: Callable[..., Any]) -> Callable[..., Any]:
             kwargs[own] = kwargs.pop(word)
         return function(*args, **kwargs)
 
-    call.__module__, call.__qualname__ = _HOME, function.__name__
-    return call
+    signature = inspect.signature(function)
+    spelled = [p.replace(name=_WORDS.get(p.name, p.name)) for p in signature.parameters.values()]
+    return _at_home(call, function.__name__, signature.replace(parameters=spelled))
 
 
 def with_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,7 +41,7 @@ def with_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(x: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
         return function(x if dtype is None else ops.astype(x, dtype), *args, **kwargs)
 
-    return call
+    return _at_home(call, function.__name__, _and(function, "dtype", None))
 
 
 def with_inplace(function: Callable[..., Any], others: int = 0) -> Callable[..., Any]:
@@ -51,7 +54,20 @@ def with_inplace(function: Callable[..., Any], others: int = 0) -> Callable[...,
         y = function(x, *args, **kwargs)
         return x.assign(y) if inplace else y
 
-    call.__module__, call.__qualname__ = _HOME, function.__name__
+    return _at_home(call, function.__name__, _and(function, "inplace", False))
+
+
+def _and(function: Callable[..., Any], name: str, default: Any) -> inspect.Signature:
+    """The signature of ``function`` with one more parameter."""
+    signature = inspect.signature(function)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    more = inspect.Parameter(name, kind, default=default, annotation=Any)
+    return signature.replace(parameters=[*signature.parameters.values(), more])
+
+
+def _at_home(call: Any, name: str, signature: inspect.Signature) -> Callable[..., Any]:
+    """``call`` as it is seen from outside."""
+    call.__module__, call.__qualname__, call.__signature__ = _HOME, name, signature
     return call
 
 

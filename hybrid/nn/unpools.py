@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -18,18 +17,8 @@ _AVERAGE = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
 
 
 def _lp_pool(
-    rank: int,
-    input: Any,
-    norm_type: float,
-    kernel_size: Any,
-    stride: Any = None,
-    ceil_mode: bool = False,
+    rank: int, input: Any, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
 ) -> Tensor:
-    """``(sum of x ** norm_type) ** (1 / norm_type)`` over each window of ``input``.
-
-    Windows are placed as by ``max_pool1d``.  Roots of negative sums, which odd powers may have, are
-    NaN.
-    """
     name = f"lp_pool{rank}d"
     x = as_tensor(input)
     require_floating(name, input=x.type)
@@ -44,14 +33,10 @@ def _max_unpool(
     input: Any,
     indices: Any,
     kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    output_size: Any = None,
+    stride: Any,
+    padding: Any,
+    output_size: Any,
 ) -> Tensor:
-    """``input`` at the places ``indices`` that ``max_pool`` gave, and zeros elsewhere.
-
-    The spatial sizes are ``(n - 1) * stride - 2 * padding + kernel_size``, or ``output_size``.
-    """
     name = f"max_unpool{rank}d"
     x, single = lifted(name, input, rank)
     places, _ = lifted(name, as_indices(name, indices), rank)
@@ -76,20 +61,77 @@ def _max_unpool(
     return unlifted(ops.reshape(found, (*x.shape[:2], *size)), single)
 
 
-def _of_rank(function: Any, name: str, rank: int) -> Any:
-    """``function`` for ``rank`` spatial axes, under the name that people call."""
+def lp_pool1d(
+    input: Any,
+    norm_type: float,
+    kernel_size: Any,
+    stride: Any = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """``(sum of x ** norm_type) ** (1 / norm_type)`` over each window of [N, C, L] or [C, L].
 
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Tensor:
-        return function(rank, *args, **kwargs)
-
-    call.__name__ = call.__qualname__ = name
-    return call
+    Windows are placed as by ``max_pool1d``.  Roots of negative sums, which odd powers may have, are
+    NaN.
+    """
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-lp_pool1d = _of_rank(_lp_pool, "lp_pool1d", 1)
-lp_pool2d = _of_rank(_lp_pool, "lp_pool2d", 2)
-lp_pool3d = _of_rank(_lp_pool, "lp_pool3d", 3)
-max_unpool1d = _of_rank(_max_unpool, "max_unpool1d", 1)
-max_unpool2d = _of_rank(_max_unpool, "max_unpool2d", 2)
-max_unpool3d = _of_rank(_max_unpool, "max_unpool3d", 3)
+def lp_pool2d(
+    input: Any,
+    norm_type: float,
+    kernel_size: Any,
+    stride: Any = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """``lp_pool1d`` over two axes: [N, C, H, W]."""
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Any,
+    norm_type: float,
+    kernel_size: Any,
+    stride: Any = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """``lp_pool1d`` over three axes: [N, C, D, H, W]."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def max_unpool1d(
+    input: Any,
+    indices: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    output_size: Any = None,
+) -> Tensor:
+    """``input`` at the places ``indices`` that ``max_pool1d`` gave, and zeros elsewhere.
+
+    The spatial size is ``(L - 1) * stride - 2 * padding + kernel_size``, or ``output_size``.
+    """
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Any,
+    indices: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    output_size: Any = None,
+) -> Tensor:
+    """``max_unpool1d`` over two axes: [N, C, H, W]; places are counted row by row."""
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Any,
+    indices: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    output_size: Any = None,
+) -> Tensor:
+    """``max_unpool1d`` over three axes: [N, C, D, H, W]; places are counted row by row."""
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 
 import numpy as np
@@ -158,6 +159,16 @@ def test_in_place_is_repeated_by_plans() -> None:
         wanted = hy.relu(x.detach() * 1)
         layer(x)
         assert same(x, wanted)
+
+
+def test_signatures_tell_of_the_words() -> None:
+    def names(function):
+        return list(inspect.signature(function).parameters)
+
+    assert names(F.relu) == ["x", "inplace"]
+    assert names(F.hardtanh) == ["x", "min_val", "max_val", "inplace"]
+    assert names(F.softmax) == ["x", "dim", "dtype"]
+    assert names(F.pairwise_distance) == ["a", "b", "p", "eps", "keepdim"]
 
 
 def test_functions_are_pickled_by_name() -> None:
