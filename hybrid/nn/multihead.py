@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from hybrid import ops
@@ -56,14 +57,12 @@ def multi_head_attention_forward(
     [N, L, S], the means over heads, or [N, num_heads, L, S] unless ``average_attn_weights``; None
     unless ``need_weights``.
     """
-    query, key, value = _inputs(query, key, value, embed_dim_to_check)
+    query, key, value = _each_once(as_tensor, query, key, value)
     alone = query.ndim == 2
     axis = 0 if alone or batch_first else 1  # of the batch
+    _require_inputs(query, key, value, embed_dim_to_check, axis)
     if alone:
-        same = key is query
-        query = ops.expand_dims(query, axis)
-        key = query if same else ops.expand_dims(key, axis)
-        value = key if same else ops.expand_dims(value, axis)
+        query, key, value = _each_once(lambda x: ops.expand_dims(x, axis), query, key, value)
     embed = query.shape[-1]
     if embed % num_heads:
         raise ArgumentError(
@@ -105,20 +104,25 @@ def multi_head_attention_forward(
     return y, shares[0] if alone else shares
 
 
-def _inputs(query: Any, key: Any, value: Any, embed: int) -> tuple[Tensor, Tensor, Tensor]:
-    same = key is query, value is key
-    query = as_tensor(query)
-    key = query if same[0] else as_tensor(key)
-    value = key if same[1] else as_tensor(value)
-    ranks = {x.ndim for x in (query, key, value)}
-    if len(ranks) > 1 or not ranks <= {2, 3} or query.shape[-1] != embed:
+def _require_inputs(query: Tensor, key: Tensor, value: Tensor, embed: int, axis: int) -> None:
+    rank = query.ndim
+    agree = key.ndim == rank and rank in (2, 3) and key.shape[:-1] == value.shape[:-1]
+    agree = agree and (rank == 2 or query.shape[axis] == key.shape[axis])
+    if not agree or query.shape[-1] != embed:
+        of_query, of_key = ("N, L", "N, S") if axis == 0 else ("L, N", "S, N")
         raise ShapeError(
             f"{_NAME} cannot take {query.type}, {key.type} and {value.type}",
-            why=f"Queries are [L, N, {embed}] or [L, {embed}], keys and values [S, N, ...] or "
-            "[S, ...].",
+            why=f"Queries are [{of_query}, {embed}] or [L, {embed}], keys and values "
+            f"[{of_key}, ...] or [S, ...].",
             fix="change a shape",
         )
-    return query, key, value
+
+
+def _each_once(function: Callable[[Any], Tensor], *xs: Any) -> list[Tensor]:
+    """``function`` of each, where those that are one object stay one."""
+    made = {id(x): x for x in xs}
+    found = {key: function(x) for key, x in made.items()}
+    return [found[id(x)] for x in xs]
 
 
 def _projected(

@@ -126,7 +126,11 @@ def test_without_a_batch() -> None:
     one, weights = LAYER(*[x[1] for x in inputs], key_padding_mask=hy.asarray(PADDING[1]))
     np.testing.assert_allclose(one.numpy(), y[1].numpy(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(weights.numpy(), shares[1].numpy(), rtol=1e-5, atol=1e-6)
-    own, _ = LAYER(inputs[0][0], inputs[0][0], inputs[0][0])
+    x, other = inputs[0], inputs[0] + 1
+    one = x[0]
+    alone, _ = LAYER(one, one, other[0])
+    np.testing.assert_allclose(alone.numpy(), LAYER(x, x, other)[0][0].numpy(), atol=1e-6)
+    own, _ = LAYER(one, one, one)
     np.testing.assert_allclose(own.numpy(), LAYER(*[inputs[0]] * 3)[0][0].numpy(), atol=1e-6)
 
 
@@ -163,7 +167,12 @@ ERRORS = [
     ),
     (
         lambda: LAYER(tensor(2, 3, 4), tensor(2, 5, 8), tensor(2, 5, 8)),
-        f"{NAME} cannot take f32[2,3,4], f32[2,5,8] and f32[2,5,8]\nQueries are [L, N, 8] or "
+        f"{NAME} cannot take f32[2,3,4], f32[2,5,8] and f32[2,5,8]\nQueries are [N, L, 8] or "
+        "[L, 8], keys and values [N, S, ...] or [S, ...].\nFix: change a shape.",
+    ),
+    (
+        lambda: nn.MultiheadAttention(8, 2)(tensor(2, 3, 8), tensor(2, 1, 8), tensor(2, 1, 8)),
+        f"{NAME} cannot take f32[2,3,8], f32[2,1,8] and f32[2,1,8]\nQueries are [L, N, 8] or "
         "[L, 8], keys and values [S, N, ...] or [S, ...].\nFix: change a shape.",
     ),
     (
