@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import threading
+from collections import deque
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -143,6 +144,7 @@ class TensorType:
 
 _interned: WeakValueDictionary[tuple[DType, Shape], TensorType] = WeakValueDictionary()
 _interning = threading.Lock()
+_recent: deque[TensorType] = deque(maxlen=256)  # kept: sizes that depend on values recur
 
 
 def require_device(device: object) -> None:
@@ -181,6 +183,7 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
     made.dtype, made.shape, made.rank = dtype, shape, len(shape)
     made.size, made.nbytes, made.floating = size, size * dtype.itemsize, dtype.is_floating
     with _interning:
+        _recent.append(made)
         return _interned.setdefault((dtype, shape), made)
 
 

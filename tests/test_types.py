@@ -99,6 +99,8 @@ def test_sizes_of_numpy_become_plain_ints() -> None:
 
 def test_unused_types_are_forgotten() -> None:
     made = weakref.ref(tensor_type(hy.float32, (123, 456, 7)))
+    for n in range(256):  # so many are kept for a while
+        tensor_type(hy.float32, (123, 456, 7, n + 8))
     gc.collect()
     assert made() is None
 

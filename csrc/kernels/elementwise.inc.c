@@ -153,7 +153,7 @@ static inline void put_mask_8(uint8_t **out, m_u8 mask, int64_t left)
                                        range);                                                   \
     }
 
-/* Kernels of one vector x, or of two, x and y, to `expression`. */
+/* Kernels of one vector x, of two, x and y, or of three, x, y and z, to `expression`. */
 #define HYB_MAP_1(name, t, cost, expression)                                                     \
     HYB_ELEMENTWISE_PREPARE(name##_##t, 1, 1, t, t, cost)                                        \
     HYB_KERNEL(name##_##t)                                                                       \
@@ -175,6 +175,20 @@ static inline void put_mask_8(uint8_t **out, m_u8 mask, int64_t left)
         HYB_OUTPUT(c_##t, out, 2);                                                               \
         for (int64_t left = end - begin; left > 0; left -= HYB_LANES(t)) {                       \
             const v_##t x = next_##t(&a, left), y = next_##t(&b, left);                          \
+            put_##t(&out, (v_##t)(expression), left);                                            \
+        }                                                                                        \
+        return HYB_OK;                                                                           \
+    }
+#define HYB_MAP_3(name, t, cost, expression)                                                     \
+    HYB_ELEMENTWISE_PREPARE(name##_##t, 3, 1, t, t, cost)                                        \
+    HYB_KERNEL(name##_##t)                                                                       \
+    {                                                                                            \
+        HYB_INPUT(t, a, 0);                                                                      \
+        HYB_INPUT(t, b, 1);                                                                      \
+        HYB_INPUT(t, c, 2);                                                                      \
+        HYB_OUTPUT(c_##t, out, 3);                                                               \
+        for (int64_t left = end - begin; left > 0; left -= HYB_LANES(t)) {                       \
+            const v_##t x = next_##t(&a, left), y = next_##t(&b, left), z = next_##t(&c, left);  \
             put_##t(&out, (v_##t)(expression), left);                                            \
         }                                                                                        \
         return HYB_OK;                                                                           \

@@ -1,4 +1,7 @@
-/* select.inc.c - where(condition, a, b): a where the condition holds, else b.
+/* select.inc.c - one of several values.
+ *
+ *   where(condition, a, b)   a where the condition holds, else b
+ *   clamp(x, low, high)      low where x <= low, else high where x >= high, else x (NaN, too)
  *
  * Split      by elements.
  * Layout     rank 1, dense or one element repeated; the output is dense.
@@ -50,8 +53,15 @@ WHERE_PREPARE(bool)
 
 #define WHERE_ROW(t) WHERE_ROW_OF(t, t)
 
+#define CLAMP(t)                                                                                 \
+    HYB_MAP_3(clamp, t, 2,                                                                       \
+              v_select_##t((m_##t)(x <= y), y, v_select_##t((m_##t)(x >= z), z, x)))
+HYB_NUMBERS(CLAMP)
+#define CLAMP_ROW(t) HYB_ROW(clamp, t, 3)
+
 const hyb_kernel HYB_SYM(hyb_select_kernels)[] = {
     HYB_NUMBERS(WHERE_ROW)
     WHERE_ROW_OF(bool, u8)
+    HYB_NUMBERS(CLAMP_ROW)
     {0},
 };

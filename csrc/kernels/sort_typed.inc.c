@@ -10,51 +10,6 @@ static inline bool N(sort_before)(T a, T b, bool descending)
     return descending ? N(sort_less)(b, a) : N(sort_less)(a, b);
 }
 
-/* Puts n places in the order of x, by insertion. */
-static void N(sort_insert)(const T *x, int64_t *order, int64_t n, bool descending)
-{
-    for (int64_t i = 1; i < n; i++) {
-        const int64_t place = order[i];
-        int64_t       to = i;
-        for (; to > 0 && N(sort_before)(x[place], x[order[to - 1]], descending); to--)
-            order[to] = order[to - 1];
-        order[to] = place;
-    }
-}
-
-/* Merges two runs of places, of which the second comes later in x. */
-static void N(sort_merge)(const T *x, const int64_t *from, int64_t middle, int64_t n, int64_t *to,
-                          bool descending)
-{
-    int64_t a = 0, b = middle;
-    for (int64_t i = 0; i < n; i++) {
-        const bool second =
-            b < n && (a == middle || N(sort_before)(x[from[b]], x[from[a]], descending));
-        to[i] = from[second ? b++ : a++];
-    }
-}
-
-/* The places of x[0..n) in its order, in `order`; `other` is as long. */
-static void N(sort_places)(const T *x, int64_t *order, int64_t *other, int64_t n, bool descending)
-{
-    for (int64_t i = 0; i < n; i++)
-        order[i] = i;
-    for (int64_t i = 0; i < n; i += SORT_RUN)
-        N(sort_insert)(x, order + i, n - i < SORT_RUN ? n - i : SORT_RUN, descending);
-    int64_t *from = order, *to = other;
-    for (int64_t run = SORT_RUN; run < n; run *= 2) {
-        for (int64_t i = 0; i < n; i += 2 * run) {
-            const int64_t left = n - i < 2 * run ? n - i : 2 * run;
-            N(sort_merge)(x, from + i, left < run ? left : run, left, to + i, descending);
-        }
-        int64_t *const made = to;
-        to = from;
-        from = made;
-    }
-    if (from != order)
-        memcpy(order, from, (size_t)n * sizeof *order);
-}
-
 /* The bits of x; both ends of a number are where little-endian machines have them. */
 static inline uint64_t N(sort_bits)(T x)
 {
@@ -63,7 +18,7 @@ static inline uint64_t N(sort_bits)(T x)
     return bits;
 }
 
-/* A number whose order as an unsigned one is that of x, which is not NaN; that of -0 is below 0's. */
+/* A number whose order as an unsigned one is that of x, which is not NaN; -0 comes before 0. */
 static inline uint64_t N(sort_rank)(T x, bool descending)
 {
     const uint64_t sign = UINT64_C(1) << (8 * sizeof(T) - 1), mask = sign | (sign - 1);
@@ -100,26 +55,24 @@ static inline T N(sort_number)(uint64_t key, bool descending)
 static inline size_t N(sort_scratch)(int64_t n)
 {
     const bool narrow = sizeof(T) <= 4 && n <= UINT32_MAX;
-    return (size_t)n * (n < SORT_DIGITS ? sizeof(int64_t) : narrow ? 16 : 2 * sizeof(sort_item));
+    return (size_t)n * 2 * (narrow ? sizeof(uint64_t) : sizeof(sort_item));
 }
 
 /* The places of x[0..n) in its order, in `order`. */
 static void N(sort_row)(const T *x, int64_t *order, void *scratch, int64_t n, bool descending)
 {
-    if (n < SORT_DIGITS) {
-        N(sort_places)(x, order, scratch, n, descending);
-    } else if (sizeof(T) <= 4 && n <= UINT32_MAX) { /* a key and a place in 64 bits */
+    if (sizeof(T) <= 4 && n <= UINT32_MAX) { /* a key and a place in 64 bits */
         uint64_t *items = scratch;
         for (int64_t i = 0; i < n; i++)
             items[i] = N(sort_key)(x[i], descending) << 32 | (uint64_t)i;
-        items = sort_digits_pair(items, items + n, n, sizeof(T));
+        items = sort_keys_pair(items, items + n, n);
         for (int64_t i = 0; i < n; i++)
             order[i] = (int64_t)(items[i] & UINT32_MAX);
     } else {
         sort_item *items = scratch;
         for (int64_t i = 0; i < n; i++)
             items[i] = (sort_item){N(sort_key)(x[i], descending), i};
-        items = sort_digits_item(items, items + n, n, sizeof(T));
+        items = sort_keys_item(items, items + n, n);
         for (int64_t i = 0; i < n; i++)
             order[i] = items[i].place;
     }
@@ -149,40 +102,100 @@ static bool N(sort_has_twins)(const T *x, int64_t n)
     return found;
 }
 
+/* The values of a row, none of which is another one's twin, in order by their ranks.  A long row on
+ * several threads: its halves, apart, and then pieces of the result, each merged by itself. */
+typedef __typeof__(__builtin_choose_expr(sizeof(T) <= 4, (uint32_t)0, (uint64_t)0)) N(sort_ranks);
+
+typedef struct {
+    const T       *x;
+    T             *y;
+    N(sort_ranks) *ranks; /* [2, n] */
+    N(sort_ranks) *made[2];
+    int64_t        n, middle; /* the second half begins there; n: there is none */
+    bool           descending;
+} N(sort_job);
+
+static hyb_status N(sort_halves)(void *context, int64_t begin, int64_t end)
+{
+    N(sort_job) *job = context;
+    for (int64_t half = begin; half < end; half++) {
+        const int64_t  first = half ? job->middle : 0, last = half ? job->n : job->middle;
+        N(sort_ranks) *ranks = job->ranks;
+        for (int64_t i = first; i < last; i++)
+            ranks[i] = (N(sort_ranks))N(sort_rank)(job->x[i], job->descending);
+        job->made[half] = __builtin_choose_expr(sizeof(T) <= 4, sort_keys_32, sort_keys_64)(
+            ranks + first, ranks + job->n + first, last - first);
+    }
+    return HYB_OK;
+}
+
+static hyb_status N(sort_join)(void *context, int64_t begin, int64_t end)
+{
+    const N(sort_job)   *job = context;
+    const N(sort_ranks) *a = job->made[0], *b = job->made[1];
+    const int64_t        all_a = job->middle, all_b = job->n - job->middle;
+    int64_t low = begin > all_b ? begin - all_b : 0, high = begin < all_a ? begin : all_a;
+    while (low < high) { /* how many of the first `begin` are of a */
+        const int64_t middle = low + (high - low) / 2;
+        const bool    more = a[middle] <= b[begin - middle - 1];
+        low = more ? middle + 1 : low;
+        high = more ? high : middle;
+    }
+    int64_t at_a = low, at_b = begin - low;
+    for (int64_t i = begin; i < end;) {
+        const int64_t left_a = all_a - at_a, left_b = all_b - at_b;
+        const int64_t sure = left_a < left_b ? left_a : left_b;
+        const int64_t stop = sure < end - i ? i + sure : end;
+        if (sure == 0)
+            for (; i < end; i++)
+                job->y[i] = N(sort_number)(left_a ? a[at_a++] : b[at_b++], job->descending);
+        for (; i < stop; i++) {
+            const bool          second = b[at_b] < a[at_a];
+            const N(sort_ranks) rank = second ? b[at_b] : a[at_a];
+            at_b += second;
+            at_a += !second;
+            job->y[i] = N(sort_number)(rank, job->descending);
+        }
+    }
+    return HYB_OK;
+}
+
+static hyb_status N(sort_values)(N(sort_job) *job, bool alone)
+{
+    const bool split = alone && job->n >= SORT_SPLIT && hyb_num_threads() > 1;
+    job->middle = split ? job->n / 2 : job->n;
+    hyb_status status = split ? hyb_parallel_for(2, 1, N(sort_halves), job)
+                              : N(sort_halves)(job, 0, 1);
+    if (split && status == HYB_OK)
+        return hyb_parallel_for(job->n, SORT_SPLIT, N(sort_join), job);
+    for (int64_t i = 0; status == HYB_OK && i < job->n; i++)
+        job->y[i] = N(sort_number)(job->made[0][i], job->descending);
+    return status;
+}
+
 HYB_KERNEL(N(sort))
 {
     const int64_t n = call->layout[0].shape[1];
     const bool    descending = call->attrs[0].i != 0;
-    const size_t  item = sizeof(T) <= 4 ? sizeof(uint32_t) : sizeof(uint64_t);
-    const size_t  places = N(sort_scratch)(n), keys = 2 * (size_t)n * item;
-    char         *scratch = hyb_scratch((size_t)n * sizeof(int64_t) + (places > keys ? places : keys));
-    if (!scratch)
-        return sort_no_memory(n);
-    for (int64_t row = begin; row < end; row++) {
+    const size_t  ranks = 2 * (size_t)n * sizeof(N(sort_ranks));
+    const size_t  places = (size_t)n * sizeof(int64_t) + N(sort_scratch)(n);
+    char         *scratch = hyb_scratch(places > ranks ? places : ranks);
+    hyb_status    status = scratch ? HYB_OK : sort_no_memory(n);
+    for (int64_t row = begin; status == HYB_OK && row < end; row++) {
         const T *x = (const T *)call->data[0] + row * n;
         T       *y = (T *)call->data[1] + row * n;
-        if (n < SORT_DIGITS || N(sort_has_twins)(x, n)) {
+        if (N(sort_has_twins)(x, n)) {
             int64_t *order = (int64_t *)scratch;
             N(sort_row)(x, order, order + n, n, descending);
             for (int64_t i = 0; i < n; i++)
                 y[i] = x[order[i]];
-        } else if (sizeof(T) <= 4) {
-            uint32_t *found = (uint32_t *)scratch;
-            for (int64_t i = 0; i < n; i++)
-                found[i] = (uint32_t)N(sort_rank)(x[i], descending);
-            found = sort_digits_32(found, found + n, n, sizeof(T));
-            for (int64_t i = 0; i < n; i++)
-                y[i] = N(sort_number)(found[i], descending);
         } else {
-            uint64_t *found = (uint64_t *)scratch;
-            for (int64_t i = 0; i < n; i++)
-                found[i] = N(sort_rank)(x[i], descending);
-            found = sort_digits_64(found, found + n, n, sizeof(T));
-            for (int64_t i = 0; i < n; i++)
-                y[i] = N(sort_number)(found[i], descending);
+            N(sort_job) job = {.x = x, .y = y, .ranks = (void *)scratch, .n = n,
+                               .descending = descending};
+            status = N(sort_values)(&job, call->layout[0].shape[0] == 1);
         }
     }
-    return HYB_OK;
+    return status;
 }
 
 /* Few places of a long row: those found so far are kept in order, and most elements are passed by
@@ -265,3 +278,67 @@ HYB_PREPARE(N(prepare_searchsorted))
     *range = (hyb_range){call->layout[1].shape[0], grain_of(64)};
     return HYB_OK;
 }
+
+/* Each of n > 0 items in order once, to y; if `begins`, where its equals begin, there.  Gives how
+ * many there are.  The loop does not branch: it writes every item, and goes on where it is new. */
+static inline __attribute__((always_inline)) int64_t
+N(sort_distinct)(const T *restrict x, int64_t n, T *restrict y, int64_t *restrict begins)
+{
+    int64_t count = 0, first = 0;
+    T       item = x[0];
+    y[0] = item;
+    if (begins)
+        begins[0] = 0;
+    for (int64_t i = 1; i < n; i++) {
+        const bool is_new = x[i] != x[i - 1];
+        count += is_new;
+        item = is_new ? x[i] : item;
+        first = is_new ? i : first;
+        y[count] = item;
+        if (begins)
+            begins[count] = first;
+    }
+    return count + 1;
+}
+
+HYB_KERNEL(N(distinct))
+{
+    const int64_t n = call->layout[0].shape[0];
+    T            *y = call->data[1];
+    const int64_t count = n > 0 ? N(sort_distinct)(call->data[0], n, y, NULL) : 0;
+    memset(y + count, 0, (size_t)(n - count) * sizeof *y);
+    *(int64_t *)call->data[2] = count;
+    return HYB_OK;
+}
+
+HYB_KERNEL(N(tally))
+{
+    const int64_t n = call->layout[0].shape[0];
+    T            *y = call->data[1];
+    int64_t      *counts = call->data[2];
+    const int64_t count = n > 0 ? N(sort_distinct)(call->data[0], n, y, counts) : 0;
+    for (int64_t i = 0; i < count; i++)
+        counts[i] = (i + 1 < count ? counts[i + 1] : n) - counts[i];
+    memset(y + count, 0, (size_t)(n - count) * sizeof *y);
+    memset(counts + count, 0, (size_t)(n - count) * sizeof *counts);
+    *(int64_t *)call->data[3] = count;
+    return HYB_OK;
+}
+
+static hyb_status N(prepare_sets)(const hyb_call *call, int outputs, hyb_range *range)
+{
+    hyb_status status;
+    if ((status = require_dense(call, 0, DTYPE, 1)) != HYB_OK)
+        return status;
+    for (int i = 1; i <= outputs; i++) {
+        const int32_t rank = i < outputs ? 1 : 0;
+        if ((status = require_dense(call, i, i == 1 ? DTYPE : HYB_I64, rank)) != HYB_OK ||
+            (rank && (status = require_size(call, i, 0, call->layout[0].shape[0])) != HYB_OK))
+            return status;
+    }
+    *range = (hyb_range){1, 1};
+    return HYB_OK;
+}
+
+HYB_PREPARE(N(prepare_distinct)) { return N(prepare_sets)(call, 2, range); }
+HYB_PREPARE(N(prepare_tally)) { return N(prepare_sets)(call, 3, range); }

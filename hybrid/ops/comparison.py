@@ -11,10 +11,12 @@ from hybrid.ops.checks import (
     as_tensor,
     broadcast_shapes,
     require_dtype,
+    require_numeric,
     require_same_dtype,
 )
 from hybrid.ops.derivatives import diagonal, unbroadcast
 from hybrid.ops.dtypes import common
+from hybrid.ops.remembered import remembered_of_three
 from hybrid.types import TensorType, bool_, tensor_type
 
 
@@ -163,7 +165,39 @@ def select_vjp(ct, _y, condition, _a, _b):
     )
 
 
+@remembered_of_three
 def where(condition: Any, a: Any, b: Any) -> Any:
     """``a`` where ``condition`` holds, else ``b``; ``a`` and ``b`` are promoted together."""
     a, b = common(a, b)
     return select(as_tensor(condition), a, b)
+
+
+@op(kernel="clamp", elementwise=True, promotes=True)
+def clamp(x: TensorType, low: TensorType, high: TensorType) -> TensorType:
+    """``low`` where ``x <= low``, else ``high`` where ``x >= high``, else ``x`` (NaN, too)."""
+    require_numeric("clamp", x=x, low=low, high=high)
+    require_same_dtype("clamp", x, low, high)
+    return tensor_type(x.dtype, broadcast_shapes("clamp", x, low, high))
+
+
+@clamp.reference
+def clamp_reference(x, low, high):
+    return np.where(x <= low, low, np.where(x >= high, high, x))
+
+
+@clamp.samples
+def clamp_samples(draw):
+    for dtype in draw.numbers:
+        for shapes in [((), (), ()), ((0,), (), ()), ((33,), (), ()), ((4, 1), (3,), (4, 3))]:
+            yield tuple([draw(dtype, *shape) for shape in shapes]), {}
+
+
+@diagonal(clamp)
+def clamp_vjp(ct, _y, x, low, high):
+    """What is cut off, and what lies on a bound, has slope 0."""
+    below, above = x <= low, x >= high
+    return (
+        (lambda: unbroadcast(where(below, 0.0, where(above, 0.0, ct)), x)),
+        (lambda: unbroadcast(where(below, ct, 0.0), low)),
+        (lambda: unbroadcast(where(below, 0.0, where(above, ct, 0.0)), high)),
+    )

@@ -14,7 +14,7 @@ from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ops.activation import sigmoid, softplus
 from hybrid.ops.arithmetic import absolute, sign
 from hybrid.ops.checks import as_tensor, is_number, normalize_axis, type_of
-from hybrid.ops.comparison import isinf, where
+from hybrid.ops.comparison import clamp, isinf, where
 from hybrid.ops.derivatives import reshaped
 from hybrid.ops.dtypes import common
 from hybrid.ops.exponential import expm1
@@ -115,8 +115,7 @@ def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """``x``, cut off at ``min_val`` and ``max_val``."""
     _require("hardtanh", "min_val", min_val)
     _require("hardtanh", "max_val", max_val, min_val)
-    x = as_tensor(x)
-    return where(x <= min_val, min_val, where(x >= max_val, max_val, x))
+    return clamp(as_tensor(x), min_val, max_val)
 
 
 @remembered

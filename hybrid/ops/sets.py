@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hybrid.errors import (
     ArgumentError,
     CaptureError,
     ShapeError,
     author_location,
 )
-from hybrid.ir import interpreter
-from hybrid.ops.checks import as_int, as_tensor, type_of
+from hybrid.ir import interpreter, op
+from hybrid.ops.checks import as_int, as_tensor, require_numeric, require_rank, type_of
 from hybrid.ops.comparison import where
 from hybrid.ops.creation import arange, full, ones, zeros, zeros_like
 from hybrid.ops.cumulative import cumulative_sum
@@ -28,7 +30,7 @@ from hybrid.ops.logical import logical_and
 from hybrid.ops.scattering import scatter_add
 from hybrid.ops.shape import broadcast_to, flatten, reshape
 from hybrid.ops.sorting import argsort, sort
-from hybrid.types import bool_, int64
+from hybrid.types import TensorType, bool_, int64, tensor_type
 
 
 class UniqueAll(NamedTuple):
@@ -54,14 +56,87 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Any
 
 
+# Ops ---------------------------------------------------------------------------------------------
+
+
+@op(differentiable=False)
+def distinct(x: TensorType) -> tuple[TensorType, TensorType]:
+    """Each element of ``x`` [n], which is in order, once; then how many there are.
+
+    There is room for n of them; what is left over is 0.
+    """
+    require_numeric("distinct", x=x)
+    require_rank("distinct", "x", x, 1)
+    return x, tensor_type(int64, ())
+
+
+@distinct.reference
+def distinct_reference(x):
+    values, _, count = tally_reference(x)
+    return values, count
+
+
+@op(differentiable=False)
+def tally(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
+    """Each element of ``x`` [n], which is in order, once; how often it occurs; how many there are.
+
+    There is room for n of them; what is left over is 0.
+    """
+    values, count = distinct.rule(x)
+    return values, x.with_dtype(int64), count
+
+
+@tally.reference
+def tally_reference(x):
+    first = np.ones(len(x), bool)
+    first[1:] = x[1:] != x[:-1]
+    (begins,) = np.nonzero(first)
+    values, counts = np.zeros_like(x), np.zeros(len(x), np.int64)
+    values[: len(begins)] = x[begins]
+    counts[: len(begins)] = np.diff(begins, append=len(x))
+    return values, counts, np.asarray(len(begins), np.int64)
+
+
+@distinct.lowering
+def distinct_lowering(emit, x, *results):
+    emit.kernel("distinct", [emit.dense(x)], results)
+
+
+@tally.lowering
+def tally_lowering(emit, x, *results):
+    emit.kernel("tally", [emit.dense(x)], results)
+
+
+@distinct.samples
+@tally.samples
+def set_samples(draw):
+    for dtype in draw.numbers:
+        for size in (0, 1, 2, 40):
+            x = np.sort(draw(dtype, size, low=-9, high=9))
+            yield (x,), {}
+            yield (np.sort(np.repeat(x, 3)),), {}
+    for dtype in draw.floats:
+        yield (
+            (np.array([-np.inf, -0.0, 0.0, 0.0, 1, np.nan, np.nan]).astype(draw(dtype, 1).dtype),),
+            {},
+        )
+
+
+# Of a size that depends on values -----------------------------------------------------------------
+
+
 def _unique(name: str, x: Any) -> tuple[Any, Any, Any, Any, Any]:
     """``x`` flat, its order, where its groups of equals begin in that, and which each is in."""
     x = _at_hand(name, x)
-    flat = flatten(x) if len(x.shape) else reshape(x, (1,))
+    flat = _flat(x)
     order = argsort(flat)
     first = _firsts(take(flat, order, axis=0))
     (begins,) = map(as_tensor, true_places(first))
     return x, flat, order, begins, first
+
+
+def _flat(x: Any) -> Any:
+    return flatten(x) if len(x.shape) else reshape(x, (1,))
 
 
 def _at_hand(name: str, x: Any) -> Any:
@@ -76,6 +151,16 @@ def _at_hand(name: str, x: Any) -> Any:
             "give a bound: unique_values(x, size=...)",
         )
     return x
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether no gradient flows from ``x``, and nobody looks at what is done with it."""
+    return not interpreter.ACTIVE and x.record is None and x.dtype is not bool_
+
+
+def _first(x: Any, count: Any) -> Any:
+    """As many of ``x`` [n] as ``count`` says."""
+    return part(x, 0, 0, int(count.item()))
 
 
 def _firsts(ranked: Any) -> Any:
@@ -106,6 +191,10 @@ def unique_all(x: Any, /) -> UniqueAll:
 
 def unique_counts(x: Any, /) -> UniqueCounts:
     """The different elements of ``x``, and how often each occurs."""
+    x = _at_hand("unique_counts", x)
+    if _is_plain(x):
+        values, counts, count = tally(sort(_flat(x)))
+        return UniqueCounts(_first(values, count), _first(counts, count))
     _, flat, order, begins, _ = _unique("unique_counts", x)
     values = take(flat, take(order, begins, axis=0), axis=0)
     return UniqueCounts(values, _counts(flat, begins))
@@ -129,7 +218,9 @@ def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None)
             as_tensor(x), as_int("unique_values", "size", size, least=0), fill_value
         )
     x = _at_hand("unique_values", x)
-    ranked = sort(flatten(x) if x.shape else reshape(x, (1,)))
+    ranked = sort(_flat(x))
+    if _is_plain(x):
+        return _first(*distinct(ranked))
     return getitem(ranked, _firsts(ranked))
 
 
@@ -168,7 +259,8 @@ def nonzero(x: Any, /, *, size: int | None = None, fill_value: int = 0) -> tuple
     With a ``size``, which graphs need: of the first ``size`` of them, and ``fill_value`` in place
     of those that there are not.
     """
-    held = converted(as_tensor(x), bool_)
+    x = as_tensor(x)
+    held = x if x.dtype is bool_ else converted(x, bool_)
     if not held.shape:
         raise ShapeError(
             f"nonzero cannot take {type_of(held)}",
