@@ -278,6 +278,7 @@ PARTS = [
     "marks",
     "native",
     "number",
+    "often",
     "ops",
     "passes",
     "plan",

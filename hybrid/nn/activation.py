@@ -1,21 +1,62 @@
-"""Activations as modules."""
+"""Activations as modules.
+
+With ``inplace`` the result is written to the input, too.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+from hybrid import ops
+from hybrid.errors import ShapeError
 from hybrid.nn import functional
-from hybrid.nn.module import Module
+from hybrid.nn.layer import Layer, new_parameter, require_sizes
+from hybrid.nn.spelling import chosen_dim
+from hybrid.ops.losses import require_parameter
 from hybrid.tensor import Tensor
 
+# Without parameters ------------------------------------------------------------------------------
 
-class ReLU(Module):
-    """``max(x, 0)``."""
+
+class Sigmoid(Layer):
+    """``1 / (1 + exp(-x))``."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.relu(x)
+        return ops.sigmoid(x)
 
 
-class GELU(Module):
+class Tanh(Layer):
+    """Hyperbolic tangent."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.tanh(x)
+
+
+class LogSigmoid(Layer):
+    """``log(sigmoid(x))``, accurate far below zero."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.logsigmoid(x)
+
+
+class Softsign(Layer):
+    """``x / (1 + |x|)``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.softsign(x)
+
+
+class Tanhshrink(Layer):
+    """``x - tanh(x)``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.tanhshrink(x)
+
+
+class GELU(Layer):
     """``x`` times the normal distribution function at ``x``, or its approximation by ``"tanh"``."""
+
+    _shown = ("approximate",)
 
     def __init__(self, approximate: str = "none") -> None:
         functional.require_choice("approximate", approximate, ("none", "tanh"))
@@ -24,46 +65,269 @@ class GELU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return functional.gelu(x, self.approximate)
 
+
+# Of one element, in place if asked for -----------------------------------------------------------
+
+
+class _InPlace(Layer):
+    """An activation without parameters of its own."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        self.inplace = inplace
+
+    def _placed(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.assign(y) if self.inplace else y
+
     def extra_repr(self) -> str:
-        return f"approximate={self.approximate!r}"
+        shown = super().extra_repr()
+        return f"{shown}{', ' if shown else ''}inplace=True" if self.inplace else shown
 
 
-class SiLU(Module):
+class ReLU(_InPlace):
+    """``max(x, 0)``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._placed(x, ops.relu(x))
+
+
+class ReLU6(_InPlace):
+    """``min(max(x, 0), 6)``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._placed(x, ops.relu6(x))
+
+
+class SiLU(_InPlace):
     """``x * sigmoid(x)``."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.silu(x)
+        return self._placed(x, ops.silu(x))
 
 
-class Sigmoid(Module):
-    """``1 / (1 + exp(-x))``."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.sigmoid(x)
-
-
-class Tanh(Module):
-    """Hyperbolic tangent."""
+class Mish(_InPlace):
+    """``x * tanh(softplus(x))``."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.tanh(x)
+        return self._placed(x, ops.mish(x))
 
 
-class Softmax(Module):
-    """Exponentials along ``axis``, scaled to sum to one."""
-
-    def __init__(self, axis: int = -1) -> None:
-        self.axis = axis
+class SELU(_InPlace):
+    """ELU with the scale and slope that keep mean 0 and variance 1 (Klambauer et al. 2017)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.softmax(x, self.axis)
+        return self._placed(x, ops.selu(x))
 
-    def extra_repr(self) -> str:
-        return f"axis={self.axis}"
+
+class Hardswish(_InPlace):
+    """``x * relu6(x + 3) / 6``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._placed(x, ops.hardswish(x))
+
+
+class Hardsigmoid(_InPlace):
+    """``relu6(x + 3) / 6``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._placed(x, ops.hardsigmoid(x))
+
+
+class ELU(_InPlace):
+    """``x`` above zero, ``alpha * (exp(x) - 1)`` below."""
+
+    _shown = ("alpha",)
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        require_parameter("ELU", "alpha", alpha)
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._placed(x, ops.elu(x, self.alpha))
+
+
+class CELU(_InPlace):
+    """``x`` above zero, ``alpha * (exp(x / alpha) - 1)`` below."""
+
+    _shown = ("alpha",)
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        require_parameter("CELU", "alpha", alpha)
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._placed(x, ops.celu(x, self.alpha))
+
+
+class LeakyReLU(_InPlace):
+    """``x`` above zero, ``negative_slope * x`` below."""
+
+    _shown = ("negative_slope",)
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        require_parameter("LeakyReLU", "negative_slope", negative_slope)
+        self.negative_slope, self.inplace = negative_slope, inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._placed(x, ops.leaky_relu(x, self.negative_slope))
+
+
+class RReLU(_InPlace):
+    """``x`` above zero, ``x`` times a slope from [lower, upper) below: drawn for each element in
+    training, else the mean of the two.
+    """
+
+    _shown = ("lower", "upper")
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        require_parameter("RReLU", "lower", lower)
+        require_parameter("RReLU", "upper", upper, lower)
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.rrelu(x, self.lower, self.upper, self.training, self.inplace)
+
+
+class Hardtanh(_InPlace):
+    """``min(max(x, min_val), max_val)``."""
+
+    _shown = ("min_val", "max_val")
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        require_parameter("Hardtanh", "min_val", min_val)
+        require_parameter("Hardtanh", "max_val", max_val, min_val)
+        self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._placed(x, ops.hardtanh(x, self.min_val, self.max_val))
+
+
+class Threshold(_InPlace):
+    """``x`` above ``threshold``, else ``value``."""
+
+    _shown = ("threshold", "value")
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        require_parameter("Threshold", "threshold", threshold)
+        require_parameter("Threshold", "value", value)
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._placed(x, ops.threshold(x, self.threshold, self.value))
+
+
+# Of one element, with parameters -----------------------------------------------------------------
+
+
+class Hardshrink(Layer):
+    """``x`` further than ``lambd`` from zero, else 0."""
+
+    _shown = ("lambd",)
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        require_parameter("Hardshrink", "lambd", lambd, 0)
+        self.lambd = lambd
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.hardshrink(x, self.lambd)
+
+
+class Softshrink(Hardshrink):
+    """``x`` brought nearer to zero by ``lambd``, at most to 0."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.softshrink(x, self.lambd)
+
+
+class Softplus(Layer):
+    """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x`` is above ``threshold``."""
+
+    _shown = ("beta", "threshold")
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        require_parameter("Softplus", "beta", beta)
+        require_parameter("Softplus", "threshold", threshold)
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.softplus(x, self.beta, self.threshold)
+
+
+class PReLU(Layer):
+    """``x`` above zero, ``weight * x`` below: one learnt slope, or one for each channel (axis 1).
+
+    ``weight`` is [num_parameters] and starts as ``init`` (He et al. 2015).
+    """
+
+    _shown = ("num_parameters",)
+
+    def __init__(
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        require_sizes(1, num_parameters=num_parameters)
+        require_parameter("PReLU", "init", init)
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = new_parameter(num_parameters, dtype=dtype, device=device)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Every slope ``init``."""
+        self.weight.assign(ops.full(self.weight.shape, self.init, dtype=self.weight.dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.prelu(x, self.weight)
+
+
+# Along an axis -----------------------------------------------------------------------------------
+
+
+class Softmax(Layer):
+    """Exponentials along the axis ``dim`` (the last unless given), scaled to sum to one.
+
+    ``axis`` is another word for ``dim``.
+    """
+
+    _shown = ("dim",)
+
+    def __init__(self, dim: int | None = None, *, axis: int | None = None) -> None:
+        self.dim = chosen_dim(type(self).__name__, dim, axis, -1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.softmax(x, self.dim)
 
 
 class LogSoftmax(Softmax):
     """The logarithm of Softmax, accurate where that is nearly 0."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.log_softmax(x, self.axis)
+        return ops.log_softmax(x, self.dim)
+
+
+class Softmin(Softmax):
+    """Softmax of ``-x``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.softmin(x, self.dim)
+
+
+class Softmax2d(Layer):
+    """Softmax over the channels of [N, C, H, W] or [C, H, W]."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim not in (3, 4):
+            raise ShapeError(
+                f"Softmax2d cannot take {x.type}",
+                why="It takes [N, C, H, W] or [C, H, W].",
+                fix="use Softmax with the axis of the channels",
+            )
+        return ops.softmax(x, -3)
+
+
+class GLU(Softmax):
+    """The first half along ``dim`` times the sigmoid of the second (Dauphin et al. 2017)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.glu(x, self.dim)

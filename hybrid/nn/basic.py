@@ -1,15 +1,16 @@
-"""Linear, and the layers that are hardly more than a name: Dropout, Flatten, Identity."""
+"""Linear and Bilinear, and the layers that only change shapes: Flatten, Unflatten, Identity."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.errors import ArgumentError
 from hybrid.nn import functional, init
+from hybrid.nn.layer import Layer, new_parameter, require_sizes
 from hybrid.nn.module import Module
-from hybrid.nn.parameter import Parameter
+from hybrid.nn.spelling import chosen_dim
 from hybrid.tensor import Tensor
 
 
@@ -20,22 +21,23 @@ class Linear(Module):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, dtype: Any = None
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
-        for name, size in (("in_features", in_features), ("out_features", out_features)):
-            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-                raise ArgumentError(f"{name} is {size!r}", fix="give an int >= 0")
+        require_sizes(in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
-        self.weight = Parameter(ops.zeros((out_features, in_features), dtype=dtype))
-        self.bias = Parameter(ops.zeros((out_features,), dtype=dtype)) if bias else None
+        self.weight = new_parameter(out_features, in_features, dtype=dtype, device=device)
+        self.bias = new_parameter(out_features, dtype=dtype, device=device) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            bound = 1 / math.sqrt(self.in_features) if self.in_features else 0.0
-            init.uniform_(self.bias, -bound, bound)
+        init.uniform_by_fan(self.bias, self.in_features)
 
     def forward(self, x: Tensor) -> Tensor:
         return ops.linear(x, self.weight, self.bias)
@@ -45,35 +47,82 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={has_bias}"
 
 
-class Dropout(Module):
-    """In training, zeroes elements with probability ``p``, scales the others by ``1 / (1 - p)``."""
+class Bilinear(Module):
+    """``y[o] = x1 @ weight[o] @ x2 + bias[o]``: [..., in1] and [..., in2] -> [..., out].
 
-    def __init__(self, p: float = 0.5) -> None:
-        functional.require_probability(p)
-        self.p = p
+    ``weight`` is [out, in1, in2], ``bias`` [out]; both start evenly over ±1 / sqrt(in1).
+    """
 
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.dropout(x, self.p, self.training)
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        require_sizes(1, in1_features=in1_features)
+        require_sizes(in2_features=in2_features, out_features=out_features)
+        self.in1_features, self.in2_features = in1_features, in2_features
+        self.out_features = out_features
+        shape = (out_features, in1_features, in2_features)
+        self.weight = new_parameter(*shape, dtype=dtype, device=device)
+        self.bias = new_parameter(out_features, dtype=dtype, device=device) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        init.uniform_by_fan(self.weight, self.in1_features)
+        init.uniform_by_fan(self.bias, self.in1_features)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return functional.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"p={self.p}"
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )
 
 
-class Flatten(Module):
-    """Makes the axes from ``start_axis`` to ``end_axis`` one: by default all but the batch's."""
+class Flatten(Layer):
+    """Makes the axes from ``start_dim`` to ``end_dim`` one: by default all but the batch's."""
 
-    def __init__(self, start_axis: int = 1, end_axis: int = -1) -> None:
-        self.start_axis, self.end_axis = start_axis, end_axis
+    _shown = ("start_dim", "end_dim")
+
+    def __init__(
+        self,
+        start_dim: int | None = None,
+        end_dim: int | None = None,
+        *,
+        start_axis: int | None = None,
+        end_axis: int | None = None,
+    ) -> None:
+        self.start_dim = chosen_dim("Flatten", start_dim, start_axis, 1)
+        self.end_dim = chosen_dim("Flatten", end_dim, end_axis, -1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.flatten(x, self.start_axis, self.end_axis)
+        return ops.flatten(x, self.start_dim, self.end_dim)
 
-    def extra_repr(self) -> str:
-        return f"start_axis={self.start_axis}, end_axis={self.end_axis}"
+
+class Unflatten(Layer):
+    """Makes the axis ``dim`` several of ``unflattened_size``, of which one may be -1."""
+
+    _shown = ("dim", "unflattened_size")
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.unflatten(x, self.dim, self.unflattened_size)
 
 
 class Identity(Module):
-    """Its input."""
+    """Its input, whatever arguments it is made with."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
 
     def forward(self, x: Tensor) -> Tensor:
         return x

@@ -51,6 +51,24 @@ class _Numbered(Module):
     def _like(self, modules: list[Module]) -> _Numbered:
         return type(self)(*modules)
 
+    def __add__(self, other: Iterable[Module]) -> Any:
+        """A new container of the modules of both."""
+        if not isinstance(other, _Numbered):
+            return NotImplemented
+        return self._like([*self, *other])
+
+    def __iadd__(self, other: Iterable[Module]) -> Any:
+        return self.extend(other)
+
+    def __contains__(self, module: object) -> bool:
+        return any(module is known for _, known in self._modules)
+
+    def pop(self, index: int = -1) -> Module:
+        """Take out the module at ``index``."""
+        module = self[index]
+        del self[index]
+        return module
+
     def append(self, module: Module) -> Any:
         """Add a module at the end."""
         self.add_module(str(len(self._modules)), _module(module))
@@ -58,7 +76,11 @@ class _Numbered(Module):
 
     def extend(self, modules: Iterable[Module]) -> Any:
         """Add modules at the end."""
-        for module in modules:
+        if not isinstance(modules, Iterable) or isinstance(modules, Mapping):
+            raise ArgumentTypeError(
+                f"a {type(modules).__name__} is no list of modules", fix="pass a list of modules"
+            )
+        for module in [_module(module) for module in modules]:
             self.append(module)
         return self
 
@@ -101,12 +123,25 @@ class Sequential(_Numbered):
             return type(self)(dict(self._modules[index]))
         return super().__getitem__(index)
 
+    def __mul__(self, times: int) -> Sequential:
+        """The same modules ``times`` over, shared."""
+        return Sequential(*(list(self) * _times(times)))
+
+    def __imul__(self, times: int) -> Sequential:
+        return self.extend(list(self) * (_times(times) - 1))
+
+
+def _times(times: Any) -> int:
+    if isinstance(times, bool) or not isinstance(times, int) or times < 1:
+        raise ArgumentTypeError(f"{times!r} times a Sequential", fix="give an int of at least 1")
+    return times
+
 
 class ModuleList(_Numbered):
     """A list of modules; it has no forward pass of its own."""
 
-    def __init__(self, modules: Iterable[Module] = ()) -> None:
-        self.extend(modules)
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        self.extend([] if modules is None else modules)
 
     def _like(self, modules: list[Module]) -> ModuleList:
         return type(self)(modules)
@@ -115,8 +150,10 @@ class ModuleList(_Numbered):
 class ModuleDict(Module):
     """A dict of modules; it has no forward pass of its own."""
 
-    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
-        self.update(modules)
+    def __init__(
+        self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None
+    ) -> None:
+        self.update({} if modules is None else modules)
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -148,9 +185,15 @@ class ModuleDict(Module):
         delattr(self, name)
         return module
 
+    def clear(self) -> None:
+        """Take out all modules."""
+        for name in self.keys():
+            del self[name]
+
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add modules, or replace those of the same names."""
-        for name, module in dict(modules).items():
+        items = modules.items() if isinstance(modules, ModuleDict) else dict(modules).items()
+        for name, module in items:
             self[name] = module
 
     def keys(self) -> list[str]:

@@ -41,10 +41,12 @@ def attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    need_weights: bool = False,
 ) -> Any:
     """``softmax(scale * query keyᵀ + mask) value``; ``drop`` is applied to the weights.
 
-    See ``hybrid.nn.functional.scaled_dot_product_attention`` for the operands.
+    See ``hybrid.nn.functional.scaled_dot_product_attention`` for the operands.  ``need_weights``:
+    the result and the weights, in a tuple.
     """
     query, key, value = common(*map(as_tensor, (query, key, value)))
     types = {"query": type_of(query), "key": type_of(key), "value": type_of(value)}
@@ -69,8 +71,12 @@ def attention(
     if attn_mask is not None:
         scores, counted = _masked(scores, as_tensor(attn_mask), shape)
     weights = soft_maximum(scores, axis=len(shape) - 1)
-    found = matmul(weights if drop is None else drop(weights), value)
-    return found if counted is None else where(counted, found, 0.0)
+    weights = weights if drop is None else drop(weights)
+    found = matmul(weights, value)
+    found = found if counted is None else where(counted, found, 0.0)
+    if not need_weights:
+        return found
+    return found, weights if counted is None else where(counted, weights, 0.0)
 
 
 def _scores_shape(query: Any, key: Any, value: Any) -> Shape:

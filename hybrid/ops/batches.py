@@ -232,6 +232,8 @@ def _updated(name: str, label: str, cell: Any, new: Any, momentum: float) -> Non
 
 
 def _require_momentum(name: str, momentum: Any) -> None:
+    if getattr(momentum, "shape", None) == ():  # a tensor, whose value a plan may not know
+        return
     if not is_number(momentum) or isinstance(momentum, bool):
         raise ArgumentTypeError(f"{name} got momentum {momentum!r}", fix="give a number in [0, 1]")
     if not 0 <= momentum <= 1:

@@ -156,6 +156,7 @@ def interpolate(
     scale_factor: Any = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
 ) -> Any:
     """[N, C, *spatial] with its spatial axes stretched to ``size``, or by ``scale_factor``.
 
@@ -163,7 +164,8 @@ def interpolate(
     ``i * s``, rounded down ("nearest"), the one round ``(i + 0.5) * s`` ("nearest-exact"), or lies
     between those round ``(i + 0.5) * s - 0.5`` ("linear", "bilinear" and "trilinear", for one to
     three axes).  With ``align_corners`` linear modes keep the first and last elements where they
-    are.  Nearest places are computed in float32, as PyTorch does.
+    are; ``recompute_scale_factor`` takes s from the sizes, also with ``scale_factor``.  Nearest
+    places are computed in float32, as PyTorch does.
     """
     given = x = as_tensor(input)
     rank = len(x.shape) - 2
@@ -190,6 +192,8 @@ def interpolate(
     if not near:
         require_floating("interpolate", input=type_of(x))
     sizes, scales = _stretched(x, rank, size, scale_factor)
+    if recompute_scale_factor:
+        scales = [n / count for n, count in zip(x.shape[2:], sizes, strict=True)]
     # What shrinks comes first: the others have less to do.
     order = sorted(range(rank), key=lambda a: sizes[a] / x.shape[2 + a])
     for axis in order:

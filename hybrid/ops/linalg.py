@@ -100,9 +100,8 @@ def _batched(emit: Emit, view: View, batch: Shape) -> View:
     for n, s in zip(reversed(batch), reversed(wide.strides[:-2]), strict=True):
         if n == 1:
             continue
-        if stride is None:
-            stride = s
-        elif s != step:
+        stride = s if stride is None else stride
+        if s < 0 or (step is not None and s != step):
             return emit.dense(wide).reshape((math.prod(batch), rows, columns))
         step = s * n
     return replace(

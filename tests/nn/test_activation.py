@@ -47,7 +47,7 @@ def test_activation(module, function, definition):
 
 
 def test_reprs_and_errors():
-    assert repr(nn.Softmax(0)) == "Softmax(axis=0)"
+    assert repr(nn.Softmax(0)) == "Softmax(dim=0)"
     assert repr(nn.GELU("tanh")) == "GELU(approximate='tanh')"
     for make in (nn.GELU, lambda a: F.gelu(hy.asarray(X), a)):
         with pytest.raises(ArgumentError) as caught:

@@ -110,6 +110,6 @@ def test_identity():
 
 def test_reprs():
     assert repr(Linear(2, 3, bias=False)) == "Linear(in_features=2, out_features=3, bias=False)"
-    assert repr(Dropout(0.1)) == "Dropout(p=0.1)"
-    assert repr(Flatten()) == "Flatten(start_axis=1, end_axis=-1)"
+    assert repr(Dropout(0.1)) == "Dropout(p=0.1, inplace=False)"
+    assert repr(Flatten()) == "Flatten(start_dim=1, end_dim=-1)"
     assert repr(Identity()) == "Identity()"

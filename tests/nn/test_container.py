@@ -1,5 +1,7 @@
 """Sequential, ModuleList and ModuleDict behave like the list and dict they are named after."""
 
+import operator
+
 import pytest
 
 import hybrid as hy
@@ -63,6 +65,38 @@ class TestNumbered:
                 write()
         assert len(found) == 3
 
+    def test_joining_and_taking_out(self, kind):
+        modules, found = filled(kind)
+        both = found + kind(*[ReLU()] if kind is Sequential else [[ReLU()]])
+        assert type(both) is kind and list(both)[:3] == modules and len(both) == 4
+        same_one = found
+        found += [last := Identity()]
+        assert found is same_one and found[-1] is last and last in found
+        assert found.pop() is last and found.pop(0) is modules[0]
+        assert list(found) == modules[1:] and modules[0] not in found
+        assert [name for name, _ in found._modules] == ["0", "1"]
+        with pytest.raises(TypeError):
+            operator.add(found, [ReLU()])
+        for wrong in ({"a": ReLU()}, 3):
+            with pytest.raises(ArgumentTypeError, match="is no list of modules"):
+                found.extend(wrong)
+        with pytest.raises(ArgumentTypeError, match="a int is not a module"):
+            found.extend([ReLU(), 3])
+        assert len(found) == 2  # nothing of a bad list was added
+        assert kind() is not None and len(kind()) == 0
+
+
+def test_sequential_times():
+    linear = Linear(2, 2)
+    twice = Sequential(linear, ReLU()) * 2
+    assert len(twice) == 4 and twice[0] is twice[2] is linear
+    assert len(list(twice.parameters())) == 2
+    twice *= 2
+    assert len(twice) == 8
+    for times in (0, 1.5, True):
+        with pytest.raises(ArgumentTypeError, match="times a Sequential\nFix: give an int of at"):
+            twice * times
+
 
 def test_sequential_applies_in_order():
     double, increment = Linear(1, 1), Linear(1, 1)
@@ -109,6 +143,11 @@ def test_module_dict():
     assert found.items()[0] == ("relu", relu)
     assert found.pop("tanh") is tanh
     del found["last"]
+    assert ModuleList(None)._modules == () == ModuleDict(None)._modules
+    other = ModuleDict(found)
+    assert other.items() == found.items()
+    other.clear()
+    assert len(other) == 0 and len(found) == 1
     found["relu"] = fresh = ReLU()
     assert found.items() == [("relu", fresh)]
 

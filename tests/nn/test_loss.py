@@ -22,7 +22,7 @@ def log_softmax(x):
 @pytest.mark.parametrize("reduction", REDUCE)
 def test_cross_entropy(reduction):
     expected = REDUCE[reduction](-log_softmax(LOGITS)[np.arange(6), TARGETS])
-    found = CrossEntropyLoss(reduction)(hy.asarray(LOGITS), hy.asarray(TARGETS))
+    found = CrossEntropyLoss(reduction=reduction)(hy.asarray(LOGITS), hy.asarray(TARGETS))
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
 
 
@@ -75,8 +75,14 @@ def test_mse_does_not_broadcast():
 @pytest.mark.parametrize("kind", [MSELoss, CrossEntropyLoss])
 def test_reduction_is_checked(kind):
     with pytest.raises(ArgumentError) as caught:
-        kind("average")
+        kind(reduction="average")
     assert str(caught.value) == (
         'reduction=\'average\' is unknown\nFix: use "mean" or "sum" or "none".'
     )
-    assert repr(kind("sum")) == f"{kind.__name__}(reduction='sum')"
+
+
+def test_reprs():
+    assert repr(MSELoss(reduction="sum")) == "MSELoss(reduction='sum')"
+    assert repr(CrossEntropyLoss()) == (
+        "CrossEntropyLoss(ignore_index=-100, reduction='mean', label_smoothing=0.0)"
+    )

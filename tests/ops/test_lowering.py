@@ -36,6 +36,14 @@ CASES = [  # (name, graph, the kernels of its steps; "map" for elementwise ones)
         ["copy", "copy", "matmul"],
     ),
     (
+        "a stack in reverse has to be copied",
+        """graph @g(%x: f32[4,8,3], %w: f32[3,5]) {
+          %f: f32[4,8,3] = flip %x {axis=(0,)}
+          %y: f32[4,8,5] = matmul %f, %w
+          return %y }""",
+        ["copy", "matmul"],
+    ),
+    (
         "every other column of a matrix has to be copied",
         """graph @g(%x: f32[8,6], %w: f32[3,5]) {
           %s: f32[8,3] = slice %x {size=(8, 3), start=(0, 0), step=(1, 2)}
