@@ -9,7 +9,6 @@ from hybrid.data.ahead import Crew
 from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.dataset import Dataset, IterableDataset
 from hybrid.data.passes import Pass, Position, position_of
-from hybrid.data.processes import ProcessCrew
 from hybrid.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -211,6 +210,9 @@ class DataLoader:
         if self.worker_kind == "thread":
             crew: Crew = ThreadCrew(self.recipe(), self.num_workers)
         else:
+            # It brings in multiprocessing, which `import hybrid` does without.
+            from hybrid.data.processes import ProcessCrew
+
             crew = ProcessCrew(self.recipe(), self.num_workers, self.multiprocessing_context)
         self._crew = crew if self.persistent_workers else None
         return crew
