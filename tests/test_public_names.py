@@ -404,6 +404,7 @@ SUBMODULES = {
         "WeightedRandomSampler",
         "WordTokenizer",
         "WorkerInfo",
+        "batch_generator",
         "default_collate",
         "default_convert",
         "get_worker_info",

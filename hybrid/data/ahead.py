@@ -30,15 +30,22 @@ class Crew(Protocol):
 class Ahead:
     """Iterates over the batches of some jobs, of which a bounded number is under way at a time.
 
-    ``prefetch`` of them for each worker; ``timeout``: seconds to wait for a batch, 0 for ever.
+    ``prefetch`` of them for each worker; ``first``: the number of the first of them in the pass;
+    ``timeout``: seconds to wait for a batch, 0 for ever.
     """
 
     def __init__(
-        self, crew: Crew, jobs: Iterable[Any], seed: int, prefetch: int, timeout: float
+        self,
+        crew: Crew,
+        jobs: Iterable[Any],
+        first: int,
+        seed: int,
+        prefetch: int,
+        timeout: float,
     ) -> None:
         self.crew, self.timeout = crew, timeout
         self.limit = prefetch * crew.size
-        self.jobs = enumerate(jobs)
+        self.jobs, self.first = iter(enumerate(jobs)), first
         self.sent = self.next = 0
         self.load = [0] * crew.size  # jobs that a worker has not answered
         self.ready: dict[int, Reply] = {}
@@ -94,7 +101,7 @@ class Ahead:
             job = next(self.jobs, None)
             if job is None:
                 return
-            self._send(self.load.index(min(self.load)), Job(job[0], job[1]))
+            self._send(self.load.index(min(self.load)), Job(*job, self.first + job[0]))
 
     def _send(self, worker: int, job: Job) -> None:
         self.crew.send(worker, job)
@@ -112,7 +119,7 @@ class AheadOfStreams(Ahead):
         self.turns = collections.deque(range(crew.size))
         self.ended: set[int] = set()
         self.skips = skips
-        super().__init__(crew, (), seed, prefetch, timeout)
+        super().__init__(crew, (), 0, seed, prefetch, timeout)
 
     def __next__(self) -> Any:
         while True:

@@ -40,11 +40,16 @@ class DataLoader:
     How: ``collate_fn`` makes a batch of a list of samples (``default_collate``).  ``workers`` of
     ``worker_kind`` "thread" or "process" make up to ``prefetch`` batches each ahead of time
     (``num_workers`` and ``prefetch_factor`` are the same); threads suit code that
-    computes in C, processes suit Python's own.  Processes are spawned unless
-    ``multiprocessing_context`` says otherwise, and get pickled copies of the dataset.
+    computes in C, processes suit Python's own.  Processes are started by
+    "forkserver" unless ``multiprocessing_context`` says otherwise, and get pickled copies of the
+    dataset.
     ``worker_init_fn`` is called in each worker with its number; ``timeout`` is how many seconds a
     batch may take (0: any); ``persistent_workers`` stay from pass to pass.  ``pin_memory`` is
     taken for the sake of programs that pass it: a CPU has nothing to pin for.
+
+    Code of the dataset that draws random numbers takes them from ``batch_generator()``, to have the
+    same ones whatever the workers are.  Otherwise processes have seeds of their own for ``random``,
+    NumPy and ``hybrid.random`` (that of ``get_worker_info()``), and threads share the default ones.
 
     What a worker raises is raised here, with its traceback as the cause; a worker that dies raises
     WorkerError.  Nothing is left running after an error, a ``break``, or the last batch.
@@ -197,8 +202,7 @@ class DataLoader:
         """What a worker has to know."""
         batched = self.batch_size is not None or self.batch_sampler is not None
         size = (self.batch_size or 1) if batched else None
-        defaults = (default_collate, default_convert)
-        collate = None if self.collate_fn in defaults[:1] and batched else self.collate_fn
+        collate = None if batched and self.collate_fn is default_collate else self.collate_fn
         return Recipe(
             self.dataset, size, collate, self._streams, self.drop_last, self.worker_init_fn
         )

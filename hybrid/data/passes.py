@@ -190,22 +190,22 @@ class Pass:
         keys = () if loader._streams else keys_of(loader, generator)
         if skips and not loader._streams:
             keys = itertools.islice(keys, skips, None)
-        if not loader.num_workers:
-            reader = Reader(loader.recipe())
-            reader.begin()
-            if not loader._streams:
-                return map(reader.read, map(_job, keys))
-            for _ in range(skips):
-                reader.read(Job(skips=True))
-            return iter(lambda: reader.read(Job()), ENDED)
         seed, draws = self.position.order
         mixed = np.random.SeedSequence([seed % 2**64, draws, self.position.passes])
         base = int(mixed.generate_state(1, np.uint64)[0] >> 2)
+        if not loader.num_workers:
+            reader = Reader(loader.recipe())
+            reader.begin(base)
+            if not loader._streams:
+                return map(reader.read, map(_job, keys, itertools.count(skips)))
+            for _ in range(skips):
+                reader.read(Job(skips=True))
+            return iter(lambda: reader.read(Job()), ENDED)
         self.crew = loader.crew()
         ahead = base, loader.prefetch_factor, loader.timeout
         if loader._streams:
             return AheadOfStreams(self.crew, *ahead, skips)
-        return Ahead(self.crew, keys, *ahead)
+        return Ahead(self.crew, keys, skips, *ahead)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -266,8 +266,8 @@ class Pass:
             )
 
 
-def _job(key: Any) -> Job:
-    return Job(key=key)
+def _job(key: Any, at: int) -> Job:
+    return Job(key=key, at=at)
 
 
 def _require_eager() -> None:

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 import weakref
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
 from typing import Any
 
 import numpy as np
@@ -50,12 +50,15 @@ PATIENCE = 2.0  # seconds that a worker has to end by itself, and then again to 
 class ProcessCrew:
     """Some processes that make batches by a recipe.
 
-    Spawned by default: nothing of this process, its threads and locks least of all, is in them.
+    By default they are forks of a server that has this package loaded: they start at once, and
+    nothing of this process, its threads and locks least of all, is in them.
     """
 
     def __init__(self, recipe: Recipe, size: int, context: Any = None) -> None:
-        if context is None or isinstance(context, str):
-            context = multiprocessing.get_context(context or "spawn")
+        if context is None:
+            context = _forked_from_server()
+        elif isinstance(context, str):
+            context = multiprocessing.get_context(context)
         self.size, self.round = size, 0
         outfit = _Outfit(recipe)
         self.names: list[str] = []
@@ -89,7 +92,7 @@ class ProcessCrew:
         """Start a pass; what the one before has asked for is not made any more."""
         self.round += 1
         for worker in range(self.size):
-            self._tell(worker, seed + worker)
+            self._tell(worker, seed)
 
     def send(self, worker: int, job: Job) -> None:
         self._tell(worker, job)
@@ -159,6 +162,17 @@ class ProcessCrew:
     def close(self) -> None:
         """End the processes: by themselves, by SIGTERM, or by SIGKILL, whichever helps."""
         self._end()
+
+
+def _forked_from_server() -> Any:
+    """The context whose server, unless the author has said what it is to load, loads this module.
+
+    By itself it would load the main file, and die with it where that goes wrong.
+    """
+    context = multiprocessing.get_context("forkserver")
+    if getattr(forkserver._forkserver, "_preload_modules", None) == ["__main__"]:
+        context.set_forkserver_preload([__name__])
+    return context
 
 
 class _Outfit:
@@ -273,12 +287,12 @@ def _main(wire: Any, worker: int, size: int) -> None:
             if not isinstance(order, Job):
                 fault = broken
                 if reader is not None:
-                    _seed(order)
-                    set_worker_info(WorkerInfo(worker, size, order, recipe.dataset))
+                    _seed(order + worker)
+                    set_worker_info(WorkerInfo(worker, size, order + worker, recipe.dataset))
                     if first and recipe.init is not None:
                         recipe.init(worker)
                     first = False
-                    reader.begin()
+                    reader.begin(order, worker)
                 continue
             if fault is not None:
                 raise fault

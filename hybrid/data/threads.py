@@ -48,8 +48,8 @@ class ThreadCrew:
         """Start a pass; what the one before has asked for is not made any more."""
         self.round += 1
         self._state.round = self.round
-        for worker, inbox in enumerate(self._inboxes):
-            inbox.put((self.round, seed + worker))
+        for inbox in self._inboxes:
+            inbox.put((self.round, seed))
 
     def send(self, worker: int, job: Job) -> None:
         self._inboxes[worker].put((self.round, job))
@@ -101,12 +101,12 @@ def _work(
                     continue
                 value = reader.read(order)
             else:
-                set_worker_info(WorkerInfo(worker, size, order, recipe.dataset))
+                set_worker_info(WorkerInfo(worker, size, order + worker, recipe.dataset))
                 fault = None
                 if first and recipe.init is not None:
                     recipe.init(worker)
                 first = False
-                reader.begin()
+                reader.begin(order, worker)
                 continue
         except Halted:
             continue

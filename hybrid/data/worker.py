@@ -14,6 +14,7 @@ import numpy as np
 from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.dataset import reader_of, samples_of
 from hybrid.errors import DatasetError
+from hybrid.random import Generator, default_generator
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class WorkerInfo:
     dataset: Any
 
 
-_local = threading.local()
+_local = threading.local()  # .info: the worker of this thread; .batch: what it reads, see below
 
 
 def get_worker_info() -> WorkerInfo | None:
@@ -37,6 +38,32 @@ def get_worker_info() -> WorkerInfo | None:
 def set_worker_info(info: WorkerInfo | None) -> None:
     """Let ``info`` be what ``get_worker_info`` tells on this thread."""
     _local.info = info
+
+
+def batch_generator() -> Generator:
+    """A generator for code of a dataset to draw from: augmentation, say.
+
+    Its draws follow from the loader's generator, the pass and the batch that is being read (of a
+    stream: the worker, and its batch), so they do not depend on the workers, nor do threads share
+    it.  Outside of a loader it is the default generator.
+    """
+    batch = getattr(_local, "batch", None)
+    if batch is None:
+        return default_generator()
+    if batch.generator is None:
+        mixed = np.random.SeedSequence([batch.seed, batch.at])
+        batch.generator = Generator(int(mixed.generate_state(1, np.uint64)[0]))
+    return batch.generator
+
+
+class _Batch:
+    """A batch that is being read: the seed of its pass, which one it is, and its generator."""
+
+    __slots__ = ("at", "generator", "seed")
+
+    def __init__(self, seed: int, at: int) -> None:
+        self.seed, self.at = seed, at
+        self.generator: Generator | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +84,7 @@ class Job:
 
     number: int = 0
     key: Any = None
+    at: int = 0  # which batch of the pass, those of an interrupted one before it counted
     skips: bool = False  # the batch is not wanted: a stream is to move on
 
 
@@ -77,19 +105,24 @@ class Reader:
     def __init__(self, recipe: Recipe, halted: Callable[[], bool] = lambda: False) -> None:
         self.recipe, self.halted = recipe, halted
         self.items: Iterator[Any] = iter(())
+        self.seed = self.count = 0
         self.whole = None
         batched = recipe.batch_size is not None
         if batched and recipe.collate is None and not recipe.streams:
             self.whole = reader_of(recipe.dataset)
         self.collate = recipe.collate or (default_collate if batched else default_convert)
 
-    def begin(self) -> None:
-        """Start a pass over a stream."""
+    def begin(self, seed: int, worker: int = 0) -> None:
+        """Start a pass."""
+        self.seed, self.count = seed + worker if self.recipe.streams else seed, 0
         if self.recipe.streams:
             self.items = iter(self.recipe.dataset)
 
     def read(self, job: Job) -> Any:
         """The batch of ``job``, or ENDED."""
+        before = getattr(_local, "batch", None)  # a dataset may go over a loader of its own
+        _local.batch = _Batch(self.seed, self.count if self.recipe.streams else job.at)
+        self.count += 1
         try:
             return self._following(job) if self.recipe.streams else self._numbered(job.key)
         except StopIteration as error:  # which would end the author's own loop without a word
@@ -97,6 +130,8 @@ class Reader:
                 f"a {type(self.recipe.dataset).__name__} raised StopIteration for a sample",
                 fix="raise another exception, or let an IterableDataset end by returning",
             ) from error
+        finally:
+            _local.batch = before
 
     def _numbered(self, key: Any) -> Any:
         if self.whole is not None and isinstance(key, (np.ndarray, range)):

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from hybrid.data import Dataset, IterableDataset, get_worker_info
+from hybrid.data import Dataset, IterableDataset, batch_generator, get_worker_info
 
 
 class Rows(Dataset):
@@ -109,6 +109,21 @@ class Whoami(Dataset):
         return info.id, info.num_workers, info.seed, os.getpid()
 
 
+class Noisy(Rows):
+    """Samples with random numbers."""
+
+    def __getitem__(self, index):
+        return index, batch_generator().uniform()
+
+
+class NoisyStream(Stream):
+    """The same one by one."""
+
+    def __iter__(self):
+        for number in super().__iter__():
+            yield number, batch_generator().uniform()
+
+
 class Shapes(Dataset):
     """Samples of growing size, of all kinds of content."""
 
@@ -117,6 +132,18 @@ class Shapes(Dataset):
 
     def __getitem__(self, index):
         return {"a": np.full(10 ** (index // 3), index), "s": "x" * index, "e": np.empty(0)}
+
+
+class Steady(Rows):
+    """Each sample takes a while."""
+
+    def __getitem__(self, index):
+        time.sleep(0.05)
+        return super().__getitem__(index)
+
+
+def collate_to_function(samples):
+    return lambda: samples
 
 
 def fail_to_start(worker):

@@ -4,6 +4,7 @@ import gc
 import multiprocessing
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -15,18 +16,22 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.data import DataLoader, TensorDataset, get_worker_info
+from hybrid.data import DataLoader, TensorDataset, batch_generator, get_worker_info
 from hybrid.errors import ArgumentTypeError, DatasetError, WorkerError
 from tests.data.samples import (
     Faulty,
+    Noisy,
+    NoisyStream,
     Odd,
     Rows,
     SaysTooFew,
     Shapes,
     Slow,
+    Steady,
     Stream,
     Uneven,
     Whoami,
+    collate_to_function,
     fail_to_start,
     labels,
 )
@@ -124,6 +129,34 @@ def test_samples_know_their_worker(kind):
     assert {batch[2].item() for batch in same} == seeds
 
 
+def noise(loader):
+    return [x.tolist() for _, x in loader]
+
+
+def test_random_numbers_do_not_depend_on_workers():
+    options = {"batch_size": 3, "shuffle": True, "generator": 9}
+    alone = DataLoader(Noisy(), **options)
+    first, second = noise(alone), noise(alone)
+    assert len({x for batch in first + second for x in batch}) == 40
+    for more in ({"workers": 1}, {"workers": 3}, {"workers": 2, "worker_kind": "process"}):
+        loader = DataLoader(Noisy(), **options, **more)
+        assert noise(loader) == first
+        going = iter(loader)
+        next(going), next(going)
+        loader.load_state_dict(loader.state_dict())
+        assert noise(loader) == second[2:]
+        del going
+    assert batch_generator() is hy.random.default_generator()
+
+
+def test_random_numbers_of_streams():
+    loaders = [
+        DataLoader(NoisyStream(12), 2, generator=1, workers=2, worker_kind=kind) for kind in KINDS
+    ]
+    found, again = (noise(loader) for loader in loaders)
+    assert found == again and len({x for batch in found for x in batch}) == 12
+
+
 @kinds
 @pytest.mark.parametrize(
     ("what", "error", "text"),
@@ -159,6 +192,13 @@ def test_what_cannot_travel_is_told():
             f"a worker raised {name}\nThat cannot be sent between processes as it is."
         )
         assert "in __getitem__" in str(caught.value.__cause__)
+
+
+def test_batches_that_cannot_travel():
+    loader = DataLoader(Rows(), 4, workers=1, worker_kind="process", collate_fn=collate_to_function)
+    with pytest.raises(AttributeError, match="Can't pickle local object") as caught:
+        list(loader)
+    assert "In worker 0 (process " in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("options", [{}, *({"workers": 1, "worker_kind": k} for k in KINDS)])
@@ -223,7 +263,7 @@ def test_a_program_without_a_main_guard_is_told(tmp_path):
 def test_a_batch_that_does_not_come(kind, monkeypatch):
     monkeypatch.setattr("hybrid.data.threads.PATIENCE", 0.1)
     monkeypatch.setattr("hybrid.data.processes.PATIENCE", 0.1)
-    monkeypatch.setattr("tests.data.samples.FAULTS", {"hang": lambda: time.sleep(6)})
+    monkeypatch.setattr("tests.data.samples.FAULTS", {"hang": lambda: time.sleep(3)})
     start = time.monotonic()
     loader = DataLoader(Faulty(0, "hang"), 4, workers=1, worker_kind=kind, timeout=0.5)
     with pytest.raises(WorkerError) as caught:
@@ -260,6 +300,14 @@ def test_each_worker_is_started_once():
     gc.collect()
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn", "object"])
+def test_every_way_to_start_a_process(context):
+    context = multiprocessing.get_context("fork") if context == "object" else context
+    loader = DataLoader(Rows(), 4, workers=2, multiprocessing_context=context)
+    assert labels(loader) == labels(DataLoader(Rows(), 4))
+
+
 @kinds
 class TestNothingStays:
     def test_after_break(self, kind):
@@ -292,6 +340,21 @@ class TestNothingStays:
             use()
         gc.collect()  # pytest has let go of the frames that held the iterator
         assert ours() == []
+
+    def test_after_an_interrupt(self, kind):
+        def interrupt(number, frame):
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            batches = iter(DataLoader(Steady(400), 4, workers=2, worker_kind=kind))
+            next(batches)
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(KeyboardInterrupt):
+                list(batches)
+            assert ours() == []
+        finally:
+            signal.signal(signal.SIGALRM, before)
 
     def test_at_exit(self, kind, tmp_path):
         """A program ends in the middle of a pass, and its workers with it."""
