@@ -42,42 +42,53 @@ def _collated(items: list[Any], place: str) -> Any:
     if first is None:
         _all_of(items, kind, place)
         return None
-    parts = _parts(first)
-    if parts is None:
+    node = _node(first)
+    if node is None:
         raise ArgumentTypeError(
             f"a {kind.__name__}{_at(place)} cannot be batched",
             fix="let the dataset give tensors, arrays, numbers, and tuples and dicts of these, or "
             "pass a collate_fn",
         )
-    keys, values, made = parts
-    columns: list[list[Any]] = [[value] for value in values]
-    for other in items[1:]:
-        same = _parts(other) if type(other) is kind else None
-        if same is None or len(same[0]) != len(keys) or set(same[0]) != set(keys):
-            raise _different(first, other, place)
-        found = same[1] if same[0] == keys else [other[key] for key in keys]  # of another order
-        for column, value in zip(columns, found, strict=True):
-            column.append(value)
-    return made([_collated(c, f"{place}[{k!r}]") for k, c in zip(keys, columns, strict=True)])
+    keys, values_of, made = node
+    rows = []
+    for item in items:
+        row = values_of(item) if type(item) is kind else None
+        if row is None or len(row) != len(keys):
+            raise _different(first, item, place)
+        rows.append(row)
+    columns = zip(*rows, strict=True)
+    return made([_collated(list(c), f"{place}[{k!r}]") for k, c in zip(keys, columns, strict=True)])
 
 
-def _parts(
+def _node(
     sample: Any,
-) -> tuple[list[Any], list[Any], Callable[[list[Any]], Any]] | None:
-    """The keys and values of a node, and what makes one with other values; None for a leaf."""
+) -> tuple[Sequence[Any], Callable[[Any], Sequence[Any] | None], Callable[[Any], Any]] | None:
+    """Of a node: its keys, what gives the values of one like it (None or too few of one unlike it),
+    and what makes one of values; None for a leaf.
+    """
     kind = type(sample)
     if isinstance(sample, tuple) and hasattr(sample, "_fields"):
-        return list(range(len(sample))), list(sample), lambda values: kind(*values)
+        return range(len(sample)), lambda item: item, lambda values: kind(*values)
     if isinstance(sample, (tuple, list)):
-        return list(range(len(sample))), list(sample), kind
+        return range(len(sample)), lambda item: item, kind
     if isinstance(sample, Mapping):
         keys = list(sample)
-        return keys, [sample[key] for key in keys], lambda v: _mapping(sample, keys, v)
+        return keys, lambda item: _values(item, keys), lambda v: _mapping(sample, keys, v)
     if dataclasses.is_dataclass(sample):
         names = [field.name for field in dataclasses.fields(sample) if field.init]
-        values = [getattr(sample, name) for name in names]
-        return names, values, lambda v: kind(**dict(zip(names, v, strict=True)))
+        return (
+            names,
+            lambda item: [getattr(item, name) for name in names],
+            lambda v: kind(**dict(zip(names, v, strict=True))),
+        )
     return None
+
+
+def _values(item: Mapping[Any, Any], keys: list[Any]) -> list[Any] | None:
+    """The values of ``keys``, if those are all that ``item`` has."""
+    if len(item) != len(keys) or not all(key in item for key in keys):
+        return None
+    return [item[key] for key in keys]
 
 
 def _mapping(sample: Mapping[Any, Any], keys: list[Any], values: list[Any]) -> Any:
@@ -146,5 +157,5 @@ def default_convert(data: Any) -> Any:
     """One sample with tensors in the places of arrays; all else stays as it is."""
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind in "biuf":
         return asarray(data)
-    parts = _parts(data)
-    return data if parts is None else parts[2]([default_convert(value) for value in parts[1]])
+    node = _node(data)
+    return data if node is None else node[2]([default_convert(value) for value in node[1](data)])

@@ -10,6 +10,7 @@ import numpy as np
 from hybrid.conversion import asarray
 from hybrid.eager import from_numpy
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
+from hybrid.ir.interpreter import ACTIVE
 from hybrid.ops.indexing import take_slices
 from hybrid.tensor import Tensor
 
@@ -91,7 +92,7 @@ class TensorDataset(Dataset):
         return self.tensors[0].shape[0]
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
-        return tuple(t[index] for t in self.tensors)
+        return tuple([row_of(t, index) for t in self.tensors])
 
     def batch_reader(self) -> BatchReader:
         readers = [rows_of(t) for t in self.tensors]
@@ -248,6 +249,14 @@ def rows_of(tensor: Tensor) -> BatchReader:
         return take_slices(tensor, from_numpy(np.asarray(numbers, np.int64)), axis=0)
 
     return read
+
+
+def row_of(tensor: Tensor, index: Any) -> Tensor:
+    """``tensor[index]``; for a number it shares the bytes, as values do not change."""
+    plain = type(index) is int and tensor.dtype.numpy is not None and not ACTIVE
+    if not plain or not -tensor.shape[0] <= index < tensor.shape[0]:
+        return tensor[index]
+    return from_numpy(np.asarray(tensor.numpy()[index]))
 
 
 def _newest(kind: type, method: str) -> bool:

@@ -152,8 +152,8 @@ class TokenBlocks(Dataset):
         if not 0 <= number < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
         start, stop = number * self.stride, number * self.stride + self.length
-        window = astype(self.tokens[start : stop + 1], int64)
-        return window[:-1], window[1:]
+        window = self.tokens.numpy()[start : stop + 1].astype(np.int64)
+        return asarray(window[:-1]), asarray(window[1:])
 
     def batch_reader(self) -> BatchReader:
         return self._windows

@@ -75,6 +75,24 @@ def test_whole_batches_are_what_collating_gives(dataset, numbers):
     assert all(t.shape[0] == len(numbers) for t in found)
 
 
+@pytest.mark.parametrize("index", [0, 7, -1, -8, np.int64(3), slice(2, 4), [1, 0]], ids=str)
+def test_a_sample_is_what_indexing_gives(index):
+    for found, tensor in zip(TENSORS[index], TENSORS.tensors, strict=True):
+        expected = tensor[index]
+        assert found.type is expected.type and found.tolist() == expected.tolist()
+    for beyond in (8, -9):
+        with pytest.raises(IndexError):
+            TENSORS[beyond]
+
+
+def test_samples_stay_when_tensors_are_written_to():
+    source = hy.asarray(X.copy())
+    (sample,) = TensorDataset(source)[2]
+    source[2] = 0.0
+    sample += 1
+    assert sample.tolist() == (X[2] + 1).tolist() and source.tolist()[2] == [0.0] * 3
+
+
 def test_others_are_read_sample_by_sample():
     class Doubled(TensorDataset):
         def __getitem__(self, index):
