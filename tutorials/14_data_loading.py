@@ -18,6 +18,7 @@ from hybrid.data import (
     TensorDataset,
     TokenBlocks,
     WeightedRandomSampler,
+    batch_generator,
     get_worker_info,
     random_split,
 )
@@ -82,6 +83,20 @@ alone, slow = passed()
 helped, quick = passed(workers=5)
 print(f"{slow:.2f} s without workers, {quick:.2f} s with five")
 assert alone == helped and quick < slow
+
+
+# %% Random numbers of a dataset, for augmentation say, come from `batch_generator()`: they follow
+# from the loader's generator, the pass and the batch, so they do not depend on the workers, either.
+class Noisy(Squares):
+    def __getitem__(self, number):
+        return number + 0.1 * batch_generator().normal()
+
+
+one, three = (
+    [batch.tolist() for batch in DataLoader(Noisy(), 2, generator=5, workers=workers)]
+    for workers in (1, 3)
+)
+assert one == three
 
 
 # %% What goes wrong in a worker is raised by the loop, with the worker's own traceback as its

@@ -134,8 +134,12 @@ class Reader:
             _local.batch = before
 
     def _numbered(self, key: Any) -> Any:
-        if self.whole is not None and isinstance(key, (np.ndarray, range)):
-            return self.whole(key)
+        if self.whole is not None:
+            if isinstance(key, (list, tuple)):  # of a sampler of the author's own
+                key = np.asarray(key)
+            if isinstance(key, range) or (key.dtype == np.int64 and key.ndim == 1):
+                return self.whole(key)
+            key = key.tolist()
         if self.recipe.batch_size is None:
             return self.collate(self.recipe.dataset[key])
         numbers = key.tolist() if isinstance(key, np.ndarray) else key

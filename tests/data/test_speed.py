@@ -39,3 +39,5 @@ def test_a_batch_is_one_call_for_each_tensor(monkeypatch):
     data = TensorDataset(np.zeros((64, 2), np.float32), np.arange(64))
     assert len(list(DataLoader(data, 16, shuffle=True, workers=1))) == 4
     assert len(calls) == 4 * 2
+    (batch,) = DataLoader(data, 3, sampler=[9, 0, -1])
+    assert batch[1].tolist() == [9, 0, 63] and len(calls) == 4 * 2 + 2
