@@ -81,7 +81,7 @@ class DataLoader:
         self.dataset, self.drop_last = dataset, drop_last
         self.generator = as_generator(generator)
         self.pin_memory = pin_memory
-        self._streams = isinstance(dataset, IterableDataset)
+        self.streams = isinstance(dataset, IterableDataset)
         require_dataset(dataset, sampler is not None or batch_sampler is not None)
         self._choose_samples(batch_size, bool(shuffle), sampler, batch_sampler)
 
@@ -128,7 +128,7 @@ class DataLoader:
     def _choose_samples(
         self, batch_size: int | None, shuffle: bool, sampler: Any, batch_sampler: Any
     ) -> None:
-        if self._streams and (shuffle or sampler is not None or batch_sampler is not None):
+        if self.streams and (shuffle or sampler is not None or batch_sampler is not None):
             raise ArgumentError(
                 f"an order for the samples of a {type(self.dataset).__name__}",
                 why="An IterableDataset gives its samples in its own order.",
@@ -150,7 +150,7 @@ class DataLoader:
             require_count("batch_size", batch_size, least=1)
         self.batch_size = None if batch_sampler is not None else batch_size
         self.sampler, self.batch_sampler = sampler, batch_sampler
-        if self._streams or batch_sampler is not None:
+        if self.streams or batch_sampler is not None:
             return
         if sampler is None and shuffle:
             self.sampler = RandomSampler(self.dataset, generator=self.generator)
@@ -161,7 +161,7 @@ class DataLoader:
 
     def __len__(self) -> int:
         """The number of batches of a pass; TypeError where nobody knows."""
-        if not self._streams:
+        if not self.streams:
             return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
         full, rest = divmod(len(self.dataset), self.batch_size or 1)
         return full + (rest > 0 and not self.drop_last)
@@ -204,7 +204,7 @@ class DataLoader:
         size = (self.batch_size or 1) if batched else None
         collate = None if batched and self.collate_fn is default_collate else self.collate_fn
         return Recipe(
-            self.dataset, size, collate, self._streams, self.drop_last, self.worker_init_fn
+            self.dataset, size, collate, self.streams, self.drop_last, self.worker_init_fn
         )
 
     def crew(self) -> Crew:

@@ -85,7 +85,7 @@ def _is_state(value: Any) -> bool:
 
 def _facts(loader: DataLoader) -> dict[str, Any]:
     """What must be the same for a state to make sense."""
-    by_number = not loader._streams
+    by_number = not loader.streams
     return {
         "batch_size": loader.batch_size,
         "samples": _length(loader) if by_number else None,
@@ -95,7 +95,7 @@ def _facts(loader: DataLoader) -> dict[str, Any]:
 
 def _length(loader: DataLoader) -> int | None:
     """The length of a dataset whose samples have numbers, if it has one."""
-    if loader._streams or not hasattr(loader.dataset, "__len__"):
+    if loader.streams or not hasattr(loader.dataset, "__len__"):
         return None
     try:
         return len(loader.dataset)
@@ -187,8 +187,8 @@ class Pass:
 
     def _begun(self, generator: Generator | None, skips: int) -> Iterator[Any]:
         loader = self.loader
-        keys = () if loader._streams else keys_of(loader, generator)
-        if skips and not loader._streams:
+        keys = () if loader.streams else keys_of(loader, generator)
+        if skips and not loader.streams:
             keys = itertools.islice(keys, skips, None)
         seed, draws = self.position.order
         mixed = np.random.SeedSequence([seed % 2**64, draws, self.position.passes])
@@ -196,14 +196,14 @@ class Pass:
         if not loader.num_workers:
             reader = Reader(loader.recipe())
             reader.begin(base)
-            if not loader._streams:
+            if not loader.streams:
                 return map(reader.read, map(_job, keys, itertools.count(skips)))
             for _ in range(skips):
                 reader.read(Job(skips=True))
             return iter(lambda: reader.read(Job()), ENDED)
         self.crew = loader.crew()
         ahead = base, loader.prefetch_factor, loader.timeout
-        if loader._streams:
+        if loader.streams:
             return AheadOfStreams(self.crew, *ahead, skips)
         return Ahead(self.crew, keys, skips, *ahead)
 
@@ -226,7 +226,7 @@ class Pass:
             raise
         self._require_length(None)
         self.position.batches += 1
-        if self.loader._streams:
+        if self.loader.streams:
             self._count()
         return batch
 

@@ -11,9 +11,11 @@ import queue
 import random
 import signal
 import socket
+import sys
 import threading
 import time
 import weakref
+from importlib.machinery import PathFinder
 from multiprocessing import connection, forkserver
 from typing import Any
 
@@ -170,9 +172,21 @@ def _forked_from_server() -> Any:
     By itself it would load the main file, and die with it where that goes wrong.
     """
     context = multiprocessing.get_context("forkserver")
-    if getattr(forkserver._forkserver, "_preload_modules", None) == ["__main__"]:
+    untouched = getattr(forkserver._forkserver, "_preload_modules", None) == ["__main__"]
+    if untouched and _found_by_others():
         context.set_forkserver_preload([__name__])
     return context
+
+
+def _found_by_others() -> bool:
+    """Whether a Python that starts here finds this package, and no other of its name.
+
+    The server does not have this program's ``sys.path``, as workers do.
+    """
+    package = __name__.partition(".")[0]
+    extra = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    found = PathFinder.find_spec(package, [os.getcwd(), *filter(None, extra), *sys.path])
+    return found is None or found.origin == sys.modules[package].__file__
 
 
 class _Outfit:

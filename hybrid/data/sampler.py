@@ -181,11 +181,11 @@ class BatchSampler(Sampler):
         if batch and not self.drop_last:
             yield batch
 
-    def stretches(self, order: Numbers) -> list[Numbers]:
+    def stretches(self, order: Numbers) -> Iterator[Numbers]:
         """The batches of ``order``, as stretches of it."""
         size = self.batch_size
         end = len(order) - len(order) % size if self.drop_last else len(order)
-        return [order[start : start + size] for start in range(0, end, size)]
+        return (order[start : start + size] for start in range(0, end, size))
 
 
 def as_generator(generator: Generator | int | None) -> Generator | None:

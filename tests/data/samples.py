@@ -1,8 +1,11 @@
 """Datasets of the tests: at the top of a module, as worker processes import them."""
 
+import multiprocessing
 import os
 import signal
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -148,6 +151,22 @@ def collate_to_function(samples):
 
 def fail_to_start(worker):
     raise ValueError(f"no licence for worker {worker}")
+
+
+def ours():
+    """The workers of loaders that run now."""
+    threads = [t.name for t in threading.enumerate() if t.name.startswith("hybrid-loader")]
+    return threads + [p.name for p in multiprocessing.active_children()]
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def environment():
+    """For programs that import these tests, after whatever holds the package."""
+    paths = [os.environ.get("PYTHONPATH", ""), str(Path(__file__).resolve().parents[2])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def labels(loader):

@@ -5,7 +5,7 @@ from collections import Counter
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import hybrid as hy
 from hybrid.data import (
@@ -20,12 +20,14 @@ from hybrid.data.sampler import OrderSampler, RandomOrderSampler
 from hybrid.errors import ArgumentError, ArgumentTypeError
 
 
+@settings(deadline=None)
 @given(st.integers(0, 40))
 def test_sequential(n):
     sampler = SequentialSampler(range(n))
     assert list(sampler) == list(range(n)) and len(sampler) == n
 
 
+@settings(deadline=None)
 @given(st.integers(0, 40), st.integers(-(2**40), 2**40))
 def test_random_is_a_permutation(n, seed):
     sampler = RandomSampler(range(n), generator=seed)
@@ -36,6 +38,7 @@ def test_random_is_a_permutation(n, seed):
     assert n < 10 or first != second
 
 
+@settings(deadline=None)
 @given(st.integers(1, 12), st.integers(0, 50))
 def test_random_without_replacement_goes_round(n, count):
     drawn = list(RandomSampler(range(n), num_samples=count, generator=1))
@@ -54,6 +57,7 @@ def test_random_with_replacement():
     assert len(list(RandomSampler(range(5), replacement=True, generator=0))) == 5
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 100), unique=True, max_size=20))
 def test_subset_random(indices):
     sampler = SubsetRandomSampler(indices, generator=3)
@@ -69,6 +73,7 @@ def test_weighted():
     assert sorted(once) == [0, 1, 2]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 30), st.integers(1, 8), st.booleans())
 def test_batches(n, size, drop_last):
     sampler = BatchSampler(SequentialSampler(range(n)), size, drop_last)

@@ -2,13 +2,14 @@
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import hybrid as hy
 from hybrid.data import DataLoader, TensorDataset, random_split
 from hybrid.errors import ArgumentError
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(0, 2**40))
 def test_counts(lengths, seed):
     parts = random_split(range(sum(lengths)), lengths, generator=seed)

@@ -86,7 +86,7 @@ def test_other_forms_of_files(write):
     assert read_csv(write("a,b\n"))["a"].shape == (0,)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.tuples(

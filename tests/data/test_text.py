@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import hybrid as hy
 from hybrid.data import (
@@ -21,6 +21,7 @@ from hybrid.errors import ArgumentError, ArgumentTypeError, OutOfRangeError
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
+@settings(deadline=None)
 @given(TEXT)
 def test_there_and_back(text):
     for tokenizer in (ByteTokenizer(), CharTokenizer(text), WordTokenizer(text)):
@@ -41,6 +42,7 @@ def test_what_tokens_are():
     assert WordTokenizer("It's 3 pm.").vocabulary[1:] == [" ", "It", "'", "s", "3", "pm", "."]
 
 
+@settings(deadline=None)
 @given(st.integers(2, 60), st.integers(1, 12), st.one_of(st.none(), st.integers(1, 15)))
 def test_windows(count, length, stride):
     if count <= length:
