@@ -186,8 +186,8 @@ def test_threads_in_the_process_do_not_disturb_workers():
 
 
 def test_another_package_of_the_name_is_not_loaded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert processes._found_by_others()
     (tmp_path / "hybrid").mkdir()
     (tmp_path / "hybrid" / "__init__.py").write_text("raise SystemExit")
-    monkeypatch.chdir(tmp_path)
     assert not processes._found_by_others()
