@@ -100,6 +100,18 @@ class NativeError(HybridError, RuntimeError):
     """The C runtime refused a request that Python had let through."""
 
 
+class WorkerError(HybridError, RuntimeError):
+    """A worker of a loader died, hung, or failed with what cannot be raised elsewhere."""
+
+
+class DatasetError(HybridError, RuntimeError):
+    """A dataset does not keep what it said: it changed its length while it was gone over, say."""
+
+
+class DataFileError(HybridError, ValueError):
+    """A file does not hold what a reader expects; the text names the file and the place."""
+
+
 class GradientError(HybridError, RuntimeError):
     """A gradient was asked for that does not exist."""
 

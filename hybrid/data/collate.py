@@ -2,56 +2,160 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hybrid.conversion import asarray
-from hybrid.errors import ArgumentTypeError, ShapeError
+from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
+from hybrid.ops import stack
 from hybrid.tensor import Tensor
-from hybrid.tree import describe, flatten, unflatten
+from hybrid.tree import describe, flatten
+
+_NUMBERS = (bool, int, float)
 
 
-def collate(samples: Sequence[Any]) -> Any:
-    """``samples`` (trees of tensors, arrays and numbers) stacked: one tree of tensors."""
-    rows, structure = [], None
-    for sample in samples:
-        leaves, found = flatten(sample)
-        if not rows:
-            structure = found
-        elif found != structure:
-            raise ArgumentTypeError(
-                f"samples {describe(structure)} and {describe(found)} cannot be one batch",
-                why="Samples must have one structure.",
-                fix="let the dataset give the same tuple or dict for every sample",
-            )
-        rows.append(leaves)
-    return unflatten(structure, [_stacked(column) for column in zip(*rows, strict=True)])
+def default_collate(batch: Sequence[Any]) -> Any:
+    """The samples in ``batch`` stacked: tensors in the places of tensors, arrays and numbers.
+
+    Samples are tensors, arrays and numbers, and tuples, named tuples, lists, mappings and
+    dataclasses of these, nested at will; all have one structure, and items at one place one
+    shape.  Stacked items get a new first axis; Python's floats become float32 and its ints int64.
+    Strings and bytes come as lists, and None stays None.
+    """
+    if not len(batch):
+        raise ArgumentError("a batch of no samples", fix="give one sample at least")
+    return _collated(list(batch), "")
 
 
-def _stacked(items: Sequence[Any]) -> Tensor:
+def _collated(items: list[Any], place: str) -> Any:
+    first = items[0]
+    kind = type(first)
+    if isinstance(first, (Tensor, np.ndarray, np.generic, *_NUMBERS)):
+        if isinstance(first, (str, bytes)):  # NumPy's are Python's, too
+            return items
+        return _stacked(items, place)
+    if isinstance(first, (str, bytes)):
+        return _all_of(items, kind, place)
+    if first is None:
+        _all_of(items, kind, place)
+        return None
+    node = _node(first)
+    if node is None:
+        raise ArgumentTypeError(
+            f"a {kind.__name__}{_at(place)} cannot be batched",
+            fix="let the dataset give tensors, arrays, numbers, and tuples and dicts of these, or "
+            "pass a collate_fn",
+        )
+    keys, values_of, made = node
+    rows = []
+    for item in items:
+        row = values_of(item) if type(item) is kind else None
+        if row is None or len(row) != len(keys):
+            raise _different(first, item, place)
+        rows.append(row)
+    columns = zip(*rows, strict=True)
+    return made([_collated(list(c), f"{place}[{k!r}]") for k, c in zip(keys, columns, strict=True)])
+
+
+def _node(
+    sample: Any,
+) -> tuple[Sequence[Any], Callable[[Any], Sequence[Any] | None], Callable[[Any], Any]] | None:
+    """Of a node: its keys, what gives the values of one like it (None or too few of one unlike it),
+    and what makes one of values; None for a leaf.
+    """
+    kind = type(sample)
+    if isinstance(sample, tuple) and hasattr(sample, "_fields"):
+        return range(len(sample)), lambda item: item, lambda values: kind(*values)
+    if isinstance(sample, (tuple, list)):
+        return range(len(sample)), lambda item: item, kind
+    if isinstance(sample, Mapping):
+        keys = list(sample)
+        return keys, lambda item: _values(item, keys), lambda v: _mapping(sample, keys, v)
+    if dataclasses.is_dataclass(sample):
+        names = [field.name for field in dataclasses.fields(sample) if field.init]
+        return (
+            names,
+            lambda item: [getattr(item, name) for name in names],
+            lambda v: kind(**dict(zip(names, v, strict=True))),
+        )
+    return None
+
+
+def _values(item: Mapping[Any, Any], keys: list[Any]) -> list[Any] | None:
+    """The values of ``keys``, if those are all that ``item`` has."""
+    if len(item) != len(keys) or not all(key in item for key in keys):
+        return None
+    return [item[key] for key in keys]
+
+
+def _mapping(sample: Mapping[Any, Any], keys: list[Any], values: list[Any]) -> Any:
+    """A mapping of the kind of ``sample``, where that can be made from a dict."""
+    made = dict(zip(keys, values, strict=True))
+    if type(sample) is dict:
+        return made
+    if hasattr(sample, "default_factory"):
+        return type(sample)(sample.default_factory, made)
+    try:
+        return type(sample)(made)  # type: ignore[call-arg]
+    except TypeError:
+        return made
+
+
+def _at(place: str) -> str:
+    return f" at {place} of a sample" if place else ""
+
+
+def _different(first: Any, other: Any, place: str) -> ArgumentTypeError:
+    one, two = (describe(flatten(item)[1]) for item in (first, other))
+    if one == two:
+        one, two = f"a {type(first).__name__}", f"a {type(other).__name__}"
+    return ArgumentTypeError(
+        f"samples {one} and {two}{_at(place)} cannot be one batch",
+        why="Samples must have one structure.",
+        fix="let the dataset give the same tuple or dict for every sample",
+    )
+
+
+def _all_of(items: list[Any], kind: type, place: str) -> list[Any]:
+    """``items``, all of which are of ``kind``."""
+    for other in items[1:]:
+        if type(other) is not kind and not (isinstance(other, kind) and kind is not type(None)):
+            raise _different(items[0], other, place)
+    return items
+
+
+def _stacked(items: Sequence[Any], place: str) -> Tensor:
     """Items of one shape along a new first axis; Python numbers get their default dtypes."""
-    if all(type(item) in (bool, int, float) for item in items):
+    if all(type(item) in _NUMBERS for item in items):
         return asarray(list(items))
-    arrays = [_array(item) for item in items]
+    if any(type(item) is Tensor and item.dtype.numpy is None for item in items):
+        return stack(list(items))
+    arrays = [_array(item, items[0], place) for item in items]
     shapes = {array.shape for array in arrays}
     if len(shapes) > 1:
         first, second = list(dict.fromkeys(array.shape for array in arrays))[:2]
         raise ShapeError(
-            f"samples of shapes {list(first)} and {list(second)} cannot be one batch",
+            f"samples of shapes {list(first)} and {list(second)}{_at(place)} cannot be one batch",
             why="Items are stacked, so they must have one shape.",
             fix="pad or cut them in the dataset, or use batch_size=1",
         )
     return asarray(np.stack(arrays))
 
 
-def _array(item: Any) -> np.ndarray:
+def _array(item: Any, first: Any, place: str) -> np.ndarray:
     if isinstance(item, Tensor):
         return item.numpy()
-    if isinstance(item, (np.ndarray, np.generic)) or type(item) in (bool, int, float):
+    if isinstance(item, (np.ndarray, np.generic)) or type(item) in _NUMBERS:
         return np.asarray(item)
-    raise ArgumentTypeError(
-        f"a {type(item).__name__} in a sample cannot be batched",
-        fix="let the dataset give tensors, arrays, numbers, and tuples and dicts of these",
-    )
+    raise _different(first, item, place)
+
+
+def default_convert(data: Any) -> Any:
+    """One sample with tensors in the places of arrays; all else stays as it is."""
+    if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind in "biuf":
+        return asarray(data)
+    node = _node(data)
+    return data if node is None else node[2]([default_convert(value) for value in node[1](data)])

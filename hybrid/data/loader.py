@@ -1,91 +1,244 @@
-"""DataLoader: batches of a dataset, in order or shuffled."""
+"""DataLoader: batches of a dataset, in order or shuffled, made here or ahead of time by workers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from hybrid.data.collate import collate
-from hybrid.data.dataset import Dataset, TensorDataset
-from hybrid.eager import from_numpy
+from hybrid.data.ahead import Crew
+from hybrid.data.collate import default_collate, default_convert
+from hybrid.data.dataset import Dataset, IterableDataset
+from hybrid.data.passes import Pass, Position, position_of
+from hybrid.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    SequentialSampler,
+    as_generator,
+    require_count,
+)
+from hybrid.data.threads import ThreadCrew
+from hybrid.data.worker import Recipe
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.ops.indexing import take_slices
-from hybrid.random import Generator, default_generator
-from hybrid.tensor import Tensor
+from hybrid.random import Generator
 
-Batch = Callable[[int, int], Any]  # of the samples from start to stop in the order of the pass
+PREFETCH = 2  # batches that each worker makes ahead of time
+KINDS = ("thread", "process")
 
 
 class DataLoader:
     """Iterating gives batches: samples' tensors, numbers and arrays stacked along a new first axis.
 
-    ``generator`` shuffles: a ``hybrid.random.Generator``, or a seed for one of the loader's own; by
-    default the default generator.  Each pass draws a new order.  ``drop_last`` leaves out a last
-    batch of fewer than ``batch_size`` samples.
+    ``dataset`` has ``__len__`` and ``__getitem__``, or is an IterableDataset.
+
+    Which samples: ``shuffle`` draws a new order for each pass, from ``generator`` (a
+    ``hybrid.random.Generator``, or a seed for one of the loader's own; by default the default
+    generator); ``sampler``, any iterable of sample numbers, or ``batch_sampler``, of lists of
+    them, take its place.  ``drop_last`` leaves out a last batch of fewer than ``batch_size``
+    samples; ``batch_size=None`` gives the samples themselves.  The order does not depend on
+    the workers.
+
+    How: ``collate_fn`` makes a batch of a list of samples (``default_collate``).  ``workers`` of
+    ``worker_kind`` "thread" or "process" make up to ``prefetch`` batches each ahead of time
+    (``num_workers`` and ``prefetch_factor`` are the same); threads suit code that
+    computes in C, processes suit Python's own.  Processes are started by
+    "forkserver" unless ``multiprocessing_context`` says otherwise, and get pickled copies of the
+    dataset.
+    ``worker_init_fn`` is called in each worker with its number; ``timeout`` is how many seconds a
+    batch may take (0: any); ``persistent_workers`` stay from pass to pass.  ``pin_memory`` is
+    taken for the sake of programs that pass it: a CPU has nothing to pin for.
+
+    Code of the dataset that draws random numbers takes them from ``batch_generator()``, to have the
+    same ones whatever the workers are.  Otherwise processes have seeds of their own for ``random``,
+    NumPy and ``hybrid.random`` (that of ``get_worker_info()``), and threads share the default ones.
+
+    What a worker raises is raised here, with its traceback as the cause; a worker that dies raises
+    WorkerError.  Nothing is left running after an error, a ``break``, or the last batch.
+    ``state_dict()`` within a pass lets another loader of the kind go on with the batches left.
     """
 
     def __init__(
         self,
         dataset: Dataset | Sequence[Any],
-        batch_size: int = 1,
-        shuffle: bool = False,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        workers: int | None = None,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
         drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
         generator: Generator | int | None = None,
+        *,
+        prefetch: int | None = None,
+        persistent_workers: bool = False,
+        worker_kind: str | None = None,
+        num_workers: int | None = None,
+        prefetch_factor: int | None = None,
     ) -> None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ArgumentError(f"batch_size is {batch_size!r}", fix="give an int >= 1")
-        if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
-            raise ArgumentTypeError(
-                f"a {type(dataset).__name__} is not a dataset",
-                why="It needs __len__ and __getitem__.",
-                fix="subclass hybrid.data.Dataset, or pass a list of samples",
+        self.dataset, self.drop_last = dataset, drop_last
+        self.generator = as_generator(generator)
+        self.pin_memory = pin_memory
+        self.streams = isinstance(dataset, IterableDataset)
+        require_dataset(dataset, sampler is not None or batch_sampler is not None)
+        self._choose_samples(batch_size, bool(shuffle), sampler, batch_sampler)
+
+        self.num_workers = _one_of("workers", workers, "num_workers", num_workers) or 0
+        require_count("workers", self.num_workers)
+        ahead = _one_of("prefetch", prefetch, "prefetch_factor", prefetch_factor)
+        if worker_kind is None:
+            worker_kind = KINDS[multiprocessing_context is not None]
+        for name, value, wanted in (
+            ("prefetch", ahead, ahead is not None),
+            ("timeout", timeout, timeout != 0),
+            ("persistent_workers", persistent_workers, persistent_workers),
+        ):
+            if wanted and not self.num_workers:
+                raise ArgumentError(
+                    f"{name} is {value!r} without workers",
+                    why="The batches are made when they are asked for.",
+                    fix="give workers=1 or more",
+                )
+        if ahead is not None:
+            require_count("prefetch", ahead, least=1)
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout >= 0:
+            raise ArgumentError(f"timeout is {timeout!r}", fix="give seconds >= 0")
+        if worker_kind not in KINDS:
+            raise ArgumentError(f"worker_kind is {worker_kind!r}", fix='give "thread" or "process"')
+        if worker_kind == "thread" and multiprocessing_context is not None:
+            raise ArgumentError(
+                "a multiprocessing_context for workers that are threads",
+                fix='give worker_kind="process"',
             )
-        if len(dataset) == 0:
-            raise ArgumentError("the dataset is empty", fix="give one with samples")
-        if generator is not None and not isinstance(generator, Generator):
-            generator = Generator(generator)
-        self.dataset, self.batch_size = dataset, batch_size
-        self.shuffle, self.drop_last, self.generator = shuffle, drop_last, generator
+        self.prefetch_factor = (ahead or PREFETCH) if self.num_workers else None
+        self.timeout, self.persistent_workers = timeout, persistent_workers
+        self.worker_kind, self.multiprocessing_context = worker_kind, multiprocessing_context
+        self.worker_init_fn = worker_init_fn
+
+        self.collate_fn = collate_fn or (default_convert if batch_size is None else default_collate)
+        if batch_size is None and batch_sampler is not None:
+            self.collate_fn = collate_fn or default_collate
+        self._passes = 0
+        self._position: Position | None = None  # of the pass that was begun last, until it ends
+        self._resumed: Position | None = None  # where the next pass begins
+        self._crew: Crew | None = None
+
+    def _choose_samples(
+        self, batch_size: int | None, shuffle: bool, sampler: Any, batch_sampler: Any
+    ) -> None:
+        if self.streams and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ArgumentError(
+                f"an order for the samples of a {type(self.dataset).__name__}",
+                why="An IterableDataset gives its samples in its own order.",
+                fix="leave out shuffle, sampler and batch_sampler, and shuffle in the dataset",
+            )
+        if sampler is not None and shuffle:
+            raise ArgumentError("both shuffle and a sampler", fix="give one of them")
+        if batch_sampler is not None and (
+            batch_size != 1 or shuffle or sampler is not None or self.drop_last
+        ):
+            raise ArgumentError(
+                "a batch_sampler beside batch_size, shuffle, sampler or drop_last",
+                why="It says what makes a batch all by itself.",
+                fix="leave the others out",
+            )
+        if batch_size is None and self.drop_last:
+            raise ArgumentError("drop_last without batches", fix="give a batch_size")
+        if batch_size is not None:
+            require_count("batch_size", batch_size, least=1)
+        self.batch_size = None if batch_sampler is not None else batch_size
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        if self.streams or batch_sampler is not None:
+            return
+        if sampler is None and shuffle:
+            self.sampler = RandomSampler(self.dataset, generator=self.generator)
+        elif sampler is None:
+            self.sampler = SequentialSampler(self.dataset)
+        if batch_size is not None:
+            self.batch_sampler = BatchSampler(self.sampler, batch_size, self.drop_last)
 
     def __len__(self) -> int:
-        """The number of batches."""
-        full, rest = divmod(len(self.dataset), self.batch_size)
+        """The number of batches of a pass; TypeError where nobody knows."""
+        if not self.streams:
+            return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        full, rest = divmod(len(self.dataset), self.batch_size or 1)
         return full + (rest > 0 and not self.drop_last)
 
+    @property
+    def workers(self) -> int:
+        """How many workers make batches; 0: they are made when they are asked for."""
+        return self.num_workers
+
     def __iter__(self) -> Iterator[Any]:
-        count, size = len(self.dataset), self.batch_size
-        order = self._order(count)
-        batch = self._slices(order) if type(self.dataset) is TensorDataset else self._samples(order)
-        for start in range(0, len(self) * size, size):
-            yield batch(start, min(start + size, count))
+        resumed, self._resumed = self._resumed, None
+        begun = Pass(self, resumed)
+        self._position = begun.position
+        self._passes = begun.position.passes
+        return begun
 
-    def _order(self, count: int) -> np.ndarray | None:
-        """The order of a pass over the dataset; None is as it comes."""
-        if not self.shuffle:
-            return None
-        return (self.generator or default_generator()).permutation(count).numpy()
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is: plain numbers, for ``load_state_dict`` of another one.
 
-    def _slices(self, order: np.ndarray | None) -> Batch:
-        """Batches of a TensorDataset: a gather per tensor, or its own bytes when unshuffled."""
-        tensors = self.dataset.tensors
-        if order is None:
-            arrays = [t.numpy() for t in tensors]
-            return lambda start, stop: tuple([from_numpy(a[start:stop]) for a in arrays])
+        The batches that were given count, not those that workers have made ahead of time.
+        """
+        position = self._resumed or self._position
+        if position is None:
+            position = position_of(self, self._passes + 1, begins=False)
+        return position.state(self)
 
-        def gathered(start: int, stop: int) -> tuple[Tensor, ...]:
-            chosen = from_numpy(order[start:stop])
-            return tuple([take_slices(t, chosen, axis=0) for t in tensors])
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next pass go on where ``state`` was taken, and the ones after it follow.
 
-        return gathered
+        The loader must have the dataset, the samplers and the ``batch_size`` of the one that
+        ``state`` is from, and for an IterableDataset the number of workers; the samples given so
+        far of such a one are read again and thrown away.
+        """
+        self._resumed = Position.from_state(self, state)
+        self._position, self._passes = None, self._resumed.passes - 1
 
-    def _samples(self, order: np.ndarray | None) -> Batch:
-        """Batches of any dataset, sample by sample."""
-        dataset = self.dataset
+    def recipe(self) -> Recipe:
+        """What a worker has to know."""
+        batched = self.batch_size is not None or self.batch_sampler is not None
+        size = (self.batch_size or 1) if batched else None
+        collate = None if batched and self.collate_fn is default_collate else self.collate_fn
+        return Recipe(
+            self.dataset, size, collate, self.streams, self.drop_last, self.worker_init_fn
+        )
 
-        def collated(start: int, stop: int) -> Any:
-            numbers = range(start, stop) if order is None else order[start:stop].tolist()
-            return collate([dataset[number] for number in numbers])
+    def crew(self) -> Crew:
+        """The workers for a new pass: those that are kept, or others."""
+        if self._crew is not None and not self._crew.closed:
+            return self._crew
+        if self.worker_kind == "thread":
+            crew: Crew = ThreadCrew(self.recipe(), self.num_workers)
+        else:
+            # It brings in multiprocessing, which `import hybrid` does without.
+            from hybrid.data.processes import ProcessCrew
 
-        return collated
+            crew = ProcessCrew(self.recipe(), self.num_workers, self.multiprocessing_context)
+        self._crew = crew if self.persistent_workers else None
+        return crew
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_crew": None}
+
+
+def require_dataset(dataset: Any, has_sampler: bool) -> None:
+    """Raise ArgumentTypeError for what has no samples, neither by number nor one by one."""
+    needed = ["__getitem__"] if has_sampler else ["__len__", "__getitem__"]
+    if isinstance(dataset, IterableDataset) or all(hasattr(dataset, name) for name in needed):
+        return
+    raise ArgumentTypeError(
+        f"a {type(dataset).__name__} is not a dataset",
+        why=f"It needs {' and '.join(needed)}.",
+        fix="subclass hybrid.data.Dataset or IterableDataset, or pass a list of samples",
+    )
+
+
+def _one_of(name: str, value: Any, other_name: str, other: Any) -> Any:
+    """The value of an argument that has two names."""
+    if value is not None and other is not None and value != other:
+        raise ArgumentError(f"{name} is {value!r} and {other_name} {other!r}", fix="give one")
+    return other if value is None else value

@@ -1,0 +1,201 @@
+"""Samplers: in which order a pass takes the samples of a dataset, and what makes a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid.data.dataset import Numbers
+from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.random import Generator, default_generator
+
+
+class Sampler:
+    """Subclasses give the numbers of samples through ``__iter__``, and mostly a ``__len__``.
+
+    The base class takes a data source for the sake of subclasses that hand it on.
+    """
+
+    def __init__(self, data_source: Any = None) -> None:
+        pass
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} does not define __iter__()")
+
+
+class OrderSampler(Sampler):
+    """A sampler whose order is drawn at once when a pass begins."""
+
+    generator: Generator | None = None
+
+    def order(self, generator: Generator | None = None) -> Numbers:
+        """The numbers of one pass; ``generator`` is drawn from in place of the sampler's own."""
+        raise NotImplementedError(f"{type(self).__name__} does not define order()")
+
+    def __iter__(self) -> Iterator[int]:
+        order = self.order()
+        return iter(order if isinstance(order, range) else order.tolist())
+
+
+class SequentialSampler(OrderSampler):
+    """All samples, in order."""
+
+    def __init__(self, data_source: Any) -> None:
+        self.data_source = data_source
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+    def order(self, generator: Generator | None = None) -> range:
+        return range(len(self.data_source))
+
+
+class RandomOrderSampler(OrderSampler):
+    """An order that is drawn: from ``generator`` (or a seed), by default the default generator."""
+
+    def __init__(self, generator: Generator | int | None) -> None:
+        self.generator = as_generator(generator)
+
+    def source(self) -> Generator:
+        """The generator that the next pass draws from."""
+        return self.generator or default_generator()
+
+    def order(self, generator: Generator | None = None) -> np.ndarray:
+        return self.drawn(generator or self.source())
+
+    def drawn(self, generator: Generator) -> np.ndarray:
+        """The numbers that one pass draws from ``generator``."""
+        raise NotImplementedError(f"{type(self).__name__} does not define drawn()")
+
+
+class RandomSampler(RandomOrderSampler):
+    """Samples in random order, ``num_samples`` of them (by default as many as there are).
+
+    With ``replacement`` each is drawn from all of them; without, none comes twice before all have
+    come once.
+    """
+
+    def __init__(
+        self,
+        data_source: Any,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | int | None = None,
+    ) -> None:
+        super().__init__(generator)
+        if not isinstance(replacement, bool):
+            raise ArgumentTypeError(f"replacement is {replacement!r}", fix="give True or False")
+        if num_samples is not None:
+            require_count("num_samples", num_samples)
+        self.data_source, self.replacement = data_source, replacement
+        self._num_samples = num_samples
+
+    @property
+    def num_samples(self) -> int:
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def drawn(self, generator: Generator) -> np.ndarray:
+        total, wanted = len(self.data_source), self.num_samples
+        if total == 0 and wanted:
+            raise ArgumentError(f"{wanted} samples of an empty dataset", fix="give one with some")
+        if self.replacement and total:
+            return generator.integers(total, size=(wanted,)).numpy()
+        rounds = max(-(-wanted // max(total, 1)), 1)
+        orders = [generator.permutation(total).numpy() for _ in range(rounds)]
+        return orders[0] if wanted == total else np.concatenate(orders)[:wanted]
+
+
+class SubsetRandomSampler(RandomOrderSampler):
+    """The samples with ``indices``, each once, in random order."""
+
+    def __init__(self, indices: Sequence[int], generator: Generator | int | None = None) -> None:
+        super().__init__(generator)
+        self.indices = indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def drawn(self, generator: Generator) -> np.ndarray:
+        order = generator.permutation(len(self.indices)).numpy()
+        return np.asarray(self.indices, np.int64)[order]
+
+
+class WeightedRandomSampler(RandomOrderSampler):
+    """``num_samples`` numbers drawn with probabilities in proportion to ``weights``."""
+
+    def __init__(
+        self,
+        weights: Any,
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | int | None = None,
+    ) -> None:
+        super().__init__(generator)
+        require_count("num_samples", num_samples, least=1)
+        if not isinstance(replacement, bool):
+            raise ArgumentTypeError(f"replacement is {replacement!r}", fix="give True or False")
+        self.weights = np.asarray(weights, np.float64)
+        self.num_samples, self.replacement = num_samples, replacement
+        if self.weights.ndim != 1 or not len(self.weights):
+            raise ArgumentError(
+                f"weights of shape {list(self.weights.shape)}", fix="give one for each sample"
+            )
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def drawn(self, generator: Generator) -> np.ndarray:
+        return generator.choice(
+            len(self.weights), (self.num_samples,), self.replacement, self.weights
+        ).numpy()
+
+
+class BatchSampler(Sampler):
+    """Lists of ``batch_size`` numbers of ``sampler`` (any iterable of them) at a time.
+
+    ``drop_last`` leaves out a last list of fewer.
+    """
+
+    def __init__(self, sampler: Any, batch_size: int, drop_last: bool = False) -> None:
+        require_count("batch_size", batch_size, least=1)
+        if not isinstance(drop_last, bool):
+            raise ArgumentTypeError(f"drop_last is {drop_last!r}", fix="give True or False")
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def __len__(self) -> int:
+        full, rest = divmod(len(self.sampler), self.batch_size)
+        return full + (rest > 0 and not self.drop_last)
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        batch: list[Any] = []
+        for number in self.sampler:
+            batch.append(number)
+            if len(batch) == self.batch_size:
+                yield batch
+                batch = []
+        if batch and not self.drop_last:
+            yield batch
+
+    def stretches(self, order: Numbers) -> Iterator[Numbers]:
+        """The batches of ``order``, as stretches of it."""
+        size = self.batch_size
+        end = len(order) - len(order) % size if self.drop_last else len(order)
+        return (order[start : start + size] for start in range(0, end, size))
+
+
+def as_generator(generator: Generator | int | None) -> Generator | None:
+    """``generator``, or one for a seed."""
+    if generator is None or isinstance(generator, Generator):
+        return generator
+    return Generator(generator)
+
+
+def require_count(name: str, value: Any, least: int = 0) -> None:
+    """Raise ArgumentError unless ``value`` is an int of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ArgumentError(f"{name} is {value!r}", fix=f"give an int >= {least}")
