@@ -1,5 +1,6 @@
 """Optimizers: they move parameters along their gradients."""
 
+from hybrid.optim import lr_scheduler as lr_scheduler
 from hybrid.optim.adam import Adam as Adam
 from hybrid.optim.adam import Adamax as Adamax
 from hybrid.optim.adam import AdamW as AdamW
@@ -9,6 +10,12 @@ from hybrid.optim.adaptive import Adadelta as Adadelta
 from hybrid.optim.adaptive import Adagrad as Adagrad
 from hybrid.optim.adaptive import Lion as Lion
 from hybrid.optim.adaptive import RMSprop as RMSprop
+from hybrid.optim.clip import clip_grad_norm as clip_grad_norm
+from hybrid.optim.clip import clip_grad_norm_ as clip_grad_norm_
+from hybrid.optim.clip import clip_grad_value as clip_grad_value
+from hybrid.optim.clip import clip_grad_value_ as clip_grad_value_
+from hybrid.optim.clip import clip_grads_with_norm_ as clip_grads_with_norm_
+from hybrid.optim.clip import get_total_norm as get_total_norm
 from hybrid.optim.group import Group as Group
 from hybrid.optim.optimizer import Optimizer as Optimizer
 from hybrid.optim.sgd import SGD as SGD
