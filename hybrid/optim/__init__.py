@@ -1,6 +1,7 @@
 """Optimizers: they move parameters along their gradients."""
 
 from hybrid.optim import lr_scheduler as lr_scheduler
+from hybrid.optim import swa_utils as swa_utils
 from hybrid.optim.adam import Adam as Adam
 from hybrid.optim.adam import Adamax as Adamax
 from hybrid.optim.adam import AdamW as AdamW
@@ -16,6 +17,8 @@ from hybrid.optim.clip import clip_grad_value as clip_grad_value
 from hybrid.optim.clip import clip_grad_value_ as clip_grad_value_
 from hybrid.optim.clip import clip_grads_with_norm_ as clip_grads_with_norm_
 from hybrid.optim.clip import get_total_norm as get_total_norm
+from hybrid.optim.grad_scaler import GradScaler as GradScaler
 from hybrid.optim.group import Group as Group
 from hybrid.optim.optimizer import Optimizer as Optimizer
 from hybrid.optim.sgd import SGD as SGD
+from hybrid.optim.swa_utils import ExponentialMovingAverage as ExponentialMovingAverage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from hybrid import native, ops
 from hybrid.binding import WRITER
@@ -16,9 +16,16 @@ from hybrid.optim.rule import Rule
 from hybrid.optim.state import describe_group, load_groups
 from hybrid.record import Leaf, recording
 from hybrid.tensor import Tensor
-from hybrid.types import DType
+from hybrid.types import DType, bool_, int64
 
 _PARAMETERS = "pass model.parameters(), a list of tensors, or a list of dicts with 'params'"
+
+
+class Scaling(NamedTuple):
+    """What a ``GradScaler`` notes of an optimizer, in cells."""
+
+    stage: Tensor  # int64: how far its gradients have got
+    found: Tensor  # bool: whether an element of them was infinite or nan
 
 
 class Optimizer:
@@ -33,6 +40,7 @@ class Optimizer:
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self._defaults = tuple(defaults.items())
+        self.scaling = Scaling(ops.zeros((), dtype=int64), ops.zeros((), dtype=bool_))
         self.param_groups: tuple[Group, ...] = ()
         for given in _as_dicts(params):
             self.add_param_group(given)
