@@ -64,7 +64,7 @@ class Call:
     def run(self, given: Sequence[Tensor]) -> None:
         """Call it, unrecorded; it is the caller's to hold ``binding.WRITER``."""
         externals, made, cells = self.externals, self.made, self.cells
-        moved = False
+        moved = recorded = False
         try:
             for at, operand in zip(self.at, given, strict=True):
                 externals[at] = operand.data
@@ -72,6 +72,8 @@ class Call:
                 externals[at] = operand.data
             for i, at, cell in cells:
                 data = cell.data
+                if cell.record.__class__ not in _AS_BEFORE:
+                    recorded = True
                 if data is not made[i] or getrefcount(data) != UNSHARED:
                     moved = True
                     externals[at] = data
@@ -88,8 +90,8 @@ class Call:
             for i, at, cell in cells:
                 cell.data = data = made[i]
                 externals[at] = data
-        for _, _, cell in cells:
-            if cell.record.__class__ not in _AS_BEFORE:
+        if recorded:
+            for _, _, cell in cells:
                 set_record(cell, None)
 
 

@@ -1,4 +1,19 @@
-"""Optimizers: they move parameters along their gradients."""
+"""Optimizers: they move parameters along their gradients.
+
+With them come ``lr_scheduler``, clipping of gradients, ``GradScaler`` for float16, and averages of
+weights.  All of it can be captured: everything that changes from step to step is a cell.
+
+Gradients of several small batches are added up by calling ``backward()`` for each before one
+``step()``; the losses are divided by their number, so that the sum is the mean over all::
+
+    optimizer.zero_grad()
+    for x, y in zip(xs, ys):
+        (loss_of(net(x), y) / len(xs)).backward()
+    clip_grad_norm_(net.parameters(), 1.0)
+    optimizer.step()
+    scheduler.step()
+    average.update_parameters(net)
+"""
 
 from hybrid.optim import lr_scheduler as lr_scheduler
 from hybrid.optim import swa_utils as swa_utils

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import is_
 from typing import Any, NamedTuple
 
 from hybrid import native, ops
@@ -66,29 +67,28 @@ class Optimizer:
     def update(self, group: Group) -> None:
         """One step for the parameters of ``group`` that have gradients."""
         rule, work = group.rule, gradients(group)
-        numbers: dict[DType, tuple[Tensor, ...]] = {}
-        for _, p, _, _ in work:
-            dtype = working_dtype(p.dtype)
-            if dtype not in numbers:
-                cells = group.cells if rule.paced else group.cells[:1]
-                numbers[dtype] = tuple([in_dtype(cell, dtype) for cell in cells])
+        cells = group.cells if rule.paced else group.cells[:1]
+        numbers: dict[DType, tuple[Tensor, ...]] = {}  # by the dtype of parameters
+        for dtype in dict.fromkeys([p.type.dtype for _, p, _, _ in work]):
+            numbers[dtype] = tuple([in_dtype(cell, working_dtype(dtype)) for cell in cells])
         if ACTIVE:
             for _, p, g, state in work:
-                self._stage(rule, p, g, state, numbers[working_dtype(p.dtype)])
+                self._stage(rule, p, g, state, numbers[p.dtype])
             return
-        advance, known = _Advance(self, rule), group.calls.known
+        advance, known, counts = _Advance(self, rule), group.calls.known, bool(rule.counts)
         with WRITER:
             for number, p, g, state in work:
-                with_it = numbers[working_dtype(p.dtype)]
-                if rule.counts:
-                    advance(state.counts, with_it[-1])
-                if p.dtype.is_stored:
-                    self._move(rule, p, g, state, with_it)
-                    continue
+                dtype = p.type.dtype
+                given = numbers[dtype]
+                if counts:
+                    advance(state.counts, given[-1])
                 call = known.get(number)
                 if call is None or call.key is not rule:
-                    call = known[number] = _call_of(rule, p, g, state, with_it)
-                call.run((g, *with_it))
+                    if dtype.is_stored:
+                        self._move(rule, p, g, state, given)
+                        continue
+                    call = known[number] = _call_of(rule, p, g, state, given)
+                call.run((g, *given))
 
     def _stage(
         self, rule: Rule, p: Tensor, g: Tensor, state: State, numbers: tuple[Tensor, ...]
@@ -203,20 +203,20 @@ class _Advance:
 
     def __init__(self, optimizer: Optimizer, rule: Rule) -> None:
         self.optimizer, self.rule = optimizer, rule
-        self.old: list[Any] = []  # buffers of the last counts, and of those after them
+        self.old: list[Any] = [None]  # buffers of the last counts, and of those after them
         self.new: tuple[Any, ...] = ()
         self.known: dict[Any, tuple[Any, ...]] = {}  # by value
 
     def __call__(self, counts: tuple[Tensor, ...], pace: Tensor) -> None:
         old = [count.data for count in counts]
-        if old != self.old:
+        if not all(map(is_, old, self.old)):
             kind = counts[0].type
             value = (kind, *[bytes(native.view(data, kind.nbytes)) for data in old])
             if value not in self.known:
                 moved = self.optimizer.advanced(self.rule, counts, pace)
                 self.known[value] = tuple([count.data for count in moved])
             self.old, self.new = old, self.known[value]
-        for count, data in zip(counts, self.new, strict=True):
+        for count, data in zip(counts, self.new):  # noqa: B905  strict costs more than the loop
             count.data = data
 
 
