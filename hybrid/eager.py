@@ -25,7 +25,7 @@ from hybrid.plan.host import call_function
 from hybrid.plan.steps import HostCall
 from hybrid.record import AnyRecord, Record, record_call, with_regions
 from hybrid.storage import to_bfloat16
-from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked
+from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked, scalar_key
 from hybrid.types import (
     DEFAULT_FLOAT,
     DType,
@@ -44,7 +44,9 @@ MAX_LAUNCHES = 2048  # per op; the oldest half goes when it is full
 class Launch:
     """A remembered op call: its plan and what its results are."""
 
-    __slots__ = ("call", "handle", "make", "plan", "regions", "storage", "type")
+    __slots__ = (
+        "array", "call", "handle", "make", "plan", "regions", "storage", "type", "types"
+    )  # fmt: skip
 
     def __init__(self, graph: Graph, *, is_alias: bool = False, regions: tuple = ()) -> None:
         """``is_alias``: the result is the operand's bytes under another type."""
@@ -56,6 +58,8 @@ class Launch:
         self.handle = None if self.plan is None else self.plan.handle  # None: not for the fast path
         count = len(graph.params)
         self.call = _CALLS.get(count) if self.handle is not None and len(results) == 1 else None
+        self.types = [v.type for v in results]
+        self.array = native.pointer_array(len(results) + count)
 
     def run(self, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The results on ``operands``."""
@@ -70,7 +74,11 @@ class Launch:
             return (result,)
         if self.plan is None:
             return (make_tensor(self.type, operands[0].data),)
-        return tuple(call_plan(self.plan, operands))
+        outputs = [native.allocate(v.nbytes) for v in self.types]
+        self.plan.run(native.new(self.array, [*outputs, *[t.data for t in operands]]))
+        return tuple(
+            [make_tensor(v, data) for v, data in zip(self.types, outputs, strict=True)]
+        )
 
 
 def launch_of(op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tuple = ()) -> Launch:
@@ -241,7 +249,7 @@ def _beside_numbers(operands: Sequence[Any]) -> list[Tensor] | None:
     found = []
     for t in operands:
         if not isinstance(t, Tensor):
-            t = SCALARS.get((t.__class__, t, dtype)) if type(t) in (bool, int, float) else None
+            t = SCALARS.get(scalar_key(t, dtype)) if type(t) in (bool, int, float) else None
         if t is None or isinstance(t.data, Value):
             return None
         found.append(t)
@@ -351,11 +359,10 @@ def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
 
 def scalar(value: bool | int | float, dtype: DType) -> Tensor:
     """A constant: not for anyone to write to, since it is shared."""
-    # 0.0 and -0.0 would be one key; nan is none.  Operators take what is found for the operand
-    # beside a tensor of that dtype, so it has to be what the number is there.
-    one_key = value == value and (value != 0 or type(value) is not float)
-    cacheable = one_key and promote_scalar(dtype, value) is dtype
-    key = (type(value), value, dtype)
+    # nan is no key.  Operators take what is found for the operand beside a tensor of that dtype,
+    # so it has to be what the number is there.
+    cacheable = value == value and promote_scalar(dtype, value) is dtype
+    key = scalar_key(value, dtype)
     found = SCALARS.get(key) if cacheable else None
     if found is None:
         if dtype.kind == "bool":

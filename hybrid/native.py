@@ -317,9 +317,18 @@ def _free_with(_handle: Any, plan: Any) -> None:
 run_plan, run1, run2, run3 = lib.hyb_plan_run, lib.hyb_run1, lib.hyb_run2, lib.hyb_run3
 
 
+new, move = ffi.new, ffi.memmove
+
+
+@functools.lru_cache(maxsize=None)
+def pointer_array(n: int) -> Any:
+    """The C type of an array of ``n`` pointers, for ``run_plan``; ``new(it, buffers)`` makes one."""
+    return ffi.typeof(f"void *[{max(n, 1)}]")
+
+
 def pointers(n: int) -> Any:
     """A C array of ``n`` pointers, for ``run_plan``."""
-    return ffi.new("void *[]", max(n, 1))
+    return new(pointer_array(n))
 
 
 # Machine --------------------------------------------------------------------------------------

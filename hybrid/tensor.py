@@ -32,7 +32,7 @@ from hybrid.record import AnyRecord, Leaf, record_binary
 from hybrid.storage import array_dtype
 from hybrid.types import DEVICE, DType, Shape, TensorType, bfloat16, float32, require_device
 
-SCALARS: dict[Any, Tensor] = {}  # (class, value, dtype) -> the constant, for numbers met before
+SCALARS: dict[Any, Tensor] = {}  # by ``scalar_key``: the constants of numbers met before
 _NUMBERS = (bool, int, float)
 _ARRAYS = (np.ndarray, np.generic, list, tuple)
 
@@ -370,6 +370,12 @@ def _operand(other: Any) -> bool:
     return isinstance(other, (Tensor, *_NUMBERS, *_ARRAYS))
 
 
+def scalar_key(value: bool | int | float, dtype: Any) -> Any:
+    """The place of a number in ``SCALARS``: 0.0 and -0.0 are equal, and yet two constants."""
+    kind = value.__class__
+    return (kind, value, dtype) if value or kind is not float else (str(value), dtype)
+
+
 def _binary(op: Op, reflected: bool = False) -> Callable[[Tensor, Any], Any]:
     """The operator method of ``op``: the eager fast path, then the general way."""
     launches, run2, new, tensor, scalars = op.launches, native.run2, _new, Tensor, SCALARS
@@ -385,7 +391,9 @@ def _binary(op: Op, reflected: bool = False) -> Callable[[Tensor, Any], Any]:
         if not ACTIVE:
             kind = other.__class__
             if kind is float or kind is int:
-                other = scalars.get((kind, other, self.type.dtype), other)
+                dtype = self.type.dtype  # what follows is ``scalar_key``
+                key = (kind, other, dtype) if other or kind is int else (str(other), dtype)
+                other = scalars.get(key, other)
             try:
                 launch = launches[self.type, other.type]
                 data = launch.make(launch.storage)

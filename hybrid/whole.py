@@ -13,7 +13,7 @@ import numpy as np
 
 from hybrid import native
 from hybrid.eager import EAGER, Eager, Launch, in_float32, prepare, stored_result
-from hybrid.ir import Builder, Graph, Op, Value, get_op
+from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import interpreting
 from hybrid.ops.remembered import set_watcher
 from hybrid.passes import run_pipeline
@@ -53,7 +53,8 @@ class _Watcher(Eager):
         self.builder = Builder()
         self.values: dict[int, Value] = {}
         self.kept: list[Tensor] = []  # alive, so that no id comes again
-        self.only: Launch | None = None  # that of the only call, if it takes what is given
+        self.bytes: dict[Value, Value] = {}  # of values that are others under another type
+        self.launches: list[tuple[Launch | None, Node]] = []  # of all that compute
         self.whole = True  # as far as is known
         for tensor in given:
             self._note(tensor, self.builder.param(tensor.type))
@@ -82,11 +83,20 @@ class _Watcher(Eager):
     ) -> None:
         values = [self._value(tensor) for tensor in tensors]
         self.whole = all(value is not None for value in values)
-        if self.whole:
-            for tensor, value in zip(results, self.builder.apply(op, values, given), strict=True):
-                self._note(tensor, value)
-            types = tuple([t.type for t in tensors])
-            self.only = op.launches.get((types, given) if given else types)
+        if not self.whole:
+            return
+        for tensor, value in zip(results, self.builder.apply(op, values, given), strict=True):
+            self._note(tensor, value)
+        types = tuple([t.type for t in tensors])
+        launch = op.launches.get((types, given) if given else types)
+        node = self.builder.nodes[-1]
+        if launch is not None and launch.plan is None:
+            self.bytes[node.results[0]] = self._bytes(node.operands[0])
+        else:
+            self.launches.append((launch, node))
+
+    def _bytes(self, value: Value) -> Value:
+        return self.bytes.get(value, value)
 
     def _value(self, tensor: Tensor) -> Value | None:
         value = self.values.get(id(tensor))
@@ -98,28 +108,94 @@ class _Watcher(Eager):
         self._note(tensor, value)
         return value
 
-    def launch(self, result: Any, plan: bool) -> Launch | bool | None:
+    def launch(self, result: Any, plan: bool) -> Any:
         """What gives ``result`` again of tensors like those given, as ``set_watcher`` says."""
-        nodes, params = self.builder.nodes, self.builder.params
-        value = self.values.get(id(result))
-        if not self.whole or type(result) is not Tensor or value is None or value in params:
+        parts = [result] if type(result) is Tensor else result
+        if not self.whole or not isinstance(parts, (list, tuple)) or not parts:
             return None
-        if len(nodes) == 1 and nodes[0].operands == tuple(params) and len(nodes[0].results) == 1:
-            return self.only
-        return Launch(optimized(self.builder.finish([value]))) if plan else False
+        params = self.builder.params
+        values = [self.values.get(id(x)) for x in parts]
+        if not params and type(result) is Tensor and result.type.nbytes <= MAX_CONSTANT:
+            return _constant(result)
+        if len(set(values)) < len(values) or any(v is None or v in params for v in values):
+            return None
+        if self._is_one(params, values):
+            launch = self.launches[0][0] if self.launches else None
+            if type(result) is Tensor:
+                return launch if launch and launch.type is result.type else _Retyped(launch, result)
+        else:
+            launch = Launch(optimized(self.builder.finish(values))) if plan else False
+        return launch if type(result) is Tensor or not launch else _Parts(launch, _maker(result))
+
+    def _is_one(self, params: Sequence[Value], values: Sequence[Value]) -> bool:
+        """Whether one launch, on the bytes of the parameters, makes those of ``values``."""
+        bytes_ = tuple(map(self._bytes, values))
+        if not self.launches:
+            return len(params) == 1 and bytes_ == tuple(params)
+        [(launch, node), *others] = self.launches
+        given = tuple(map(self._bytes, node.operands))
+        made = bytes_ == node.results and (len(values) == 1 or not self.bytes)
+        return not others and launch is not None and made and given == tuple(params)
 
 
-def watched(
-    function: Callable[..., Any],
-    tensors: tuple[Tensor, ...],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    plan: bool,
-) -> tuple[Any, Launch | bool | None]:
-    """The result of ``function`` and its launch; see ``set_watcher``."""
+class _Retyped:
+    """A launch (None: nothing to compute) whose result has another shape than it says."""
+
+    __slots__ = ("launch", "type")
+
+    def __init__(self, launch: Launch | None, result: Tensor) -> None:
+        self.launch, self.type = launch, result.type
+
+    def run(self, operands: Sequence[Tensor]) -> tuple[Tensor]:
+        made = operands if self.launch is None else self.launch.run(operands)
+        return (make_tensor(self.type, made[0].data),)
+
+
+def _maker(result: Any) -> Callable[[tuple[Tensor, ...]], Any]:
+    """What puts the parts of ``result`` together."""
+    return getattr(type(result), "_make", type(result))
+
+
+class _Parts:
+    """A launch whose results are the parts of a list or tuple."""
+
+    __slots__ = ("launch", "make")
+
+    def __init__(self, launch: Launch, make: Callable[[tuple[Tensor, ...]], Any]) -> None:
+        self.launch, self.make = launch, make
+
+    def run(self, operands: Sequence[Tensor]) -> tuple[Any]:
+        return (self.make(self.launch.run(operands)),)
+
+
+class _Constant:
+    """What gives one value again and again, each time in memory of its own: others may write it."""
+
+    __slots__ = ("data", "make", "nbytes", "storage", "type")
+
+    def __init__(self, result: Tensor) -> None:
+        self.type, self.data, self.nbytes = result.type, result.data, result.type.nbytes
+        self.make, self.storage = native.storage(self.nbytes)
+
+    def run(self, _operands: Sequence[Tensor]) -> tuple[Tensor]:
+        data = self.make(self.storage)
+        native.move(data, self.data, self.nbytes)
+        return (make_tensor(self.type, data),)
+
+
+def _constant(result: Tensor) -> _Constant | None:
+    """A launch that gives ``result``, unless that is large or has a history."""
+    kept = result.type.nbytes <= MAX_CONSTANT and result.record is None
+    return _Constant(result) if kept and not isinstance(result.data, Value) else None
+
+
+def watched(call: Callable[..., Any], tensors: tuple[Tensor, ...], plan: bool) -> tuple[Any, Any]:
+    """The result of ``call`` and its launch; see ``set_watcher``."""
+    if len({id(x) for x in tensors}) < len(tensors):  # one given twice is two, as others may be
+        tensors = tuple([make_tensor(x.type, x.data) for x in tensors])
     watcher = _Watcher(tensors)
     with interpreting(watcher):
-        result = function(*tensors, *args, **kwargs)
+        result = call(*tensors)
     return result, watcher.launch(result, plan)
 
 

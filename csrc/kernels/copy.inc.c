@@ -8,13 +8,15 @@
  * Exact      bytes are moved, so one implementation per item size serves all dtypes.
  *
  * The axes are put in order of the output's strides and merged where both sides allow; what is left
- * is either lines along the innermost axis or, when the input is dense along another axis, a
+ * is either lines along the innermost axis (of items repeated a few times each, where the input
+ * repeats itself along the very innermost one) or, when the input is dense along another axis, a
  * transpose.
  */
 
 enum {
     COPY_PANEL_BYTES = 64, /* of every input row that a transpose takes at once: a cache line */
     COPY_MIN_TILE = 8,     /* both sides of a transpose are at least this long */
+    COPY_MOST_TIMES = 32,  /* of an item that is repeated within a line */
     COPY_GRAIN = 32768     /* elements */
 };
 
@@ -26,6 +28,7 @@ typedef struct {
     copy_axis axis[HYB_MAX_RANK];
     int64_t   from, to;   /* where the first element lies */
     int64_t   item;
+    int64_t   times;      /* how often each item comes in a row; 1: once */
     int64_t   panels;     /* panels of one transpose; 0: lines */
     int64_t   units;
 } copy_plan;
@@ -148,14 +151,27 @@ static void copy_find_transpose(copy_plan *plan)
     }
 }
 
+/* Takes an innermost axis along which the input repeats itself for what it is. */
+static void copy_find_times(copy_plan *plan)
+{
+    const copy_axis inner = plan->axis[plan->rank - 1];
+    if (plan->rank > 1 && inner.from == 0 && inner.to == plan->item &&
+        inner.size <= COPY_MOST_TIMES && plan->axis[plan->rank - 2].to == inner.size * plan->item) {
+        plan->times = inner.size;
+        plan->rank--;
+    }
+}
+
 static copy_plan copy_plan_of(const hyb_call *call)
 {
     const hyb_layout *x = &call->layout[0], *y = &call->layout[1];
-    copy_plan plan = {.item = hyb_itemsize(x->dtype)};
+    copy_plan plan = {.item = hyb_itemsize(x->dtype), .times = 1};
     if (hyb_elements(y) == 0)
-        return (copy_plan){.rank = 1, .axis = {{1, plan.item, plan.item}}, .item = plan.item};
+        return (copy_plan){
+            .rank = 1, .axis = {{1, plan.item, plan.item}}, .item = plan.item, .times = 1};
     copy_sort_axes(x, y, &plan);
     copy_merge_axes(&plan);
+    copy_find_times(&plan);
     plan.outer = plan.rank - 1;
     copy_find_transpose(&plan);
     plan.units = plan.panels > 0 ? plan.panels : plan.axis[plan.rank - 1].size;
@@ -194,9 +210,19 @@ static inline void copy_advance(const copy_plan *plan, copy_position *p)
     }
 }
 
-static void copy_line(int64_t item, const char *from, int64_t from_step, char *to, int64_t to_step,
-                      int64_t n)
+static void copy_line(const copy_plan *plan, const char *from, int64_t from_step, char *to,
+                      int64_t to_step, int64_t n)
 {
+    const int64_t item = plan->item, times = plan->times;
+    if (times > 1) {
+        switch (item) {
+        case 1: copy_times_1(from, from_step, to, times, n); break;
+        case 2: copy_times_2(from, from_step, to, times, n); break;
+        case 4: copy_times_4(from, from_step, to, times, n); break;
+        default: copy_times_8(from, from_step, to, times, n); break;
+        }
+        return;
+    }
     if (from_step == item && to_step == item) {
         memcpy(to, from, (size_t)(n * item));
         return;
@@ -216,7 +242,7 @@ static void copy_lines(const copy_plan *plan, const char *x, char *y, int64_t be
     copy_position p = copy_start(plan, begin / inner.size);
     while (begin < end) {
         const int64_t n = inner.size - first < end - begin ? inner.size - first : end - begin;
-        copy_line(plan->item, x + p.from + first * inner.from, inner.from,
+        copy_line(plan, x + p.from + first * inner.from, inner.from,
                   y + p.to + first * inner.to, inner.to, n);
         begin += n;
         first = 0;
@@ -293,7 +319,7 @@ HYB_PREPARE(prepare_copy)
 
     plan = copy_plan_of(call);
     const int64_t length = plan.axis[plan.rank - 1].size;
-    const int64_t unit = plan.panels > 0 ? COPY_PANEL_BYTES / item * length : 1;
+    const int64_t unit = plan.panels > 0 ? COPY_PANEL_BYTES / item * length : plan.times;
     *range = (hyb_range){plan.units, (COPY_GRAIN + unit - 1) / unit};
     return HYB_OK;
 }

@@ -37,6 +37,32 @@ static void N(copy_line)(const char *restrict from, int64_t from_step, char *res
     }
 }
 
+/* Each of n items, `from_step` bytes apart, `times` times in a row; inlined with constants. */
+static inline __attribute__((always_inline)) void
+N(copy_each)(const char *restrict from, int64_t from_step, char *restrict to, int64_t times,
+             int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const T value = N(copy_get)(from + i * from_step);
+        for (int64_t j = 0; j < times; j++)
+            N(copy_put)(to + (i * times + j) * (int64_t)sizeof(T), value);
+    }
+}
+
+static void N(copy_times)(const char *restrict from, int64_t from_step, char *restrict to,
+                          int64_t times, int64_t n)
+{
+    const int64_t item = sizeof(T);
+    if (times == 2 && from_step == item)
+        N(copy_each)(from, item, to, 2, n);
+    else if (times == 3 && from_step == item)
+        N(copy_each)(from, item, to, 3, n);
+    else if (times == 4 && from_step == item)
+        N(copy_each)(from, item, to, 4, n);
+    else
+        N(copy_each)(from, from_step, to, times, n);
+}
+
 typedef T N(copy_vector) __attribute__((vector_size(HYB_VECTOR_BYTES)));
 
 /* LANES columns of LANES * COPY_GROUPS rows, transposed in registers.  Each 16 bytes of the vectors

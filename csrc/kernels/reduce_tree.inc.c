@@ -155,6 +155,7 @@ typedef struct {
     const reduce_shape *shape;
     const T            *x;
     T                  *partial; /* [units, chunks, fold * block] */
+    T                  *best;    /* [units, chunks]: of every chunk of single elements; or NULL */
 } N(reduce_deep);
 
 static hyb_status N(reduce_chunks)(void *context, int64_t begin, int64_t end)
@@ -168,17 +169,25 @@ static hyb_status N(reduce_chunks)(void *context, int64_t begin, int64_t end)
         const int64_t rows = s->rows - first < REDUCE_CHUNK ? s->rows - first : REDUCE_CHUNK;
         N(reduce_tree)(deep->op, deep->x + at.x + first * stride, rows, stride, s->fold * at.width,
                        deep->partial + i * room);
+        for (int64_t c = 0; deep->best && c < room; c++) {
+            const T value = deep->partial[i * room + c];
+            deep->best[i] = c == 0 ? value : N(reduce_pair)(deep->op, deep->best[i], value);
+        }
     }
     return HYB_OK;
 }
 
-static hyb_status N(reduce_run_deep)(reduce_op op, const reduce_shape *s, const T *x, T *y)
+/* With `best`, that points to the best of every chunk in the end, in scratch memory. */
+static hyb_status N(reduce_run_deep)(reduce_op op, const reduce_shape *s, const T *x, T *y,
+                                     T **best)
 {
-    const int64_t room = s->fold * s->block;
-    T *partial = hyb_scratch((size_t)(s->units * s->chunks * room) * sizeof(T));
+    const int64_t room = s->fold * s->block, chunks = s->units * s->chunks;
+    T *partial = hyb_scratch((size_t)(chunks * (room + 1)) * sizeof(T));
     if (partial == NULL)
         return hyb_fail(HYB_NO_MEMORY, "no memory for the partial results of a reduction");
-    N(reduce_deep) deep = {op, s, x, partial};
+    N(reduce_deep) deep = {op, s, x, partial, best ? partial + chunks * room : NULL};
+    if (best)
+        *best = deep.best;
     hyb_status status = hyb_parallel_for(s->units * s->chunks, 1, N(reduce_chunks), &deep);
     if (status != HYB_OK)
         return status;
@@ -200,7 +209,7 @@ N(reduce_run)(reduce_op op, const hyb_call *call, int64_t begin, int64_t end)
     const T *x = call->data[0];
     T *y = call->data[1];
     if (s.deep)
-        return N(reduce_run_deep)(op, &s, x, y);
+        return N(reduce_run_deep)(op, &s, x, y, NULL);
     for (int64_t unit = begin; unit < end; unit++) {
         const reduce_place at = reduce_place_of(&s, unit);
         N(reduce_unit)(op, &s, x + at.x, at.width, y + at.y);
@@ -257,10 +266,15 @@ N(reduce_arg)(reduce_op op, const hyb_call *call, int64_t begin, int64_t end)
     const T *x = call->data[0];
     int64_t *y = call->data[1];
     if (s.inner == 1 && s.deep) {
-        T best[REDUCE_FEW];
-        hyb_status status = N(reduce_run_deep)(op, &s, x, best);
-        for (int64_t a = 0; status == HYB_OK && a < s.outer; a++)
-            y[a] = N(reduce_find)(x + a * s.length, s.length, best[a]);
+        T          found[REDUCE_FEW], *best;
+        hyb_status status = N(reduce_run_deep)(op, &s, x, found, &best);
+        for (int64_t a = 0; status == HYB_OK && a < s.outer; a++, best += s.chunks) {
+            int64_t chunk = 0; /* the first that has it; else it is what no chunk holds */
+            while (chunk < s.chunks && !(best[chunk] == found[a] || IS_NAN(best[chunk])))
+                chunk++;
+            const int64_t first = chunk < s.chunks ? chunk * REDUCE_CHUNK * s.fold : s.rows * s.fold;
+            y[a] = first + N(reduce_find)(x + a * s.length + first, s.length - first, found[a]);
+        }
         return status;
     }
     for (int64_t unit = begin; unit < end; unit++) {

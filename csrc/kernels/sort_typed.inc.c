@@ -10,51 +10,6 @@ static inline bool N(sort_before)(T a, T b, bool descending)
     return descending ? N(sort_less)(b, a) : N(sort_less)(a, b);
 }
 
-/* Puts n places in the order of x, by insertion. */
-static void N(sort_insert)(const T *x, int64_t *order, int64_t n, bool descending)
-{
-    for (int64_t i = 1; i < n; i++) {
-        const int64_t place = order[i];
-        int64_t       to = i;
-        for (; to > 0 && N(sort_before)(x[place], x[order[to - 1]], descending); to--)
-            order[to] = order[to - 1];
-        order[to] = place;
-    }
-}
-
-/* Merges two runs of places, of which the second comes later in x. */
-static void N(sort_merge)(const T *x, const int64_t *from, int64_t middle, int64_t n, int64_t *to,
-                          bool descending)
-{
-    int64_t a = 0, b = middle;
-    for (int64_t i = 0; i < n; i++) {
-        const bool second =
-            b < n && (a == middle || N(sort_before)(x[from[b]], x[from[a]], descending));
-        to[i] = from[second ? b++ : a++];
-    }
-}
-
-/* The places of x[0..n) in its order, in `order`; `other` is as long. */
-static void N(sort_places)(const T *x, int64_t *order, int64_t *other, int64_t n, bool descending)
-{
-    for (int64_t i = 0; i < n; i++)
-        order[i] = i;
-    for (int64_t i = 0; i < n; i += SORT_RUN)
-        N(sort_insert)(x, order + i, n - i < SORT_RUN ? n - i : SORT_RUN, descending);
-    int64_t *from = order, *to = other;
-    for (int64_t run = SORT_RUN; run < n; run *= 2) {
-        for (int64_t i = 0; i < n; i += 2 * run) {
-            const int64_t left = n - i < 2 * run ? n - i : 2 * run;
-            N(sort_merge)(x, from + i, left < run ? left : run, left, to + i, descending);
-        }
-        int64_t *const made = to;
-        to = from;
-        from = made;
-    }
-    if (from != order)
-        memcpy(order, from, (size_t)n * sizeof *order);
-}
-
 /* The bits of x; both ends of a number are where little-endian machines have them. */
 static inline uint64_t N(sort_bits)(T x)
 {
@@ -99,27 +54,24 @@ static inline T N(sort_number)(uint64_t key, bool descending)
 /* The bytes of scratch memory that sorting n places takes. */
 static inline size_t N(sort_scratch)(int64_t n)
 {
-    const bool narrow = sizeof(T) <= 4 && n <= UINT32_MAX;
-    return (size_t)n * (n < SORT_DIGITS ? sizeof(int64_t) : narrow ? 16 : 2 * sizeof(sort_item));
+    return (size_t)n * 2 * (sizeof(T) <= 4 && n <= UINT32_MAX ? sizeof(uint64_t) : sizeof(sort_item));
 }
 
 /* The places of x[0..n) in its order, in `order`. */
 static void N(sort_row)(const T *x, int64_t *order, void *scratch, int64_t n, bool descending)
 {
-    if (n < SORT_DIGITS) {
-        N(sort_places)(x, order, scratch, n, descending);
-    } else if (sizeof(T) <= 4 && n <= UINT32_MAX) { /* a key and a place in 64 bits */
+    if (sizeof(T) <= 4 && n <= UINT32_MAX) { /* a key and a place in 64 bits */
         uint64_t *items = scratch;
         for (int64_t i = 0; i < n; i++)
             items[i] = N(sort_key)(x[i], descending) << 32 | (uint64_t)i;
-        items = sort_digits_pair(items, items + n, n, sizeof(T));
+        items = sort_keys_pair(items, items + n, n);
         for (int64_t i = 0; i < n; i++)
             order[i] = (int64_t)(items[i] & UINT32_MAX);
     } else {
         sort_item *items = scratch;
         for (int64_t i = 0; i < n; i++)
             items[i] = (sort_item){N(sort_key)(x[i], descending), i};
-        items = sort_digits_item(items, items + n, n, sizeof(T));
+        items = sort_keys_item(items, items + n, n);
         for (int64_t i = 0; i < n; i++)
             order[i] = items[i].place;
     }
@@ -161,7 +113,7 @@ HYB_KERNEL(N(sort))
     for (int64_t row = begin; row < end; row++) {
         const T *x = (const T *)call->data[0] + row * n;
         T       *y = (T *)call->data[1] + row * n;
-        if (n < SORT_DIGITS || N(sort_has_twins)(x, n)) {
+        if (N(sort_has_twins)(x, n)) {
             int64_t *order = (int64_t *)scratch;
             N(sort_row)(x, order, order + n, n, descending);
             for (int64_t i = 0; i < n; i++)
@@ -170,14 +122,14 @@ HYB_KERNEL(N(sort))
             uint32_t *found = (uint32_t *)scratch;
             for (int64_t i = 0; i < n; i++)
                 found[i] = (uint32_t)N(sort_rank)(x[i], descending);
-            found = sort_digits_32(found, found + n, n, sizeof(T));
+            found = sort_keys_32(found, found + n, n);
             for (int64_t i = 0; i < n; i++)
                 y[i] = N(sort_number)(found[i], descending);
         } else {
             uint64_t *found = (uint64_t *)scratch;
             for (int64_t i = 0; i < n; i++)
                 found[i] = N(sort_rank)(x[i], descending);
-            found = sort_digits_64(found, found + n, n, sizeof(T));
+            found = sort_keys_64(found, found + n, n);
             for (int64_t i = 0; i < n; i++)
                 y[i] = N(sort_number)(found[i], descending);
         }

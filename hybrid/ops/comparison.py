@@ -15,6 +15,7 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.derivatives import diagonal, unbroadcast
 from hybrid.ops.dtypes import common
+from hybrid.ops.remembered import remembered_of_three
 from hybrid.types import TensorType, bool_, tensor_type
 
 
@@ -163,6 +164,7 @@ def select_vjp(ct, _y, condition, _a, _b):
     )
 
 
+@remembered_of_three
 def where(condition: Any, a: Any, b: Any) -> Any:
     """``a`` where ``condition`` holds, else ``b``; ``a`` and ``b`` are promoted together."""
     a, b = common(a, b)

@@ -149,6 +149,7 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
 # Ranges ------------------------------------------------------------------------------------------
 
 
+@remembered_of_none
 def arange(
     start: float,
     /,
@@ -171,6 +172,7 @@ def arange(
     return interpreter.current().lift(_made("arange", np.arange, start, stop, step), dtype)
 
 
+@remembered_of_none
 def linspace(
     start: float,
     stop: float,
@@ -204,6 +206,7 @@ def _made(name: str, make: Callable[..., np.ndarray], *args: Any) -> np.ndarray:
 # Matrices ----------------------------------------------------------------------------------------
 
 
+@remembered_of_none
 def eye(
     n_rows: int,
     n_cols: int | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -12,7 +13,7 @@ from hybrid.ops.derivatives import reshaped
 from hybrid.ops.dtypes import common
 from hybrid.ops.linalg import product
 from hybrid.ops.reduction import reduce_sum, sum
-from hybrid.ops.remembered import remembered
+from hybrid.ops.remembered import remembered, remembered_of_list
 from hybrid.ops.shape import moveaxis, permute, region, reshape_to
 from hybrid.types import MAX_RANK
 
@@ -58,6 +59,11 @@ def einsum(equation: str, /, *operands: Any) -> Any:
     if not isinstance(equation, str):
         what = f"einsum got the equation {equation!r}"
         raise ArgumentTypeError(what, fix='give it as a text, such as "ij,jk->ik"')
+    return _product_of(operands, equation)
+
+
+@remembered_of_list
+def _product_of(operands: Sequence[Any], equation: str) -> Any:
     tensors = common(*operands) if operands else []
     names, result = _parsed(equation, tensors)
     terms = [_prepared(x, axes) for x, axes in zip(tensors, names, strict=True)]

@@ -33,6 +33,7 @@ from hybrid.ops.indexing import as_indices, put_slices, slice_assign, take, take
 from hybrid.ops.joining import stack
 from hybrid.ops.logical import logical_and
 from hybrid.ops.pick import pick, place
+from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import flatten, permute, region, reshape_to
 from hybrid.types import Shape, TensorType, int64, tensor_type
 
@@ -80,10 +81,7 @@ def getitem(x: Any, key: Any) -> Any:
         return take(x, key, axis=0)
     static = _static(key)
     if static is not None:
-        selection = _remembered(type_of(x), static)
-        y = x if selection.whole else region(x, **selection.place)
-        y = reshaped(y, selection.shape)
-        return identity(y) if y is x else y
+        return _part(x, static)
     windowed = _window(x, key)
     if windowed is not None:
         axis, indices, key = windowed
@@ -97,6 +95,15 @@ def getitem(x: Any, key: Any) -> Any:
     if selection.axes:
         read = take_slices if selection.indices.shape else pick
         y = read(y, selection.indices, axis=selection.first)
+    y = reshaped(y, selection.shape)
+    return identity(y) if y is x else y
+
+
+@remembered
+def _part(x: Any, static: tuple[Any, ...]) -> Any:
+    """What a key that ``_static`` made plain selects."""
+    selection = _selected(type_of(x), static)
+    y = x if selection.whole else region(x, **selection.place)
     y = reshaped(y, selection.shape)
     return identity(y) if y is x else y
 
@@ -328,7 +335,7 @@ def _at_hand(mask: Any) -> np.ndarray:
 def _selection(type: TensorType, key: Any) -> Selection:
     """``key`` made plain; remembered when it holds no arrays."""
     static = _static(key)
-    return _select(type, key) if static is None else _remembered(type, static)
+    return _select(type, key) if static is None else _selected(type, static)
 
 
 def _static(key: Any) -> tuple[Any, ...] | None:
@@ -349,7 +356,7 @@ def _static(key: Any) -> tuple[Any, ...] | None:
 
 
 @functools.lru_cache(4096)
-def _remembered(type: TensorType, static: tuple[Any, ...]) -> Selection:
+def _selected(type: TensorType, static: tuple[Any, ...]) -> Selection:
     return _select(type, tuple([slice(*i) if isinstance(i, tuple) else i for i in static]))
 
 

@@ -24,7 +24,7 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.derivatives import widened
 from hybrid.ops.dtypes import common, identity
-from hybrid.ops.remembered import remembered
+from hybrid.ops.remembered import remembered, remembered_of_list
 from hybrid.ops.shape import expand_dims, flatten, permute, region, reshape_to, squeeze
 from hybrid.types import Shape, TensorType, shape_of
 
@@ -111,6 +111,7 @@ def concat_samples(draw):
         yield (draw(dtype, 2, 3),), {"axis": 0}
 
 
+@remembered_of_list
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
     """``arrays`` one after the other along ``axis`` (None: flattened first), promoted together."""
     require_sequence("concat", "arrays", arrays)
@@ -123,6 +124,7 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
     return join(*tensors, axis=axis)
 
 
+@remembered_of_list
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Any:
     """``arrays``, all of one shape, side by side along a new axis."""
     require_sequence("stack", "arrays", arrays)
@@ -225,6 +227,7 @@ def pad(x: Any, pad_width: Any, *, constant_value: float = 0) -> Any:
 # Splitting ---------------------------------------------------------------------------------------
 
 
+@remembered
 def split(x: Any, sections: int | Sequence[int], /, *, axis: int = 0) -> list[Any]:
     """``x`` cut along ``axis``: into equal sections when given an int, else at these indices."""
     x = as_tensor(x)
@@ -247,6 +250,7 @@ def split(x: Any, sections: int | Sequence[int], /, *, axis: int = 0) -> list[An
     return [part(x, axis, a, max(b - a, 0)) for a, b in pairwise(cuts)]
 
 
+@remembered
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The parts of ``x`` along ``axis``, without that axis."""
     x = as_tensor(x)
@@ -254,6 +258,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(squeeze(part(x, axis, i, 1), axis) for i in range(x.shape[axis]))
 
 
+@remembered
 def chunk(x: Any, chunks: int, /, *, axis: int = 0) -> list[Any]:
     """``x`` cut along ``axis`` into at most ``chunks`` parts, all but the last equally long."""
     x = as_tensor(x)
@@ -316,6 +321,11 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
     """Coordinates of the grid spanned by 1-d ``arrays``; "xy" exchanges the first two axes."""
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f"meshgrid got indexing {indexing!r}", fix='use "xy" or "ij"')
+    return _grids(arrays, indexing)
+
+
+@remembered_of_list
+def _grids(arrays: Sequence[Any], indexing: str) -> list[Any]:
     tensors = [flatten(as_tensor(x)) for x in arrays]
     shape = tuple(x.shape[0] for x in tensors)
     grids = []

@@ -16,6 +16,7 @@ from hybrid.types import DType
 
 MAX_REMEMBERED = 1024  # calls of one function
 CALLS_BEFORE_PLANNING = 3  # general ones, where the ops are several: a plan takes longer than those
+MAX_LISTED = 64  # tensors in a list
 
 Function = Callable[..., Any]
 _watch: list[Function] = []
@@ -24,8 +25,10 @@ _watch: list[Function] = []
 def set_watcher(watch: Function) -> None:
     """Install what finds launches out.
 
-    ``watch(function, tensors, args, kwargs, plan)`` gives the function's result and its launch on
-    tensors like these: None if there is none, False if it takes a plan and ``plan`` is False.
+    ``watch(function, call, tensors, plan)``, with ``call()`` the same as the function on
+    ``tensors``, gives its result and the launch on tensors like these, whose ``run`` gives a
+    sequence of which the first is the result: None if there is none, False if it takes a plan
+    and ``plan`` is False.
     """
     _watch[:] = [watch]
 
@@ -62,7 +65,7 @@ def remembered_of_two(function: Function) -> Function:
             return function(a, b, *args, **kwargs)
         key = None
         try:
-            if a.record is None and b.record is None and a is not b:
+            if a.record is None and b.record is None:
                 key = _key((a.type, b.type), args, kwargs)
                 return launches[key].run((a, b))[0]
         except (AttributeError, KeyError, TypeError):
@@ -70,6 +73,50 @@ def remembered_of_two(function: Function) -> Function:
         if key is None:
             return function(a, b, *args, **kwargs)
         return known.call(key, (a, b), args, kwargs)
+
+    return call
+
+
+def remembered_of_three(function: Function) -> Function:
+    """``function`` of three tensors."""
+    known = _Known(function)
+    launches = known.launches
+
+    @functools.wraps(function)
+    def call(a: Any, b: Any, c: Any) -> Any:
+        if ACTIVE:
+            return function(a, b, c)
+        key = None
+        try:
+            if a.record is None and b.record is None and c.record is None:
+                key = a.type, b.type, c.type
+                return launches[key].run((a, b, c))[0]
+        except (AttributeError, KeyError, TypeError):
+            pass
+        return function(a, b, c) if key is None else known.call(key, (a, b, c), (), {})
+
+    return call
+
+
+def remembered_of_list(function: Function) -> Function:
+    """``function`` of a list of tensors first and of hashable arguments that are no tensors."""
+    known = _Known(function, listed=True)
+    launches = known.launches
+
+    @functools.wraps(function)
+    def call(arrays: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if ACTIVE or type(arrays) not in (list, tuple) or len(arrays) > MAX_LISTED:
+            return function(arrays, *args, **kwargs)
+        key = None
+        try:
+            if not any([x.record is not None for x in arrays]):
+                key = _key(tuple([x.type for x in arrays]), args, kwargs)
+                return launches[key].run(arrays)[0]
+        except (AttributeError, KeyError, TypeError):
+            pass
+        if key is None:
+            return function(arrays, *args, **kwargs)
+        return known.call(key, tuple(arrays), args, kwargs)
 
     return call
 
@@ -95,40 +142,50 @@ def remembered_of_none(function: Function) -> Function:
 
 
 def _key(types: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What tells calls apart; 1 and True are equal, so that classes are part of it."""
-    key = (types, args, *map(type, args))
-    return (*key, *kwargs.items(), *map(type, kwargs.values())) if kwargs else key
+    """What tells calls apart: 1 and True are equal, so classes are part of it; so are 0.0 and
+    -0.0, which are told apart by their texts."""
+    kinds = (*map(type, args), *map(type, kwargs.values())) if kwargs else tuple(map(type, args))
+    key = (types, args, kinds, *kwargs.items()) if kwargs else (types, args, kinds)
+    if float not in kinds:
+        return key
+    zeros = [str(a) for a in (*args, *kwargs.values()) if type(a) is float and not a]
+    return (key, *zeros) if zeros else key
 
 
 class _Known:
     """The launches of one function by what it is given; before there is one, how often it was."""
 
-    def __init__(self, function: Function) -> None:
-        self.function = function
+    def __init__(self, function: Function, *, listed: bool = False) -> None:
+        self.function, self.listed = function, listed
         self.launches: dict[Any, Any] = {}
 
     def call(
         self, key: Any, tensors: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """The result of a call that no launch is known for."""
-        function, launches = self.function, self.launches
+
+        def general(*given: Any) -> Any:
+            return self.function(*((list(given),) if self.listed else given), *args, **kwargs)
+
+        launches = self.launches
         if not all(map(_is_plain, (*args, *kwargs.values()))):
-            return function(*tensors, *args, **kwargs)
+            return general(*tensors)
         seen = launches.get(key, 0)
         if type(seen) is not int:
-            return function(*tensors, *args, **kwargs)
+            return general(*tensors)
         if len(launches) >= MAX_REMEMBERED:
             launches.clear()
         plan = seen >= CALLS_BEFORE_PLANNING
-        result, launch = _watch[0](function, tensors, args, kwargs, plan)
+        result, launch = _watch[0](general, tensors, plan)
         launches[key] = seen + 1 if launch is False else launch
         return result
 
 
 def _is_plain(argument: Any) -> bool:
-    """Whether the argument can be part of a key: -0.0 would be found as 0.0."""
+    """Whether the argument can be part of a key."""
     if type(argument) is tuple:
-        return all(type(item) is int for item in argument)
-    if type(argument) is float:
-        return argument != 0
-    return argument is None or type(argument) in (bool, int, str, DType)
+        return all(
+            type(item) is int or item is None or item is ... or (type(item) is tuple and _is_plain(item))
+            for item in argument
+        )
+    return argument is None or type(argument) in (bool, int, float, str, DType)

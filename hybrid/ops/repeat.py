@@ -11,9 +11,11 @@ from hybrid.ir import interpreter
 from hybrid.ops.checks import as_tensor, normalize_axis, type_of
 from hybrid.ops.derivatives import widened
 from hybrid.ops.indexing import take
+from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import flatten, reshape_to
 
 
+@remembered
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
     """``x`` with each element ``repeats`` times in a row along ``axis`` (None: flattened).
 

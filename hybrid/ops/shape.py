@@ -21,7 +21,7 @@ from hybrid.ops.checks import (
     type_of,
 )
 from hybrid.ops.derivatives import linear, onto_zeros, reshaped, unbroadcast
-from hybrid.ops.remembered import remembered
+from hybrid.ops.remembered import remembered, remembered_of_list
 from hybrid.types import Shape, TensorType, shape_of
 
 # reshape -----------------------------------------------------------------------------------------
@@ -257,6 +257,11 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
 
 def broadcast_arrays(*arrays: Any) -> list[Any]:
     """The operands, each repeated to the shape that they have in common."""
+    return _broadcast(arrays)
+
+
+@remembered_of_list
+def _broadcast(arrays: Sequence[Any]) -> list[Any]:
     tensors = [as_tensor(x) for x in arrays]
     if not tensors:
         return []

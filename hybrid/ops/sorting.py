@@ -196,6 +196,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
     return moveaxis(converted(ordered(keys, descending=bool(descending)), rows.dtype), -1, axis)
 
 
+@remembered
 def topk(
     x: Any, k: int, /, *, axis: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Any, Any]:

@@ -19,6 +19,25 @@ CALLS = {
     "one tensor twice": lambda x: hy.logaddexp(x, x),
     "no op": lambda x: hy.broadcast_to(x, x.shape),
     "an infinity": lambda x: hy.vector_norm(x, ord=float("inf")),
+    "a key": lambda x: x[1],
+    "a key of slices": lambda x: x[:, None, 1::2],
+    "a list": lambda x: hy.concat([x, x * 2.0], axis=1),
+    "one tensor twice in a list": lambda x: hy.stack([x, x]),
+    "a list of one": lambda x: hy.concat([x]),
+    "three tensors": lambda x: hy.where(x > 0.0, x, x * 2.0),
+    "a text and tensors": lambda x: hy.einsum("ij,kj->ik", x, x),
+    "zeros of both signs": lambda x: hy.clip(x, -0.0, 0.0),
+    "another shape before": lambda x: hy.repeat(x, 3),
+    "a number of zero": lambda x: hy.maximum(x, 0.0) * -0.0,
+}
+LISTS = {
+    "a list": lambda x: hy.split(x, 2),
+    "a tuple": lambda x: hy.unstack(x, axis=1),
+    "a named tuple": lambda x: hy.linalg.slogdet(x[:, :4]),
+    "two of many ops": lambda x: hy.topk(x, 2, axis=0),
+    "of lists": lambda x: hy.meshgrid(x[0], x[1], x[0]),
+    "a part that is all": lambda x: hy.split(x, 1),
+    "none": lambda x: hy.split(x[:0], 1),
 }
 
 
@@ -88,6 +107,56 @@ def test_makers_give_cells_of_their_own():
             assert make().tolist() == expected
     assert np.signbit(hy.full(2, -0.0).numpy()).all()
     assert hy.full(1, 1).dtype is hy.int64 and hy.full(1, True).dtype is hy.bool
+
+
+@pytest.mark.parametrize("call", LISTS.values(), ids=LISTS)
+def test_several_results_stay_what_they_are(call):
+    x = hy.asarray(X)
+    first = call(x)
+    for _ in range(CALLS_BEFORE_PLANNING + 3):
+        found = call(hy.asarray(X))
+        assert type(found) is type(first) and len(found) == len(first)
+        assert all(map(same, found, first))
+        assert len({id(part) for part in found}) == len(found)
+        for part in found:
+            part *= 0
+    assert same(x, hy.asarray(X))
+
+
+def test_a_list_given_twice_is_two():
+    x, y = hy.asarray(X), hy.asarray(-X)
+    for _ in range(CALLS_BEFORE_PLANNING + 3):
+        np.testing.assert_array_equal(hy.concat([x, x]).numpy(), np.concatenate([X, X]))
+        np.testing.assert_array_equal(hy.concat([x, y]).numpy(), np.concatenate([X, -X]))
+        np.testing.assert_array_equal(hy.concat((y, x)).numpy(), np.concatenate([-X, X]))
+        assert hy.stack([x, 1.0 * y], axis=1).shape == (4, 2, 6)
+        with pytest.raises(HybridError, match="cannot join"):
+            hy.concat([x, y[:, :2]])
+
+
+def test_more_makers_give_cells_of_their_own():
+    for _ in range(CALLS_BEFORE_PLANNING + 3):
+        for make, expected in (
+            (lambda: hy.arange(3), [0, 1, 2]),
+            (lambda: hy.arange(0.0, 1.0, 0.5), [0.0, 0.5]),
+            (lambda: hy.linspace(0.0, 1.0, 3), [0.0, 0.5, 1.0]),
+            (lambda: hy.linspace(-0.0, 1.0, 2), [0.0, 1.0]),
+            (lambda: hy.eye(2), [[1, 0], [0, 1]]),
+        ):
+            x = make()
+            assert x.tolist() == expected
+            x[0] = 5
+            np.from_dlpack(make())
+            assert make().tolist() == expected
+
+
+def test_constants_of_zero_have_a_sign():
+    x = hy.asarray(np.float32([1, -1]))
+    for _ in range(3):
+        assert np.signbit((x * 0.0).numpy()).tolist() == [False, True]
+        assert np.signbit((x * -0.0).numpy()).tolist() == [True, False]
+        assert np.signbit(hy.maximum(x * 0.0, -1.0).numpy()).tolist() == [False, True]
+        assert (x * 0).dtype is hy.float32 and (x * False).tolist() == [0.0, 0.0]
 
 
 def test_large_constants_are_not_kept():

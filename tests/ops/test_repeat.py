@@ -21,6 +21,19 @@ def test_as_numpy(repeats) -> None:
     np.testing.assert_array_equal(flat.numpy(), np.repeat(A, counts))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 31, 32, 33, 100])
+def test_every_item_size_and_count(dtype, count) -> None:
+    x = np.arange(7 * 9).reshape(7, 9).astype(dtype)
+    for axis in (0, 1, None):
+        found = hy.repeat(hy.asarray(x), count, axis=axis)
+        np.testing.assert_array_equal(found.numpy(), np.repeat(x, count, axis=axis))
+    strided = hy.repeat(hy.asarray(x)[::2, ::-2], count, axis=1)
+    np.testing.assert_array_equal(strided.numpy(), np.repeat(x[::2, ::-2], count, axis=1))
+    long = np.arange(50_000).astype(dtype)
+    np.testing.assert_array_equal(hy.repeat(hy.asarray(long), count).numpy(), long.repeat(count))
+
+
 def test_the_gradient_adds_up_the_copies() -> None:
     counts = hy.asarray([1, 0, 3])
     slope = hy.grad(lambda x: hy.sum(hy.repeat(x, counts) * 2))(hy.ones(3))

@@ -129,3 +129,42 @@ def test_sign_bits_and_neighbours() -> None:
 def test_bad_input(call, error, match) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "int16"])
+@pytest.mark.parametrize("kind", ["spread", "clustered", "few", "nearly one"])
+def test_long_rows(dtype, kind) -> None:
+    """Keys that differ in many digits, in low ones within groups, or hardly at all."""
+    draw = np.random.default_rng(5)
+    for size in (255, 256, 5_000, 40_000):
+        x = {
+            "spread": draw.standard_normal(size) * 1e6,
+            "clustered": draw.integers(0, 9, size) * 1e7 + draw.random(size) * 100,
+            "few": draw.integers(-2, 3, size) * 1.5,
+            "nearly one": 1 + draw.integers(0, 300, size) * 2.0**-45,
+        }[kind]
+        if dtype[0] != "f":
+            x = x * 2.0**30 if dtype == "int64" else x
+            info = np.iinfo(dtype)
+            x = np.clip(x, info.min // 2, info.max // 2)
+        x = x.astype(dtype)
+        np.testing.assert_array_equal(hy.sort(hy.asarray(x)).numpy(), np.sort(x))
+        order = hy.argsort(hy.asarray(x)).numpy()
+        np.testing.assert_array_equal(order, np.argsort(x, kind="stable"))
+        back = hy.sort(hy.asarray(x), descending=True).numpy()
+        np.testing.assert_array_equal(back, np.sort(x)[::-1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])
+def test_the_place_of_the_first_of_equals_in_long_rows(dtype) -> None:
+    size = 300_000
+    for rows in (1, 3):
+        x = np.zeros((rows, size), dtype)
+        for places in ([0], [size - 1], [32767, 32768], [40_000, 250_000], [size - 40, 70_000]):
+            x[:] = 0
+            x[:, places] = 7
+            assert hy.argmax(hy.asarray(x), axis=1).tolist() == [min(places)] * rows
+            assert hy.argmin(hy.asarray(-x), axis=1).tolist() == [min(places)] * rows
+            if dtype[0] == "f":
+                x[0, 123_456] = np.nan
+                assert hy.argmax(hy.asarray(x), axis=1).tolist()[0] == 123_456
