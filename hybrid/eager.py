@@ -76,9 +76,7 @@ class Launch:
             return (make_tensor(self.type, operands[0].data),)
         outputs = [native.allocate(v.nbytes) for v in self.types]
         self.plan.run(native.new(self.array, [*outputs, *[t.data for t in operands]]))
-        return tuple(
-            [make_tensor(v, data) for v, data in zip(self.types, outputs, strict=True)]
-        )
+        return tuple([make_tensor(v, data) for v, data in zip(self.types, outputs, strict=True)])
 
 
 def launch_of(op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tuple = ()) -> Launch:

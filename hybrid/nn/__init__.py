@@ -2,6 +2,7 @@
 
 from hybrid.nn import functional as functional
 from hybrid.nn import init as init
+from hybrid.nn import utils as utils
 from hybrid.nn.activation import GELU as GELU
 from hybrid.nn.activation import LogSoftmax as LogSoftmax
 from hybrid.nn.activation import ReLU as ReLU

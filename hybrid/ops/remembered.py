@@ -185,7 +185,10 @@ def _is_plain(argument: Any) -> bool:
     """Whether the argument can be part of a key."""
     if type(argument) is tuple:
         return all(
-            type(item) is int or item is None or item is ... or (type(item) is tuple and _is_plain(item))
+            type(item) is int
+            or item is None
+            or item is ...
+            or (type(item) is tuple and _is_plain(item))
             for item in argument
         )
     return argument is None or type(argument) in (bool, int, float, str, DType)

@@ -32,9 +32,10 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        **how: Any,
     ) -> None:
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, defaults | {"amsgrad": amsgrad, "maximize": maximize})
+        super().__init__(params, defaults | {"amsgrad": amsgrad, "maximize": maximize}, how)
 
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
@@ -60,8 +61,9 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        **how: Any,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, **how)
 
 
 class Adamax(Optimizer):
@@ -79,9 +81,10 @@ class Adamax(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
+        **how: Any,
     ) -> None:
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, defaults | {"maximize": maximize})
+        super().__init__(params, defaults | {"maximize": maximize}, how)
 
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
@@ -107,6 +110,7 @@ class NAdam(Optimizer):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
+        **how: Any,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -117,7 +121,7 @@ class NAdam(Optimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
             "maximize": maximize,
         }
-        super().__init__(params, defaults)
+        super().__init__(params, defaults, how)
 
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
@@ -149,10 +153,11 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
+        **how: Any,
     ) -> None:
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         defaults |= {"decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize}
-        super().__init__(params, defaults)
+        super().__init__(params, defaults, how)
 
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:

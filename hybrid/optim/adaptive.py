@@ -28,6 +28,7 @@ class RMSprop(Optimizer):
         centered: bool = False,
         *,
         maximize: bool = False,
+        **how: Any,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -38,7 +39,7 @@ class RMSprop(Optimizer):
             "centered": centered,
             "maximize": maximize,
         }
-        super().__init__(params, defaults)
+        super().__init__(params, defaults, how)
 
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
@@ -69,6 +70,7 @@ class Adagrad(Optimizer):
         eps: float = 1e-10,
         *,
         maximize: bool = False,
+        **how: Any,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -78,7 +80,7 @@ class Adagrad(Optimizer):
             "initial_accumulator_value": initial_accumulator_value,
             "maximize": maximize,
         }
-        super().__init__(params, defaults)
+        super().__init__(params, defaults, how)
 
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
@@ -102,9 +104,10 @@ class Adadelta(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
+        **how: Any,
     ) -> None:
         defaults = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, defaults | {"maximize": maximize})
+        super().__init__(params, defaults | {"maximize": maximize}, how)
 
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
@@ -126,9 +129,10 @@ class Lion(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
+        **how: Any,
     ) -> None:
         defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
-        super().__init__(params, defaults)
+        super().__init__(params, defaults, how)
 
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:

@@ -39,7 +39,14 @@ class Optimizer:
 
     advances_epoch = True
 
-    def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        params: Iterable[Any],
+        defaults: Mapping[str, Any],
+        how: Mapping[str, Any] | None = None,
+    ) -> None:
+        """``how`` are PyTorch's arguments on how a step is computed, which change nothing here."""
+        _check_how(type(self).__name__, how or {})
         self._defaults = tuple(defaults.items())
         self.scaling = Scaling(ops.zeros((), dtype=int64), ops.zeros((), dtype=bool_))
         self.param_groups: tuple[Group, ...] = ()
@@ -247,6 +254,18 @@ def gradients(group: Group) -> list[tuple[int, Tensor, Tensor, State]]:
         for number, (p, state) in enumerate(zip(group.params, group.states, strict=True))
         if (g := p.grad) is not None
     ]
+
+
+def _check_how(label: str, how: Mapping[str, Any]) -> None:
+    for name, value in how.items():
+        if name not in ("foreach", "fused", "capturable", "differentiable"):
+            raise ArgumentTypeError(f"{label} has no argument {name!r}")
+        if name == "differentiable" and value:
+            raise ArgumentError(
+                f"{label} cannot be differentiated through",
+                why="A step is one kernel without a derivative rule.",
+                fix="write the step with tensor operations",
+            )
 
 
 def _as_dicts(params: Any) -> list[Mapping[str, Any]]:

@@ -28,6 +28,7 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        **how: Any,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -37,7 +38,7 @@ class SGD(Optimizer):
             "nesterov": nesterov,
             "maximize": maximize,
         }
-        super().__init__(params, defaults)
+        super().__init__(params, defaults, how)
 
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:

@@ -10,6 +10,7 @@ from hybrid.ir import Builder
 from hybrid.nn import Linear, Parameter
 from hybrid.optim import SGD, Adadelta, Adagrad, Adam, Adamax, Lion, NAdam, RAdam, RMSprop
 from hybrid.tensor import make_tensor
+from tests.optim.formulas import FORMULAS
 
 SHARE = "Fix: give a number that is at least 0 and below 1."
 ACCEPTED = "pass model.parameters(), a list of tensors, or a list of dicts with 'params'"
@@ -232,6 +233,12 @@ def test_defaults_and_state_are_readable():
     assert list(optimizer.state[p]) == ["step", "exp_avg", "exp_avg_sq"]
 
 
+@pytest.mark.parametrize("kind", FORMULAS)
+def test_how_pytorch_computes_a_step_is_no_matter(kind):
+    optimizer = kind([P], foreach=True, fused=None, capturable=False, differentiable=False)
+    assert optimizer.defaults == kind([P]).defaults
+
+
 def test_groups_are_like_dicts():
     group = Adam([{"params": [P], "name": "all"}], lr=0.5).param_groups[0]
     assert list(group) == [
@@ -346,6 +353,13 @@ def test_a_leaked_gradient_is_refused():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Adam([P], beta=0.9), "Adam has no argument 'beta'"),
+        (
+            lambda: SGD([P], differentiable=True),
+            "SGD cannot be differentiated through\n"
+            "A step is one kernel without a derivative rule.\n"
+            "Fix: write the step with tensor operations.",
+        ),
         (
             lambda: setattr(Adam([P]).param_groups[0], "amsgrad", True),
             "amsgrad cannot become True now\n"
