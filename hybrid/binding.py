@@ -5,7 +5,7 @@ call costs a few microseconds in all and a loop over descriptions would cost mor
 Its text is kept on it as ``source``.
 
 Values of cells are updated in place when nothing else holds the old buffer.  Such a run holds the
-``_WRITER`` lock; every other run looks at that lock once it holds its own operands, so no run reads
+``WRITER`` lock; every other run looks at that lock once it holds its own operands, so no run reads
 a buffer that another is writing.
 """
 
@@ -32,7 +32,7 @@ from hybrid.trace.rewind import is_hooked, put_attribute, refill
 from hybrid.tree import LEAF
 from hybrid.types import DType
 
-_WRITER = threading.RLock()
+WRITER = threading.RLock()
 
 
 class _Holder:
@@ -61,7 +61,7 @@ def _count_unshared() -> tuple[int, int]:
     return unshared, getrefcount(holder.data)
 
 
-_UNSHARED, _UNSHARED_DATA = _count_unshared()
+UNSHARED, UNSHARED_DATA = _count_unshared()
 
 
 class _Writer:
@@ -75,7 +75,7 @@ class _Writer:
             "Tensor": Tensor,
             "run_plan": native.run_plan,
             "advance_epoch": advance_epoch,
-            "WRITER": _WRITER,
+            "WRITER": WRITER,
         }
 
     def line(self, text: str, depth: int = 1) -> None:
@@ -266,7 +266,7 @@ class _Binding:
 
     def _in_place(self, output: int, depth: int) -> None:
         w, source = self.writer, self.in_place[output]
-        w.line(f"if d{source} is made[{output}] and getrefcount(d{source}) == {_UNSHARED}:", depth)
+        w.line(f"if d{source} is made[{output}] and getrefcount(d{source}) == {UNSHARED}:", depth)
         w.line(f"b{output} = d{source}", depth + 1)
         w.line("else:", depth)
         w.line("moved = True", depth + 1)
@@ -281,8 +281,8 @@ class _Binding:
         w.line(f"r{output} = made[{output}]", depth)
         w.line(
             f"if r{output} is None or {self._target(write)} is not r{output} "
-            f"or getrefcount(r{output}) != {_UNSHARED} "
-            f"or getrefcount(r{output}.data) != {_UNSHARED_DATA}:",
+            f"or getrefcount(r{output}) != {UNSHARED} "
+            f"or getrefcount(r{output}.data) != {UNSHARED_DATA}:",
             depth,
         )
         w.line(f"r{output} = made[{output}] = new(Tensor)", depth + 1)

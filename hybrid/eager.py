@@ -87,6 +87,13 @@ def launch_of(op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tupl
     return Launch(graph, is_alias=_is_alias(op, types, attrs), regions=regions)
 
 
+def launch_for(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> Launch:
+    """The remembered launch of one op; ``attrs`` are complete."""
+    key = (types, attrs) if attrs else types
+    launch = op.launches.get(key)
+    return launch if launch is not None else remember(op, key, launch_of(op, types, attrs))
+
+
 def _call_python(
     tensors: Sequence[Tensor], inputs: tuple[TensorType, ...], function: Any, types: Any
 ) -> tuple[Tensor, ...]:

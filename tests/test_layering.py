@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("bench",),
     ("nn", "optim", "data"),
-    ("hybridized", "families", "planned", "binding", "control", "interop", "often"),
+    ("hybridized", "families", "planned", "binding", "in_place", "control", "interop", "often"),
     ("transforms",),
     ("explain",),
     ("convert",),

@@ -131,7 +131,7 @@ GROUPS: list[tuple[Callable[[Draw], Arguments], str]] = [
 
 # Functions that no row is for: of another kind, another name of one above, or a variant of one.
 LEFT_OUT = """
-adam sgd sgd_momentum as_tensor astype binary_cross_entropy binary_cross_entropy_with_logits
+as_tensor astype binary_cross_entropy binary_cross_entropy_with_logits
 broadcast_arrays can_cast cast chunk conj cosine_embedding_loss cross cross_entropy dropout
 embedding fold gather gaussian_nll_loss getitem hinge_embedding_loss huber_loss identity index_add
 index_select isdtype kl_div l1_loss literal margin_ranking_loss matrix_power meshgrid mse_loss

@@ -2,6 +2,7 @@
 
 from hybrid.nn import functional as functional
 from hybrid.nn import init as init
+from hybrid.nn import utils as utils
 from hybrid.nn.activation import CELU as CELU
 from hybrid.nn.activation import ELU as ELU
 from hybrid.nn.activation import GELU as GELU

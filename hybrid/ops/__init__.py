@@ -1,6 +1,8 @@
 """The ops and the array functions made of them; one family a file."""
 
 from hybrid.ops import control as control  # declares its ops, which are no array functions
+from hybrid.ops import optimizer as optimizer  # the same
+from hybrid.ops import optimizer_adaptive as optimizer_adaptive
 from hybrid.ops.activation import (
     erf,
     gelu,
@@ -167,7 +169,6 @@ from hybrid.ops.normalization import (
     layer_norm,
     rms_norm,
 )
-from hybrid.ops.optimizer import adam, sgd, sgd_momentum
 from hybrid.ops.pools import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -235,7 +236,6 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
-    "adam",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -430,8 +430,6 @@ __all__ = [
     "searchsorted",
     "selu",
     "setitem",
-    "sgd",
-    "sgd_momentum",
     "sigmoid",
     "sign",
     "signbit",

@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from operator import is_
+from typing import Any, NamedTuple
 
-from hybrid import ops
+from hybrid import native, ops
+from hybrid.binding import WRITER
 from hybrid.config import advance_epoch
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.optim.group import Group
+from hybrid.in_place import Call
+from hybrid.ir.interpreter import ACTIVE
+from hybrid.optim.group import NOTES, Group, State, in_dtype, working_dtype
+from hybrid.optim.rule import Rule
 from hybrid.optim.state import describe_group, load_groups
 from hybrid.record import Leaf, recording
 from hybrid.tensor import Tensor
+from hybrid.types import DType, bool_, int64
 
 _PARAMETERS = "pass model.parameters(), a list of tensors, or a list of dicts with 'params'"
 
 
+class Scaling(NamedTuple):
+    """What a ``GradScaler`` notes of an optimizer, in cells."""
+
+    stage: Tensor  # int64: how far its gradients have got
+    found: Tensor  # bool: whether an element of them was infinite or nan
+
+
 class Optimizer:
-    """Moves parameters along their gradients; subclasses say how for one group in ``update``.
+    """Moves parameters along their gradients; a subclass says how in ``rule_of``, or in ``update``.
 
     ``params`` is an iterable of tensors, or a list of dicts: each with "params" and settings that
-    differ from the defaults.  Everything that changes from step to step is a cell, so a hybridized
+    differ from ``defaults``.  Everything that changes from step to step is a cell, so a hybridized
     training step holds the optimizer's work too.
     """
 
     advances_epoch = True
 
-    def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        params: Iterable[Any],
+        defaults: Mapping[str, Any],
+        how: Mapping[str, Any] | None = None,
+    ) -> None:
+        """``how`` are PyTorch's arguments on how a step is computed, which change nothing here."""
+        _check_how(type(self).__name__, how or {})
         self._defaults = tuple(defaults.items())
+        self.scaling = Scaling(ops.zeros((), dtype=int64), ops.zeros((), dtype=bool_))
         self.param_groups: tuple[Group, ...] = ()
         for given in _as_dicts(params):
             self.add_param_group(given)
@@ -39,37 +60,107 @@ class Optimizer:
 
     # What a subclass says ---------------------------------------------------------------------
 
-    @staticmethod
-    def layout(settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """Check ``settings``; the names of the moments that each parameter needs under them."""
-        raise NotImplementedError
+    @classmethod
+    def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
+        """What a step does under ``settings``, each of which is what it may be by itself."""
+        return Rule("", ())
+
+    def advanced(self, rule: Rule, counts: tuple[Tensor, ...], pace: Tensor) -> tuple[Tensor, ...]:
+        """The counts after one more step; all are of one dtype."""
+        return tuple([count + 1.0 for count in counts])
+
+    # What a step does -------------------------------------------------------------------------
 
     def update(self, group: Group) -> None:
         """One step for the parameters of ``group`` that have gradients."""
-        raise NotImplementedError
+        rule, work = group.rule, gradients(group)
+        cells = group.cells if rule.paced else group.cells[:1]
+        numbers: dict[DType, tuple[Tensor, ...]] = {}  # by the dtype of parameters
+        for dtype in dict.fromkeys([p.type.dtype for _, p, _, _ in work]):
+            numbers[dtype] = tuple([in_dtype(cell, working_dtype(dtype)) for cell in cells])
+        if ACTIVE:
+            for _, p, g, state in work:
+                self._stage(rule, p, g, state, numbers[p.dtype])
+            return
+        advance, known, counts = _Advance(self, rule), group.calls.known, bool(rule.counts)
+        with WRITER:
+            for number, p, g, state in work:
+                dtype = p.type.dtype
+                given = numbers[dtype]
+                if counts:
+                    advance(state.counts, given[-1])
+                call = known.get(number)
+                if call is None or call.key is not rule:
+                    if dtype.is_stored:
+                        self._move(rule, p, g, state, given)
+                        continue
+                    call = known[number] = _call_of(rule, p, g, state, given)
+                call.run((g, *given))
+
+    def _stage(
+        self, rule: Rule, p: Tensor, g: Tensor, state: State, numbers: tuple[Tensor, ...]
+    ) -> None:
+        """One step of one parameter, op by op."""
+        for count, new in zip(
+            state.counts, self.advanced(rule, state.counts, numbers[-1]), strict=True
+        ):
+            count.assign(new)
+        self._move(rule, p, g, state, numbers)
+
+    @staticmethod
+    def _move(rule: Rule, p: Tensor, g: Tensor, state: State, numbers: tuple[Tensor, ...]) -> None:
+        dtype, (moments, counts) = working_dtype(p.dtype), state
+        operands = (in_dtype(p, dtype), in_dtype(g, dtype), *moments, *numbers, *counts)
+        moved = rule.op(*operands, **dict(rule.attrs))
+        moved, *kept = moved if moments else (moved,)
+        p.assign(in_dtype(moved, p.dtype))
+        for cell, new in zip(moments, kept, strict=True):
+            cell.assign(new)
 
     # What a user calls ------------------------------------------------------------------------
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The settings of groups that say nothing else."""
+        return dict(self._defaults)
+
+    @property
+    def state(self) -> dict[Tensor, dict[str, Tensor]]:
+        """The cells kept of each parameter, by name."""
+        return {
+            p: named_state(group.rule, state)
+            for group in self.param_groups
+            for p, state in zip(group.params, group.states, strict=True)
+        }
 
     def add_param_group(self, given: Mapping[str, Any]) -> None:
         """Take on more parameters: ``given`` has "params", and settings unlike the defaults."""
         if not isinstance(given, Mapping) or "params" not in given:
             raise ArgumentTypeError("a parameter group is a dict with 'params'", fix=_PARAMETERS)
-        settings = dict(self._defaults)
+        settings = self.defaults
         for name, value in given.items():
-            if name != "params" and name not in settings:
+            if name not in ("params", *NOTES, *self.defaults):
                 raise ArgumentError(
                     f"{type(self).__name__} has no setting {name!r}",
-                    fix="use one of " + ", ".join(dict(self._defaults)),
+                    fix="use one of " + ", ".join(self.defaults),
                 )
             settings[name] = value
         params = _checked(settings.pop("params"), self.param_groups)
-        self.param_groups = (*self.param_groups, Group(params, settings, self.layout))
+        self.param_groups = (*self.param_groups, Group(params, settings, self.rule_of))
 
-    def step(self) -> None:
-        """Move every parameter that has a gradient."""
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every parameter that has a gradient.
+
+        ``closure`` computes the gradients first; what it returns, the loss, is returned.
+        """
+        loss = None
+        if closure is not None:
+            with recording(True):
+                loss = closure()
         with recording(False):
             for group in self.param_groups:
                 self.update(group)
+        return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or write zeros over them."""
@@ -91,19 +182,19 @@ class Optimizer:
             group.lr = value
 
     def state_dict(self) -> dict[str, Any]:
-        """Moments by number of the parameter under "state", settings under "param_groups"."""
+        """What is kept of parameters by their number under "state", settings in "param_groups"."""
         state: dict[int, dict[str, Tensor]] = {}
         groups = []
         for group in self.param_groups:
             first = len(state)
-            for moments in group.moments:
-                kept = zip(group.moment_names, moments, strict=True)
-                state[len(state)] = {name: cell.detach() for name, cell in kept}
+            for kept in group.states:
+                cells = named_state(group.rule, kept)
+                state[len(state)] = {name: cell.detach() for name, cell in cells.items()}
             groups.append(describe_group(group) | {"params": list(range(first, len(state)))})
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict()`` of a like optimizer gave.
+        """Take over what ``state_dict()`` of a like optimizer, or of PyTorch's, gave.
 
         Everything is checked before anything is written.
         """
@@ -114,13 +205,67 @@ class Optimizer:
         return f"{type(self).__name__}({groups}\n)"
 
 
-def gradients(group: Group) -> list[tuple[Tensor, Tensor, tuple[Tensor, ...]]]:
-    """(parameter, gradient, moments) of each parameter of ``group`` that has a gradient."""
+class _Advance:
+    """Advances counts, eagerly: those that are equal become one value, computed once."""
+
+    def __init__(self, optimizer: Optimizer, rule: Rule) -> None:
+        self.optimizer, self.rule = optimizer, rule
+        self.old: list[Any] = [None]  # buffers of the last counts, and of those after them
+        self.new: tuple[Any, ...] = ()
+        self.known: dict[Any, tuple[Any, ...]] = {}  # by value
+
+    def __call__(self, counts: tuple[Tensor, ...], pace: Tensor) -> None:
+        old = [count.data for count in counts]
+        if not all(map(is_, old, self.old)):
+            kind = counts[0].type
+            value = (kind, *[bytes(native.view(data, kind.nbytes)) for data in old])
+            if value not in self.known:
+                moved = self.optimizer.advanced(self.rule, counts, pace)
+                self.known[value] = tuple([count.data for count in moved])
+            self.old, self.new = old, self.known[value]
+        for count, data in zip(counts, self.new):  # noqa: B905  strict costs more than the loop
+            count.data = data
+
+
+def _call_of(rule: Rule, p: Tensor, g: Tensor, state: State, numbers: tuple[Tensor, ...]) -> Call:
+    """A step to be remembered; the gradient and the numbers come with each run."""
+    first = 2 + len(state.moments)
+    operands = (p, g, *state.moments, *numbers, *state.counts)
+    given = (1, *range(first, first + len(numbers)))
+    return Call(rule, rule.op, rule.attrs, operands, (p, *state.moments), given)
+
+
+def named_state(rule: Rule, state: State) -> dict[str, Tensor]:
+    """The cells of one parameter, the counts first."""
+    return dict(zip((*rule.counts, *rule.moments), (*state.counts, *state.moments), strict=True))
+
+
+def gradients(group: Group) -> list[tuple[int, Tensor, Tensor, State]]:
+    """(number, parameter, gradient, state) of each parameter of ``group`` that has a gradient."""
+    if not ACTIVE:
+        each = zip(range(len(group.params)), group.params, group.states, strict=True)
+        return [
+            (number, p, g, state)
+            for number, p, state in each
+            if (g := getattr(getattr(p, "leaf", None), "grad", None)) is not None
+        ]
     return [
-        (p, g, moments)
-        for p, moments in zip(group.params, group.moments, strict=True)
+        (number, p, g, state)
+        for number, (p, state) in enumerate(zip(group.params, group.states, strict=True))
         if (g := p.grad) is not None
     ]
+
+
+def _check_how(label: str, how: Mapping[str, Any]) -> None:
+    for name, value in how.items():
+        if name not in ("foreach", "fused", "capturable", "differentiable"):
+            raise ArgumentTypeError(f"{label} has no argument {name!r}")
+        if name == "differentiable" and value:
+            raise ArgumentError(
+                f"{label} cannot be differentiated through",
+                why="A step is one kernel without a derivative rule.",
+                fix="write the step with tensor operations",
+            )
 
 
 def _as_dicts(params: Any) -> list[Mapping[str, Any]]:

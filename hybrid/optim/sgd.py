@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hybrid import ops
 from hybrid.errors import ArgumentError
-from hybrid.optim.group import Group, in_dtype, require_flag, require_number
-from hybrid.optim.optimizer import Optimizer, gradients
-from hybrid.tensor import Tensor
+from hybrid.optim.optimizer import Optimizer
+from hybrid.optim.rule import Rule, attrs_of
 
 
 class SGD(Optimizer):
@@ -30,6 +28,7 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        **how: Any,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -39,58 +38,18 @@ class SGD(Optimizer):
             "nesterov": nesterov,
             "maximize": maximize,
         }
-        super().__init__(params, defaults)
+        super().__init__(params, defaults, how)
 
-    @staticmethod
-    def layout(settings: Mapping[str, Any]) -> tuple[str, ...]:
-        if not isinstance(settings["lr"], Tensor):
-            require_number("lr", settings["lr"])
-        for name in ("momentum", "weight_decay"):
-            require_number(name, settings[name])
-        require_number("dampening", settings["dampening"], low=float("-inf"))
-        for name in ("nesterov", "maximize"):
-            require_flag(name, settings[name])
-        if settings["nesterov"] and (settings["momentum"] == 0 or settings["dampening"] != 0):
+    @classmethod
+    def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
+        momentum, dampening = settings["momentum"], settings["dampening"]
+        if settings["nesterov"] and (momentum == 0 or dampening != 0):
             raise ArgumentError(
                 "nesterov needs a momentum and no dampening",
                 fix="give momentum > 0 and dampening=0",
             )
-        if settings["momentum"] == 0:
-            return ()
+        if momentum == 0:
+            return Rule("sgd", attrs_of("sgd", settings))
         # Undampened, a first step from zeros is the first step: only dampening has to know of it.
-        return ("momentum_buffer", "is_moving") if settings["dampening"] else ("momentum_buffer",)
-
-    def update(self, group: Group) -> None:
-        decay, maximize = float(group.weight_decay), group.maximize
-        for p, g, moments in gradients(group):
-            lr = in_dtype(group.cells.lr, p.dtype)
-            if not moments:
-                p.assign(ops.sgd(p, g, lr, weight_decay=decay, maximize=maximize))
-                continue
-            buffer = moments[0]
-            moved, velocity = self._moved(group, p, g, buffer, lr, float(group.dampening))
-            if group.dampening:
-                is_moving = moments[1]
-                first, start = self._moved(group, p, g, buffer, lr, 0.0)
-                moved = ops.where(is_moving, moved, first)
-                velocity = ops.where(is_moving, velocity, start)
-                is_moving.assign(True)
-            p.assign(moved)
-            buffer.assign(velocity)
-        group.cells.step.assign(group.cells.step + 1)
-
-    @staticmethod
-    def _moved(
-        group: Group, p: Tensor, g: Tensor, buffer: Tensor, lr: Tensor, dampening: float
-    ) -> tuple[Tensor, Tensor]:
-        return ops.sgd_momentum(
-            p,
-            g,
-            buffer,
-            lr,
-            momentum=float(group.momentum),
-            dampening=dampening,
-            weight_decay=float(group.weight_decay),
-            nesterov=group.nesterov,
-            maximize=group.maximize,
-        )
+        name, counts = ("sgd_dampened", ("step",)) if dampening else ("sgd_momentum", ())
+        return Rule(name, attrs_of(name, settings), ("momentum_buffer",), counts, paced=True)

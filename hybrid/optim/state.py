@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from hybrid import ops
 from hybrid.conversion import asarray
-from hybrid.errors import ArgumentError
-from hybrid.optim.group import Group
+from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.optim.group import NOTES, Group, in_dtype
+from hybrid.optim.rule import FLAGS, check_settings
 from hybrid.tensor import Tensor
+
+# What PyTorch's groups say about how a step is computed, and what is computed all the same.
+FOREIGN = ("foreach", "capturable", "differentiable", "fused", "param_names")
 
 
 def describe_group(group: Group) -> dict[str, Any]:
-    """The settings and the count of steps."""
-    settings = {name: getattr(group, name) for name in group.settings}
-    return {"lr": group.lr, **settings, "step": group.cells.step.detach()}
+    """The settings."""
+    return {name: value for name, value in group.items() if name != "params"}
 
 
 def load_groups(label: str, groups: Sequence[Group], state: Mapping[str, Any]) -> None:
@@ -37,10 +41,10 @@ def load_groups(label: str, groups: Sequence[Group], state: Mapping[str, Any]) -
             fix="load what state_dict() gave of the same optimizer over the same parameters",
         )
     for group, given in zip(groups, state["param_groups"], strict=True):
-        group.lr = given["lr"]
-        for name in group.settings:
-            if getattr(group, name) != given[name]:
-                setattr(group, name, given[name])
+        for name in ("lr", *group.settings, *NOTES):
+            if name in given and (name not in group or group[name] != given[name]):
+                value = given[name]
+                group[name] = tuple(value) if isinstance(value, list) else value
     for cell, value in writes:
         cell.assign(value)
 
@@ -52,37 +56,68 @@ def _check_group(
     writes: list[tuple[Tensor, Tensor]],
 ) -> list[str]:
     """What is wrong with a group's part of a state; adds to ``writes`` what is right."""
-    known = ["lr", *group.settings, "step", "params"]
-    missing = [name for name in known if name not in given]
-    unknown = [name for name in given if name not in known]
-    problems = [f"{name} is missing" for name in missing] + [f"unknown {n}" for n in unknown]
+    known = ["lr", *group.settings, "params"]
+    extra = (*known, *NOTES, *FOREIGN, *FLAGS)
+    problems = [f"{name} is missing" for name in known if name not in (*given, *FLAGS)]
+    problems += [f"unknown {name}" for name in given if name not in extra]
+    problems += [  # a flag that is set and that this optimizer has not got
+        f"unknown {name}" for name in FLAGS if given.get(name) and name not in known
+        and not (name == "decoupled_weight_decay" and dict(group.rule.attrs).get("decoupled"))
+    ]  # fmt: skip
     if problems:
         return problems
     if len(given["params"]) != len(group.params):
         return [f"it has {len(given['params'])} parameters, not {len(group.params)}"]
     problems += _check_settings(group, given)
-    expected = [("step", group.cells.step, given["step"])]
-    for key, moments in zip(given["params"], group.moments, strict=True):
-        values = state.get(key, {})
-        for name, cell in zip(group.moment_names, moments, strict=True):
-            expected.append((f"{name} of parameter {key}", cell, values.get(name)))
-    for name, cell, value in expected:
-        value = asarray(value, copy=True) if isinstance(value, (Tensor, np.ndarray)) else value
-        if not isinstance(value, Tensor):
-            problems.append(f"{name} is missing")
-        elif value.type is not cell.type:
-            problems.append(f"{name} is {value.type}, not {cell.type}")
-        else:
-            writes.append((cell, value))
+    rule = group.rule
+    for key, kept in zip(given["params"], group.states, strict=True):
+        values = _completed(group, state.get(key, {}))
+        cells = (*kept.moments, *kept.counts)
+        for name, cell in zip((*rule.moments, *rule.counts), cells, strict=True):
+            problem = _check_value(cell, values.get(name), name in rule.counts, writes)
+            if problem:
+                problems.append(f"{name} of parameter {key} {problem}")
     return problems
 
 
+def _completed(group: Group, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``values`` with what PyTorch leaves out: all before the first step, the step of SGD."""
+    rule = group.rule
+    names = (*rule.moments, *rule.counts)
+    absent = [name for name in names if values.get(name) is None]
+    if absent == list(names):
+        starts = dict(rule.starts)
+        return {name: starts.get(name, 0.0) for name in names}
+    return {"step": 1.0} | dict(values) if rule.name == "sgd_dampened" else values
+
+
+def _check_value(
+    cell: Tensor, value: Any, counts: bool, writes: list[tuple[Tensor, Tensor]]
+) -> str:
+    """What is wrong with ``value`` for ``cell``, or nothing and it is added to ``writes``."""
+    if isinstance(value, float) or (counts and isinstance(value, int)):
+        value = ops.full(cell.shape, float(value), dtype=cell.dtype)
+    elif isinstance(value, (Tensor, np.ndarray, np.generic)) or hasattr(value, "__dlpack__"):
+        try:
+            value = asarray(value, copy=True)
+        except ArgumentTypeError:
+            return f"is a {type(value).__name__}"
+    if not isinstance(value, Tensor):
+        return "is missing" if value is None else f"is a {type(value).__name__}"
+    if value.shape != cell.shape or not (value.dtype.is_floating or counts):
+        return f"is {value.type}, not {cell.type}"
+    writes.append((cell, in_dtype(value, cell.dtype)))
+    return ""
+
+
 def _check_settings(group: Group, given: Mapping[str, Any]) -> list[str]:
-    settings = {name: given[name] for name in ("lr", *group.settings)}
+    settings = {name: given[name] for name in ("lr", *group.settings) if name in given}
     try:
-        names = group.layout(settings)
+        check_settings(settings)
+        rule = group.rule_of({name: group[name] for name in group.settings} | settings)
     except (ArgumentError, TypeError) as error:
         return [str(error).splitlines()[0]]
-    if names != group.moment_names:
-        return [f"its settings keep the moments {list(names)}, not {list(group.moment_names)}"]
+    if (rule.moments, rule.counts) != (group.rule.moments, group.rule.counts):
+        kept, own = [[*r.moments, *r.counts] for r in (rule, group.rule)]
+        return [f"its settings keep {kept} of a parameter, not {own}"]
     return []

@@ -33,8 +33,8 @@ class Trainer:
             self.epoch = hy.hybridize(self.epoch)
 
     def state(self) -> Any:
-        groups = self.optimizer.param_groups
-        moments = [m.detach() for g in groups for ms in g.moments for m in ms]
+        kept = self.optimizer.state.values()
+        moments = [cell.detach() for cells in kept for cell in cells.values()]
         params = [p.detach() for p in self.net.parameters()]
         return describe([params, [p.grad for p in self.net.parameters()], moments])
 

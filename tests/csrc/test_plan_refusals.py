@@ -56,8 +56,8 @@ def momentum() -> Spec:
     spec, x = Spec(), np.ones(8, np.float32)
     slots = [spec.external(x.nbytes) for _ in range(4)]
     rate = np.broadcast_to(x[0], x.shape)
-    attrs = (0.9, 0.0, 0.0, 0.0, 0.0)
-    step = (find("sgd_momentum", "float32"), [0, 1, 2, 3], [TILES[0], TILES[1]], *attrs)
+    attrs = (0.0, 0.0, 0.0)
+    step = (find("sgd_momentum", "float32"), [0, 1, 2, 3, 3], [TILES[0], TILES[1]], *attrs)
     inputs = [(slots[0], x), (slots[1], x), (slots[1], x), (slots[2], rate)]
     spec.step(inputs, [(slots[3], x)], ops=[step, (find("add", "float32"), TILES[:2], [4])])
     return spec
@@ -344,7 +344,7 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
     ),
     "one place written twice": (
         momentum,
-        argument(0, 5, TILES[0]),
+        argument(0, 6, TILES[0]),
         "step 0: op 0: writes one place twice",
     ),
     "tile overwritten by smaller items": (

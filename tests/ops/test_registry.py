@@ -23,6 +23,8 @@ OPS = sorted(
     key=lambda op: op.name,
 )
 
+OPTIMIZERS = [op.name for op in OPS if op.__module__.startswith("hybrid.ops.optimizer")]
+
 # Kernel against reference, in units in the last place of the exact result; if not listed, bits.
 ULPS = {
     **dict.fromkeys(["divide", "reciprocal", "sqrt"], 0.5),
@@ -32,7 +34,7 @@ ULPS = {
     **dict.fromkeys(["silu", "softplus"], 4),
     **dict.fromkeys(["mean", "sum", "avg_pool", "avg_pool_spread"], 8),
     **dict.fromkeys(["prod", "cumulative_prod"], 64),  # every factor may round
-    **dict.fromkeys(["sgd", "sgd_momentum", "adam"], 8),
+    **dict.fromkeys(OPTIMIZERS, 8),
 }
 # Where terms cancel: in units of the dtype's epsilon, relative to the largest element.
 EPSILONS = {
@@ -45,7 +47,7 @@ EPSILONS = {
     **dict.fromkeys(["channel_norm", "channel_norm_pull", "channel_moments"], 16),
     **dict.fromkeys(["layer_norm", "layer_norm_pull", "rms_norm", "rms_norm_pull"], 16),
     **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
-    **dict.fromkeys(["gelu", "remainder", "sgd", "sgd_momentum", "adam"], 4),
+    **dict.fromkeys(["gelu", "remainder", *OPTIMIZERS], 4),
 }
 
 

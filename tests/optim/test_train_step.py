@@ -45,7 +45,7 @@ class Trainer:
         """Losses of a pass over the batches, and everything that training changes."""
         hy.random.seed(1)
         losses = [self.step(hy.asarray(x), hy.asarray(y)).item() for x, y in BATCHES]
-        moments = [m for g in self.optimizer.param_groups for ms in g.moments for m in ms]
+        moments = [m for kept in self.optimizer.state.values() for m in kept.values()]
         cells = [c for g in self.optimizer.param_groups for c in g.cells]
         grads = [p.grad for p in self.net.parameters()]
         kept = [*self.net.parameters(), *grads, *moments, *cells]
@@ -84,6 +84,40 @@ def test_a_learning_rate_can_be_set_inside():
         trainer.step = hy.hybridize(decayed) if trainer is hybridized else decayed
     assert eager.bits() == hybridized.bits()
     assert hybridized.optimizer.lr == eager.optimizer.lr == 0.5**4
+
+
+def test_a_new_momentum_needs_no_new_plan():
+    for kind, name, values in [
+        ("momentum", "momentum", (0.5, 0.25)),
+        ("adam", "betas", ((0.5, 0.999), (0.25, 0.999))),
+    ]:
+        eager, hybridized = Trainer(kind, False), Trainer(kind, True)
+        before = hybridized.bits(), eager.bits()
+        for value in values:
+            for trainer in (eager, hybridized):
+                trainer.optimizer.param_groups[0][name] = value
+                assert trainer.optimizer.param_groups[0][name] == value
+            assert eager.bits() == hybridized.bits() != before[0]
+        assert len(hybridized.step.plans) == 1
+
+
+def test_a_momentum_can_be_set_inside():
+    found = []
+    for hybridizes in (False, True):
+        p = Parameter([1.0, 2.0])
+        optimizer = SGD([p], lr=0.1, momentum=0.5)
+
+        def step(x, optimizer=optimizer, p=p):
+            p.grad = x
+            group = optimizer.param_groups[0]
+            group["momentum"] = group["momentum"] * 0.5
+            optimizer.step()
+            return group.momentum
+
+        run = hy.hybridize(step) if hybridizes else step
+        momenta = [float(run(hy.asarray([1.0, k]))) for k in range(3)]
+        found.append((momenta, p.numpy().tobytes(), optimizer.param_groups[0].momentum))
+    assert found[0] == found[1] and found[0][0] == [0.25, 0.125, 0.0625]
 
 
 def test_other_settings_and_train_mode_need_one():
@@ -232,5 +266,6 @@ def test_other_settings_are_not_set_from_a_run() -> None:
         f"betas was given a number that only a run knows ({__file__}:{line})\n"
         f"    {line} | optimizer.param_groups[0].betas = (0.9, x.item())\n"
         "It is a plain setting: a captured step is made for its value.\n"
-        "Fix: set betas outside the hybridized function; lr can be set inside."
+        "Fix: set betas outside the hybridized function; lr, the momentum and the first of "
+        "the betas can be set inside."
     )

@@ -26,7 +26,7 @@ CASES = {
     "a node stays for one of its results": (
         """
         graph @f(%p: f32[4], %g: f32[4], %m: f32[4], %lr: f32[]) {
-          %q: f32[4], %n: f32[4] = sgd_momentum %p, %g, %m, %lr {momentum=0.9}
+          %q: f32[4], %n: f32[4] = sgd_momentum %p, %g, %m, %lr, %lr {nesterov=true}
           return %n
         }
         """,

@@ -210,7 +210,7 @@ CASES = {
         """
         graph @f(%p: f32[8], %g: f32[8], %m: f32[8], %lr: f32[]) {
           %h: f32[8] = negative %g
-          %q: f32[8], %n: f32[8] = sgd_momentum %p, %h, %m, %lr {momentum=0.9}
+          %q: f32[8], %n: f32[8] = sgd_momentum %p, %h, %m, %lr, %lr {nesterov=true}
           return %q, %n
         }
         """,
@@ -219,7 +219,7 @@ CASES = {
           %q: f32[8], %n: f32[8] = map %g, %p, %m, %lr {
             (%g: f32[8], %p: f32[8], %m: f32[8], %lr: f32[]) {
               %h: f32[8] = negative %g
-              %q: f32[8], %n: f32[8] = sgd_momentum %p, %h, %m, %lr {momentum=0.9}
+              %q: f32[8], %n: f32[8] = sgd_momentum %p, %h, %m, %lr, %lr {nesterov=true}
               return %q, %n
             }
           }

@@ -214,7 +214,7 @@ def training_step(layers: int) -> Graph:
         scaled = one("multiply", of_bias, one("broadcast_to", lr, shape=(64,)))
         results.append(one("subtract", biases[i], scaled))
         results += builder.apply(
-            get_op("sgd_momentum"), [weights[i], of_weight, moments[i], lr], {"momentum": 0.9}
+            get_op("sgd_momentum"), [weights[i], of_weight, moments[i], lr, lr], {}
         )
         ct = one("matmul", ct, one("permute_dims", weights[i], axes=(1, 0)))
     return builder.finish(results)

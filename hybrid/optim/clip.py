@@ -1,0 +1,119 @@
+"""Gradients kept within bounds, between ``backward()`` and ``step()``."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from hybrid import ops
+from hybrid.errors import ArgumentTypeError, GradientError
+from hybrid.ir.interpreter import current
+from hybrid.number import check
+from hybrid.optim.group import in_dtype, working_dtype
+from hybrid.optim.rule import require_number
+from hybrid.record import recording
+from hybrid.tensor import Tensor
+from hybrid.types import float32, float64
+
+SMALL = 1e-6  # what PyTorch adds to the norm that it divides by
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> Tensor:
+    """Scale the gradients of ``parameters`` so that their norm is at most ``max_norm``.
+
+    Gives that norm (of rank 0) as it was before: the ``norm_type`` norm of the norms of the
+    gradients; ``inf`` is the greatest absolute value.  Gradients are multiplied by
+    ``min(1, max_norm / (norm + 1e-6))``, as PyTorch does (Pascanu et al. 2013).
+
+    With ``error_if_nonfinite``, a norm that is infinite or nan raises GradientError.
+    """
+    require_number("max_norm", max_norm, 0.0)
+    listed = _listed(parameters)
+    grads = [p.grad for p in listed if p.grad is not None]
+    total = get_total_norm(grads, norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(listed, max_norm, total)
+    return total
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Tensor:
+    """The ``norm_type`` norm of the norms of ``tensors``, of rank 0; 0 of none."""
+    if norm_type != math.inf:
+        require_number("norm_type", norm_type)
+    listed = _listed(tensors)
+    if not listed:
+        return ops.zeros(())
+    dtype = float64 if any(t.dtype is float64 for t in listed) else float32
+    with recording(False):
+        norms = [
+            in_dtype(ops.vector_norm(in_dtype(t, working_dtype(t.dtype)), ord=norm_type), dtype)
+            for t in listed
+        ]
+        total = ops.vector_norm(ops.stack(norms), ord=norm_type)
+    if error_if_nonfinite:
+        refuse = functools.partial(_refuse, float(norm_type))
+        if current().traces:
+            check(ops.isfinite(total), refuse, (total,), (GradientError,))
+        elif not math.isfinite(total.item()):
+            refuse(total.item())
+    return total
+
+
+def _refuse(norm_type: float, norm: float) -> NoReturn:
+    raise GradientError(
+        f"the norm of order {norm_type:g} of the gradients is {norm}",
+        why="No factor makes it finite.",
+        fix="skip this step, or pass error_if_nonfinite=False",
+    )
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor
+) -> None:
+    """Multiply the gradients of ``parameters`` by ``min(1, max_norm / (total_norm + 1e-6))``."""
+    require_number("max_norm", max_norm, 0.0)
+    with recording(False):
+        factor = ops.minimum(float(max_norm) / (total_norm + SMALL), 1.0)
+        factors = {factor.dtype: factor}
+        for p in _listed(parameters):
+            grad = p.grad
+            if grad is not None:
+                dtype = working_dtype(grad.dtype)
+                if dtype not in factors:
+                    factors[dtype] = in_dtype(factor, dtype)
+                p.grad = in_dtype(in_dtype(grad, dtype) * factors[dtype], grad.dtype)
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+    """Clip each element of the gradients of ``parameters`` to [-``clip_value``, ``clip_value``]."""
+    require_number("clip_value", clip_value, 0.0)
+    bound = float(clip_value)
+    with recording(False):
+        for p in _listed(parameters):
+            grad = p.grad
+            if grad is not None:
+                p.grad = ops.clip(grad, -bound, bound)
+
+
+clip_grad_norm, clip_grad_value = clip_grad_norm_, clip_grad_value_
+
+
+def _listed(tensors: Any) -> Sequence[Tensor]:
+    if isinstance(tensors, Tensor):
+        return (tensors,)
+    found = list(tensors)
+    for number, tensor in enumerate(found):
+        if not isinstance(tensor, Tensor):
+            raise ArgumentTypeError(
+                f"parameter {number} is a {type(tensor).__name__}, not a tensor",
+                fix="pass model.parameters(), a list of tensors, or one",
+            )
+    return found

@@ -1,0 +1,196 @@
+"""Averages of weights over training: exponential moving ones, and plain ones (SWA).
+
+The names are those of ``torch.optim.swa_utils``; ``ExponentialMovingAverage`` is the usual case.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybrid import ops
+from hybrid.control import cond
+from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.nn.module import Module
+from hybrid.optim.lr_scheduler.base import LRScheduler, Numbers, per_group
+from hybrid.optim.optimizer import Optimizer
+from hybrid.optim.rule import require_number
+from hybrid.record import recording
+from hybrid.tensor import Tensor
+from hybrid.types import int64
+
+Average = Callable[[Tensor, Tensor, Tensor], Tensor]
+MultiAverage = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], None]
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> Average:
+    """``decay * average + (1 - decay) * value``, for ``AveragedModel``."""
+    _require_decay(decay)
+
+    def average(averaged: Tensor, value: Tensor, count: Tensor) -> Tensor:
+        return averaged * decay + value * (1.0 - decay)
+
+    return average
+
+
+def get_swa_avg_fn() -> Average:
+    """The mean of all values so far (Izmailov et al. 2018), for ``AveragedModel``."""
+
+    def average(averaged: Tensor, value: Tensor, count: Tensor) -> Tensor:
+        return averaged + (value - averaged) / ops.astype(count + 1, averaged.dtype)
+
+    return average
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
+    """``get_ema_avg_fn`` of lists, which writes to the averages."""
+    return _multi(get_ema_avg_fn(decay))
+
+
+def get_swa_multi_avg_fn() -> MultiAverage:
+    """``get_swa_avg_fn`` of lists, which writes to the averages."""
+    return _multi(get_swa_avg_fn())
+
+
+def _multi(average: Average) -> MultiAverage:
+    def all_of(averaged: Sequence[Tensor], values: Sequence[Tensor], count: Tensor) -> None:
+        for cell, value in zip(averaged, values, strict=True):
+            cell.assign(average(cell.detach(), value, count))
+
+    return all_of
+
+
+class AveragedModel(Module):
+    """A copy of ``model``, called like it, whose weights are averages of those of the model.
+
+    ``update_parameters(model)`` takes in the weights as they are: the first time they are copied,
+    then averaged by ``avg_fn(average, value, n_averaged)`` (by default the mean of all so far), or
+    by ``multi_avg_fn`` of lists, which writes to the averages.  Buffers are copied, or with
+    ``use_buffers`` averaged, too, where they are floats.  It can be part of a captured step.
+    """
+
+    n_averaged: Tensor  # int64: how many times weights were taken in
+
+    def __init__(
+        self,
+        model: Module,
+        device: str | None = None,
+        avg_fn: Average | None = None,
+        multi_avg_fn: MultiAverage | None = None,
+        use_buffers: bool = False,
+    ) -> None:
+        super().__init__()
+        if not isinstance(model, Module):
+            raise ArgumentTypeError(f"a {type(model).__name__} is not a Module")
+        if device not in (None, "cpu"):
+            raise ArgumentError(f"no device {device!r}", fix='leave device out, or pass "cpu"')
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise ArgumentError("avg_fn and multi_avg_fn are both given", fix="give one of them")
+        self.module = copy.deepcopy(model)
+        self.register_buffer("n_averaged", ops.zeros((), dtype=int64))
+        self.multi_avg_fn = multi_avg_fn or _multi(avg_fn or get_swa_avg_fn())
+        self.use_buffers = use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
+
+    def update_parameters(self, model: Module) -> None:
+        """Take in the weights of ``model``, which is like the one that this is a copy of."""
+        pairs = _pairs(self.module.named_parameters(), model.named_parameters())
+        buffers = _pairs(self.module.named_buffers(), model.named_buffers())
+        copied = [pair for pair in buffers if not (self.use_buffers and _is_float(pair))]
+        pairs += [pair for pair in buffers if self.use_buffers and _is_float(pair)]
+        count = self.n_averaged
+        averages, values = [own for own, _ in pairs], [other.detach() for _, other in pairs]
+
+        def begin() -> None:
+            for own, value in zip(averages, values, strict=True):
+                own.assign(value)
+
+        def go_on() -> None:
+            self.multi_avg_fn(averages, values, count)
+
+        with recording(False):
+            cond(count == 0, begin, go_on)
+            for own, other in copied:
+                own.assign(other.detach())
+            count.assign(count + 1)
+
+
+class ExponentialMovingAverage(AveragedModel):
+    """A copy of ``model`` whose weights follow ``decay * average + (1 - decay) * weight``.
+
+    That is once for each ``update_parameters(model)``, after the step of the optimizer.
+    """
+
+    def __init__(self, model: Module, decay: float = 0.999, use_buffers: bool = False) -> None:
+        super().__init__(model, avg_fn=get_ema_avg_fn(decay), use_buffers=use_buffers)
+        self.decay = decay
+
+
+class SWALR(LRScheduler):
+    """From the rates as they are to ``swa_lr`` in ``anneal_epochs`` steps, and then that.
+
+    ``anneal_strategy`` is "cos" or "linear"; ``swa_lr`` is one number, or one for each group.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | list[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ) -> None:
+        if anneal_strategy not in ("cos", "linear"):
+            raise ArgumentError(
+                f"anneal_strategy is {anneal_strategy!r}", fix='give "cos" or "linear"'
+            )
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ArgumentError(f"anneal_epochs is {anneal_epochs!r}", fix="give an int from 0 on")
+        self.swa_lrs = per_group("swa_lr", swa_lr, optimizer)
+        self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy
+        super().__init__(optimizer, last_epoch)
+
+    def _share(self, epoch: int) -> float:
+        """The share of ``swa_lr`` in the rate of step ``epoch``."""
+        at = max(0.0, min(1.0, epoch / max(1, self.anneal_epochs)))
+        return (1 - math.cos(math.pi * at)) / 2 if self.anneal_strategy == "cos" else at
+
+    def rates_at(self, epoch: int, rates: Sequence[float]) -> Numbers:
+        epoch = max(1, epoch) if self.anneal_epochs == 0 else epoch
+        before, now = self._share(epoch - 1), self._share(epoch)
+        firsts = [
+            end if before == 1 else (rate - end * before) / (1 - before)
+            for rate, end in zip(rates, self.swa_lrs, strict=True)
+        ]
+        return [
+            end * now + first * (1 - now) for first, end in zip(firsts, self.swa_lrs, strict=True)
+        ]
+
+
+def _require_decay(decay: Any) -> None:
+    require_number("decay", decay)
+    if decay > 1:
+        raise ArgumentError(
+            f"decay is {decay}", fix="give a number that is at least 0 and at most 1"
+        )
+
+
+def _is_float(pair: tuple[Tensor, Tensor]) -> bool:
+    return pair[0].dtype.is_floating
+
+
+def _pairs(own: Any, other: Any) -> list[tuple[Tensor, Tensor]]:
+    """The tensors of two modules, which must have the same names and types."""
+    ours, theirs = dict(own), dict(other)
+    for name in [*ours, *theirs]:
+        types = [str(named[name].type) if name in named else "nothing" for named in (ours, theirs)]
+        if types[0] != types[1]:
+            raise ArgumentError(
+                f"{name} is {types[1]} in the model and {types[0]} in its average",
+                fix="pass the model that was averaged",
+            )
+    return [(ours[name], theirs[name]) for name in ours]
