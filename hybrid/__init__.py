@@ -254,6 +254,8 @@ from hybrid.types import uint16 as uint16
 from hybrid.types import uint32 as uint32
 from hybrid.types import uint64 as uint64
 from hybrid.version import __version__ as __version__
+from hybrid.weights import load as load
+from hybrid.weights import save as save
 
 newaxis = None
 interop.register()

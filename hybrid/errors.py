@@ -100,6 +100,18 @@ class NativeError(HybridError, RuntimeError):
     """The C runtime refused a request that Python had let through."""
 
 
+class MissingPartError(HybridError, AttributeError):
+    """A module has no such sub-module, parameter or buffer."""
+
+
+class CheckpointError(HybridError, ValueError):
+    """A file of weights breaks its format, or holds what tensors cannot."""
+
+
+class MissingPackageError(HybridError, ImportError):
+    """What was asked for is the work of an optional package, which is not installed."""
+
+
 class GradientError(HybridError, RuntimeError):
     """A gradient was asked for that does not exist."""
 

@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("bench",),
     ("nn", "optim", "data"),
-    ("hybridized", "families", "planned", "binding", "control", "interop"),
+    ("hybridized", "families", "planned", "binding", "control", "interop", "weights"),
     ("transforms",),
     ("explain",),
     ("convert",),
@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tensor", "lanes", "eager", "conversion", "inspection", "passes", "whole"),
     ("ops", "plan", "record"),
     ("ir", "native"),
-    ("errors", "types", "tree", "config", "marks", "remains", "storage", "version"),
+    ("errors", "types", "tree", "config", "extras", "marks", "remains", "storage", "version"),
 )
 NO_SIBLINGS = (
     {"ops", "plan"},

@@ -17,6 +17,8 @@ TOP = [
     "while_loop",
     "scan",
     "py_call",
+    "save",
+    "load",
     "num_threads",
     "set_num_threads",
     "asarray",
@@ -269,6 +271,7 @@ PARTS = [
     "eager",
     "errors",
     "explain",
+    "extras",
     "families",
     "hybridized",
     "interop",
@@ -290,6 +293,7 @@ PARTS = [
     "tree",
     "types",
     "version",
+    "weights",
 ]
 
 TENSOR = [

@@ -357,3 +357,189 @@ def test_repr_shows_the_tree():
         "  )\n"
         ")"
     )
+
+
+# Paths --------------------------------------------------------------------------------------------
+
+
+def test_parts_by_path():
+    net = Sequential(Net())
+    assert net.get_submodule("") is net and net.get_submodule("0.inner") is net[0].inner
+    assert net.get_parameter("0.inner.weight") is net[0].inner.weight
+    assert net.get_buffer("0.scratch") is net[0].scratch
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda n: n.get_submodule("0.outer"),
+            "Sequential.0 has no module 'outer'\nFix: use one of inner, act.",
+        ),
+        (lambda n: n.get_submodule("0.act.x"), "Sequential.0.act has no module 'x'"),
+        (
+            lambda n: n.get_parameter("1.weight"),
+            "Sequential has no module '1'\nFix: use one of 0.",
+        ),
+        (
+            lambda n: n.get_parameter("0.inner.offset"),
+            "Sequential.0.inner has no parameter 'offset'\nFix: use one of weight, bias.",
+        ),
+        (
+            lambda n: n.get_buffer("0.scale"),
+            "Sequential.0 has no buffer 'scale'\nFix: use one of offset, scratch.",
+        ),
+        (
+            lambda n: n.get_parameter(""),
+            "a Sequential is no parameter\nFix: give a dotted path.",
+        ),
+    ],
+)
+def test_paths_that_lead_nowhere(call, message):
+    with pytest.raises(AttributeError) as caught:
+        call(Sequential(Net()))
+    assert str(caught.value) == message
+
+
+def test_duplicates_on_request():
+    net = Sequential(Linear(2, 2, bias=False), Linear(2, 2, bias=False))
+    net[1].weight = net[0].weight
+    assert names(net.named_parameters(remove_duplicate=False)) == ["0.weight", "1.weight"]
+    twice = Sequential(net[0], net[0])
+    assert names(twice.named_modules(remove_duplicate=False)) == ["", "0", "1"]
+
+
+def test_gradients_of_tied_weights_add():
+    net = Sequential(Linear(2, 2, bias=False), Linear(2, 2, bias=False))
+    apart = copy.deepcopy(net)
+    net[1].weight = net[0].weight
+    apart.load_state_dict(net.state_dict())
+    x = hy.asarray([[1.0, 2.0]])
+    for each in (net, apart):
+        each(x).sum().backward()
+    assert len(list(net.parameters())) == 1
+    total = apart[0].weight.grad + apart[1].weight.grad
+    np.testing.assert_allclose(net[0].weight.grad.numpy(), total.numpy(), rtol=1e-6)
+
+
+def test_parts_are_listed_by_dir():
+    listed = dir(Net())
+    assert {"scale", "offset", "inner", "act", "level", "forward", "parameters"} <= set(listed)
+
+
+# Dtypes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("convert", "dtype"),
+    [
+        (lambda n: n.double(), hy.float64),
+        (lambda n: n.half(), hy.float16),
+        (lambda n: n.bfloat16(), hy.bfloat16),
+        (lambda n: n.half().float(), hy.float32),
+        (lambda n: n.to(hy.float64), hy.float64),
+        (lambda n: n.to("float64"), hy.float64),
+        (lambda n: n.to(dtype=np.float64), hy.float64),
+        (lambda n: n.to("cpu", hy.float64), hy.float64),
+        (lambda n: n.to(hy.zeros(1, dtype=hy.float64)), hy.float64),
+        (lambda n: n.type(hy.float64), hy.float64),
+        (lambda n: n.to("cpu"), hy.float32),
+    ],
+)
+def test_conversions_keep_the_tensors_and_change_their_dtypes(convert, dtype):
+    net = Net()
+    net.register_buffer("count", hy.asarray(3))
+    net.inner.weight.assign([[0.25], [-3.5]])  # numbers of every dtype
+    net.inner.bias.assign([1.5, -0.125])
+    hy.sum(net(hy.asarray([[1.0]]))).backward()
+    parts = [*net.parameters(), net.offset, net.scratch]
+    before = [p.astype(dtype).tolist() for p in parts]
+    assert convert(net) is net
+    assert [*net.parameters(), net.offset, net.scratch] == parts
+    assert {p.dtype for p in parts} == {dtype} and net.count.dtype is hy.int64
+    assert [p.tolist() for p in parts] == before
+    assert all(p.requires_grad and p.grad.dtype is dtype for p in net.parameters())
+    assert not net.offset.requires_grad
+    assert net(hy.ones((1, 1), dtype=dtype)).dtype is dtype
+
+
+def test_a_frozen_module_stays_so():
+    net = Net().requires_grad_(False).double()
+    assert not any(p.requires_grad for p in net.parameters())
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_conversion_is_another_plan(whole):
+    net, plain = Net(), Net()
+    plain.load_state_dict(net.state_dict())
+    call = hy.hybridize(lambda x: net(x)) if whole else net.hybridize()
+    x = hy.asarray([[1.0]])
+    for dtype in (hy.float32, hy.float64, hy.float32):
+        net.to(dtype)
+        plain.to(dtype)
+        found, wanted = call(x.astype(dtype)), plain(x.astype(dtype))
+        assert found.type is wanted.type and found.numpy().tobytes() == wanted.numpy().tobytes()
+    # An argument of the same type as before, and parameters of another.
+    net.double()
+    plain.double()
+    assert call(x).numpy().tobytes() == plain(x).numpy().tobytes()
+
+
+def test_training_goes_on_after_a_conversion():
+    net = Linear(2, 1)
+    optimizer = hy.optim.SGD(net.parameters(), lr=0.1)
+    net.double()
+    before = net.weight.tolist()
+    net(hy.ones((1, 2), dtype=hy.float64)).sum().backward()
+    optimizer.step()
+    np.testing.assert_allclose(net.weight.numpy(), np.array(before) - 0.1, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda n: n.to(hy.int64),
+            "a Net cannot be converted to int64\nParameters are floating; other buffers keep "
+            "their dtypes.\nFix: give a floating dtype.",
+        ),
+        (
+            lambda n: n.to(device="cuda"),
+            "no device 'cuda'\nFix: leave device out, or pass \"cpu\".",
+        ),
+    ],
+)
+def test_conversions_that_there_are_not(call, message):
+    net = Net()
+    with pytest.raises(hy.HybridError) as caught:
+        call(net)
+    assert str(caught.value) == message
+    assert {p.dtype for p in net.parameters()} == {hy.float32}
+
+
+# Frozen parameters --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_frozen_parameters_are_left_alone(hybridized):
+    hy.random.seed(0)
+    net = Sequential(Linear(2, 2), Linear(2, 1))
+    optimizer = hy.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    if hybridized:
+        step = hy.hybridize(step)
+    x = hy.ones((1, 2))
+    for frozen in (True, False, True):
+        net[0].requires_grad_(not frozen)
+        before = net[0].weight.tolist(), net[1].weight.tolist()
+        step(x)
+        assert (net[0].weight.tolist() == before[0]) is frozen
+        assert net[1].weight.tolist() != before[1]
+        assert (net[0].weight.grad is None) is frozen
+    if hybridized:
+        assert len(step.plans) == 2
