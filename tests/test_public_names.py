@@ -279,6 +279,7 @@ PARTS = [
     "ir",
     "lanes",
     "marks",
+    "models",
     "native",
     "number",
     "ops",
