@@ -121,6 +121,7 @@ class Eager:
 
     traces = False
     batches = False
+    watches = False
     many = 1
 
     def apply(

@@ -381,6 +381,7 @@ SUBMODULES = {
         "LogSoftmax",
         "CrossEntropyLoss",
         "MSELoss",
+        "summary",
         "functional",
         "init",
     ],

@@ -19,4 +19,5 @@ from hybrid.nn.container import Sequential as Sequential
 from hybrid.nn.loss import CrossEntropyLoss as CrossEntropyLoss
 from hybrid.nn.loss import MSELoss as MSELoss
 from hybrid.nn.module import Module as Module
+from hybrid.nn.overview import summary as summary
 from hybrid.nn.parameter import Parameter as Parameter

@@ -13,9 +13,10 @@ from hybrid.hybridized import Hybridized
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn import hooks, registry
+from hybrid.nn.dtypes import convert
 from hybrid.nn.hooks import Handle, Hook
 from hybrid.nn.parameter import Parameter
-from hybrid.nn.state import LoadResult, convert, load, state_of
+from hybrid.nn.state import LoadResult, load, state_of
 from hybrid.planned import STATE
 from hybrid.tensor import Tensor
 from hybrid.tree import flatten

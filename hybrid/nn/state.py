@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hybrid import native, weights
-from hybrid.config import advance_epoch
 from hybrid.conversion import asarray
-from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, HybridError
+from hybrid.errors import ArgumentError, ArgumentTypeError, HybridError
 from hybrid.nn import hooks, registry
+from hybrid.nn.dtypes import retype
 from hybrid.tensor import Tensor
-from hybrid.types import DEVICE, dtype_of, require_device
 
 if TYPE_CHECKING:
     from hybrid.nn.module import Module
@@ -132,42 +131,3 @@ def _same(a: Tensor, b: Tensor) -> bool:
         return a.type is b.type
     nbytes = a.type.nbytes
     return native.view(a.data, nbytes)[:] == native.view(b.data, nbytes)[:]
-
-
-# Dtypes -------------------------------------------------------------------------------------------
-
-
-def retype(cell: Tensor, value: Tensor) -> None:
-    """Let ``cell`` hold ``value``, whose dtype is another: all who know the cell see it."""
-    grad, wanted = cell.grad, getattr(cell, "leaf", None) is not None
-    cell.requires_grad = False
-    cell.type, cell.data = value.type, value.data
-    if wanted:
-        cell.requires_grad = True
-        cell.grad = None if grad is None else grad.astype(value.dtype)
-    advance_epoch()
-
-
-def convert(module: Module, args: Sequence[Any], dtype: Any, device: Any) -> None:
-    """What ``Module.to`` does."""
-    for given in args:
-        if isinstance(given, Tensor):  # like that one
-            dtype = given.dtype
-        elif given == DEVICE:
-            device = given
-        else:
-            dtype = given
-    require_device(None if device is None else str(device))
-    if dtype is None:
-        return
-    wanted = dtype_of(dtype)
-    if not wanted.is_floating:
-        raise DTypeError(
-            f"a {type(module).__name__} cannot be converted to {wanted.name}",
-            why="Parameters are floating; other buffers keep their dtypes.",
-            fix="give a floating dtype",
-        )
-    cells = [*module.parameters(), *module.buffers()]
-    for cell in {id(cell): cell for cell in cells}.values():
-        if cell.dtype.is_floating and cell.dtype is not wanted:
-            retype(cell, cell.detach().astype(wanted))
