@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hybrid.config import advance_epoch
-from hybrid.errors import DTypeError
+from hybrid.errors import CaptureError, DTypeError, author_location
+from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.tensor import Tensor
 from hybrid.types import DEVICE, dtype_of, require_device
 
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 def retype(cell: Tensor, value: Tensor) -> None:
     """Let ``cell`` hold ``value``, whose dtype is another: all who know the cell see it."""
+    if ACTIVE and current().traces:
+        raise CaptureError(
+            f"a tensor of {cell.type} was converted in place inside a hybridized function",
+            at=author_location(),
+            why="A plan is made for the types that it has found.",
+            fix="convert modules outside, or use what astype() returns",
+        )
     grad, wanted = cell.grad, getattr(cell, "leaf", None) is not None
     cell.requires_grad = False
     cell.type, cell.data = value.type, value.data

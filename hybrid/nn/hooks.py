@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hybrid.errors import ArgumentTypeError, CaptureError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.nn.gradient_hooks import Watched
 
 if TYPE_CHECKING:
     from hybrid.nn.module import Module
@@ -76,8 +77,11 @@ def called(module: Module, forward: Callable[..., Any], args: Any, kwargs: Any) 
     begun: list[Hook] = []
     try:
         args, kwargs = _before(module, args, kwargs)
-        result = forward(*args, **kwargs)
-        return _after(module, args, kwargs, result, begun)
+        watched = _watched(module)
+        if watched is None:
+            return _after(module, args, kwargs, forward(*args, **kwargs), begun)
+        args = watched.arguments(args)
+        return watched.result(_after(module, args, kwargs, forward(*args, **kwargs), begun))
     except Exception:
         for hook in of_kind(module, "forward"):
             if hook.always_call and not any(hook is other for other in begun):
@@ -110,6 +114,13 @@ def _after(module: Module, args: Any, kwargs: Any, result: Any, begun: list[Hook
         if found is not None:
             result = found
     return result
+
+
+def _watched(module: Module) -> Watched | None:
+    """What shows gradients to hooks, if ``module`` has some that want to see them."""
+    before = tuple(of_kind(module, "full_backward_pre"))
+    after = tuple(of_kind(module, "full_backward"))
+    return Watched(module, before, after) if before or after else None
 
 
 def _call(hook: Hook, module: Module, args: Any, kwargs: Any, *result: Any) -> Any:

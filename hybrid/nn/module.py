@@ -348,6 +348,23 @@ class Module:
         """
         return hooks.add(self, Hook("forward", hook, with_kwargs, always_call), prepend)
 
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> Handle:
+        """Call ``hook(module, grad_input, grad_output)`` when gradients have gone back through.
+
+        They are tuples: of the positional arguments that are tensors, None where none flows, and of
+        the tensors in the result.  What it returns replaces the first.  Called eagerly alone: a
+        hybridized call raises CaptureError.
+        """
+        return hooks.add(self, Hook("full_backward", hook), prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> Handle:
+        """Call ``hook(module, grad_output)`` before that; what it returns replaces them."""
+        return hooks.add(self, Hook("full_backward_pre", hook), prepend)
+
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call ``hook(module, prefix, keep_vars)`` before ``state_dict()`` collects."""
         return hooks.add(self, Hook("state_dict_pre", hook))

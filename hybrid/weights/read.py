@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from hybrid import native
-from hybrid.errors import CheckpointError
+from hybrid.errors import CaptureError, CheckpointError, author_location
 from hybrid.extras import optional
+from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import bool_
 from hybrid.weights.header import Entry, open_regular, read_header
@@ -43,6 +44,13 @@ def load(path: str | os.PathLike[str], *, copy: bool = False) -> Checkpoint:
     names the key; one that cannot be opened, OSError.  Needs the package ``safetensors`` (extra
     ``io``), which looks at the header, too.
     """
+    if ACTIVE and current().traces:
+        raise CaptureError(
+            "hybrid.load was called inside a hybridized function",
+            at=author_location(),
+            why="A plan repeats what is computed, and does not read files again.",
+            fix="load outside, and pass what is needed",
+        )
     path = os.fsdecode(path)
     safetensors = optional("safetensors", "io", "hybrid.load")
     with open_regular(path) as file:

@@ -87,6 +87,10 @@ def _settle(folder: str) -> None:
 def _tensors(state: Any) -> dict[str, Tensor]:
     """``state`` as tensors by name; their values do not change from now on."""
     given = state.state_dict() if hasattr(state, "state_dict") else state
+    if isinstance(given, (str, os.PathLike)):
+        raise ArgumentTypeError(
+            f"{os.fspath(given)!r} cannot be saved", fix="give the path first: save(path, state)"
+        )
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"a {type(state).__name__} cannot be saved", fix=_STATE)
     return {name: _tensor(name, value) for name, value in given.items()}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.errors import CaptureError
 from hybrid.nn import Linear, Module, Parameter, ReLU
 
 
@@ -54,6 +55,19 @@ def test_conversions_keep_the_tensors_and_change_their_dtypes(convert, dtype):
     assert all(p.requires_grad and p.grad.dtype is dtype for p in net.parameters())
     assert not net.offset.requires_grad
     assert net(hy.ones((1, 1), dtype=dtype)).dtype is dtype
+
+
+def test_nothing_is_converted_inside():
+    net = Net()
+
+    @hy.hybridize
+    def converting(x):
+        net.double()
+        return net(x)
+
+    with pytest.raises(CaptureError, match=r"a tensor of f32\[1\] was converted in place inside"):
+        converting(hy.ones((1, 1)))
+    assert {p.dtype for p in net.parameters()} == {hy.float32}
 
 
 def test_a_frozen_module_stays_so():

@@ -107,6 +107,11 @@ ERRORS = [
         "'b' is a list, not a tensor\nA file of weights holds tensors by name." + STATE_FIX,
     ),
     (
+        lambda p: hy.save(NET.state_dict(), "model"),
+        ArgumentTypeError,
+        "'model' cannot be saved\nFix: give the path first: save(path, state).",
+    ),
+    (
         lambda p: hy.save(p, {3: hy.ones(1)}),
         ArgumentTypeError,
         "the name 3 is no text" + STATE_FIX,
