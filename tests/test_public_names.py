@@ -19,6 +19,7 @@ TOP = [
     "py_call",
     "save",
     "load",
+    "summary",
     "num_threads",
     "set_num_threads",
     "asarray",
