@@ -62,6 +62,11 @@ alike = (vectors @ vectors.T).numpy()
 print(alike.round(2))
 assert alike[0, 1] > 0.5 and alike[0, 2] < 0.2 and alike[2, 3] > alike[0, 3]
 
+# %% What is it made of, and what does that cost?  (Without depth: every part.)
+table = hy.summary(encoder, ids, mask, depth=2)
+print(table)
+assert table.parameters == sum(w.size for w in weights.values() if w.dtype is hy.float32)
+
 # %% Hybridized, the whole encoder is one graph, and gives the same bits.
 encoder.hybridize()
 with hy.no_grad():

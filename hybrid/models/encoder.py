@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import hybrid as hy
+from hybrid.errors import ArgumentError
 from hybrid.nn import Dropout, Linear, Module, ModuleList, functional
 from hybrid.tensor import Tensor
 
@@ -36,14 +37,17 @@ class Config:
 
     def __post_init__(self) -> None:
         if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
+            raise ArgumentError(
                 f"hidden_size {self.hidden_size} is not divided by num_attention_heads "
-                f"{self.num_attention_heads}"
+                f"{self.num_attention_heads}",
+                fix="give every head as many features",
             )
         for name, known in (("hidden_act", "gelu"), ("position_embedding_type", "absolute")):
             if getattr(self, name) != known:
-                raise ValueError(
-                    f"{name} {getattr(self, name)!r} is not written; only {known!r} is"
+                raise ArgumentError(
+                    f"{name} is {getattr(self, name)!r}",
+                    why=f"This encoder knows {known!r} alone.",
+                    fix="take a checkpoint that was made so",
                 )
 
     @classmethod
@@ -91,8 +95,9 @@ class Embeddings(Module):
     def forward(self, ids: Tensor, kinds: Tensor | None) -> Tensor:
         length = ids.shape[1]
         if length > self.position_ids.shape[1]:
-            raise ValueError(
-                f"{length} tokens are more than the {self.position_ids.shape[1]} known"
+            raise ArgumentError(
+                f"{length} tokens are more than the {self.position_ids.shape[1]} with positions",
+                fix="let the tokenizer cut sentences, with enable_truncation",
             )
         positions = self.position_embeddings(self.position_ids[:, :length])
         kinds = (

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hybrid.errors import ArgumentTypeError, CaptureError, author_location
+from hybrid.errors import OF_CAPTURE, ArgumentTypeError, CaptureError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn.gradient_hooks import Watched
 
@@ -82,9 +82,10 @@ def called(module: Module, forward: Callable[..., Any], args: Any, kwargs: Any) 
             return _after(module, args, kwargs, forward(*args, **kwargs), begun)
         args = watched.arguments(args)
         return watched.result(_after(module, args, kwargs, forward(*args, **kwargs), begun))
-    except Exception:
+    except Exception as error:
         for hook in of_kind(module, "forward"):
-            if hook.always_call and not any(hook is other for other in begun):
+            called_already = any(hook is other for other in begun)
+            if hook.always_call and not called_already and not isinstance(error, OF_CAPTURE):
                 with contextlib.suppress(Exception):  # the first error is the one that tells
                     _call(hook, module, args, kwargs, None)
         raise

