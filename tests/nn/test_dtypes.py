@@ -92,14 +92,41 @@ def test_conversion_is_another_plan(whole):
     assert call(x).numpy().tobytes() == plain(x).numpy().tobytes()
 
 
-def test_training_goes_on_after_a_conversion():
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_training_goes_on_after_a_conversion(hybridized):
+    """Whatever a step has remembered of a parameter holds for the dtype that it had."""
     net = Linear(2, 1)
-    optimizer = hy.optim.SGD(net.parameters(), lr=0.1)
-    net.double()
-    before = net.weight.tolist()
-    net(hy.ones((1, 2), dtype=hy.float64)).sum().backward()
-    optimizer.step()
-    np.testing.assert_allclose(net.weight.numpy(), np.array(before) - 0.1, atol=1e-8)
+    optimizer = hy.optim.SGD(net.parameters(), lr=0.125)
+
+    def step(x):
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    if hybridized:
+        step = hy.hybridize(step)
+    for dtype in (hy.float32, hy.float64, hy.float32, hy.float64):
+        net.to(dtype)
+        before = net.weight.tolist()
+        for _ in range(3):
+            step(hy.ones((1, 2), dtype=dtype))
+        assert net.weight.type is hy.zeros((1, 2), dtype=dtype).type
+        np.testing.assert_allclose(net.weight.numpy(), np.array(before) - 0.375, atol=1e-6)
+
+
+def test_moments_of_another_dtype_are_told():
+    net = Linear(2, 1, bias=False)
+    optimizer = hy.optim.SGD(net.parameters(), lr=0.125, momentum=0.9)
+    for dtype in (hy.float32, hy.float64):
+        net.to(dtype)
+        before = net.weight.tolist()
+        net(hy.ones((1, 2), dtype=dtype)).sum().backward()
+        if dtype is hy.float32:
+            optimizer.step()
+            optimizer.zero_grad()
+    with pytest.raises(hy.HybridError, match="f64"):
+        optimizer.step()
+    assert net.weight.tolist() == before
 
 
 @pytest.mark.parametrize(
