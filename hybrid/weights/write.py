@@ -11,7 +11,6 @@ import contextlib
 import errno
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Mapping
 from typing import Any
@@ -55,7 +54,7 @@ def save(
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
-    unfinished = f"{path}.{secrets.token_hex(4)}.tmp"
+    unfinished = f"{path}.{os.urandom(4).hex()}.tmp"
     try:
         with open(unfinished, "xb") as file:
             file.write(header)
