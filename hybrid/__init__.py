@@ -37,6 +37,7 @@ from hybrid.inspection import iinfo as iinfo
 from hybrid.marks import no_convert as no_convert
 from hybrid.native import num_threads as num_threads
 from hybrid.native import set_num_threads as set_num_threads
+from hybrid.nn import summary as summary
 from hybrid.ops import abs as abs
 from hybrid.ops import acos as acos
 from hybrid.ops import acosh as acosh
@@ -254,6 +255,8 @@ from hybrid.types import uint16 as uint16
 from hybrid.types import uint32 as uint32
 from hybrid.types import uint64 as uint64
 from hybrid.version import __version__ as __version__
+from hybrid.weights import load as load
+from hybrid.weights import save as save
 
 newaxis = None
 interop.register()

@@ -134,6 +134,7 @@ class Eager:
 
     traces = False
     batches = False
+    watches = False
     many = 1
 
     def apply(

@@ -112,6 +112,18 @@ class DataFileError(HybridError, ValueError):
     """A file does not hold what a reader expects; the text names the file and the place."""
 
 
+class MissingPartError(HybridError, AttributeError):
+    """A module has no such sub-module, parameter or buffer."""
+
+
+class CheckpointError(HybridError, ValueError):
+    """A file of weights breaks its format, or holds what tensors cannot."""
+
+
+class MissingPackageError(HybridError, ImportError):
+    """What was asked for is the work of an optional package, which is not installed."""
+
+
 class GradientError(HybridError, RuntimeError):
     """A gradient was asked for that does not exist."""
 

@@ -92,7 +92,7 @@ class Hybridized:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if ACTIVE:
             interpreter = current()
-            if interpreter.traces:
+            if interpreter.watches:
                 return interpreter.converted(self.function)(*args, **kwargs)
             if interpreter.batches:
                 return self._general(args, kwargs)

@@ -36,7 +36,9 @@ class Call:
     ``key`` is the caller's, to tell whether a call is still the one that is meant.
     """
 
-    __slots__ = ("at", "cells", "externals", "handle", "key", "made", "plan", "rest", "storages")
+    __slots__ = (
+        "at", "cells", "externals", "handle", "key", "kind", "made", "plan", "rest", "storages"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class Call:
         given: Sequence[int],
     ) -> None:
         """``given`` are the positions of the operands that come with each run."""
-        self.key = key
+        self.key, self.kind = key, written[0].type  # converted modules have other types
         self.plan = launch_for(op, tuple([t.type for t in operands]), attrs).plan
         self.handle = self.plan.handle
         self.storages = [native.storage(t.nbytes) for t in self.plan.output_types]

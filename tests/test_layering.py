@@ -14,9 +14,19 @@ PACKAGE = ROOT / "hybrid"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
     ("cli",),
-    ("bench",),
+    ("bench", "models"),
     ("nn", "optim", "data"),
-    ("hybridized", "families", "planned", "binding", "in_place", "control", "interop", "often"),
+    (
+        "hybridized",
+        "families",
+        "planned",
+        "binding",
+        "in_place",
+        "control",
+        "interop",
+        "often",
+        "weights",
+    ),
     ("transforms",),
     ("explain",),
     ("convert",),
@@ -26,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tensor", "lanes", "eager", "conversion", "inspection", "passes", "whole"),
     ("ops", "plan", "record"),
     ("ir", "native"),
-    ("errors", "types", "tree", "config", "marks", "remains", "storage", "version"),
+    ("errors", "types", "tree", "config", "extras", "marks", "remains", "storage", "version"),
 )
 NO_SIBLINGS = (
     {"ops", "plan"},
@@ -40,7 +50,14 @@ FORBIDDEN = (  # (importer, imported): downwards, and yet not allowed
 DEFERRED = (  # upwards, and only inside a function: methods whose work is done in a layer above
     ("tensor", "autodiff"),  # Tensor.backward
 )
-USERS_OF_THE_PUBLIC_SURFACE = {"cli", "bench", "nn", "optim", "data"}  # may say `import hybrid`
+USERS_OF_THE_PUBLIC_SURFACE = {
+    "cli",
+    "bench",
+    "models",
+    "nn",
+    "optim",
+    "data",
+}  # may say `import hybrid`
 PUBLIC = "hybrid"
 
 HEIGHT = {unit: -row for row, units in enumerate(LAYERS) for unit in units}

@@ -17,6 +17,9 @@ TOP = [
     "while_loop",
     "scan",
     "py_call",
+    "save",
+    "load",
+    "summary",
     "num_threads",
     "set_num_threads",
     "asarray",
@@ -269,6 +272,7 @@ PARTS = [
     "eager",
     "errors",
     "explain",
+    "extras",
     "families",
     "hybridized",
     "in_place",
@@ -277,6 +281,7 @@ PARTS = [
     "ir",
     "lanes",
     "marks",
+    "models",
     "native",
     "number",
     "often",
@@ -292,6 +297,7 @@ PARTS = [
     "tree",
     "types",
     "version",
+    "weights",
 ]
 
 TENSOR = [
@@ -378,6 +384,7 @@ SUBMODULES = {
         "LogSoftmax",
         "CrossEntropyLoss",
         "MSELoss",
+        "summary",
         "functional",
         "init",
     ],

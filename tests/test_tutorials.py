@@ -33,6 +33,8 @@ def run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_tutorial_runs(path: Path, tmp_path: Path) -> None:
     done = run(path, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+    if done.stdout.startswith("not run: "):  # it needs packages that are not there, and says which
+        pytest.skip(done.stdout.strip())
     assert "assert " in path.read_text(encoding="utf-8"), "a tutorial checks what it says"
 
 

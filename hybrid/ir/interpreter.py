@@ -21,6 +21,7 @@ class Interpreter(Protocol):
 
     traces: bool  # whether tensors are placeholders without values
     batches: bool  # whether tensors stand for many rows (vmap)
+    watches: bool  # whether it wants to see every op, and no plan to run in place of many
     many: int  # how many rows each value will have, by all vmap around
 
     def apply(

@@ -91,6 +91,7 @@ from hybrid.nn.normalization import InstanceNorm3d as InstanceNorm3d
 from hybrid.nn.normalization import LayerNorm as LayerNorm
 from hybrid.nn.normalization import LocalResponseNorm as LocalResponseNorm
 from hybrid.nn.normalization import RMSNorm as RMSNorm
+from hybrid.nn.overview import summary as summary
 from hybrid.nn.parameter import Parameter as Parameter
 from hybrid.nn.parameter_container import ParameterDict as ParameterDict
 from hybrid.nn.parameter_container import ParameterList as ParameterList

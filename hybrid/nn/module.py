@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from hybrid import types
 from hybrid.config import advance_epoch
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
 from hybrid.hybridized import Hybridized
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.nn import registry
+from hybrid.nn import hooks, registry
+from hybrid.nn.dtypes import convert
+from hybrid.nn.hooks import Handle, Hook
 from hybrid.nn.parameter import Parameter
-from hybrid.nn.state import LoadResult, load
+from hybrid.nn.state import LoadResult, load, state_of
 from hybrid.planned import STATE
 from hybrid.tensor import Tensor
 from hybrid.tree import flatten
@@ -36,6 +40,7 @@ class Module:
     _modules: registry.Entries[Module] = ()
     _buffers: tuple[str, ...] = ()
     _transient: tuple[str, ...] = ()  # buffers that state_dict() leaves out
+    _hooks: tuple[Hook, ...] = ()
     _hybridized: Hybridized | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -45,8 +50,8 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         hybridized = self._hybridized
         if hybridized is None:
-            if ACTIVE:
-                return current().converted(self.forward)(*args, **kwargs)
+            if ACTIVE or self._hooks:
+                return self._call_forward(*args, **kwargs)
             return self.forward(*args, **kwargs)
         return hybridized(*args, **kwargs)
 
@@ -185,6 +190,8 @@ class Module:
             )
         setattr(self, name, module)
 
+    register_module = add_module
+
     # The tree ---------------------------------------------------------------------------------
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
@@ -194,9 +201,11 @@ class Module:
     def children(self) -> Iterator[Module]:
         return (module for _, module in self.named_children())
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all below it, by dotted path; a shared one comes once."""
-        return registry.distinct(self._walk(prefix))
+    def named_modules(
+        self, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below it, by dotted path; a shared one comes once, or each time."""
+        return registry.distinct(self._walk(prefix), remove_duplicate)
 
     def modules(self) -> Iterator[Module]:
         return (module for _, module in self.named_modules())
@@ -223,34 +232,158 @@ class Module:
                 yield registry.joined(path, name), tensor
 
     def named_parameters(
-        self, prefix: str = "", recurse: bool = True
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """The parameters by dotted path (unless ``recurse``, of this module alone); each once."""
-        return registry.distinct(self._tensors("parameters", prefix, recurse))
+        """The parameters by dotted path; unless ``recurse``, of this module alone.
+
+        One that has several paths (tied weights) comes with the first, or with each.
+        """
+        found = self._tensors("parameters", prefix, recurse)
+        return registry.distinct(found, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """The buffers by dotted path (unless ``recurse``, of this module alone); each once."""
-        return registry.distinct(self._tensors("buffers", prefix, recurse))
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """The buffers by dotted path, as ``named_parameters`` gives parameters."""
+        return registry.distinct(self._tensors("buffers", prefix, recurse), remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
+    def get_submodule(self, target: str) -> Module:
+        """The module at the dotted path ``target``; "" is this one.  AttributeError if none is."""
+        return registry.part_at(self, target, "module")
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at the dotted path ``target``."""
+        return registry.part_at(self, target, "parameter")
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at the dotted path ``target``."""
+        return registry.part_at(self, target, "buffer")
+
     # State ------------------------------------------------------------------------------------
 
-    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
-        """The values of parameters and persistent buffers, by every dotted path to them."""
-        return {name: cell.detach() for name, cell in self._tensors("state", prefix, True)}
+    def state_dict(self, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
+        """The values of parameters and persistent buffers, by every dotted path to them.
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> LoadResult:
+        With ``keep_vars`` they are the parameters and buffers themselves.
+        """
+        return state_of(self, prefix, keep_vars)
+
+    def load_state_dict(
+        self,
+        state_dict: Mapping[str, Any] | str | PathLike[str],
+        strict: bool = True,
+        assign: bool = False,
+    ) -> LoadResult:
         """Write tensors or arrays by dotted path into parameters and persistent buffers.
 
-        Everything is checked before anything is written.  Types must agree; unless ``strict``, keys
-        need not, and those that are missing or unexpected are returned.
+        ``state_dict`` may be the path of a safetensors file, which is mapped (see ``hybrid.load``).
+        Everything is checked before anything is written.  Shapes must agree, and so must dtypes
+        unless ``assign``, which takes over those of the state.  Unless ``strict``, keys that are
+        missing or unexpected are left out.  Returns ``(missing_keys, unexpected_keys)``; a tensor
+        that has several paths is missing if none of them is there.
         """
-        return load(type(self).__name__, dict(self._tensors("state", "", True)), state, strict)
+        return load(self, state_dict, strict, assign)
+
+    def to(self, *args: Any, dtype: Any = None, device: Any = None) -> Module:
+        """Convert floating parameters and buffers to a floating ``dtype``: ``to(hybrid.float64)``.
+
+        They remain the same tensors, so optimizers and tied weights know them as before; plans are
+        captured anew.  The only device is "cpu".
+        """
+        convert(self, args, dtype, device)
+        return self
+
+    def float(self) -> Module:
+        """``to(float32)``."""
+        return self.to(types.float32)
+
+    def double(self) -> Module:
+        """``to(float64)``."""
+        return self.to(types.float64)
+
+    def half(self) -> Module:
+        """``to(float16)``."""
+        return self.to(types.float16)
+
+    def bfloat16(self) -> Module:
+        """``to(bfloat16)``."""
+        return self.to(types.bfloat16)
+
+    def type(self, dst_type: Any) -> Module:
+        """``to(dst_type)``."""
+        return self.to(dst_type)
+
+    # Hooks ------------------------------------------------------------------------------------
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> Handle:
+        """Call ``hook(module, args)`` before every call; what it returns replaces the arguments.
+
+        A result that is no tuple is the only argument, None changes nothing.  ``with_kwargs``:
+        ``hook(module, args, kwargs)`` returns None or ``(args, kwargs)``.  ``prepend`` puts it
+        before earlier hooks.  Hybridized calls run hooks as eager ones do: they are captured like
+        ``forward``, and other hooks are another plan.
+        """
+        return hooks.add(self, Hook("forward_pre", hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> Handle:
+        """Call ``hook(module, args, result)`` after every call; what it returns is the new result.
+
+        None leaves the result.  ``with_kwargs``: ``hook(module, args, kwargs, result)``;
+        ``always_call``: with the result None also when the call has raised.
+        """
+        return hooks.add(self, Hook("forward", hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> Handle:
+        """Call ``hook(module, grad_input, grad_output)`` when gradients have gone back through.
+
+        They are tuples: of the positional arguments that are tensors, None where none flows, and of
+        the tensors in the result.  What it returns replaces the first.  Called eagerly alone: a
+        hybridized call raises CaptureError.
+        """
+        return hooks.add(self, Hook("full_backward", hook), prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> Handle:
+        """Call ``hook(module, grad_output)`` before that; what it returns replaces them."""
+        return hooks.add(self, Hook("full_backward_pre", hook), prepend)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call ``hook(module, prefix, keep_vars)`` before ``state_dict()`` collects."""
+        return hooks.add(self, Hook("state_dict_pre", hook))
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call ``hook(module, state_dict, prefix, {})``, which may change what was collected."""
+        return hooks.add(self, Hook("state_dict_post", hook))
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call a hook before ``load_state_dict()`` checks: it may change the copy of the dict.
+
+        It is called as ``hook(module, state_dict, prefix, {}, strict, missing_keys,
+        unexpected_keys, error_messages)``; what it adds to the lists counts.
+        """
+        return hooks.add(self, Hook("load_state_dict_pre", hook))
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call ``hook(module, (missing_keys, unexpected_keys))`` when all is written."""
+        return hooks.add(self, Hook("load_state_dict_post", hook))
 
     # Switches ---------------------------------------------------------------------------------
 
@@ -303,10 +436,11 @@ class Module:
         return self
 
     def _call_forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The ``forward`` of the moment, which may have been replaced on the instance."""
-        if ACTIVE:
-            return current().converted(self.forward)(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+        """The ``forward`` of the moment (the instance may have its own), with the hooks."""
+        forward = current().converted(self.forward) if ACTIVE else self.forward
+        if self._hooks:
+            return hooks.called(self, forward, args, kwargs)
+        return forward(*args, **kwargs)
 
     def _plan_cache(self) -> Hybridized:
         if self._hybridized is None:

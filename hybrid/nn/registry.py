@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.errors import ArgumentError, ArgumentTypeError, MissingPartError
 from hybrid.ops import zeros_like
 from hybrid.tensor import Tensor
 
@@ -25,11 +25,13 @@ def excluding(entries: Entries[T], name: str) -> Entries[T]:
     return tuple((known, part) for known, part in entries if known != name)
 
 
-def distinct(entries: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
-    """``entries`` without parts that came before under another name."""
+def distinct(
+    entries: Iterable[tuple[str, T]], remove_duplicate: bool = True
+) -> Iterator[tuple[str, T]]:
+    """``entries`` without parts that came before under another name, or all."""
     seen: set[int] = set()
     for name, part in entries:
-        if id(part) not in seen:
+        if id(part) not in seen or not remove_duplicate:
             seen.add(id(part))
             yield name, part
 
@@ -37,6 +39,29 @@ def distinct(entries: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
 def joined(prefix: str, name: str) -> str:
     """``prefix.name``, or ``name`` at the root."""
     return f"{prefix}.{name}" if prefix else name
+
+
+def part_at(root: Any, path: str, kind: str) -> Any:
+    """The "module", "parameter" or "buffer" of ``root`` at a dotted path; "" is ``root``."""
+    found = root
+    names = path.split(".") if path else []
+    for depth, name in enumerate(names, 1):
+        wanted = kind if depth == len(names) else "module"
+        parts = {
+            "module": lambda owner: dict(owner._modules),
+            "parameter": lambda owner: dict(owner._parameters),
+            "buffer": lambda owner: {known: vars(owner)[known] for known in owner._buffers},
+        }[wanted](found)
+        if parts.get(name) is None:
+            where = ".".join([type(root).__name__, *names[: depth - 1]])
+            raise MissingPartError(
+                f"{where} has no {wanted} {name!r}",
+                fix="use one of " + ", ".join(parts) if parts else "",
+            )
+        found = parts[name]
+    if not names and kind != "module":
+        raise MissingPartError(f"a {type(root).__name__} is no {kind}", fix="give a dotted path")
+    return found
 
 
 def require_free(owner: Any, name: str, kind: str) -> None:

@@ -1,15 +1,20 @@
-"""Loading a state dict: all of it is checked, then all of it is written."""
+"""State dicts of modules: all of one is checked, then all of it is written."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
+from hybrid import native, weights
 from hybrid.conversion import asarray
-from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.errors import ArgumentError, ArgumentTypeError, HybridError
+from hybrid.nn import hooks, registry
+from hybrid.nn.dtypes import retype
 from hybrid.tensor import Tensor
+
+if TYPE_CHECKING:
+    from hybrid.nn.module import Module
 
 
 class LoadResult(NamedTuple):
@@ -19,44 +24,110 @@ class LoadResult(NamedTuple):
     unexpected_keys: list[str]
 
 
-def load(
-    label: str, cells: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool
-) -> LoadResult:
-    """Write ``state`` into ``cells``, which belong to a module called ``label``."""
-    if not isinstance(state, Mapping):
-        raise ArgumentTypeError(f"a state dict is a mapping, not a {type(state).__name__}")
-    result = LoadResult(
-        [name for name in cells if name not in state],
-        [name for name in state if name not in cells],
-    )
-    values = {name: as_value(state[name]) for name in cells if name in state}
-    problems = []
+def state_of(module: Module, prefix: str, keep_vars: bool) -> dict[str, Tensor]:
+    """What ``Module.state_dict`` returns."""
+    holders = list(module._walk(prefix.removesuffix(".")))
+    for path, holder in holders:
+        for hook in hooks.of_kind(holder, "state_dict_pre"):
+            hook.function(holder, registry.joined(path, ""), keep_vars)
+    cells = module._tensors("state", prefix.removesuffix("."), True)
+    state = {name: cell if keep_vars else cell.detach() for name, cell in cells}
+    for path, holder in reversed(holders):
+        for hook in hooks.of_kind(holder, "state_dict_post"):
+            hook.function(holder, state, registry.joined(path, ""), {})
+    return state
+
+
+def load(module: Module, given: Any, strict: bool, assign: bool) -> LoadResult:
+    """What ``Module.load_state_dict`` does."""
+    if isinstance(given, (str, os.PathLike)):
+        given = weights.load(given)
+    if not isinstance(given, Mapping):
+        raise ArgumentTypeError(f"a state dict is a mapping, not a {type(given).__name__}")
+    state, cells = dict(given), dict(module._tensors("state", "", True))
+    missing: list[str] = []
+    unexpected: list[str] = []
+    problems: list[str] = []
+    for path, holder in module._walk(""):
+        for hook in hooks.of_kind(holder, "load_state_dict_pre"):
+            prefix = registry.joined(path, "")
+            hook.function(holder, state, prefix, {}, strict, missing, unexpected, problems)
+    problems = [f"  {problem}" for problem in problems]
+    there = {id(cells[name]) for name in state if name in cells}  # by one of their names at least
+    missing += [name for name, cell in cells.items() if id(cell) not in there]
+    unexpected += [name for name in state if name not in cells]
     if strict:
-        problems += [f"  missing: {name} ({cells[name].type})" for name in result.missing_keys]
-        problems += [f"  unexpected: {name}" for name in result.unexpected_keys]
-    problems += [p for name, v in values.items() if (p := problem(name, cells[name], v))]
+        problems += [f"  missing: {name}{_type(cells, name)}" for name in missing]
+        problems += [f"  unexpected: {name}" for name in unexpected]
+    chosen: dict[int, tuple[str, Tensor, Tensor]] = {}  # by cell: a name, the cell, its new value
+    for name, cell in cells.items():
+        if name in state:
+            problems += _take(name, cell, state[name], assign, chosen)
     if problems:
+        path = getattr(given, "path", None)
+        source = "the state" if path is None else f"the state of {path}"
         raise ArgumentError(
-            "\n".join([f"the state does not fit {label}; nothing was loaded", *problems]),
-            fix="load what state_dict() of the same model gave"
-            + (", or pass strict=False to leave keys out" if any(result) and strict else ""),
+            "\n".join([f"{source} does not fit {type(module).__name__}; nothing was loaded"])
+            + "".join(f"\n{problem}" for problem in problems),
+            fix=_fix(problems, strict),
         )
-    for name, value in values.items():
-        cells[name].assign(value)
+    for _, cell, value in chosen.values():
+        if value.type is not cell.type:
+            retype(cell, value)
+        else:
+            cell.assign(value)
+    result = LoadResult(missing, unexpected)
+    for _, holder in reversed(list(module._walk(""))):
+        for hook in hooks.of_kind(holder, "load_state_dict_post"):
+            hook.function(holder, result)
     return result
 
 
-def as_value(given: Any) -> Any:
+def _type(cells: Mapping[str, Tensor], name: str) -> str:
+    return f" ({cells[name].type})" if name in cells else ""
+
+
+def _fix(problems: list[str], strict: bool) -> str:
+    kinds = {problem.split(":")[0].strip() for problem in problems}
+    fix = "load what state_dict() of the same model gave"
+    if kinds == {"wrong dtype"}:
+        fix = "convert the model first, with model.to(dtype), or pass assign=True to take the "
+        fix += "dtypes of the state"
+    if strict and kinds & {"missing", "unexpected"}:
+        fix += ", or pass strict=False to leave keys out"
+    return fix
+
+
+def _take(name: str, cell: Tensor, given: Any, assign: bool, chosen: dict[int, Any]) -> list[str]:
+    """Choose what ``cell`` is to hold, or say why ``given`` cannot be that."""
+    try:
+        value = _value(given)
+    except HybridError as error:
+        return [f"  wrong type: {name} cannot be a tensor: {error.what}"]
+    if not isinstance(value, Tensor):
+        return [f"  wrong type: {name} is {type(value).__name__}, not a tensor"]
+    if value.shape != cell.shape:
+        return [f"  wrong shape: {name} is {value.type}, not {cell.type}"]
+    if value.type is not cell.type and not assign:
+        return [f"  wrong dtype: {name} is {value.type}, not {cell.type}"]
+    if value.type is not cell.type and cell.requires_grad and not value.dtype.is_floating:
+        return [f"  wrong dtype: {name} is {value.type} and requires a gradient"]
+    first, _, other = chosen.setdefault(id(cell), (name, cell, value))
+    if not _same(other, value):
+        return [f"  two values: {first} and {name} are one tensor of the model"]
+    return []
+
+
+def _value(given: Any) -> Any:
     """A tensor to assign; arrays are copied, so that later writes to them stay theirs."""
     if isinstance(given, Tensor):
         return given.detach()
-    return asarray(given, copy=True) if isinstance(given, np.ndarray) else given
+    is_array = hasattr(given, "__array__") or hasattr(given, "__dlpack__")
+    return asarray(given, copy=True) if is_array else given
 
 
-def problem(name: str, cell: Tensor, value: Any) -> str | None:
-    """Why ``value`` cannot be written to ``cell``, if so."""
-    if not isinstance(value, Tensor):
-        return f"  wrong type: {name} is {type(value).__name__}, not a tensor"
-    if value.type is not cell.type:
-        return f"  wrong type: {name} is {value.type}, not {cell.type}"
-    return None
+def _same(a: Tensor, b: Tensor) -> bool:
+    if a.data is b.data or a.type is not b.type:
+        return a.type is b.type
+    nbytes = a.type.nbytes
+    return native.view(a.data, nbytes)[:] == native.view(b.data, nbytes)[:]

@@ -90,7 +90,7 @@ class Optimizer:
                 if counts:
                     advance(state.counts, given[-1])
                 call = known.get(number)
-                if call is None or call.key is not rule:
+                if call is None or call.key is not rule or call.kind is not p.type:
                     if dtype.is_stored:
                         self._move(rule, p, g, state, given)
                         continue

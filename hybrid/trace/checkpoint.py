@@ -148,7 +148,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self.around = around = current()
-        self.batches, self.many = around.batches, around.many
+        self.batches, self.many, self.watches = around.batches, around.many, around.watches
         self.lift, self.read_slot, self.use_up = around.lift, around.read_slot, around.use_up
         self.stack_of, self.converted = around.stack_of, around.converted
         self.met: dict[int, tuple[Tensor, Any, AnyRecord | None]] = {}

@@ -368,8 +368,8 @@ class Guards:
         It raises AttributeError where a method is gone.  A plan with an iterator among the
         arguments serves no further call: what it gives, it gives once.
 
-        Guards by epoch, and whether gradients flow to the cells of ``capture``, are looked at only
-        when the epoch has moved.
+        Guards by epoch, and the types of the cells of ``capture`` and whether gradients flow to
+        them, are looked at only when the epoch has moved.
         """
         names: dict[str, Any] = {"EPOCH": EPOCH, "self": self}
         terms = []
@@ -395,12 +395,15 @@ class Guards:
                 names[f"slot_type{i}"] = original.type
                 terms.append(f"({now} is not None and {now}.type is slot_type{i})")
 
+        facts = zip(capture.sources, capture.graph.params, capture.requires, strict=True)
+        cells = [(s.tensor, p.type, needs) for s, p, needs in facts if s.kind == "cell"]
+
         def epoch_holds(moved: int) -> bool:
             for guard in self.by_epoch:
                 if not guard.holds():
                     return False
-            for source, needs in zip(capture.sources, capture.requires, strict=True):
-                if source.kind == "cell" and (source.tensor.record is not None) != needs:
+            for cell, kind, needs in cells:
+                if cell.type is not kind or (cell.record is not None) != needs:
                     return False
             self.epoch = moved
             return True

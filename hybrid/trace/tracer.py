@@ -101,6 +101,7 @@ class Tracer:
     many: int = 1  # rows that each value will have, once vmap has applied the graph to all
     traces = True
     batches = False
+    watches = True
 
     # The interpreter's half -------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ class Batcher:
 
     traces = False
     batches = True
+    watches = False
 
     def __init__(self, rows: int) -> None:
         self.rows, self.around, self._start = rows, current(), latest()

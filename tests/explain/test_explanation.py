@@ -85,7 +85,7 @@ ModuleList.training is True
 Net.training is True
 defaults of forward are (True,)
 global SCALE is 2.0
-49 more on functions, modules, objects and hybrid's own registries"""
+55 more on functions, modules, objects and hybrid's own registries"""
 
 
 def test_a_model() -> None:
@@ -248,7 +248,7 @@ Guards: what must be as it was
 Linear.in_features is 2
 Linear.out_features is 1
 Linear.training is True
-13 more on functions, modules, objects and hybrid's own registries"""
+14 more on functions, modules, objects and hybrid's own registries"""
     )
 
 

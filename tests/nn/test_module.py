@@ -357,3 +357,99 @@ def test_repr_shows_the_tree():
         "  )\n"
         ")"
     )
+
+
+# Paths --------------------------------------------------------------------------------------------
+
+
+def test_parts_by_path():
+    net = Sequential(Net())
+    assert net.get_submodule("") is net and net.get_submodule("0.inner") is net[0].inner
+    assert net.get_parameter("0.inner.weight") is net[0].inner.weight
+    assert net.get_buffer("0.scratch") is net[0].scratch
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda n: n.get_submodule("0.outer"),
+            "Sequential.0 has no module 'outer'\nFix: use one of inner, act.",
+        ),
+        (lambda n: n.get_submodule("0.act.x"), "Sequential.0.act has no module 'x'"),
+        (
+            lambda n: n.get_parameter("1.weight"),
+            "Sequential has no module '1'\nFix: use one of 0.",
+        ),
+        (
+            lambda n: n.get_parameter("0.inner.offset"),
+            "Sequential.0.inner has no parameter 'offset'\nFix: use one of weight, bias.",
+        ),
+        (
+            lambda n: n.get_buffer("0.scale"),
+            "Sequential.0 has no buffer 'scale'\nFix: use one of offset, scratch.",
+        ),
+        (
+            lambda n: n.get_parameter(""),
+            "a Sequential is no parameter\nFix: give a dotted path.",
+        ),
+    ],
+)
+def test_paths_that_lead_nowhere(call, message):
+    with pytest.raises(AttributeError) as caught:
+        call(Sequential(Net()))
+    assert str(caught.value) == message
+
+
+def test_duplicates_on_request():
+    net = Sequential(Linear(2, 2, bias=False), Linear(2, 2, bias=False))
+    net[1].weight = net[0].weight
+    assert names(net.named_parameters(remove_duplicate=False)) == ["0.weight", "1.weight"]
+    twice = Sequential(net[0], net[0])
+    assert names(twice.named_modules(remove_duplicate=False)) == ["", "0", "1"]
+
+
+def test_gradients_of_tied_weights_add():
+    net = Sequential(Linear(2, 2, bias=False), Linear(2, 2, bias=False))
+    apart = copy.deepcopy(net)
+    net[1].weight = net[0].weight
+    apart.load_state_dict(net.state_dict())
+    x = hy.asarray([[1.0, 2.0]])
+    for each in (net, apart):
+        each(x).sum().backward()
+    assert len(list(net.parameters())) == 1
+    total = apart[0].weight.grad + apart[1].weight.grad
+    np.testing.assert_allclose(net[0].weight.grad.numpy(), total.numpy(), rtol=1e-6)
+
+
+def test_parts_are_listed_by_dir():
+    listed = dir(Net())
+    assert {"scale", "offset", "inner", "act", "level", "forward", "parameters"} <= set(listed)
+
+
+# Frozen parameters --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_frozen_parameters_are_left_alone(hybridized):
+    hy.random.seed(0)
+    net = Sequential(Linear(2, 2), Linear(2, 1))
+    optimizer = hy.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    if hybridized:
+        step = hy.hybridize(step)
+    x = hy.ones((1, 2))
+    for frozen in (True, False, True):
+        net[0].requires_grad_(not frozen)
+        before = net[0].weight.tolist(), net[1].weight.tolist()
+        step(x)
+        assert (net[0].weight.tolist() == before[0]) is frozen
+        assert net[1].weight.tolist() != before[1]
+        assert (net[0].weight.grad is None) is frozen
+    if hybridized:
+        assert len(step.plans) == 2

@@ -1,0 +1,1 @@
+"""Complete models, written as users write theirs: one a file."""

@@ -1,0 +1,157 @@
+"""save: tensors by name into a safetensors file, which is whole or as it was before.
+
+Written here and not by the package ``safetensors``, which orders metadata anew in every process:
+the same tensors give the same bytes.  The package reads what was written before the file gets its
+name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hybrid import native
+from hybrid.conversion import asarray
+from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.extras import optional
+from hybrid.tensor import Tensor
+from hybrid.weights.header import METADATA, NAMES, PREFIX, SHARED
+
+ALIGNMENT = 64  # bytes: the data begin at a multiple of it, as kernels like it best
+_STATE = "pass a module, its state_dict(), or a dict of names and tensors"
+
+
+def save(
+    path: str | os.PathLike[str], state: Any, *, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write a module's ``state_dict()``, or tensors or arrays by name, as safetensors to ``path``.
+
+    The file appears when it is whole and on the disk: whatever goes wrong before, one that was
+    there is still there.  A tensor that has several names (tied weights) is written once; ``load``
+    gives it back under all, and ``safetensors.torch.load_model`` knows it, too.  The same state
+    gives the same bytes.
+
+    ``metadata`` are texts to keep; by default those of the checkpoint that ``state`` is, if any.
+    "format" is "pt" unless given: names and layouts are PyTorch's.  Needs the package
+    ``safetensors`` (extra ``io``).
+    """
+    safetensors = optional("safetensors", "io", "hybrid.save")
+    tensors = _tensors(state)
+    if metadata is None:
+        metadata = getattr(state, "metadata", {})
+    kept, shared = _distinct(tensors)
+    header = _header(kept, _texts(metadata, shared))
+    path = os.path.realpath(os.fsdecode(path))
+    folder = os.path.dirname(path)
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
+    unfinished = f"{path}.{os.urandom(4).hex()}.tmp"
+    try:
+        with open(unfinished, "xb") as file:
+            file.write(header)
+            for tensor in kept.values():
+                file.write(native.view(tensor.data, tensor.nbytes))
+            file.flush()
+            os.fsync(file.fileno())
+        with safetensors.safe_open(unfinished, framework="numpy"):
+            pass
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copymode(path, unfinished)
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(unfinished)
+        raise
+    _settle(folder)
+
+
+def _settle(folder: str) -> None:
+    """Have the new name of a file on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _tensors(state: Any) -> dict[str, Tensor]:
+    """``state`` as tensors by name; their values do not change from now on."""
+    given = state.state_dict() if hasattr(state, "state_dict") else state
+    if isinstance(given, (str, os.PathLike)):
+        raise ArgumentTypeError(
+            f"{os.fspath(given)!r} cannot be saved", fix="give the path first: save(path, state)"
+        )
+    if not isinstance(given, Mapping):
+        raise ArgumentTypeError(f"a {type(state).__name__} cannot be saved", fix=_STATE)
+    return {name: _tensor(name, value) for name, value in given.items()}
+
+
+def _tensor(name: Any, value: Any) -> Tensor:
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"the name {name!r} is no text", fix=_STATE)
+    if name == METADATA:
+        raise ArgumentError(f"a tensor cannot be called {name!r}", why="Files keep texts there.")
+    if isinstance(value, (np.ndarray, np.generic)):
+        return asarray(value)
+    if not isinstance(value, Tensor):
+        raise ArgumentTypeError(
+            f"{name!r} is a {type(value).__name__}, not a tensor",
+            why="A file of weights holds tensors by name.",
+            fix=_STATE,
+        )
+    value._require_value("saving")
+    return value.detach()
+
+
+def _distinct(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors that are written, and the other names of some: {other: first}.
+
+    Those of the largest elements come first, so that all lie aligned.
+    """
+    first: dict[Any, str] = {}
+    shared = {}
+    for name, tensor in tensors.items():
+        of = first.setdefault((id(tensor.data), tensor.type), name)
+        if of != name:
+            shared[name] = of
+    kept = [(name, tensor) for name, tensor in tensors.items() if name not in shared]
+    return dict(sorted(kept, key=lambda item: -item[1].dtype.itemsize)), shared
+
+
+def _texts(metadata: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
+    """The metadata of a file; ``shared`` is told in a way of its own and in PyTorch's."""
+    if not isinstance(metadata, Mapping) or not all(
+        isinstance(text, str) for item in metadata.items() for text in item
+    ):
+        raise ArgumentTypeError("metadata are not texts by name", fix="give a dict of str to str")
+    taken = next((name for name in metadata if name in shared or name == SHARED), None)
+    if taken is not None:
+        raise ArgumentError(
+            f"metadata cannot have the name {taken!r}",
+            why="It is needed to say which tensors are the same.",
+            fix="choose another name",
+        )
+    texts = {"format": "pt", **metadata, **shared}
+    return texts | ({SHARED: json.dumps(shared)} if shared else {})
+
+
+def _header(tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> bytes:
+    """The length and the JSON; spaces after it let the data begin at a multiple of ALIGNMENT."""
+    fields: dict[str, Any] = {METADATA: metadata}
+    at = 0
+    for name, tensor in tensors.items():
+        offsets = [at, at := at + tensor.nbytes]
+        dtype, shape = NAMES[tensor.dtype], list(tensor.shape)
+        fields[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+    text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-(PREFIX + len(text)) % ALIGNMENT)
+    return len(text).to_bytes(PREFIX, "little") + text
