@@ -90,7 +90,7 @@ class _Watcher(Eager):
         types = tuple([t.type for t in tensors])
         launch = op.launches.get((types, given) if given else types)
         node = self.builder.nodes[-1]
-        if launch is not None and launch.plan is None:
+        if launch is not None and launch.is_alias:
             self.bytes[node.results[0]] = self._bytes(node.operands[0])
         else:
             self.launches.append((launch, node))
