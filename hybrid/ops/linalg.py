@@ -319,6 +319,8 @@ def vecdot(a: Any, b: Any, /, *, axis: int = -1) -> Any:
             why="Both must have as many elements along the axis.",
             fix="choose the axis of the vectors",
         )
+    if len(a.shape) == len(b.shape) == 1 and a.dtype.is_floating:
+        return matmul(a, b)  # in one pass
     return reduction.sum(a * b, axis=axis, dtype=a.dtype)
 
 
