@@ -23,7 +23,7 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.derivatives import reshaped, unbroadcast
 from hybrid.ops.dtypes import common
-from hybrid.ops.remembered import remembered_of_two
+from hybrid.ops.remembered import remembered_of_any, remembered_of_two
 from hybrid.ops.shape import matrix_transpose, permute, reshape_to
 from hybrid.types import Shape, TensorType, tensor_type
 
@@ -299,7 +299,7 @@ def matmul(a: Any, b: Any, /) -> Any:
     return reshape_to(y, shape=(*y.shape[:-2], *rows, *columns))
 
 
-@remembered_of_two
+@remembered_of_any
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias`` for ``weight`` [out, in] and ``bias`` [out]."""
     x, weight = as_tensor(x), as_tensor(weight)
