@@ -129,8 +129,8 @@ class _Optional:
 
         def build(results: Sequence[Tensor]) -> Grown:
             columns = [
-                leaf if place is None else Column(results[place[0]], place[1])
-                for leaf, place in zip(leaves, found, strict=True)
+                leaf if made is None else made(results)
+                for leaf, made in zip(leaves, found, strict=True)
             ]
             there = Number("int", results[count], 0, 1)
             return Grown(there, tuple(columns), structure, 1, self.merge.at, self.owner, fits=True)
@@ -147,19 +147,22 @@ class _Optional:
         with interpreting(region):
             return replace(item, columns=tuple([_column_of_one(c, region) for c in item.columns]))
 
-    def _column(self, leaf: Any) -> tuple[int, str] | None:
-        """The result that is a stack of one row, and its kind; None for what is no row."""
+    def _column(self, leaf: Any) -> Build | None:
+        """What makes the column of a leaf; None for what is the same on all paths.
+
+        A tensor stays itself, and no row of a stack: to gradients it is what it was on this path.
+        """
         region = self.side.region
         if isinstance(leaf, Number):
-            tensor, kind = leaf.tensor, leaf.kind
-        elif isinstance(leaf, Tensor) and region.owns(leaf):
-            tensor, kind = leaf, ""
+            with interpreting(region):
+                stack = region.traced(ops.expand_dims(region.traced(leaf.tensor), 0))
+            number = self._filled(stack)
+            return lambda results: Column(results[number], leaf.kind)
+        if isinstance(leaf, Tensor) and region.owns(leaf):
             self.merge.listed.append(leaf)
-        else:
-            return None
-        with interpreting(region):
-            stack = region.traced(ops.expand_dims(region.traced(tensor), 0))
-        return self._filled(stack), kind
+            place = self._filled(leaf)
+            return lambda results: results[place]
+        return None
 
     def _number(self, value: int) -> int:
         with interpreting(self.side.region):
