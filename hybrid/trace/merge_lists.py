@@ -120,9 +120,17 @@ class _Optional:
     def part(self, item: Any) -> Build:
         """What builds that which stands for ``item``."""
         if type(item) is Grown:
-            item = self._in_rows(item)
+            columns = [self._shared(leaf) for leaf in item.columns]
             places = [self._filled(t) for t in item.tensors()]
-            return lambda results: item.with_tensors([results[i] for i in places], self.owner)
+
+            def built(results: Sequence[Tensor]) -> Grown:
+                made = item.with_tensors([results[i] for i in places], self.owner)
+                pairs = zip(made.columns, columns, strict=True)
+                return replace(
+                    made, columns=tuple([c if i is None else results[i] for c, i in pairs])
+                )
+
+            return built
         leaves, structure = flatten(item)
         count = self._number(1)
         found = [self._column(leaf) for leaf in leaves]
@@ -137,15 +145,12 @@ class _Optional:
 
         return build
 
-    def _in_rows(self, item: Grown) -> Grown:
-        """``item`` with rows for the tensors of this path that it holds as they are."""
-        region = self.side.region
-        mine = [c for c in item.columns if isinstance(c, Tensor) and region.owns(c)]
-        if not mine or item.capacity != 1:
-            return item
-        self.merge.listed += mine
-        with interpreting(region):
-            return replace(item, columns=tuple([_column_of_one(c, region) for c in item.columns]))
+    def _shared(self, leaf: Any) -> int | None:
+        """The result that is a tensor of this path, which all items share; None for any other."""
+        if not isinstance(leaf, Tensor) or not self.side.region.owns(leaf):
+            return None
+        self.merge.listed.append(leaf)
+        return self._filled(leaf)
 
     def _column(self, leaf: Any) -> Build | None:
         """What makes the column of a leaf; None for what is the same on all paths.
@@ -158,11 +163,8 @@ class _Optional:
                 stack = region.traced(ops.expand_dims(region.traced(leaf.tensor), 0))
             number = self._filled(stack)
             return lambda results: Column(results[number], leaf.kind)
-        if isinstance(leaf, Tensor) and region.owns(leaf):
-            self.merge.listed.append(leaf)
-            place = self._filled(leaf)
-            return lambda results: results[place]
-        return None
+        place = self._shared(leaf)
+        return None if place is None else lambda results: results[place]
 
     def _number(self, value: int) -> int:
         with interpreting(self.side.region):

@@ -168,6 +168,7 @@ def test_large_constants_are_not_kept():
 def test_tensors_anywhere_among_the_arguments():
     x, w, b = hy.asarray(X), hy.asarray(X[:3] * 0.5), hy.asarray(X[0, :3])
     targets, weight = hy.asarray([0, 2, 5, 1]), hy.asarray(np.arange(6, dtype=np.float32))
+    first: list[hy.Tensor] = []
     for _ in range(CALLS_BEFORE_PLANNING + 3):
         found = hy.nn.functional.linear(x, w, bias=b)
         np.testing.assert_allclose(found.numpy(), X @ (X[:3].T * 0.5) + X[0, :3], rtol=1e-5)
@@ -180,7 +181,7 @@ def test_tensors_anywhere_among_the_arguments():
             hy.nn.functional.cross_entropy(x, targets, label_smoothing=0.1),
             hy.nn.functional.cross_entropy(x, hy.softmax(x)),
         ]
-        first = losses if _ == 0 else first
+        first = first or losses
         assert all(map(same, losses, first)) and len({float(v) for v in losses}) == 5
 
 
