@@ -23,15 +23,15 @@ Function = Callable[..., Any]
 _watch: list[Function] = []
 
 
-def set_watcher(watch: Function) -> None:
-    """Install what finds launches out.
+def set_watcher(watch: Function, learn: Function) -> None:
+    """Install what finds out how a function of some tensors comes to its result.
 
-    ``watch(function, call, tensors, plan)``, with ``call()`` the same as the function on
-    ``tensors``, gives its result and the launch on tensors like these, whose ``run`` gives a
-    sequence of which the first is the result: None if there is none, False if it takes a plan
-    and ``plan`` is False.
+    ``watch(function, tensors, plan)`` gives the result on ``tensors`` and the launch on tensors
+    like these, whose ``run`` gives a sequence of which the first is the result: None if there is
+    none, False if it takes a plan and ``plan`` is False.  ``learn(function, tensors)`` gives what
+    calls the ops of the function one by one, as gradients need; None if nothing can.
     """
-    _watch[:] = [watch]
+    _watch[:] = [watch, learn]
 
 
 def remembered(function: Function) -> Function:
@@ -45,9 +45,10 @@ def remembered(function: Function) -> Function:
             return function(x, *args, **kwargs)
         key = None
         try:
+            key = _key((x.type,), args, kwargs)
             if x.record is None:
-                key = _key((x.type,), args, kwargs)
                 return launches[key].run((x,))[0]
+            return known.recipes[key].run((x,))
         except (AttributeError, KeyError, TypeError):
             pass  # no tensor, an early call, arguments that have no hash: the general way
         return function(x, *args, **kwargs) if key is None else known.call(key, (x,), args, kwargs)
@@ -156,9 +157,10 @@ def remembered_of_any(function: Function) -> Function:
         named = {name: _kind(x, tensors) for name, x in kwargs.items()} if kwargs else kwargs
         key = None
         try:
-            if not any([x.record is not None for x in tensors]) or not is_recording():
-                key = _key((), tuple(rest), named)
-                return launches[key].run(tensors)[0]
+            key = _key((), tuple(rest), named)
+            if is_recording() and any([x.record is not None for x in tensors]):
+                return known.recipes[key].run(tensors)
+            return launches[key].run(tensors)[0]
         except (AttributeError, KeyError, TypeError):
             pass
         if key is None or not tensors:
@@ -201,6 +203,7 @@ class _Known:
     def __init__(self, function: Function, make: Callable[[Any], tuple] = tuple) -> None:
         self.function, self.make = function, make  # what makes tensors its first arguments
         self.launches: dict[Any, Any] = {}
+        self.recipes: dict[Any, Any] = {}  # the same where a history is kept
 
     def call(self, key: Any, tensors: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call that no launch is known for."""
@@ -212,15 +215,24 @@ class _Known:
 
     def watched(self, key: Any, tensors: Any, rest: tuple[Any, ...], general: Function) -> Any:
         """The same; ``general`` gives the result on tensors, ``rest`` are the other arguments."""
-        launches = self.launches
-        seen = launches.get(key, 0) if all(map(_is_plain, rest)) else None
+        try:
+            if not all(map(_is_plain, rest)):
+                return general(*tensors)
+            kept = is_recording() and any([x.record is not None for x in tensors])
+            known = self.recipes if kept else self.launches
+            seen = known.get(key, 0)
+        except TypeError:  # arguments that have no hash
+            return general(*tensors)
         if type(seen) is not int:
             return general(*tensors)
-        if len(launches) >= MAX_REMEMBERED:
-            launches.clear()
-        plan = seen >= CALLS_BEFORE_PLANNING
-        result, launch = _watch[0](general, tuple(tensors), plan)
-        launches[key] = seen + 1 if launch is False else launch
+        if len(known) >= MAX_REMEMBERED:
+            known.clear()
+        if kept:
+            result = general(*tensors)
+            known[key] = _watch[1](general, tuple(tensors)) if seen else 1
+            return result
+        result, launch = _watch[0](general, tuple(tensors), seen >= CALLS_BEFORE_PLANNING)
+        known[key] = seen + 1 if launch is False else launch
         return result
 
 
