@@ -29,6 +29,10 @@ CALLS = {
     "zeros of both signs": lambda x: hy.clip(x, -0.0, 0.0),
     "another shape before": lambda x: hy.repeat(x, 3),
     "a number of zero": lambda x: hy.maximum(x, 0.0) * -0.0,
+    "a loss": lambda x: hy.nn.functional.huber_loss(x, x * 0.5, reduction="none"),
+    "a loss of classes": lambda x: hy.nn.functional.cross_entropy(x, hy.asarray([1, 0, 5, 2])),
+    "a norm": lambda x: hy.nn.functional.layer_norm(x, (6,), x[0] * 2.0, bias=x[1]),
+    "a convolution": lambda x: hy.nn.functional.conv1d(x[None], x[None, :, :3], x[0, :1]),
 }
 LISTS = {
     "a list": lambda x: hy.split(x, 2),
