@@ -97,7 +97,7 @@ def hide(images: np.ndarray, size: int, random: np.random.RandomState) -> Tensor
 
 
 def documentation_text() -> str:
-    """What Python's ``help()`` says of its topics, in ASCII: 0.4 MB and more."""
+    """What Python's ``help()`` says of its topics, in ASCII and without tables: over 0.4 MB."""
     try:
         topics = import_module("pydoc_data.topics").topics
     except ModuleNotFoundError:
@@ -105,7 +105,8 @@ def documentation_text() -> str:
             "Python's documentation is not there: the module pydoc_data.topics is missing",
             fix="install the standard library whole",
         ) from None
-    text = "\n\n".join(topics[name] for name in sorted(topics))
+    lines = "\n\n".join(topics[name] for name in sorted(topics)).splitlines()
+    text = "\n".join(line for line in lines if not line.startswith(("|", "+")))
     return text.encode("ascii", "replace").decode()
 
 

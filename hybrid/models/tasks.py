@@ -94,7 +94,7 @@ def bits(model: Module, tokens: Tensor, following: Tensor) -> Tensor:
     losses = functional.cross_entropy(
         logits.reshape((-1, logits.shape[2])), following.reshape(-1), reduction="none"
     )
-    return losses.reshape(tokens.shape).mean(axis=1) / math.log(2)
+    return losses.reshape(following.shape).mean(axis=1) / math.log(2)
 
 
 SMALL_DIGITS = telling_digits("digits, 16x16", lambda: data.digit_images(16))

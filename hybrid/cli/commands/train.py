@@ -66,9 +66,8 @@ def introduce(console: Console, example: Example, training: Training, hybridized
         f"{training.task.data}: {training.samples:,} samples an epoch, "
         f"{len(training.tests.dataset):,} held out"
     )
-    console.print(
-        f"{'hybridized' if hybridized else 'eager'}, {hy.num_threads()} threads, {hy.__version__}\n"
-    )
+    way = "hybridized" if hybridized else "eager"
+    console.print(f"{way}, threads: {hy.num_threads()}\n")
     console.print(line("epoch", "loss", training.task.metric, "samples/s"), style="bold")
 
 
