@@ -45,7 +45,7 @@ train = hy.data.DataLoader(
     hy.data.TokenBlocks(tokens[:cut], 64), batch_size=32, shuffle=True, drop_last=True, generator=0
 )
 test = hy.data.DataLoader(hy.data.TokenBlocks(tokens[cut:], 64), batch_size=32, drop_last=True)
-EPOCHS = 3
+EPOCHS = 4
 
 # %% A step is a function: gradients, clipping, the optimizer and the learning rate, which rises and
 # falls.  All of that becomes one graph, and each call one call into C.
