@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hybrid.nn import BatchNorm2d, Conv2d, Linear, Module, ReLU6, Sequential
+from hybrid.nn import BatchNorm2d, Conv2d, Dropout, Linear, Module, ReLU6, Sequential
 from hybrid.tensor import Tensor
 
 
@@ -23,6 +23,15 @@ class Stage:
     stride: int
 
 
+PAPER = (
+    Stage(1, 16, 1, 1),
+    Stage(6, 24, 2, 2),
+    Stage(6, 32, 3, 2),
+    Stage(6, 64, 4, 2),
+    Stage(6, 96, 3, 1),
+    Stage(6, 160, 3, 2),
+    Stage(6, 320, 1, 1),
+)
 SMALL = (Stage(1, 16, 1, 1), Stage(4, 24, 2, 2), Stage(4, 32, 2, 2))
 
 
@@ -56,7 +65,11 @@ class InvertedResidual(Module):
 
 
 class MobileNet(Module):
-    """Images [batch, channels, height, width] -> logits [batch, classes]."""
+    """Images [batch, channels, height, width] -> logits [batch, classes].
+
+    ``first`` and ``last`` are the channels before and after the stages; ``stride`` is that of the
+    convolution which comes first.
+    """
 
     def __init__(
         self,
@@ -65,15 +78,22 @@ class MobileNet(Module):
         channels: int = 1,
         first: int = 16,
         last: int = 128,
+        stride: int = 1,
+        dropout: float = 0.0,
     ) -> None:
-        blocks, entering = [convolution(channels, first, 3)], first
+        blocks, entering = [convolution(channels, first, 3, stride)], first
         for stage in stages:
             for number in range(stage.repeats):
-                stride = stage.stride if number == 0 else 1
-                blocks.append(InvertedResidual(entering, stage.channels, stride, stage.widening))
+                step = stage.stride if number == 0 else 1
+                blocks.append(InvertedResidual(entering, stage.channels, step, stage.widening))
                 entering = stage.channels
         self.features = Sequential(*blocks, convolution(entering, last, 1))
-        self.classifier = Linear(last, classes)
+        self.classifier = Sequential(Dropout(dropout), Linear(last, classes))
+
+    @classmethod
+    def of_the_paper(cls, classes: int = 1000) -> MobileNet:
+        """The one for photographs of 224 by 224 pixels, with the names of published checkpoints."""
+        return cls(PAPER, classes, 3, 32, 1280, stride=2, dropout=0.2)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.classifier(self.features(images).mean(axis=(2, 3)))

@@ -42,6 +42,24 @@ def test_stages_are_rows_of_the_paper_s_table() -> None:
     assert model.features(hy.zeros((1, 1, 32, 32))).shape == (1, 128, 8, 8)
 
 
+def test_the_paper_s_network_has_its_size_and_published_names() -> None:
+    model = MobileNet.of_the_paper().eval()
+    state = model.state_dict()
+    assert sum(p.size for p in model.parameters()) == 3_504_872
+    shapes = {
+        "features.0.0.weight": (32, 3, 3, 3),
+        "features.1.conv.0.0.weight": (32, 1, 3, 3),
+        "features.1.conv.1.weight": (16, 32, 1, 1),
+        "features.2.conv.0.1.running_mean": (96,),
+        "features.17.conv.2.weight": (320, 960, 1, 1),
+        "features.18.0.weight": (1280, 320, 1, 1),
+        "classifier.1.weight": (1000, 1280),
+    }
+    assert {name: state[name].shape for name in shapes} == shapes
+    assert len(state) == 314
+    assert model(hy.zeros((1, 3, 64, 64))).shape == (1, 1000)
+
+
 def test_separable_filters_cost_a_fraction() -> None:
     image = hy.zeros((1, 64, 16, 16))
     whole = hy.summary(hy.nn.Conv2d(64, 64, 3, padding=1, bias=False), image)

@@ -17,6 +17,18 @@ def test_depth_and_size_are_those_of_the_paper(blocks, layers, millions) -> None
     assert blocks != 3 or count == 269722  # what published checkpoints of this network have
 
 
+def test_names_are_those_of_published_checkpoints() -> None:
+    norm = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    names = ["conv1.weight", *(f"bn1.{n}" for n in norm)]
+    for group in (1, 2, 3):
+        for block in range(3):
+            for number in (1, 2):
+                place = f"layer{group}.{block}"
+                names += [f"{place}.conv{number}.weight"]
+                names += [f"{place}.bn{number}.{n}" for n in norm]
+    assert list(ResNet().state_dict()) == [*names, "linear.weight", "linear.bias"]
+
+
 def test_images_are_halved_between_groups() -> None:
     table = hy.summary(ResNet(), hy.zeros((1, 1, 32, 32)))
     shapes = [table[name].result[0].shape for name in ("layer1", "layer2", "layer3")]
