@@ -86,6 +86,7 @@ def test_a_bar_on_a_terminal(tmp_path: Path) -> None:
     assert process.returncode == 0
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
     assert "epoch 1 of 2" in text and re.search(r"loss \d\.\d{4}, [\d,]+ samples/s", text)
+    assert re.search(r"samples/s accuracy \d+\.\d%", text)  # of the epoch before
     assert re.search(r"[\r\n] +2 +\d\.\d{4} +\d+\.\d% +[\d,]+\r", text)
     assert "accuracy: " in text.splitlines()[-1]
 

@@ -78,32 +78,36 @@ def line(epoch: str, loss: str, score: str, speed: str) -> str:
 
 def run(console: Console, training: Training) -> float:
     """Train to the end, a line for each epoch; the last score.  Ctrl-C ends the program."""
-    begun, score, epoch = time.perf_counter(), float("nan"), 0
+    begun, metric = time.perf_counter(), training.task.metric
+    epoch, score, told = 0, float("nan"), ""
     try:
         with live(console) as bars:
-            bar = bars.add_task("", total=len(training.batches), seen="")
+            bar = bars.add_task("", total=len(training.batches), seen="", last="")
             for epoch in range(1, training.epochs + 1):
-                bars.reset(bar, description=f"epoch {epoch} of {training.epochs}", seen="")
+                last = told and f"{metric} {told}"
+                name = f"epoch {epoch} of {training.epochs}"
+                bars.reset(bar, description=name, seen="", last=last)
                 loss, speed = one_epoch(training, bars, bar)
                 score = training.score()
                 told = training.task.form.format(score)
                 console.print(line(str(epoch), f"{loss:.4f}", told, f"{speed:,.0f}"))
     except KeyboardInterrupt:
         fail(f"interrupted in epoch {epoch} of {training.epochs}; nothing was saved.", code=130)
-    told = training.task.form.format(score)
     took = time.perf_counter() - begun
-    console.print(
-        f"\n{training.task.metric}: {told} after {training.epochs} epochs and {took:.1f} s"
-    )
+    console.print(f"\n{metric}: {told} after {training.epochs} epochs and {took:.1f} s")
     return score
 
 
 def live(console: Console) -> Progress:
-    """The bar below the lines; none unless that is a terminal.  It is drawn when it is told to."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[seen]}"))
+    """The bar below the lines, drawn when it is told to; none unless that is a terminal."""
+    texts = ("{task.description}", "{task.fields[seen]}", "{task.fields[last]}")
+    epoch, *seen = (TextColumn(text) for text in texts)
     return Progress(
-        *columns,
+        epoch,
+        BarColumn(bar_width=None),
+        *seen,
         console=console,
+        expand=True,
         auto_refresh=False,
         transient=True,
         disable=not console.is_terminal,
