@@ -18,6 +18,7 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.ops.remembered import set_watcher
 from hybrid.passes import run_pipeline
 from hybrid.plan import Plan, make_plan
+from hybrid.record import is_recording
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import TensorType
 
@@ -70,7 +71,8 @@ class _Watcher(Eager):
         if narrow is not None:
             return in_float32(self, op, operands, attrs, narrow)
         tensors, given = prepare(self, op, operands), op.attributes(attrs)
-        if regions or not op.pure or any(t.record is not None for t in tensors):
+        has_record = is_recording() and any(t.record is not None for t in tensors)
+        if regions or not op.pure or has_record:
             self.whole = False
             return super().apply(op, tensors, attrs, regions)
         results = self.run(op, tensors, given)
@@ -90,7 +92,7 @@ class _Watcher(Eager):
         types = tuple([t.type for t in tensors])
         launch = op.launches.get((types, given) if given else types)
         node = self.builder.nodes[-1]
-        if launch is not None and launch.plan is None:
+        if launch is not None and launch.is_alias:
             self.bytes[node.results[0]] = self._bytes(node.operands[0])
         else:
             self.launches.append((launch, node))

@@ -286,6 +286,7 @@ PARTS = [
     "number",
     "often",
     "ops",
+    "parts",
     "passes",
     "plan",
     "planned",

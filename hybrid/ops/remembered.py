@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid.ir.interpreter import ACTIVE
-from hybrid.types import DType
+from hybrid.record import is_recording
+from hybrid.types import DType, TensorType
 
 MAX_REMEMBERED = 1024  # calls of one function
 CALLS_BEFORE_PLANNING = 3  # general ones, where the ops are several: a plan takes longer than those
@@ -100,7 +101,7 @@ def remembered_of_three(function: Function) -> Function:
 
 def remembered_of_list(function: Function) -> Function:
     """``function`` of a list of tensors first and of hashable arguments that are no tensors."""
-    known = _Known(function, listed=True)
+    known = _Known(function, lambda tensors: (list(tensors),))
     launches = known.launches
 
     @functools.wraps(function)
@@ -141,6 +142,48 @@ def remembered_of_none(function: Function) -> Function:
     return call
 
 
+def remembered_of_any(function: Function) -> Function:
+    """``function`` of tensors, anywhere among its arguments, and of hashable ones that are none."""
+    known = _Known(function)
+    launches = known.launches
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if ACTIVE:
+            return function(*args, **kwargs)
+        tensors: list[Any] = []
+        rest = [_kind(x, tensors) for x in args]
+        named = {name: _kind(x, tensors) for name, x in kwargs.items()} if kwargs else kwargs
+        key = None
+        try:
+            if not any([x.record is not None for x in tensors]) or not is_recording():
+                key = _key((), tuple(rest), named)
+                return launches[key].run(tensors)[0]
+        except (AttributeError, KeyError, TypeError):
+            pass
+        if key is None or not tensors:
+            return function(*args, **kwargs)
+
+        def general(*given: Any) -> Any:
+            left = iter(given)
+            now = [next(left) if kind is not x else x for kind, x in zip(rest, args, strict=True)]
+            parts = named.items()
+            return function(*now, **{n: next(left) if x is not kwargs[n] else x for n, x in parts})
+
+        return known.watched(key, tensors, (*rest, *named.values()), general)
+
+    return call
+
+
+def _kind(argument: Any, tensors: list[Any]) -> Any:
+    """The type of a tensor, which joins ``tensors``; any other argument itself."""
+    kind = getattr(argument, "type", None)
+    if kind.__class__ is not TensorType:
+        return argument
+    tensors.append(argument)
+    return kind
+
+
 def _key(types: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What tells calls apart: 1 and True are equal, so classes are part of it; so are 0.0 and
     -0.0, which are told apart by their texts."""
@@ -155,28 +198,28 @@ def _key(types: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) 
 class _Known:
     """The launches of one function by what it is given; before there is one, how often it was."""
 
-    def __init__(self, function: Function, *, listed: bool = False) -> None:
-        self.function, self.listed = function, listed
+    def __init__(self, function: Function, make: Callable[[Any], tuple] = tuple) -> None:
+        self.function, self.make = function, make  # what makes tensors its first arguments
         self.launches: dict[Any, Any] = {}
 
-    def call(
-        self, key: Any, tensors: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def call(self, key: Any, tensors: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call that no launch is known for."""
 
         def general(*given: Any) -> Any:
-            return self.function(*((list(given),) if self.listed else given), *args, **kwargs)
+            return self.function(*self.make(given), *args, **kwargs)
 
+        return self.watched(key, tensors, (*args, *kwargs.values()), general)
+
+    def watched(self, key: Any, tensors: Any, rest: tuple[Any, ...], general: Function) -> Any:
+        """The same; ``general`` gives the result on tensors, ``rest`` are the other arguments."""
         launches = self.launches
-        if not all(map(_is_plain, (*args, *kwargs.values()))):
-            return general(*tensors)
-        seen = launches.get(key, 0)
+        seen = launches.get(key, 0) if all(map(_is_plain, rest)) else None
         if type(seen) is not int:
             return general(*tensors)
         if len(launches) >= MAX_REMEMBERED:
             launches.clear()
         plan = seen >= CALLS_BEFORE_PLANNING
-        result, launch = _watch[0](general, tensors, plan)
+        result, launch = _watch[0](general, tuple(tensors), plan)
         launches[key] = seen + 1 if launch is False else launch
         return result
 
@@ -191,4 +234,5 @@ def _is_plain(argument: Any) -> bool:
             or (type(item) is tuple and _is_plain(item))
             for item in argument
         )
-    return argument is None or type(argument) in (bool, int, float, str, DType)
+    kinds = (bool, int, float, str, DType, TensorType)
+    return argument is None or type(argument) in kinds
