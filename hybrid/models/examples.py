@@ -21,8 +21,10 @@ from hybrid.models.recurrent import SequenceClassifier
 from hybrid.models.resnet import ResNet
 from hybrid.models.tasks import Task
 from hybrid.models.unet import UNet
-from hybrid.nn import GRU, LSTM, Module
+from hybrid.nn import GRU, LSTM, Module, Parameter
 from hybrid.optim import Adam, AdamW, Optimizer
+
+MakeOptimizer = Callable[[Iterable[Parameter]], Optimizer]
 
 
 @dataclass(frozen=True)
@@ -33,21 +35,24 @@ class Example:
     description: str
     make: Callable[[], Module]
     task: Task
-    optimizer: Callable[[Iterable], Optimizer]
+    optimizer: MakeOptimizer
     epochs: int
     reaches: float
     batch_size: int = 32
 
 
-def adam(lr: float) -> Callable[[Iterable], Optimizer]:
+def adam(lr: float) -> MakeOptimizer:
+    """Adam with PyTorch's other defaults."""
     return lambda parameters: Adam(parameters, lr=lr)
 
 
-def adamw(lr: float, **settings: float) -> Callable[[Iterable], Optimizer]:
+def adamw(lr: float, **settings: float) -> MakeOptimizer:
+    """AdamW with PyTorch's defaults but for ``settings``."""
     return lambda parameters: AdamW(parameters, lr=lr, **settings)
 
 
 def make_gpt() -> GPT:
+    """As many tokens as the documentation's tokenizer has."""
     return GPT(Config(tokens=len(documentation_tokenizer())))
 
 

@@ -122,6 +122,12 @@ def generate(model: GPT, prompt: Tensor, count: int, temperature: float = 1.0) -
     ``hy.hybridize(generate)`` draws the same ones, in one call into C.
     Where the text outgrows the model's block, what came first is forgotten.
     """
+    if prompt.ndim != 2 or prompt.shape[1] < 1:
+        raise ShapeError(f"a prompt of type {prompt.type}", fix="give one token at least, in rows")
+    if count < 1 or temperature <= 0:
+        raise ArgumentError(
+            f"count is {count} and temperature is {temperature}", fix="give numbers above 0"
+        )
     block = model.config.block
     prompt = prompt[:, -block:]
     batch, length = prompt.shape

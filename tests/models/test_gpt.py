@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.errors import ArgumentError, ShapeError
+from hybrid.errors import ArgumentError, HybridError, ShapeError
 from hybrid.models.gpt import GPT, Config, generate
 
 SMALL = Config(tokens=11, block=8, width=12, heads=3, depth=2)
@@ -131,6 +131,49 @@ def test_a_cold_draw_is_the_likeliest_token_after_what_is_in_sight(length) -> No
         for token in drawn[0]:
             assert token == model(hy.asarray(text[:, -8:]))[0, -1].argmax().item()
             text = np.append(text, [[token]], axis=1)
+
+
+def test_temperatures_share_a_plan() -> None:
+    model, prompt = make(), hy.asarray([[1, 2, 3]])
+    captured = hy.hybridize(generate)
+    for temperature in (0.5, 0.9, 1, 2.0):
+        texts = []
+        for draw in (generate, captured):
+            hy.random.seed(3)
+            texts.append(draw(model, prompt, 20, temperature).tolist())
+        assert texts[0] == texts[1]
+    assert len(captured.plans) <= 3  # of the first, of any float, of an int
+
+
+NOT_DRAWN = {
+    "no prompt": (
+        ([[]], 3, 1.0),
+        "a prompt of type i64[1,0]\nFix: give one token at least, in rows.",
+    ),
+    "no rows": (
+        ([1, 2], 3, 1.0),
+        "a prompt of type i64[2]\nFix: give one token at least, in rows.",
+    ),
+    "no count": (
+        ([[1]], 0, 1.0),
+        "count is 0 and temperature is 1.0\nFix: give numbers above 0.",
+    ),
+    "too cold": (
+        ([[1]], 3, 0),
+        "count is 3 and temperature is 0\nFix: give numbers above 0.",
+    ),
+}
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize(("given", "message"), NOT_DRAWN.values(), ids=NOT_DRAWN)
+def test_what_cannot_be_drawn_is_refused(given, message, hybridized) -> None:
+    prompt, *rest = given
+    draw = hy.hybridize(generate) if hybridized else generate
+    with pytest.raises(HybridError) as caught:
+        draw(make(), hy.asarray(prompt, dtype=hy.int64), *rest)
+    assert str(caught.value).startswith(message.split("\n")[0])
+    assert caught.value.fix == message.split("Fix: ")[1].rstrip(".")
 
 
 def test_too_long_a_text_is_refused() -> None:
