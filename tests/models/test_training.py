@@ -30,7 +30,7 @@ def test_steps_and_scores_have_the_same_bits(example) -> None:
     for hybridized in (False, True):
         training = Training(example, epochs=1, hybridized=hybridized)
         found.append([*first_steps(training), hy.asarray(training.score())])
-    assert all(map(same, *found))
+    assert all(same(a, b) for a, b in zip(*found, strict=True))
     assert len(training.step.plans) == 1
     begun = example.make().state_dict().values()
     assert len(found[0]) > STEPS + len(begun)
@@ -50,7 +50,7 @@ def test_outputs_and_gradients_have_the_same_bits(example, training) -> None:
         assert all(p.grad is not None for p in model.parameters())
         state = model.state_dict().values()
         found.append([*outputs, *(p.grad for p in model.parameters()), *state])
-    assert all(map(same, *found))
+    assert all(same(a, b) for a, b in zip(*found, strict=True))
     assert len(model.plans) == 1
 
 
@@ -80,7 +80,7 @@ def test_an_epoch_has_the_same_bits(example) -> None:
         assert len(losses) * example.batch_size == training.samples
         found.append([*losses, *training.model.state_dict().values()])
         found[-1].append(hy.asarray(training.score()))
-    assert all(map(same, *found))
+    assert all(same(a, b) for a, b in zip(*found, strict=True))
 
 
 def test_the_seed_decides() -> None:
