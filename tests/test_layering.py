@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("autodiff", "random", "linalg"),
     ("number",),
     ("tensor", "lanes", "eager", "conversion", "inspection", "passes", "whole"),
-    ("ops", "plan", "record"),
+    ("ops", "plan", "record", "progress"),
     ("ir", "native"),
     ("errors", "types", "tree", "config", "extras", "marks", "remains", "storage", "version"),
 )

@@ -20,6 +20,7 @@ TOP = [
     "save",
     "load",
     "summary",
+    "progress",
     "num_threads",
     "set_num_threads",
     "asarray",
