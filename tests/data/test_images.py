@@ -103,7 +103,8 @@ def test_without_pillow(root, monkeypatch):
     with pytest.raises(MissingPackageError) as caught:
         ImageFolder(root)
     assert str(caught.value) == (
-        "hybrid.data.ImageFolder without a loader needs the package pillow, which is not installed\n"
+        "hybrid.data.ImageFolder without a loader needs the package pillow, which is not "
+        "installed\n"
         'Fix: pip install "hybrid[image]".'
     )
     assert len(ImageFolder(root, loader=str)) == 3
