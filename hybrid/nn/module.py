@@ -290,6 +290,9 @@ class Module:
         """
         return load(self, state_dict, strict, assign)
 
+    def _complete_state(self, state: dict[str, Any], prefix: str, version: int | None) -> None:
+        """Add to ``state`` what files of an older ``version`` of this class lack."""
+
     def to(self, *args: Any, dtype: Any = None, device: Any = None) -> Module:
         """Convert floating parameters and buffers to a floating ``dtype``: ``to(hybrid.float64)``.
 

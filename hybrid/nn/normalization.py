@@ -69,6 +69,12 @@ class _Running(Layer):
         self.reset_running_stats()
         _start_affine(self)
 
+    def _complete_state(self, state: dict[str, Any], prefix: str, version: int | None) -> None:
+        """The count of batches came with version 2; PyTorch does without it, too."""
+        name = f"{prefix}num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and name not in state:
+            state[name] = self.num_batches_tracked.detach()
+
     def _require_rank(self, x: Tensor) -> None:
         if x.ndim not in self.ranks:
             ranks = " or ".join([str(rank) for rank in self.ranks])

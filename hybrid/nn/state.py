@@ -45,12 +45,14 @@ def load(module: Module, given: Any, strict: bool, assign: bool) -> LoadResult:
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"a state dict is a mapping, not a {type(given).__name__}")
     state, cells = dict(given), dict(module._tensors("state", "", True))
+    versions = getattr(given, "_metadata", {})  # of what PyTorch made
     missing: list[str] = []
     unexpected: list[str] = []
     problems: list[str] = []
     for path, holder in module._walk(""):
+        prefix = registry.joined(path, "")
+        holder._complete_state(state, prefix, versions.get(path, {}).get("version"))
         for hook in hooks.of_kind(holder, "load_state_dict_pre"):
-            prefix = registry.joined(path, "")
             hook.function(holder, state, prefix, {}, strict, missing, unexpected, problems)
     problems = [f"  {problem}" for problem in problems]
     there = {id(cells[name]) for name in state if name in cells}  # by one of their names at least
