@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trace",),
     ("autodiff", "random", "linalg"),
     ("number",),
-    ("tensor", "lanes", "eager", "conversion", "inspection", "passes", "whole"),
+    ("tensor", "lanes", "eager", "conversion", "inspection", "notebook", "passes", "whole"),
     ("ops", "plan", "record", "progress"),
     ("ir", "native"),
     ("errors", "types", "tree", "config", "extras", "marks", "remains", "storage", "version"),
