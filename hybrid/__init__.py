@@ -13,6 +13,7 @@ from hybrid import interop as interop
 from hybrid import linalg as linalg
 from hybrid import nn as nn
 from hybrid import optim as optim
+from hybrid import plots as plots
 from hybrid import random as random
 from hybrid.autodiff import check_grads as check_grads
 from hybrid.autodiff import enable_grad as enable_grad

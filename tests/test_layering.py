@@ -15,7 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
     ("cli",),
     ("bench", "models"),
-    ("nn", "optim", "data"),
+    ("nn", "optim", "data", "plots"),
     (
         "hybridized",
         "families",
