@@ -88,7 +88,7 @@ class _Running(Layer):
         return f"{self.num_features}, {super().extra_repr()}"
 
 
-class _BatchNorm(_Running):
+class BatchNorm(_Running):
     def __init__(
         self,
         num_features: int,
@@ -122,7 +122,7 @@ class _BatchNorm(_Running):
         )
 
 
-class BatchNorm1d(_BatchNorm):
+class BatchNorm1d(BatchNorm):
     """[N, C] or [N, C, L] with mean 0 and variance 1 per channel, times ``weight``, plus ``bias``.
 
     In training by the statistics of the batch, of which ``running_mean`` and ``running_var`` keep
@@ -133,13 +133,13 @@ class BatchNorm1d(_BatchNorm):
     ranks = (2, 3)
 
 
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(BatchNorm):
     """BatchNorm1d for [N, C, H, W]."""
 
     ranks = (4,)
 
 
-class BatchNorm3d(_BatchNorm):
+class BatchNorm3d(BatchNorm):
     """BatchNorm1d for [N, C, D, H, W]."""
 
     ranks = (5,)
