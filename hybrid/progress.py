@@ -138,8 +138,10 @@ class _Screen:
 
     def is_there(self) -> bool:
         """Whether bars are seen: not in a forked worker, nor in a file or a pipe."""
-        stream = sys.stderr
-        return stream is not None and stream.isatty() and os.getpid() == self.owner
+        try:
+            return sys.stderr.isatty() and os.getpid() == self.owner
+        except (AttributeError, ValueError):  # there is none, it cannot tell, it is closed
+            return False
 
     def begin(self, description: str, total: int | None) -> Any:
         """A new bar."""

@@ -190,11 +190,24 @@ def test_quiet_without_a_terminal(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("stream", [None, io.StringIO()])
-def test_quiet_without_stderr(monkeypatch, stream):
-    monkeypatch.setattr(sys, "stderr", stream)
-    assert list(hy.progress("ab")) == ["a", "b"]
-    assert stream is None or stream.getvalue() == ""
+class Odd:
+    """A stderr that cannot say what it is."""
+
+    def write(self, text):
+        raise AssertionError(text)
+
+
+def closed():
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize("stream", [None, io.StringIO(), Odd(), closed()])
+def test_quiet_without_stderr(stream):
+    with contextlib.redirect_stderr(stream):
+        assert list(hy.progress("ab")) == ["a", "b"]
+    assert not isinstance(stream, io.StringIO) or stream.closed or stream.getvalue() == ""
 
 
 def test_quiet_in_a_worker_process(terminal, monkeypatch):

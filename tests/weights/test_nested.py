@@ -139,6 +139,25 @@ def test_training_goes_on_with_schedules(tmp_path, schedule):
     go_on_from_a_file(tmp_path, hy.optim.SGD, {"momentum": 0.9}, SCHEDULES[schedule])
 
 
+def test_the_state_of_everything(tmp_path):
+    """Loaders, scalers, averages, and random numbers."""
+    loader = hy.data.DataLoader(list(range(10)), 3, shuffle=True)
+    batches = iter(loader)
+    next(batches)
+    net = hy.nn.Linear(2, 1)
+    parts = {
+        "loader": loader,
+        "scaler": hy.optim.GradScaler(),
+        "average": hy.optim.ExponentialMovingAverage(net),
+        "none": hy.optim.GradScaler(enabled=False),
+    }
+    found = saved(tmp_path, parts)
+    assert describe(dict(found)) == describe({k: p.state_dict() for k, p in parts.items()})
+    other = hy.data.DataLoader(list(range(10)), 3, shuffle=True)
+    other.load_state_dict(found["loader"])
+    assert [b.tolist() for b in other] == [b.tolist() for b in batches]
+
+
 # Bad states --------------------------------------------------------------------------------------
 
 LOOP: dict = {"a": 1}
