@@ -13,6 +13,7 @@ from hybrid import interop as interop
 from hybrid import linalg as linalg
 from hybrid import nn as nn
 from hybrid import optim as optim
+from hybrid import plots as plots
 from hybrid import random as random
 from hybrid.autodiff import check_grads as check_grads
 from hybrid.autodiff import enable_grad as enable_grad
@@ -234,6 +235,7 @@ from hybrid.ops import vector_norm as vector_norm
 from hybrid.ops import where as where
 from hybrid.ops import zeros as zeros
 from hybrid.ops import zeros_like as zeros_like
+from hybrid.progress import progress as progress
 from hybrid.tensor import Tensor as Tensor
 from hybrid.trace.checkpoint import checkpoint as checkpoint
 from hybrid.transforms import custom_vjp as custom_vjp

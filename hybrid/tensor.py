@@ -141,6 +141,12 @@ class Tensor:
         flat = np.frombuffer(native.view(self.data, kind.nbytes), dtype)
         return flat.reshape(kind.shape)
 
+    def _repr_html_(self) -> str:
+        """The type and a table of values, for notebooks."""
+        from hybrid.notebook import tensor_html
+
+        return tensor_html(self)
+
     def _wide(self) -> Tensor:
         """The same numbers in a dtype that NumPy has."""
         own = self.type.dtype is not bfloat16 or isinstance(self.data, Value)

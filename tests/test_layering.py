@@ -15,7 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
     ("cli",),
     ("bench", "models"),
-    ("nn", "optim", "data"),
+    ("nn", "optim", "data", "plots"),
     (
         "hybridized",
         "families",
@@ -33,8 +33,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trace",),
     ("autodiff", "random", "linalg"),
     ("number",),
-    ("tensor", "lanes", "eager", "conversion", "inspection", "passes", "whole"),
-    ("ops", "plan", "record"),
+    ("tensor", "lanes", "eager", "conversion", "inspection", "notebook", "passes", "whole"),
+    ("ops", "plan", "record", "progress"),
     ("ir", "native"),
     (
         "errors",

@@ -20,6 +20,7 @@ TOP = [
     "save",
     "load",
     "summary",
+    "progress",
     "num_threads",
     "set_num_threads",
     "asarray",
@@ -255,10 +256,11 @@ TOP = [
     "masked_fill",
     "scatter",
 ]
-MODULES = ["data", "linalg", "nn", "optim", "random"]
+MODULES = ["data", "linalg", "nn", "optim", "plots", "random"]
 
 # Imported parts of the package are attributes of it, too; they are not promised.
 PARTS = [
+    "notebook",
     "storage",
     "whole",
     "autodiff",

@@ -23,6 +23,7 @@ from hybrid.convert.changes import announcer
 from hybrid.convert.site import Site
 from hybrid.convert.traced import handed, look, ordered, refuse_partial, tracing
 from hybrid.ir.interpreter import current
+from hybrid.progress import progress, unwrapped
 from hybrid.trace.reads import is_library, is_library_class, of_package
 from hybrid.trace.texts import Text
 
@@ -117,6 +118,7 @@ def _overridden(
             for argument in (*args, *kwargs.values()):
                 handed(argument, _name(function))
         elif function not in SHALLOW:
+            args = tuple([unwrapped(argument) for argument in args])
             refuse_keys(function, args)
         result = override(site, *bound, *args, **kwargs)
         return plain(*args, **kwargs) if result is NotImplemented else result
@@ -307,12 +309,12 @@ KNOWING = (
     max, min, print, repr, reversed, setattr, str, sum, tuple, type, zip,
     operator.contains, operator.delitem, operator.eq, operator.getitem, operator.iadd,
     operator.iconcat, operator.imul, operator.ior, operator.is_, operator.is_not, operator.ne,
-    operator.or_, operator.setitem,
+    operator.or_, operator.setitem, progress,
 )  # fmt: skip
 # What does not ask a dict for its keys, or gives its length and truth.
 SHALLOW = (
     bool, copy.copy, dict, format, getattr, hasattr, id, isinstance, len, print, repr, setattr, str,
     type, operator.contains, operator.delitem, operator.eq, operator.getitem, operator.ior,
-    operator.is_, operator.is_not, operator.ne, operator.or_, operator.setitem,
+    operator.is_, operator.is_not, operator.ne, operator.or_, operator.setitem, progress,
 )  # fmt: skip
 FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__)

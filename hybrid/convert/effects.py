@@ -28,6 +28,7 @@ from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Op
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
+from hybrid.progress import unwrapped
 from hybrid.tensor import Tensor
 from hybrid.trace.contents import Contents
 from hybrid.trace.key import CONTENT
@@ -184,6 +185,7 @@ class Snapshot:
 
 def gone_over(value: Any, what: str, at: Location | None = None) -> None:
     """``what`` is about to take items from ``value``."""
+    value = unwrapped(value)
     kind = kind_of(value)
     if kind in (_ITERATOR, _FILE) and _is_before(value):
         raise _refusal(what, value, kind, at)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from hybrid.convert.traced import is_grown
 from hybrid.number import Number
+from hybrid.progress import unwrapped
 from hybrid.tensor import Tensor
 from hybrid.tree import unflatten
 
@@ -57,6 +58,7 @@ class Rows:
 
 def feed_of(iterable: Any) -> Feed | None:
     """How to walk over ``iterable`` by index; None when only Python can."""
+    iterable = unwrapped(iterable)
     if type(iterable) is range:
         return Range(iterable)
     if isinstance(iterable, Tensor) and iterable.ndim:

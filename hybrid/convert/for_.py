@@ -14,6 +14,7 @@ from hybrid.convert.traced import look, refuse_partial, tracing
 from hybrid.convert.try_ import catching_in
 from hybrid.convert.while_ import native_loop
 from hybrid.ir.interpreter import current
+from hybrid.progress import unwrapped
 
 
 class ForConverter(StatementConverter):
@@ -66,6 +67,7 @@ class For(Session):
         self.iterator: Any = None
         self.count = 0
         if tracing():
+            iterable = unwrapped(iterable)
             look(iterable)
             refuse_partial(iterable, "gone over")
             from hybrid.convert.effects import gone_over

@@ -18,6 +18,7 @@ from hybrid.convert.staged_logic import Choice
 from hybrid.convert.traced import is_grown, look, refuse_partial
 from hybrid.errors import CaptureError, author_location
 from hybrid.number import Number
+from hybrid.progress import unwrapped
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown, refuse_grown
 
@@ -26,6 +27,7 @@ Step = Callable[[Iterable[Any]], Any]
 
 def each(site: Site, iterable: Any) -> Any:
     """The rows of a tensor; anything else as Python goes over it."""
+    iterable = unwrapped(iterable)
     if isinstance(iterable, Tensor):
         return iter(iterable)
     look(iterable)
@@ -69,6 +71,7 @@ def generator(site: Site, step: Step, filtered: bool) -> Step:
 
 def _is_counted(iterable: Any) -> bool:
     """Whether it is known how many items there are to go over."""
+    iterable = unwrapped(iterable)
     look(iterable)
     if isinstance(iterable, Walk):
         return type(iterable.length) is not Number

@@ -9,6 +9,7 @@ from typing import Any
 from hybrid.errors import CaptureError, NeedsValue, TracedBoolError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.number import Number
+from hybrid.progress import unwrapped
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown, holds_grown, refuse_grown
 from hybrid.trace.maybe import Maybe, is_optional, refuse_missing
@@ -65,10 +66,11 @@ def look(value: Any) -> Any:
 
 def handed(value: Any, name: str = "") -> Any:
     """``value``, which a library function is about to look into, should it be a container."""
-    if type(look(value)) is not type(value):
+    inner = unwrapped(value)
+    if type(look(inner)) is not type(inner):
         how = f"given to {name}()" if name else "looked into"
-        refuse_grown(value, how)
-        refuse_partial(value, how)
+        refuse_grown(inner, how)
+        refuse_partial(inner, how)
     return value
 
 

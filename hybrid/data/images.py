@@ -11,6 +11,7 @@ import numpy as np
 from hybrid.conversion import asarray
 from hybrid.data.dataset import Dataset
 from hybrid.errors import DataFileError
+from hybrid.extras import optional
 from hybrid.tensor import Tensor
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -106,11 +107,4 @@ def _images(folder: str, extensions: tuple[str, ...]) -> list[str]:
 
 
 def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ImportError(
-            "reading images takes Pillow. Fix: install it (`pip install 'hybrid[image]'`), or pass "
-            "a loader"
-        ) from None
-    return Image
+    return optional("PIL.Image", "image", "hybrid.data.ImageFolder without a loader")

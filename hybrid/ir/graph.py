@@ -104,6 +104,12 @@ class Graph:
 
         return show(self, path)
 
+    def _repr_html_(self) -> str:
+        """The nested boxes of the page that ``show`` draws, for notebooks."""
+        from hybrid.ir.show_page import fragment
+
+        return fragment(self)
+
     def __repr__(self) -> str:
         sizes = f"{len(self.params)} in, {len(self.nodes)} nodes, {len(self.results)} out"
         return f"<graph @{self.name}: {sizes}>"

@@ -22,16 +22,16 @@ def require_probability(p: Any) -> None:
         raise ArgumentError(f"a probability of {p}", fix="give a number from 0 to 1")
 
 
-def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """``x`` with each element zeroed with probability ``p``, the others scaled by ``1 / (1 - p)``.
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zero each element with probability ``p``, and scale the others by ``1 / (1 - p)``.
 
-    Draws come from the default generator of ``hybrid.random``; unless ``training``, ``x`` is
-    returned as it is.  ``inplace`` writes the result to ``x``, too (Srivastava et al. 2014).
+    Draws come from the default generator of ``hybrid.random``; unless ``training``, ``input`` is
+    returned as it is.  ``inplace`` writes the result to ``input``, too (Srivastava et al. 2014).
     """
     require_probability(p)
     if not training or p == 0:
-        return x
-    return _placed(x, _dropped(x, x.shape, p), inplace)
+        return input
+    return _placed(input, _dropped(input, input.shape, p), inplace)
 
 
 def _dropped(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
@@ -58,22 +58,22 @@ def _channels(name: str, x: Any, batched: int, alone: int | None) -> tuple[int, 
     return (*x.shape[:lead], *(1,) * (x.ndim - lead))
 
 
-def dropout1d(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``dropout`` of whole channels of [N, C, L] or [C, L] (Tompson et al. 2015)."""
-    return _dropout_channels("dropout1d", x, 3, 2, p, training, inplace)
+    return _dropout_channels("dropout1d", input, 3, 2, p, training, inplace)
 
 
-def dropout2d(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``dropout`` of whole channels of [N, C, H, W]; three dimensions are [N, C, L], as PyTorch
     has it.
     """
-    rank = 3 if as_tensor(x).ndim == 3 else 4
-    return _dropout_channels("dropout2d", x, rank, None, p, training, inplace)
+    rank = 3 if as_tensor(input).ndim == 3 else 4
+    return _dropout_channels("dropout2d", input, rank, None, p, training, inplace)
 
 
-def dropout3d(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``dropout`` of whole channels of [N, C, D, H, W] or [C, D, H, W]."""
-    return _dropout_channels("dropout3d", x, 5, 4, p, training, inplace)
+    return _dropout_channels("dropout3d", input, 5, 4, p, training, inplace)
 
 
 def _dropout_channels(
@@ -88,26 +88,26 @@ def _dropout_channels(
 
 
 def alpha_dropout(
-    x: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """Dropout that keeps mean 0 and variance 1 of what SELU activations are (Klambauer et al.
     2017): elements become the limit of SELU with probability ``p``, and all are scaled and shifted.
     """
-    return _alpha_dropped("alpha_dropout", x, x.shape, p, training, inplace)
+    return _alpha_dropped("alpha_dropout", input, input.shape, p, training, inplace)
 
 
 def feature_alpha_dropout(
-    x: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """``alpha_dropout`` of whole channels of [N, C, ...]."""
-    if x.ndim < 2:
+    if input.ndim < 2:
         raise ShapeError(
-            f"feature_alpha_dropout cannot take {x.type}",
+            f"feature_alpha_dropout cannot take {input.type}",
             why="It takes [N, C, ...].",
             fix="add axes with expand_dims",
         )
-    shape = (*x.shape[:2], *(1,) * (x.ndim - 2))
-    return _alpha_dropped("feature_alpha_dropout", x, shape, p, training, inplace)
+    shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
+    return _alpha_dropped("feature_alpha_dropout", input, shape, p, training, inplace)
 
 
 def _alpha_dropped(

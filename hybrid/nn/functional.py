@@ -20,7 +20,7 @@ from hybrid.nn.lookup import embedding as embedding
 from hybrid.nn.lookup import embedding_bag as embedding_bag
 from hybrid.nn.multihead import multi_head_attention_forward as multi_head_attention_forward
 from hybrid.nn.pads import pad as pad
-from hybrid.nn.spelling import with_dim, with_dtype, with_inplace
+from hybrid.nn.spelling import in_order, in_place, with_dim, with_dtype, with_inplace, with_words
 from hybrid.nn.unpools import lp_pool1d as lp_pool1d
 from hybrid.nn.unpools import lp_pool2d as lp_pool2d
 from hybrid.nn.unpools import lp_pool3d as lp_pool3d
@@ -36,9 +36,6 @@ from hybrid.ops import adaptive_max_pool3d as adaptive_max_pool3d
 from hybrid.ops import avg_pool1d as avg_pool1d
 from hybrid.ops import avg_pool2d as avg_pool2d
 from hybrid.ops import avg_pool3d as avg_pool3d
-from hybrid.ops import batch_norm as batch_norm
-from hybrid.ops import binary_cross_entropy as binary_cross_entropy
-from hybrid.ops import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from hybrid.ops import cdist as cdist
 from hybrid.ops import conv1d as conv1d
 from hybrid.ops import conv2d as conv2d
@@ -46,44 +43,14 @@ from hybrid.ops import conv3d as conv3d
 from hybrid.ops import conv_transpose1d as conv_transpose1d
 from hybrid.ops import conv_transpose2d as conv_transpose2d
 from hybrid.ops import conv_transpose3d as conv_transpose3d
-from hybrid.ops import cosine_embedding_loss as cosine_embedding_loss
-from hybrid.ops import cross_entropy as cross_entropy
 from hybrid.ops import fold as fold
-from hybrid.ops import gaussian_nll_loss as gaussian_nll_loss
-from hybrid.ops import group_norm as group_norm
-from hybrid.ops import hardshrink as hardshrink
-from hybrid.ops import hinge_embedding_loss as hinge_embedding_loss
-from hybrid.ops import huber_loss as huber_loss
-from hybrid.ops import instance_norm as instance_norm
 from hybrid.ops import interpolate as interpolate
 from hybrid.ops import interpolate as upsample  # noqa: F401  its name of old
-from hybrid.ops import kl_div as kl_div
-from hybrid.ops import l1_loss as l1_loss
-from hybrid.ops import layer_norm as layer_norm
-from hybrid.ops import linear as linear
-from hybrid.ops import logsigmoid as logsigmoid
-from hybrid.ops import margin_ranking_loss as margin_ranking_loss
 from hybrid.ops import max_pool1d as max_pool1d
 from hybrid.ops import max_pool2d as max_pool2d
 from hybrid.ops import max_pool3d as max_pool3d
-from hybrid.ops import mse_loss as mse_loss
-from hybrid.ops import multi_margin_loss as multi_margin_loss
-from hybrid.ops import multilabel_margin_loss as multilabel_margin_loss
-from hybrid.ops import multilabel_soft_margin_loss as multilabel_soft_margin_loss
-from hybrid.ops import nll_loss as nll_loss
 from hybrid.ops import pixel_shuffle as pixel_shuffle
 from hybrid.ops import pixel_unshuffle as pixel_unshuffle
-from hybrid.ops import poisson_nll_loss as poisson_nll_loss
-from hybrid.ops import prelu as prelu
-from hybrid.ops import rms_norm as rms_norm
-from hybrid.ops import sigmoid as sigmoid
-from hybrid.ops import smooth_l1_loss as smooth_l1_loss
-from hybrid.ops import soft_margin_loss as soft_margin_loss
-from hybrid.ops import softshrink as softshrink
-from hybrid.ops import softsign as softsign
-from hybrid.ops import tanh as tanh
-from hybrid.ops import tanhshrink as tanhshrink
-from hybrid.ops import triplet_margin_loss as triplet_margin_loss
 from hybrid.ops import unfold as unfold
 from hybrid.ops.attention import attention
 from hybrid.ops.checks import (
@@ -98,15 +65,29 @@ from hybrid.ops.losses import reduced
 from hybrid.ops.normalization import require_channels
 from hybrid.tensor import Tensor
 
-# PyTorch's words for arguments: ``dim`` for ``axis``, and ``inplace``, which writes to ``x``.
-cosine_similarity = with_dim(ops.cosine_similarity)
-flatten = with_dim(ops.flatten)
-glu = with_dim(ops.glu)
+# PyTorch's words for arguments: ``input``, ``dim`` for ``axis``, ``inplace``, which writes to it.
+batch_norm = with_words(ops.batch_norm, "input")
+group_norm = with_words(ops.group_norm, "input")
+hardshrink = with_words(ops.hardshrink, "input")
+instance_norm = with_words(ops.instance_norm, "input")
+layer_norm = with_words(ops.layer_norm, "input")
+linear = with_words(ops.linear, "input", "weight", "bias")
+logsigmoid = with_words(ops.logsigmoid, "input")
+prelu = with_words(ops.prelu, "input", "weight")
+rms_norm = with_words(ops.rms_norm, "input")
+sigmoid = with_words(ops.sigmoid, "input")
+softshrink = with_words(ops.softshrink, "input")
+softsign = with_words(ops.softsign, "input")
+tanh = with_words(ops.tanh, "input")
+tanhshrink = with_words(ops.tanhshrink, "input")
+cosine_similarity = with_dim(ops.cosine_similarity, "x1", "x2")
+flatten = with_dim(ops.flatten, "input")
+glu = with_dim(ops.glu, "input")
 log_softmax = with_dim(with_dtype(ops.log_softmax))
-pairwise_distance = with_dim(ops.pairwise_distance)
+pairwise_distance = with_dim(ops.pairwise_distance, "x1", "x2")
 softmax = with_dim(with_dtype(ops.softmax))
 softmin = with_dim(with_dtype(ops.softmin))
-unflatten = with_dim(ops.unflatten)
+unflatten = with_dim(ops.unflatten, "input")
 celu = with_inplace(ops.celu, 1)
 elu = with_inplace(ops.elu, 1)
 hardsigmoid = with_inplace(ops.hardsigmoid)
@@ -119,39 +100,89 @@ relu6 = with_inplace(ops.relu6)
 selu = with_inplace(ops.selu)
 silu = with_inplace(ops.silu)
 threshold = with_inplace(ops.threshold, 2)
+celu_ = in_place(celu)
+elu_ = in_place(elu)
+hardtanh_ = in_place(hardtanh)
+leaky_relu_ = in_place(leaky_relu)
+relu_ = in_place(relu)
+selu_ = in_place(selu)
+threshold_ = in_place(threshold)
+
+# The losses, with PyTorch's order of arguments.
+binary_cross_entropy = in_order("input target weight size_average reduce reduction")(
+    ops.binary_cross_entropy
+)
+binary_cross_entropy_with_logits = in_order(
+    "input target weight size_average reduce reduction pos_weight"
+)(ops.binary_cross_entropy_with_logits)
+cosine_embedding_loss = in_order("input1 input2 target margin size_average reduce reduction")(
+    ops.cosine_embedding_loss
+)
+cross_entropy = in_order(
+    "input target weight size_average ignore_index reduce reduction label_smoothing"
+)(ops.cross_entropy)
+gaussian_nll_loss = in_order("input target var full eps reduction")(ops.gaussian_nll_loss)
+hinge_embedding_loss = in_order("input target margin size_average reduce reduction")(
+    ops.hinge_embedding_loss
+)
+huber_loss = in_order("input target reduction delta")(ops.huber_loss)
+kl_div = in_order("input target size_average reduce reduction log_target")(ops.kl_div)
+l1_loss = in_order("input target size_average reduce reduction")(ops.l1_loss)
+margin_ranking_loss = in_order("input1 input2 target margin size_average reduce reduction")(
+    ops.margin_ranking_loss
+)
+mse_loss = in_order("input target size_average reduce reduction")(ops.mse_loss)
+multi_margin_loss = in_order("input target p margin weight size_average reduce reduction")(
+    ops.multi_margin_loss
+)
+multilabel_margin_loss = in_order("input target size_average reduce reduction")(
+    ops.multilabel_margin_loss
+)
+multilabel_soft_margin_loss = in_order("input target weight size_average reduce reduction")(
+    ops.multilabel_soft_margin_loss
+)
+nll_loss = in_order("input target weight size_average ignore_index reduce reduction")(ops.nll_loss)
+poisson_nll_loss = in_order("input target log_input full size_average eps reduce reduction")(
+    ops.poisson_nll_loss
+)
+smooth_l1_loss = in_order("input target size_average reduce reduction beta")(ops.smooth_l1_loss)
+soft_margin_loss = in_order("input target size_average reduce reduction")(ops.soft_margin_loss)
+triplet_margin_loss = in_order(
+    "anchor positive negative margin p eps swap size_average reduce reduction"
+)(ops.triplet_margin_loss)
 
 
-def gelu(x: Any, approximate: str = "none") -> Tensor:
-    """``x`` times the normal distribution function at ``x``, or its approximation by ``"tanh"``."""
+def gelu(input: Any, approximate: str = "none") -> Tensor:
+    """``input`` times the normal distribution function at it, or about that by ``"tanh"``."""
     require_choice("approximate", approximate, ("none", "tanh"))
-    return ops.gelu_tanh(x) if approximate == "tanh" else ops.gelu(x)
+    return ops.gelu_tanh(input) if approximate == "tanh" else ops.gelu(input)
 
 
-def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x`` is above ``threshold``."""
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """``log(1 + exp(beta * x)) / beta`` of ``input``, itself where ``beta * x > threshold``."""
     if not beta > 0:
         raise ArgumentError(f"softplus got beta {beta}", fix="give a number above 0")
-    x = as_tensor(x)
+    x = as_tensor(input)
     scaled = x * beta
     return ops.where(scaled > threshold, x, ops.softplus(scaled) / beta)
 
 
 def rrelu(
-    x: Any,
+    input: Any,
     lower: float = 1 / 8,
     upper: float = 1 / 3,
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """``x`` above zero, ``x`` times a slope from [lower, upper) below (Xu et al. 2015).
+    """``input`` above zero, ``input`` times a slope from [lower, upper) below (Xu et al. 2015).
 
     Each element draws its slope from the default generator; unless ``training`` it is the mean.
     """
     if not lower <= upper:
         raise ArgumentError(f"rrelu got slopes from {lower} to {upper}", fix="give lower <= upper")
     if not training:
-        return leaky_relu(x, (lower + upper) / 2, inplace)
-    x = as_tensor(x)
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    x = as_tensor(input)
     above = x > 0
     dtype = x.dtype if x.dtype.is_floating else None
     slopes = random.uniform(lower, upper, x.shape, dtype=dtype)
@@ -159,11 +190,17 @@ def rrelu(
     return x.assign(y) if inplace else y
 
 
+rrelu_ = in_place(rrelu)
+
+
 @with_dim
-def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, axis: int = -1) -> Tensor:
+def gumbel_softmax(
+    logits: Any, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, axis: int = -1
+) -> Tensor:
     """Softmax of (``logits`` plus Gumbel noise) over ``tau``: nearly one-hot draws of classes.
 
-    ``hard`` draws are one-hot, with the gradient of the others (Jang et al. 2017).
+    ``hard`` draws are one-hot, with the gradient of the others (Jang et al. 2017).  ``eps`` is an
+    argument of old, without effect.
     """
     if not tau > 0:
         raise ArgumentError(f"gumbel_softmax got tau {tau}", fix="give a number above 0")
@@ -180,22 +217,22 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, axis: int 
 
 
 @with_dim
-def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tensor:
-    """``x`` over its ``p``-norm along ``axis``, which counts as ``eps`` at least."""
-    return ops.normalize(x, axis, ord=p, eps=eps)
+def normalize(input: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tensor:
+    """``input`` over its ``p``-norm along ``axis``, which counts as ``eps`` at least."""
+    return ops.normalize(input, axis, ord=p, eps=eps)
 
 
-def one_hot(indices: Any, num_classes: int = -1, **options: Any) -> Tensor:
+def one_hot(tensor: Any, num_classes: int = -1, **options: Any) -> Tensor:
     """A new last axis of ``num_classes`` (-1: the greatest index and one): 1 at the index, else 0.
 
     ``options`` are the ``axis`` and ``dtype`` of ``hybrid.one_hot``.
     """
     if num_classes == -1:
-        indices = as_tensor(indices)
-        if indices.size == 0:
+        tensor = as_tensor(tensor)
+        if tensor.size == 0:
             raise ArgumentError("one_hot got no indices", fix="give num_classes")
-        num_classes = int(ops.max(indices).item()) + 1
-    return ops.one_hot(indices, num_classes, **options)
+        num_classes = int(ops.max(tensor).item()) + 1
+    return ops.one_hot(tensor, num_classes, **options)
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:

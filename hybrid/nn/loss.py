@@ -8,6 +8,7 @@ from typing import Any
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.nn import functional
 from hybrid.nn.layer import Layer
+from hybrid.nn.spelling import in_order
 from hybrid.ops.losses import require_parameter
 from hybrid.tensor import Tensor
 
@@ -20,6 +21,7 @@ class _Loss(Layer):
     _shown = ("reduction",)
     _reductions = REDUCTIONS
 
+    @in_order("self size_average reduce reduction")
     def __init__(self, reduction: str = "mean") -> None:
         self._reduce_by(reduction)
 
@@ -58,6 +60,7 @@ class SmoothL1Loss(_Loss):
 
     _shown = ("reduction", "beta")
 
+    @in_order("self size_average reduce reduction beta")
     def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
         require_parameter("SmoothL1Loss", "beta", beta, 0)
         self._reduce_by(reduction)
@@ -86,6 +89,7 @@ class PoissonNLLLoss(_Loss):
 
     _shown = ("log_input", "full", "eps", "reduction")
 
+    @in_order("self log_input full size_average eps reduce reduction")
     def __init__(
         self,
         log_input: bool = True,
@@ -115,6 +119,7 @@ class GaussianNLLLoss(_Loss):
 
     _shown = ("full", "eps", "reduction")
 
+    @in_order("self full eps reduction")
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         self._reduce_by(reduction)
         self.full, self.eps = full, eps
@@ -134,6 +139,7 @@ class KLDivLoss(_Loss):
     _shown = ("reduction", "log_target")
     _reductions = (*REDUCTIONS, "batchmean")
 
+    @in_order("self size_average reduce reduction log_target")
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         self._reduce_by(reduction)
         self.log_target = log_target
@@ -157,6 +163,7 @@ class CrossEntropyLoss(_Loss):
 
     _shown = ("ignore_index", "reduction", "label_smoothing")
 
+    @in_order("self weight size_average ignore_index reduce reduction label_smoothing")
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -186,6 +193,7 @@ class NLLLoss(_Loss):
 
     _shown = ("ignore_index", "reduction")
 
+    @in_order("self weight size_average ignore_index reduce reduction")
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -210,6 +218,7 @@ class NLLLoss(_Loss):
 class BCELoss(_Loss):
     """The negative log-likelihood of ``target`` under the probabilities ``input``."""
 
+    @in_order("self weight size_average reduce reduction")
     def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean") -> None:
         self._reduce_by(reduction)
         self._weigh_by("weight", weight)
@@ -224,6 +233,7 @@ class BCEWithLogitsLoss(_Loss):
     ``pos_weight`` scales the terms of targets 1.
     """
 
+    @in_order("self weight size_average reduce reduction pos_weight")
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -250,6 +260,7 @@ class MultiMarginLoss(_Loss):
 
     _shown = ("p", "margin", "reduction")
 
+    @in_order("self p margin weight size_average reduce reduction")
     def __init__(
         self,
         p: int = 1,
@@ -286,6 +297,7 @@ class MultiLabelMarginLoss(_Loss):
 class MultiLabelSoftMarginLoss(_Loss):
     """The mean over classes of BCEWithLogitsLoss."""
 
+    @in_order("self weight size_average reduce reduction")
     def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean") -> None:
         self._reduce_by(reduction)
         self._weigh_by("weight", weight)
@@ -336,6 +348,7 @@ class _Margin(_Loss):
 class HingeEmbeddingLoss(_Margin):
     """``input`` where ``target`` is 1, ``max(0, margin - input)`` where it is -1."""
 
+    @in_order("self margin size_average reduce reduction")
     def __init__(self, margin: float = 1.0, *, reduction: str = "mean") -> None:
         self._set_margin(margin, reduction)
 
@@ -348,6 +361,7 @@ class HingeEmbeddingLoss(_Margin):
 class MarginRankingLoss(_Margin):
     """``max(0, margin - target * (input1 - input2))``."""
 
+    @in_order("self margin size_average reduce reduction")
     def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
         self._set_margin(margin, reduction)
 
@@ -360,6 +374,7 @@ class MarginRankingLoss(_Margin):
 class CosineEmbeddingLoss(_Margin):
     """By the cosine ``c``: ``1 - c`` where ``target`` is 1, else ``max(0, c - margin)``."""
 
+    @in_order("self margin size_average reduce reduction")
     def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
         self._set_margin(margin, reduction)
 
@@ -381,6 +396,7 @@ class TripletMarginLoss(_Margin):
 
     _shown = ("margin", "p", "eps", "swap", "reduction")
 
+    @in_order("self margin p eps swap size_average reduce reduction")
     def __init__(
         self,
         margin: float = 1.0,

@@ -15,6 +15,7 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn import hooks, registry
 from hybrid.nn.dtypes import convert
 from hybrid.nn.hooks import Handle, Hook
+from hybrid.nn.notebook import module_html
 from hybrid.nn.parameter import Parameter
 from hybrid.nn.state import LoadResult, load, state_of
 from hybrid.planned import STATE
@@ -290,6 +291,9 @@ class Module:
         """
         return load(self, state_dict, strict, assign)
 
+    def _complete_state(self, state: dict[str, Any], prefix: str, version: int | None) -> None:
+        """Add to ``state`` what files of an older ``version`` of this class lack."""
+
     def to(self, *args: Any, dtype: Any = None, device: Any = None) -> Module:
         """Convert floating parameters and buffers to a floating ``dtype``: ``to(hybrid.float64)``.
 
@@ -480,6 +484,10 @@ class Module:
             first, *rest = repr(module).splitlines()
             lines += [f"({name}): {first}", *rest]
         return "\n".join([f"{type(self).__name__}(", *("  " + line for line in lines), ")"])
+
+    def _repr_html_(self) -> str:
+        """The tree for notebooks."""
+        return module_html(self)
 
 
 def _holds_tensor(value: Any) -> bool:

@@ -69,6 +69,12 @@ class _Running(Layer):
         self.reset_running_stats()
         _start_affine(self)
 
+    def _complete_state(self, state: dict[str, Any], prefix: str, version: int | None) -> None:
+        """The count of batches came with version 2; PyTorch does without it, too."""
+        name = f"{prefix}num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and name not in state:
+            state[name] = self.num_batches_tracked.detach()
+
     def _require_rank(self, x: Tensor) -> None:
         if x.ndim not in self.ranks:
             ranks = " or ".join([str(rank) for rank in self.ranks])
@@ -82,7 +88,7 @@ class _Running(Layer):
         return f"{self.num_features}, {super().extra_repr()}"
 
 
-class _BatchNorm(_Running):
+class BatchNorm(_Running):
     def __init__(
         self,
         num_features: int,
@@ -116,7 +122,7 @@ class _BatchNorm(_Running):
         )
 
 
-class BatchNorm1d(_BatchNorm):
+class BatchNorm1d(BatchNorm):
     """[N, C] or [N, C, L] with mean 0 and variance 1 per channel, times ``weight``, plus ``bias``.
 
     In training by the statistics of the batch, of which ``running_mean`` and ``running_var`` keep
@@ -127,13 +133,13 @@ class BatchNorm1d(_BatchNorm):
     ranks = (2, 3)
 
 
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(BatchNorm):
     """BatchNorm1d for [N, C, H, W]."""
 
     ranks = (4,)
 
 
-class BatchNorm3d(_BatchNorm):
+class BatchNorm3d(BatchNorm):
     """BatchNorm1d for [N, C, D, H, W]."""
 
     ranks = (5,)

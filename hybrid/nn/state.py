@@ -44,13 +44,16 @@ def load(module: Module, given: Any, strict: bool, assign: bool) -> LoadResult:
         given = weights.load(given)
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"a state dict is a mapping, not a {type(given).__name__}")
+    _refuse_nested(given)
     state, cells = dict(given), dict(module._tensors("state", "", True))
+    versions = getattr(given, "_metadata", {})  # of what PyTorch made
     missing: list[str] = []
     unexpected: list[str] = []
     problems: list[str] = []
     for path, holder in module._walk(""):
+        prefix = registry.joined(path, "")
+        holder._complete_state(state, prefix, versions.get(path, {}).get("version"))
         for hook in hooks.of_kind(holder, "load_state_dict_pre"):
-            prefix = registry.joined(path, "")
             hook.function(holder, state, prefix, {}, strict, missing, unexpected, problems)
     problems = [f"  {problem}" for problem in problems]
     there = {id(cells[name]) for name in state if name in cells}  # by one of their names at least
@@ -81,6 +84,19 @@ def load(module: Module, given: Any, strict: bool, assign: bool) -> LoadResult:
         for hook in hooks.of_kind(holder, "load_state_dict_post"):
             hook.function(holder, result)
     return result
+
+
+def _refuse_nested(given: Mapping[str, Any]) -> None:
+    """Raise for a file that holds several states, such as those of a model and its optimizer."""
+    parts = [name for name, value in given.items() if isinstance(value, Mapping)]
+    if parts:
+        path = getattr(given, "path", None)
+        raise ArgumentError(
+            f"{path or 'the state'} holds several states: {', '.join(map(str, parts))}",
+            fix=f"load one of them: load_state_dict(hybrid.load({path!r})[{parts[0]!r}])"
+            if path
+            else f"load one of them: load_state_dict(state[{parts[0]!r}])",
+        )
 
 
 def _type(cells: Mapping[str, Tensor], name: str) -> str:

@@ -9,13 +9,14 @@ from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.errors import ArgumentTypeError, GradientError
-from hybrid.ir.interpreter import current
+from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.number import check
+from hybrid.often import Often
 from hybrid.optim.group import in_dtype, working_dtype
 from hybrid.optim.rule import require_number
 from hybrid.record import recording
 from hybrid.tensor import Tensor
-from hybrid.types import float32, float64
+from hybrid.types import DType, float32, float64
 
 SMALL = 1e-6  # what PyTorch adds to the norm that it divides by
 
@@ -35,10 +36,17 @@ def clip_grad_norm_(
     With ``error_if_nonfinite``, a norm that is infinite or nan raises GradientError.
     """
     require_number("max_norm", max_norm, 0.0)
-    listed = _listed(parameters)
-    grads = [p.grad for p in listed if p.grad is not None]
-    total = get_total_norm(grads, norm_type, error_if_nonfinite)
-    clip_grads_with_norm_(listed, max_norm, total)
+    listed = [p for p in _listed(parameters) if p.grad is not None]
+    grads = tuple([p.grad for p in listed])
+    if not grads or error_if_nonfinite:
+        total = get_total_norm(grads, norm_type, error_if_nonfinite)
+        clip_grads_with_norm_(listed, max_norm, total)
+        return total
+    _require_order(norm_type)
+    with recording(False):
+        total, *scaled = _norm_and_scaled(float(norm_type))(grads, _bound(max_norm, _dtype(grads)))
+        for p, grad in zip(listed, scaled, strict=True):
+            p.grad = grad
     return total
 
 
@@ -46,18 +54,12 @@ def get_total_norm(
     tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
     """The ``norm_type`` norm of the norms of ``tensors``, of rank 0; 0 of none."""
-    if norm_type != math.inf:
-        require_number("norm_type", norm_type)
-    listed = _listed(tensors)
+    _require_order(norm_type)
+    listed = tuple(_listed(tensors))
     if not listed:
         return ops.zeros(())
-    dtype = float64 if any(t.dtype is float64 for t in listed) else float32
     with recording(False):
-        norms = [
-            in_dtype(ops.vector_norm(in_dtype(t, working_dtype(t.dtype)), ord=norm_type), dtype)
-            for t in listed
-        ]
-        total = ops.vector_norm(ops.stack(norms), ord=norm_type)
+        total = _norm(float(norm_type))(listed)
     if error_if_nonfinite:
         refuse = functools.partial(_refuse, float(norm_type))
         if current().traces:
@@ -80,16 +82,11 @@ def clip_grads_with_norm_(
 ) -> None:
     """Multiply the gradients of ``parameters`` by ``min(1, max_norm / (total_norm + 1e-6))``."""
     require_number("max_norm", max_norm, 0.0)
+    listed = [p for p in _listed(parameters) if p.grad is not None]
+    grads, bound = tuple([p.grad for p in listed]), _bound(max_norm, total_norm.dtype)
     with recording(False):
-        factor = ops.minimum(float(max_norm) / (total_norm + SMALL), 1.0)
-        factors = {factor.dtype: factor}
-        for p in _listed(parameters):
-            grad = p.grad
-            if grad is not None:
-                dtype = working_dtype(grad.dtype)
-                if dtype not in factors:
-                    factors[dtype] = in_dtype(factor, dtype)
-                p.grad = in_dtype(in_dtype(grad, dtype) * factors[dtype], grad.dtype)
+        for p, grad in zip(listed, _SCALED(grads, bound, total_norm), strict=True):
+            p.grad = grad
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
@@ -104,6 +101,61 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
 
 
 clip_grad_norm, clip_grad_value = clip_grad_norm_, clip_grad_value_
+
+
+# What is computed, of all gradients in one plan -------------------------------------------------
+
+
+def _total(tensors: tuple[Tensor, ...], norm_type: float) -> Tensor:
+    dtype = _dtype(tensors)
+    norms = [
+        in_dtype(ops.vector_norm(in_dtype(t, working_dtype(t.dtype)), ord=norm_type), dtype)
+        for t in tensors
+    ]
+    return ops.vector_norm(ops.stack(norms), ord=norm_type)
+
+
+def _scaled(grads: tuple[Tensor, ...], bound: Any, total: Tensor) -> tuple[Tensor, ...]:
+    factor = ops.minimum(bound / (total + SMALL), 1.0)
+    factors = {factor.dtype: factor}
+    scaled = []
+    for grad in grads:
+        dtype = working_dtype(grad.dtype)
+        if dtype not in factors:
+            factors[dtype] = in_dtype(factor, dtype)
+        scaled.append(in_dtype(in_dtype(grad, dtype) * factors[dtype], grad.dtype))
+    return tuple(scaled)
+
+
+_SCALED = Often(_scaled)
+
+
+@functools.lru_cache(16)
+def _norm(norm_type: float) -> Often:
+    return Often(lambda tensors: _total(tensors, norm_type))
+
+
+@functools.lru_cache(16)
+def _norm_and_scaled(norm_type: float) -> Often:
+    def both(grads: tuple[Tensor, ...], bound: Any) -> tuple[Tensor, ...]:
+        total = _total(grads, norm_type)
+        return total, *_scaled(grads, bound, total)
+
+    return Often(both)
+
+
+def _bound(max_norm: float, dtype: DType) -> Any:
+    """``max_norm``, eagerly as a tensor, so that a plan serves all."""
+    return float(max_norm) if ACTIVE else ops.full((), float(max_norm), dtype=dtype)
+
+
+def _dtype(tensors: tuple[Tensor, ...]) -> DType:
+    return float64 if any(t.dtype is float64 for t in tensors) else float32
+
+
+def _require_order(norm_type: Any) -> None:
+    if norm_type != math.inf:
+        require_number("norm_type", norm_type)
 
 
 def _listed(tensors: Any) -> Sequence[Tensor]:

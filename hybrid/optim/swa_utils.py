@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hybrid import ops
 from hybrid.control import cond
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.nn.module import Module
+from hybrid.nn.normalization import BatchNorm
+from hybrid.often import Often
 from hybrid.optim.lr_scheduler.base import LRScheduler, Numbers, per_group
 from hybrid.optim.optimizer import Optimizer
 from hybrid.optim.rule import require_number
@@ -46,18 +48,35 @@ def get_swa_avg_fn() -> Average:
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
     """``get_ema_avg_fn`` of lists, which writes to the averages."""
-    return _multi(get_ema_avg_fn(decay))
+    return _multi(_of_all(get_ema_avg_fn(decay)))
 
 
 def get_swa_multi_avg_fn() -> MultiAverage:
     """``get_swa_avg_fn`` of lists, which writes to the averages."""
-    return _multi(get_swa_avg_fn())
+    return _multi(_of_all(get_swa_avg_fn()))
 
 
-def _multi(average: Average) -> MultiAverage:
+def _of_all(average: Average) -> Callable[..., tuple[Tensor, ...]]:
+    """``average`` of tuples; called often, it is one plan."""
+    return Often(
+        lambda averaged, values, count: tuple(
+            [average(old, value, count) for old, value in zip(averaged, values, strict=True)]
+        )
+    )
+
+
+def _one_by_one(average: Average) -> Callable[..., tuple[Tensor, ...]]:
+    """The author's ``average`` of tuples, called for each pair."""
+    return lambda averaged, values, count: (
+        average(old, value, count) for old, value in zip(averaged, values, strict=True)
+    )
+
+
+def _multi(averages: Callable[..., Any]) -> MultiAverage:
     def all_of(averaged: Sequence[Tensor], values: Sequence[Tensor], count: Tensor) -> None:
-        for cell, value in zip(averaged, values, strict=True):
-            cell.assign(average(cell.detach(), value, count))
+        old = tuple([cell.detach() for cell in averaged])
+        for cell, value in zip(averaged, averages(old, tuple(values), count), strict=True):
+            cell.assign(value)
 
     return all_of
 
@@ -84,13 +103,14 @@ class AveragedModel(Module):
         super().__init__()
         if not isinstance(model, Module):
             raise ArgumentTypeError(f"a {type(model).__name__} is not a Module")
-        if device not in (None, "cpu"):
-            raise ArgumentError(f"no device {device!r}", fix='leave device out, or pass "cpu"')
+        _require_cpu(device)
         if avg_fn is not None and multi_avg_fn is not None:
             raise ArgumentError("avg_fn and multi_avg_fn are both given", fix="give one of them")
         self.module = copy.deepcopy(model)
         self.register_buffer("n_averaged", ops.zeros((), dtype=int64))
-        self.multi_avg_fn = multi_avg_fn or _multi(avg_fn or get_swa_avg_fn())
+        if multi_avg_fn is None:
+            multi_avg_fn = get_swa_multi_avg_fn() if avg_fn is None else _multi(_one_by_one(avg_fn))
+        self.multi_avg_fn = multi_avg_fn
         self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -126,8 +146,38 @@ class ExponentialMovingAverage(AveragedModel):
     """
 
     def __init__(self, model: Module, decay: float = 0.999, use_buffers: bool = False) -> None:
-        super().__init__(model, avg_fn=get_ema_avg_fn(decay), use_buffers=use_buffers)
+        average = get_ema_multi_avg_fn(decay)
+        super().__init__(model, multi_avg_fn=average, use_buffers=use_buffers)
         self.decay = decay
+
+
+def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
+    """Compute the running statistics of batch norms anew, as means over the batches of ``loader``.
+
+    For averaged weights, of which no batch has been seen yet.  ``loader`` gives inputs of
+    ``model``, or tuples and lists of which the first is that.  The model is called in training
+    mode, without gradients; its mode and the momenta are as they were afterwards.
+    """
+    if not isinstance(model, Module):
+        raise ArgumentTypeError(f"a {type(model).__name__} is not a Module")
+    _require_cpu(device)
+    modes = [(module, module.training) for module in model.modules()]
+    momenta = [(module, module.momentum) for module, _ in modes if isinstance(module, BatchNorm)]
+    if not momenta:
+        return
+    for module, _ in momenta:
+        module.reset_running_stats()
+        module.momentum = None  # which means the mean of all
+    try:
+        model.train()
+        with recording(False):
+            for batch in loader:
+                model(batch[0] if isinstance(batch, (list, tuple)) else batch)
+    finally:
+        for module, mode in modes:
+            module.training = mode
+        for module, momentum in momenta:
+            module.momentum = momentum
 
 
 class SWALR(LRScheduler):
@@ -171,6 +221,11 @@ class SWALR(LRScheduler):
         ]
 
 
+def _require_cpu(device: str | None) -> None:
+    if device not in (None, "cpu"):
+        raise ArgumentError(f"no device {device!r}", fix='leave device out, or pass "cpu"')
+
+
 def _require_decay(decay: Any) -> None:
     require_number("decay", decay)
     if decay > 1:
@@ -186,6 +241,10 @@ def _is_float(pair: tuple[Tensor, Tensor]) -> bool:
 def _pairs(own: Any, other: Any) -> list[tuple[Tensor, Tensor]]:
     """The tensors of two modules, which must have the same names and types."""
     ours, theirs = dict(own), dict(other)
+    if list(ours) == list(theirs) and all(
+        a.type is b.type for a, b in zip(ours.values(), theirs.values(), strict=True)
+    ):
+        return list(zip(ours.values(), theirs.values(), strict=True))
     for name in [*ours, *theirs]:
         types = [str(named[name].type) if name in named else "nothing" for named in (ours, theirs)]
         if types[0] != types[1]:

@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hybrid.ir import Op
+from hybrid.progress import Progress
 from hybrid.tensor import Tensor
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.types import DType, TensorType
@@ -230,6 +231,9 @@ class Reads:
         elif isinstance(value, functools.partial):
             for item in (value.func, *value.args, *value.keywords.values()):
                 self.visit(item)
+        elif isinstance(value, Progress):
+            self.objects[id(value)] = value
+            self.attributes.add("iterable")  # loops over it read that
         elif isinstance(value, CONTAINERS):
             if isinstance(value, (list, dict, set, deque)):
                 self.containers[id(value)] = value

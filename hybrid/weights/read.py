@@ -15,10 +15,14 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import bool_
 from hybrid.weights.header import Entry, open_regular, read_header
+from hybrid.weights.nested import TREE, put_together
 
 
-class Checkpoint(dict[str, Tensor]):
-    """The tensors of a file by name; ``metadata`` has its texts, ``path`` says where it was."""
+class Checkpoint(dict[Any, Any]):
+    """The tensors of a file by name, or the nested state that was saved.
+
+    ``metadata`` has its texts, ``path`` says where it was.
+    """
 
     metadata: dict[str, str]
     path: str
@@ -33,6 +37,8 @@ class Checkpoint(dict[str, Tensor]):
 
 def load(path: str | os.PathLike[str], *, copy: bool = False) -> Checkpoint:
     """The tensors of the safetensors file ``path`` by name, of any dtype that tensors have.
+
+    Of a nested state that ``save`` has written, the state as it was.
 
     The file is mapped, not read: a tensor's bytes come from the disk when they are first used, and
     processes that load one file share its memory.  So leave the file as it is while tensors of it
@@ -72,6 +78,15 @@ def load(path: str | os.PathLike[str], *, copy: bool = False) -> Checkpoint:
     found = {entry.name: _tensor(entry, whole, path) for entry in header.entries}
     for name, of in header.shared.items():
         found[name] = make_tensor(found[of].type, found[of].data)
+    tree = header.metadata.pop(TREE, None)
+    if tree is not None:
+        try:
+            found = put_together(tree, found)
+        except ValueError:
+            raise CheckpointError(
+                f"{path} is no safetensors file that can be loaded: its text {TREE!r} does not "
+                "tell how its tensors belong together"
+            ) from None
     return Checkpoint(found, header.metadata, path)
 
 

@@ -23,6 +23,7 @@ from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.extras import optional
 from hybrid.tensor import Tensor
 from hybrid.weights.header import METADATA, NAMES, PREFIX, SHARED
+from hybrid.weights.nested import TREE, is_flat, taken_apart
 
 ALIGNMENT = 64  # bytes: the data begin at a multiple of it, as kernels like it best
 _STATE = "pass a module, its state_dict(), or a dict of names and tensors"
@@ -32,6 +33,11 @@ def save(
     path: str | os.PathLike[str], state: Any, *, metadata: Mapping[str, str] | None = None
 ) -> None:
     """Write a module's ``state_dict()``, or tensors or arrays by name, as safetensors to ``path``.
+
+    ``state`` may be nested, too: ``{"model": model, "optimizer": optimizer, "epoch": 3}``, dicts
+    with keys that are texts or ints, lists and tuples of tensors, numbers, texts and None, and what
+    has a ``state_dict()``.  Tensors are named by their dotted paths, the rest is a text of the
+    file; ``load`` gives it back as it was.
 
     The file appears when it is whole and on the disk: whatever goes wrong before, one that was
     there is still there.  A tensor that has several names (tied weights) is written once; ``load``
@@ -43,11 +49,11 @@ def save(
     ``safetensors`` (extra ``io``).
     """
     safetensors = optional("safetensors", "io", "hybrid.save")
-    tensors = _tensors(state)
+    tensors, tree = _tensors(state)
     if metadata is None:
         metadata = getattr(state, "metadata", {})
     kept, shared = _distinct(tensors)
-    header = _header(kept, _texts(metadata, shared))
+    header = _header(kept, _texts(metadata, shared) | tree)
     path = os.path.realpath(os.fsdecode(path))
     folder = os.path.dirname(path)
     if os.path.isdir(path):
@@ -83,8 +89,10 @@ def _settle(folder: str) -> None:
         os.close(descriptor)
 
 
-def _tensors(state: Any) -> dict[str, Tensor]:
-    """``state`` as tensors by name; their values do not change from now on."""
+def _tensors(state: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """``state`` as tensors by name, whose values do not change from now on; the text of a nested
+    one.
+    """
     given = state.state_dict() if hasattr(state, "state_dict") else state
     if isinstance(given, (str, os.PathLike)):
         raise ArgumentTypeError(
@@ -92,22 +100,17 @@ def _tensors(state: Any) -> dict[str, Tensor]:
         )
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"a {type(state).__name__} cannot be saved", fix=_STATE)
-    return {name: _tensor(name, value) for name, value in given.items()}
+    tree = {}
+    if not is_flat(given):
+        given, tree[TREE] = taken_apart(given)
+    return {name: _tensor(name, value) for name, value in given.items()}, tree
 
 
-def _tensor(name: Any, value: Any) -> Tensor:
-    if not isinstance(name, str):
-        raise ArgumentTypeError(f"the name {name!r} is no text", fix=_STATE)
+def _tensor(name: str, value: Any) -> Tensor:
     if name == METADATA:
         raise ArgumentError(f"a tensor cannot be called {name!r}", why="Files keep texts there.")
     if isinstance(value, (np.ndarray, np.generic)):
         return asarray(value)
-    if not isinstance(value, Tensor):
-        raise ArgumentTypeError(
-            f"{name!r} is a {type(value).__name__}, not a tensor",
-            why="A file of weights holds tensors by name.",
-            fix=_STATE,
-        )
     value._require_value("saving")
     return value.detach()
 
@@ -133,11 +136,13 @@ def _texts(metadata: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, 
         isinstance(text, str) for item in metadata.items() for text in item
     ):
         raise ArgumentTypeError("metadata are not texts by name", fix="give a dict of str to str")
-    taken = next((name for name in metadata if name in shared or name == SHARED), None)
+    taken = next((name for name in metadata if name in shared or name in (SHARED, TREE)), None)
     if taken is not None:
         raise ArgumentError(
             f"metadata cannot have the name {taken!r}",
-            why="It is needed to say which tensors are the same.",
+            why="It is needed to say which tensors are the same."
+            if taken != TREE
+            else "It is needed to say how the tensors belong together.",
             fix="choose another name",
         )
     texts = {"format": "pt", **metadata, **shared}

@@ -1,6 +1,6 @@
 """Folders of images: classes by sub-folder, hooks, and files that are no images."""
 
-import builtins
+import sys
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from PIL import Image
 
 import hybrid as hy
 from hybrid.data import DataLoader, ImageFolder, image_to_tensor
-from hybrid.errors import DataFileError
+from hybrid.errors import DataFileError, MissingPackageError
 
 RED, GREY = (255, 0, 51), 128
 
@@ -99,18 +99,12 @@ def test_bad_images(root, workers):
 
 
 def test_without_pillow(root, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name == "PIL":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError) as caught:
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(MissingPackageError) as caught:
         ImageFolder(root)
     assert str(caught.value) == (
-        "reading images takes Pillow. Fix: install it (`pip install 'hybrid[image]'`), or pass a "
-        "loader"
+        "hybrid.data.ImageFolder without a loader needs the package pillow, which is not "
+        "installed\n"
+        'Fix: pip install "hybrid[image]".'
     )
     assert len(ImageFolder(root, loader=str)) == 3

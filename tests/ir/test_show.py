@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from hybrid.ir.show_dot import dot_source
 from hybrid.ir.show_page import page
 from hybrid.types import float32, tensor_type
 from tests.ir.test_printer import CONTROL
+from tests.markup import read
 from tests.random_graphs import control_graphs, unhurried
 
 F4 = tensor_type(float32, (4,))
@@ -104,39 +104,11 @@ def test_every_edge_joins_boxes_that_are_there(graph: Graph) -> None:
     assert text.count(" -> ") == len(edges)
 
 
-class Balance(HTMLParser):
-    """Fails on a tag that is closed and not open; collects text and titles."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.text, self.titles = "", []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag != "meta":
-            self.open.append(tag)
-        self.titles += [value for name, value in attrs if name == "title"]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def read(text: str) -> Balance:
-    parser = Balance()
-    parser.feed(text)
-    assert parser.open == []
-    return parser
-
-
 def test_the_page_says_what_the_text_says() -> None:
     parsed = read(page(small()))
     assert "%y: f32[4] = exp %x" in parsed.text
     assert "py_call %y {function=<print>, types=()}" in parsed.text
     assert parsed.titles == ['model.py:12\ny = exp(x)  # "<&>"'] * 2
-    assert "<script" not in page(small())
 
 
 @settings(unhurried, max_examples=20)
@@ -208,3 +180,22 @@ def test_real_graphviz_accepts_the_text(monkeypatch: pytest.MonkeyPatch) -> None
         return
     done = subprocess.run([dot, "-Tsvg"], input=text, capture_output=True, text=True, check=True)
     assert done.stderr == "" and done.stdout.count("<g id=") > 30
+
+
+def test_notebooks_show_the_boxes_of_the_page():
+    for graph in (small(), parse(CONTROL)):
+        html = graph._repr_html_()
+        read(html)
+        assert html in page(graph) and "<html" not in html
+        rules = html.partition("<style>")[2].partition("</style>")[0].split("}")
+        plain = [rule.split("{")[-2] for rule in rules if rule.strip() and "{" in rule]
+        assert all(
+            rule.strip().startswith(".hybrid-graph") for rule in plain
+        )  # the page's are kept
+
+
+def test_notebooks_are_spared_of_very_large_graphs(monkeypatch):
+    monkeypatch.setattr("hybrid.ir.show_page.MANY", 1)
+    assert read(parse(CONTROL)._repr_html_()).texts == [
+        f"{parse(CONTROL)!r}: too many to draw here; show() draws them into a file"
+    ]

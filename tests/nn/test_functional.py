@@ -165,14 +165,14 @@ def test_signatures_tell_of_the_words() -> None:
     def names(function):
         return list(inspect.signature(function).parameters)
 
-    assert names(F.relu) == ["x", "inplace"]
-    assert names(F.hardtanh) == ["x", "min_val", "max_val", "inplace"]
-    assert names(F.softmax) == ["x", "dim", "dtype"]
-    assert names(F.pairwise_distance) == ["a", "b", "p", "eps", "keepdim"]
+    assert names(F.relu) == ["input", "inplace"]
+    assert names(F.hardtanh) == ["input", "min_val", "max_val", "inplace"]
+    assert names(F.softmax) == ["input", "dim", "dtype"]
+    assert names(F.pairwise_distance) == ["x1", "x2", "p", "eps", "keepdim"]
 
 
 def test_functions_are_pickled_by_name() -> None:
-    for function in (F.relu, F.softmax, F.gelu, F.leaky_relu, F.dropout):
+    for function in (F.relu, F.softmax, F.gelu, F.leaky_relu, F.dropout, F.linear, F.mse_loss):
         assert pickle.loads(pickle.dumps(function)) is function
 
 

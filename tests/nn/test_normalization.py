@@ -7,6 +7,7 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn
+from hybrid.errors import ArgumentError
 from tests.helpers import same, tensor
 
 BATCHES = [tensor(6, 3, 4, seed=seed) * (seed + 1) + seed for seed in range(4)]
@@ -112,3 +113,31 @@ def test_rms_norm_adds_what_it_is_given() -> None:
     wanted = values / np.sqrt((values**2).mean(1, keepdims=True) + 0.5)
     found = nn.RMSNorm(4, eps=0.5, elementwise_affine=False)(x)
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)
+
+
+class Versioned(dict):
+    """A state with what PyTorch notes about it."""
+
+    _metadata: dict
+
+
+@pytest.mark.parametrize("kind", [nn.BatchNorm1d, nn.InstanceNorm1d])
+def test_states_of_old_have_no_count_of_batches(kind):
+    """It came with version 2, which PyTorch notes; plain dicts are taken for old ones, as there."""
+    net = nn.Sequential(nn.Sequential(kind(2, affine=True, track_running_stats=True)))
+    net[0][0].num_batches_tracked.assign(5)
+    state = net.state_dict()
+    del state["0.0.num_batches_tracked"]
+    for version in (None, 1, 2):
+        given = Versioned(state) if version else state
+        if version:
+            given._metadata = {"": {"version": 1}, "0.0": {"version": version}}
+        net[0][0].running_mean.assign([7.0, 7.0])
+        if version == 2:
+            with pytest.raises(ArgumentError, match=r"missing: 0\.0\.num_batches_tracked"):
+                net.load_state_dict(given)
+            assert net.load_state_dict(given, strict=False)[0] == ["0.0.num_batches_tracked"]
+        else:
+            assert net.load_state_dict(given) == ([], [])
+        assert net[0][0].running_mean.tolist() == [0.0, 0.0]
+        assert net[0][0].num_batches_tracked.item() == 5 and len(state) == 4

@@ -234,3 +234,20 @@ def test_numbers_and_arrays_of_other_libraries_are_taken():
         {"weight": Foreign(), "bias": np.zeros(1, np.float32), "count": np.int64(7)}
     )
     assert values(net) == {"weight": [[1.0, 1.0]], "bias": [0.0], "count": 7}
+
+
+def test_a_file_of_several_states_is_not_one_of_them(tmp_path):
+    net, path = make(0), str(tmp_path / "checkpoint")
+    hy.save(path, {"model": net, "optimizer": hy.optim.SGD(net.parameters(), 0.1), "epoch": 1})
+    with pytest.raises(ArgumentError) as caught:
+        net.load_state_dict(path)
+    assert str(caught.value) == (
+        f"{path} holds several states: model, optimizer\n"
+        f"Fix: load one of them: load_state_dict(hybrid.load({path!r})['model'])."
+    )
+    with pytest.raises(ArgumentError) as caught:
+        net.load_state_dict({"net": net.state_dict()})
+    assert str(caught.value) == (
+        "the state holds several states: net\nFix: load one of them: load_state_dict(state['net'])."
+    )
+    assert net.load_state_dict(hy.load(path)["model"]) == ([], [])

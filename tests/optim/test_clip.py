@@ -153,3 +153,35 @@ def test_errors(make, message):
     with pytest.raises((ArgumentError, ArgumentTypeError)) as caught:
         make(Parameter([1.0]))
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("order", [2.0, math.inf])
+def test_called_often_it_is_a_plan_with_the_same_bits(order):
+    """Of all dtypes, and of a bound that differs from call to call."""
+    grads = [*GRADS, DRAW.randn(4).astype("f2")]
+
+    def clipped(max_norm, clip):
+        params = [Parameter(np.zeros_like(g)) for g in grads]
+        for p, g in zip(params, grads, strict=True):
+            p.grad = hy.asarray(g)
+        total = clip(params, max_norm)
+        return [total.numpy().tobytes(), *[p.grad.numpy().tobytes() for p in params]]
+
+    def whole(params, max_norm):
+        return optim.clip_grad_norm_(params, max_norm, order)
+
+    def in_two(params, max_norm):
+        total = optim.clip.get_total_norm([p.grad for p in params], order)
+        optim.clip.clip_grads_with_norm_(params, max_norm, total)
+        return total
+
+    def checked(params, max_norm):
+        return optim.clip_grad_norm_(params, max_norm, order, error_if_nonfinite=True)
+
+    for max_norm in (0.3, 1, 7.5, 0.1, 0.3, 1e9):
+        each = [clipped(max_norm, clip) for clip in (whole, in_two, checked)]
+        captured = hy.hybridize(lambda params, m=max_norm: whole(params, m), mode="trace")
+        each.append(clipped(max_norm, lambda params, _, captured=captured: captured(params)))
+        assert all(found == each[0] for found in each), max_norm
+    plans = optim.clip._norm_and_scaled(order).planned.plans
+    assert 1 <= len(plans) < 6  # the bound is no part of them

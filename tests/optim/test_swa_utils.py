@@ -7,7 +7,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.nn import Linear, Module, Parameter, Sequential
+from hybrid.nn import BatchNorm1d, Dropout, Linear, Module, Parameter, Sequential
 from hybrid.optim import SGD, ExponentialMovingAverage, swa_utils
 from hybrid.optim.swa_utils import SWALR, AveragedModel
 
@@ -187,3 +187,81 @@ def test_a_model_that_does_not_fit_changes_nothing():
         averaged.update_parameters(Linear(2, 1, bias=False))
     for name, value in averaged.state_dict().items():
         np.testing.assert_array_equal(value.numpy(), before[name])
+
+
+@pytest.mark.parametrize("make", [hy.optim.ExponentialMovingAverage, AveragedModel])
+def test_called_often_it_is_a_plan_with_the_same_bits(make):
+    model = Sequential(Linear(3, 2), BatchNorm1d(2))
+    own = [lambda a, v, n: a * 0.999 + v * (1.0 - 0.999), swa_utils.get_swa_avg_fn()]
+    average = make(model, use_buffers=True)
+    other = AveragedModel(model, avg_fn=own[make is AveragedModel], use_buffers=True)
+    for number in range(8):
+        draw = np.random.RandomState(number)
+        for p in model.parameters():
+            p.assign(draw.randn(*p.shape).astype(np.float32))
+        model(hy.asarray(draw.randn(4, 3).astype(np.float32)))
+        average.update_parameters(model)
+        other.update_parameters(model)
+        for name, value in average.state_dict().items():
+            assert value.numpy().tobytes() == other.state_dict()[name].numpy().tobytes(), name
+
+
+# Running statistics of averaged weights ----------------------------------------------------------
+
+BATCHES = [hy.asarray(np.random.RandomState(n).randn(4, 3).astype(np.float32)) for n in range(3)]
+
+
+def normalized():
+    hy.random.seed(0)
+    net = Sequential(Linear(3, 2), BatchNorm1d(2, momentum=0.3), Dropout(0.0))
+    net[1].running_mean.assign([5.0, 5.0])
+    net.eval()
+    net[2].train()
+    return net
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("wrap", [lambda b: b, lambda b: (b, "label"), lambda b: [b]])
+def test_update_bn(wrap, hybridized):
+    net = normalized()
+    if hybridized:
+        net.hybridize()
+    assert swa_utils.update_bn(map(wrap, BATCHES), net) is None
+    rows = [net[0](batch).numpy().astype(np.float64) for batch in BATCHES]
+    np.testing.assert_allclose(
+        net[1].running_mean.numpy(), np.mean([r.mean(0) for r in rows], 0), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        net[1].running_var.numpy(), np.mean([r.var(0, ddof=1) for r in rows], 0), rtol=1e-5
+    )
+    assert net[1].num_batches_tracked.item() == 3 and net[1].momentum == 0.3
+    assert [m.training for m in net.modules()] == [False, False, False, True]
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_update_bn_puts_all_back_after_an_error():
+    net = normalized()
+
+    def failing():
+        yield BATCHES[0]
+        raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        swa_utils.update_bn(failing(), net)
+    assert net[1].momentum == 0.3
+    assert [m.training for m in net.modules()] == [False, False, False, True]
+
+
+def test_update_bn_of_models_without_batch_norms_reads_nothing():
+    batches = iter(BATCHES)
+    swa_utils.update_bn(batches, Linear(3, 2))
+    assert next(batches) is BATCHES[0]
+
+
+def test_update_bn_of_what_is_no_model():
+    with pytest.raises(ArgumentTypeError) as caught:
+        swa_utils.update_bn(BATCHES, 3)
+    assert str(caught.value) == "a int is not a Module"
+    with pytest.raises(ArgumentError) as caught:
+        swa_utils.update_bn(BATCHES, normalized(), device="cuda")
+    assert str(caught.value) == "no device 'cuda'\nFix: leave device out, or pass \"cpu\"."
