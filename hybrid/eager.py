@@ -20,6 +20,7 @@ from hybrid.ir.interpreter import set_bottom
 from hybrid.ir.lowering import row_major
 from hybrid.ir.op import results_of
 from hybrid.ops.checks import is_traced_number
+from hybrid.parts import MAX_BYTES
 from hybrid.plan import Plan, make_plan
 from hybrid.plan.host import call_function
 from hybrid.plan.steps import HostCall
@@ -45,16 +46,20 @@ class Launch:
     """A remembered op call: its plan and what its results are."""
 
     __slots__ = (
-        "array", "call", "handle", "make", "plan", "regions", "storage", "type", "types"
+        "array", "call", "handle", "is_alias", "make", "offset", "plan", "regions", "storage",
+        "type", "types",
     )  # fmt: skip
 
-    def __init__(self, graph: Graph, *, is_alias: bool = False, regions: tuple = ()) -> None:
-        """``is_alias``: the result is the operand's first bytes under another type."""
+    def __init__(self, graph: Graph, *, offset: int | None = None, regions: tuple = ()) -> None:
+        """``offset``: the result is the operand's bytes from there on, under another type."""
         results = graph.results
         self.regions = regions  # kept alive: their ids are in the key
         self.type = results[0].type if results else None
         self.make, self.storage = native.storage(self.type.nbytes if results else 0)
-        self.plan = None if is_alias else make_plan(graph)
+        self.offset = offset
+        whole = graph.params[0].type.nbytes if offset == 0 else 0
+        self.is_alias = offset == 0 and 2 * self.type.nbytes >= whole  # the memory itself is shared
+        self.plan = make_plan(graph) if offset is None else None
         self.handle = None if self.plan is None else self.plan.handle  # None: not for the fast path
         count = len(graph.params)
         self.call = _CALLS.get(count) if self.handle is not None and len(results) == 1 else None
@@ -73,7 +78,10 @@ class Launch:
             result.type, result.data, result.record = self.type, data, None
             return (result,)
         if self.plan is None:
-            return (make_tensor(self.type, operands[0].data),)
+            data = operands[0].data
+            if not self.is_alias:
+                data = native.part(data, self.offset, self.type.nbytes)
+            return (make_tensor(self.type, data),)
         outputs = [native.allocate(v.nbytes) for v in self.types]
         self.plan.run(native.new(self.array, [*outputs, *[t.data for t in operands]]))
         return tuple([make_tensor(v, data) for v, data in zip(self.types, outputs, strict=True)])
@@ -84,7 +92,7 @@ def launch_of(op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tupl
     builder = Builder(op.name)
     operands = [builder.param(t) for t in types]
     graph = builder.finish(builder.apply(op, operands, attrs, regions=regions))
-    return Launch(graph, is_alias=_is_alias(op, types, attrs), regions=regions)
+    return Launch(graph, offset=_offset(op, types, attrs), regions=regions)
 
 
 def launch_for(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> Launch:
@@ -117,16 +125,20 @@ def call_plan(plan: Plan, operands: Sequence[Tensor]) -> list[Tensor]:
     return [make_tensor(t, b) for t, b in zip(plan.output_types, outputs, strict=True)]
 
 
-def _is_alias(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> bool:
-    """Whether the result is the operand's bytes, or at least the first half, under another type."""
+def _offset(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> int | None:
+    """Where in the operand's bytes those of the result lie, all in a row; None if they do not."""
     if op.view_rule is None:
-        return False
+        return None
     whole = View(None, types[0].dtype, types[0].shape, row_major(types[0].shape))
     try:
         view = op.view_rule(whole, **dict(attrs))
     except NotDense:  # pragma: no cover - a whole operand is dense
-        return False
-    return view.dense and view.offset == 0 and 2 * view.size >= whole.size
+        return None
+    item = view.dtype.itemsize
+    is_alias = view.offset == 0 and 2 * view.size >= whole.size
+    if not view.dense or (view.size * item > MAX_BYTES and not is_alias):
+        return None
+    return view.offset * item
 
 
 class Eager:

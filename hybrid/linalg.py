@@ -206,6 +206,5 @@ def cross(a: Any, b: Any, /, *, axis: int = -1) -> Tensor:
             why="Both must have three elements along the axis.",
             fix="choose the axis of the vectors",
         )
-    a1, b1 = roll(a, -1, axis=axis), roll(b, -1, axis=axis)
-    a2, b2 = roll(a, -2, axis=axis), roll(b, -2, axis=axis)
-    return a1 * b2 - a2 * b1
+    found = a * roll(b, -1, axis=axis) - roll(a, -1, axis=axis) * b  # each one place too late
+    return roll(found, -1, axis=axis)

@@ -116,6 +116,13 @@ def allocate(nbytes: int) -> Any:
         ) from None
 
 
+def part(data: Any, offset: int, nbytes: int) -> Any:
+    """A new buffer with ``nbytes`` of ``data``, which has them, from ``offset`` on."""
+    made = allocate(nbytes)
+    ffi.memmove(made, data + offset, nbytes)
+    return made
+
+
 def borrow(obj: Any) -> Any:
     """A buffer over the bytes of ``obj`` (a C-contiguous Python buffer), which it keeps alive."""
     return ffi.from_buffer(obj)
@@ -317,7 +324,7 @@ def _free_with(_handle: Any, plan: Any) -> None:
 run_plan, run1, run2, run3 = lib.hyb_plan_run, lib.hyb_run1, lib.hyb_run2, lib.hyb_run3
 
 
-new, move = ffi.new, ffi.memmove  # new(C type, what it holds); move(to, from, nbytes)
+new, move = ffi.new, ffi.memmove  # new(C type, its items); move(to, from, nbytes)
 
 
 @functools.cache

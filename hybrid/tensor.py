@@ -28,6 +28,7 @@ from hybrid.errors import (
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.lanes import Lane, leaked, refuse_leaked, shared
+from hybrid.parts import part_at
 from hybrid.record import AnyRecord, Leaf, record_binary
 from hybrid.storage import array_dtype
 from hybrid.types import DEVICE, DType, Shape, TensorType, bfloat16, float32, require_device
@@ -263,6 +264,10 @@ class Tensor:
         self.assign(ops.setitem(self, key, value))
 
     def __getitem__(self, key: Any) -> Tensor:
+        if self.record is None and not ACTIVE and not isinstance(self.data, Value):
+            found = part_at(self.type, key)
+            if found is not None:
+                return make_tensor(found[1], native.part(self.data, found[0], found[1].nbytes))
         return ops.getitem(self, key)
 
     # Gradients -------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.ops.remembered import set_watcher
 from hybrid.passes import run_pipeline
 from hybrid.plan import Plan, make_plan
+from hybrid.record import is_recording, record_call
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import TensorType
 
@@ -70,7 +71,8 @@ class _Watcher(Eager):
         if narrow is not None:
             return in_float32(self, op, operands, attrs, narrow)
         tensors, given = prepare(self, op, operands), op.attributes(attrs)
-        if regions or not op.pure or any(t.record is not None for t in tensors):
+        has_record = is_recording() and any(t.record is not None for t in tensors)
+        if regions or not op.pure or has_record:
             self.whole = False
             return super().apply(op, tensors, attrs, regions)
         results = self.run(op, tensors, given)
@@ -90,7 +92,7 @@ class _Watcher(Eager):
         types = tuple([t.type for t in tensors])
         launch = op.launches.get((types, given) if given else types)
         node = self.builder.nodes[-1]
-        if launch is not None and launch.plan is None:
+        if launch is not None and launch.is_alias:
             self.bytes[node.results[0]] = self._bytes(node.operands[0])
         else:
             self.launches.append((launch, node))
@@ -127,6 +129,16 @@ class _Watcher(Eager):
             launch = Launch(optimized(self.builder.finish(values))) if plan else False
         return launch if type(result) is Tensor or not launch else _Parts(launch, _maker(result))
 
+    def recipe(self, result: Any) -> _Recipe | None:
+        """What gives ``result`` again op by op, as ``set_watcher`` says."""
+        parts = [result] if type(result) is Tensor else result
+        if not self.whole or not isinstance(parts, (list, tuple)) or not parts:
+            return None
+        values = [self.values.get(id(x)) for x in parts]
+        if any(v is None or v in self.builder.params for v in values):
+            return None
+        return _Recipe(self.builder, values, None if type(result) is Tensor else _maker(result))
+
     def _is_one(self, params: Sequence[Value], values: Sequence[Value]) -> bool:
         """Whether one launch, on the bytes of the parameters, makes those of ``values``."""
         bytes_ = tuple(map(self._bytes, values))
@@ -136,6 +148,40 @@ class _Watcher(Eager):
         given = tuple(map(self._bytes, node.operands))
         made = bytes_ == node.results and (len(values) == 1 or not self.bytes)
         return not others and launch is not None and made and given == tuple(params)
+
+
+class _Recipe:
+    """The ops that a function calls, one by one, so that histories are those of the function."""
+
+    __slots__ = ("make", "places", "steps")
+
+    def __init__(self, builder: Builder, values: Sequence[Value], make: Any) -> None:
+        self.make = make
+        at = {value: i for i, value in enumerate(builder.params)}
+        self.steps: list[tuple[Op, Any, dict[str, Any], Any, list[int]]] = []
+        for node in builder.nodes:
+            types, attrs = tuple([v.type for v in node.operands]), node.attrs
+            places = [at[v] for v in node.operands]
+            self.steps.append(
+                (node.op, attrs, dict(attrs), (types, attrs) if attrs else types, places)
+            )
+            at.update((value, len(at)) for value in node.results)
+        self.places = [at[value] for value in values]
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """The results on ``tensors``, some of which have a history."""
+        held = list(tensors)
+        for op, attrs, named, key, places in self.steps:
+            operands = [held[i] for i in places]
+            launch = op.launches.get(key)
+            results = launch.run(operands) if launch else EAGER.run(op, operands, attrs)
+            for t in operands:
+                if t.record is not None:
+                    record_call(op, operands, named, results)
+                    break
+            held += results
+        found = [held[i] for i in self.places]
+        return found[0] if self.make is None else self.make(found)
 
 
 class _Retyped:
@@ -199,4 +245,12 @@ def watched(call: Callable[..., Any], tensors: tuple[Tensor, ...], plan: bool) -
     return result, watcher.launch(result, plan)
 
 
-set_watcher(watched)
+def learned(call: Callable[..., Any], tensors: tuple[Tensor, ...]) -> _Recipe | None:
+    """The ops of ``call``; see ``set_watcher``."""
+    tensors = tuple([make_tensor(x.type, x.data) for x in tensors])
+    watcher = _Watcher(tensors)
+    with interpreting(watcher):
+        return watcher.recipe(call(*tensors))
+
+
+set_watcher(watched, learned)

@@ -36,7 +36,18 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tensor", "lanes", "eager", "conversion", "inspection", "notebook", "passes", "whole"),
     ("ops", "plan", "record", "progress"),
     ("ir", "native"),
-    ("errors", "types", "tree", "config", "extras", "marks", "remains", "storage", "version"),
+    (
+        "errors",
+        "types",
+        "tree",
+        "config",
+        "extras",
+        "marks",
+        "parts",
+        "remains",
+        "storage",
+        "version",
+    ),
 )
 NO_SIBLINGS = (
     {"ops", "plan"},

@@ -288,6 +288,7 @@ PARTS = [
     "number",
     "often",
     "ops",
+    "parts",
     "passes",
     "plan",
     "planned",

@@ -2,6 +2,7 @@
  *
  *   where(condition, a, b)   a where the condition holds, else b
  *   clamp(x, low, high)      low where x <= low, else high where x >= high, else x (NaN, too)
+ *   clip(x, low, high)       minimum(maximum(x, low), high): NaN when one of them is
  *
  * Split      by elements.
  * Layout     rank 1, dense or one element repeated; the output is dense.
@@ -57,7 +58,11 @@ WHERE_PREPARE(bool)
     HYB_MAP_3(clamp, t, 2,                                                                       \
               v_select_##t((m_##t)(x <= y), y, v_select_##t((m_##t)(x >= z), z, x)))
 HYB_NUMBERS(CLAMP)
-#define CLAMP_ROW(t) HYB_ROW(clamp, t, 3)
+#define LARGER(t, x, y) v_select_##t((m_##t)(x > y) | (m_##t)(x != x), x, y)
+#define SMALLER(t, x, y) v_select_##t((m_##t)(x < y) | (m_##t)(x != x), x, y)
+#define CLIP(t) HYB_MAP_3(clip, t, 4, SMALLER(t, LARGER(t, x, y), z))
+HYB_NUMBERS(CLIP)
+#define CLAMP_ROW(t) HYB_ROW(clamp, t, 3) HYB_ROW(clip, t, 3)
 
 const hyb_kernel HYB_SYM(hyb_select_kernels)[] = {
     HYB_NUMBERS(WHERE_ROW)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import linalg, ops
+from hybrid.bench.beside import ROWS
 from hybrid.bench.measure import Timing, measure
 from hybrid.conversion import asarray
 from hybrid.ops.remembered import CALLS_BEFORE_PLANNING
@@ -129,21 +130,12 @@ GROUPS: list[tuple[Callable[[Draw], Arguments], str]] = [
     (_called("definite", "definite"), "solve"),
 ]  # fmt: skip
 
-# Functions that no row is for: of another kind, another name of one above, or a variant of one.
+# Functions that no row is for: of another kind, other names of one above, or random ones, which
+# take the state of a generator.
 LEFT_OUT = """
-as_tensor astype binary_cross_entropy binary_cross_entropy_with_logits
-broadcast_arrays can_cast cast chunk conj cosine_embedding_loss cross cross_entropy dropout
-embedding fold gather gaussian_nll_loss getitem hinge_embedding_loss huber_loss identity index_add
-index_select isdtype kl_div l1_loss literal margin_ranking_loss matrix_power meshgrid mse_loss
-multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss nll_loss one_hot
-pairwise_distance pixel_shuffle pixel_unshuffle poisson_nll_loss prelu random_beta random_bits
-random_gamma random_normal random_poisson random_truncated_normal random_uniform real
-repeat_interleave result_type scatter scatter_add setitem smooth_l1_loss soft_margin_loss
-stop_gradient threshold triplet_margin_loss unflatten unfold unstack batch_norm instance_norm
-group_norm interpolate conv1d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
-adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
-adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d conv2d
-cosine_similarity cdist masked_fill norm glu
+as_tensor broadcast_arrays can_cast cast conj dropout fold identity isdtype literal
+multilabel_margin_loss random_beta random_bits random_gamma random_normal random_poisson
+random_truncated_normal random_uniform real repeat_interleave result_type stop_gradient unflatten
 """
 
 
@@ -191,12 +183,14 @@ BESIDE: dict[str, Callable[..., Any]] = {
     "softmax": _softmax,
     "softplus": lambda x: np.log1p(np.exp(x)),
     "topk": lambda x, k: (np.partition(x, -k)[-k:], np.argpartition(x, -k)[-k:]),
+    **{name: function for name, _, function in ROWS},
 }
 
 
 def functions(part: str = "") -> Iterator[tuple[str, Callable[[Draw], Arguments]]]:
     """The names that hold ``part``, each with what draws its arguments, in alphabetical order."""
     found = [(name, draw) for draw, names in GROUPS for name in names.split() if part in name]
+    found += [(name, draw) for name, draw, _ in ROWS if part in name]
     yield from sorted(found, key=lambda pair: pair[0])
 
 

@@ -1,4 +1,4 @@
-"""What commands share: failing in one line, loading the user's function, reading types."""
+"""What commands share: failing in one line, checking options, loading the user's function."""
 
 import importlib
 import importlib.util
@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from hybrid import native
 from hybrid.errors import HybridError
 from hybrid.types import DTYPES, TensorType, tensor_type
 
@@ -28,6 +29,26 @@ def one_line(error: object) -> str:
     """The lines of ``error``, each a sentence, in one."""
     lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
     return " ".join(line if line[-1] in ".:?!" else f"{line}." for line in lines)
+
+
+def set_threads(threads: int | None) -> None:
+    """What ``--threads`` asks for; None leaves the setting alone."""
+    try:
+        if threads is not None:
+            native.set_num_threads(threads)
+    except HybridError as error:
+        fail(f"--threads {threads}: {error}")
+
+
+def require_writable(option: str, path: Path) -> None:
+    """Fail now rather than after minutes of work."""
+    try:
+        existed = path.exists()
+        path.open("a", encoding="utf-8").close()
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        fail(f"{option} {path} cannot be written: {error.strerror}.")
 
 
 def parse_types(texts: Sequence[str]) -> list[TensorType]:

@@ -18,6 +18,7 @@ from hybrid.convert.loop_identity import LoopTies
 from hybrid.convert.rebound import may_rebuild, refuse_rebound, refuse_shared
 from hybrid.convert.site import Site
 from hybrid.convert.staged import Staged
+from hybrid.convert.staying import let_stay
 from hybrid.convert.stretch import Inside, Stretch, refuse_length
 from hybrid.errors import CaptureError
 from hybrid.ir import Op, Value
@@ -313,11 +314,10 @@ class Loop(Staged):
         number of iterations if that is known, ``most`` one that it does not exceed.
         """
         region = self.path.region
+        own = [*self.names.values(), *self.places.values()]
+        let_stay(own, region)
         outgoing, going_places = self.outgoing(runs), self.outgoing_places(runs)
-        carries = [
-            *self.names.values(), *self.places.values(), *outgoing.values(),
-            *going_places.values(),
-        ]  # fmt: skip
+        carries = [*own, *outgoing.values(), *going_places.values()]
         growths = self._growths(known)
         self.ties.close({**outgoing, **going_places}, region, self.parent, runs)
         for growth in growths:
@@ -327,7 +327,7 @@ class Loop(Staged):
         rows = [row for found in rows_of for row in found]
         self.judge(rows, carries)
         carries += [carry for growth in growths for carry in growth.carries]
-        fixed = [c for c in [*self.names.values(), *self.places.values()] if c.unchanged]
+        fixed = [c for c in own if c.unchanged]
         constants = [leaf for carry in fixed for leaf in carry.leaves]
         carries = [c for c in carries if not c.unchanged]
         leaves: list[Leaf] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hybrid.ops import comparison
 from hybrid.ops.checks import (
     as_tensor,
     broadcast_type,
+    is_number,
     require_floating,
     require_numeric,
 )
@@ -308,8 +310,12 @@ def extremum_vjp(ct, y, a, b):
 @remembered
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
     """``x`` with what lies below ``min`` or above ``max`` replaced by that bound."""
+    x = as_tensor(x)
+    if min is None and max is None:
+        return identity(x)
+    low, high = -math.inf if min is None else min, math.inf if max is None else max
+    if x.dtype.is_floating and is_number(low) and is_number(high):
+        return comparison.bounded(x, low, high)
     if min is not None:
         x = maximum(x, min)
-    if max is not None:
-        x = minimum(x, max)
-    return identity(as_tensor(x)) if min is None and max is None else x
+    return x if max is None else minimum(x, max)

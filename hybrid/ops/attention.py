@@ -23,6 +23,7 @@ from hybrid.ops.dtypes import common, converted, stop_gradient
 from hybrid.ops.indexing import as_indices, take
 from hybrid.ops.linalg import matmul
 from hybrid.ops.reduction import reduce_any
+from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.repeat import repeat_interleave
 from hybrid.ops.shape import matrix_transpose
 from hybrid.ops.softmax import soft_maximum
@@ -144,6 +145,7 @@ def _masked(scores: Any, mask: Any, shape: Shape) -> tuple[Any, Any]:
     return scores + where(counted, converted(mask, scores.dtype), 0.0), counted
 
 
+@remembered_of_any
 def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Any:
     """The rows of ``weight`` [count, features] at ``indices``, integers of any shape.
 

@@ -28,11 +28,13 @@ from hybrid.ops.logical import logical_and, logical_not
 from hybrid.ops.losses import paired, reduced, require_parameter, weighted
 from hybrid.ops.powers import square
 from hybrid.ops.reduction import any, mean, sum
+from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.shape import expand_dims, flatten, moveaxis, reshape_to
 from hybrid.ops.softmax import class_at, class_entropy, log_softmax
 from hybrid.types import bool_, int64
 
 
+@remembered_of_any
 def one_hot(indices: Any, num_classes: int, /, *, axis: int = -1, dtype: Any = None) -> Any:
     """A new axis of ``num_classes``: 1 at the index, 0 elsewhere (all 0 for one out of range)."""
     indices = as_indices("one_hot", indices)
@@ -45,6 +47,7 @@ def one_hot(indices: Any, num_classes: int, /, *, axis: int = -1, dtype: Any = N
 # Classes -----------------------------------------------------------------------------------------
 
 
+@remembered_of_any
 def cross_entropy(
     input: Any,
     target: Any,
@@ -156,6 +159,7 @@ def _soft_entropy(
     return reduced(-sum(target * log_softmax(logits, axis), axis=axis), how)
 
 
+@remembered_of_any
 def nll_loss(
     input: Any,
     target: Any,
@@ -179,6 +183,7 @@ def nll_loss(
     return _counted(loss, counted, shares, shape, reduction)
 
 
+@remembered_of_any
 def multi_margin_loss(
     input: Any,
     target: Any,
@@ -209,6 +214,7 @@ def multi_margin_loss(
     return reduced(reshaped(loss, shape), reduction)
 
 
+@remembered_of_any
 def multilabel_margin_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
     """The sum over target classes j and others i of ``max(0, 1 - input[j] + input[i])``, over the
     number of classes.
@@ -241,6 +247,7 @@ def multilabel_margin_loss(input: Any, target: Any, *, reduction: str = "mean") 
 # Probabilities -----------------------------------------------------------------------------------
 
 
+@remembered_of_any
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, *, reduction: str = "mean"
 ) -> Any:
@@ -258,6 +265,7 @@ def _bounded_log(x: Any) -> Any:
     return where(zero, -100.0, maximum(log(where(zero, 1.0, x)), -100.0))
 
 
+@remembered_of_any
 def binary_cross_entropy_with_logits(
     input: Any,
     target: Any,
@@ -280,6 +288,7 @@ def binary_cross_entropy_with_logits(
     return reduced(weighted(name, loss, weight), reduction)
 
 
+@remembered_of_any
 def multilabel_soft_margin_loss(
     input: Any, target: Any, weight: Any = None, *, reduction: str = "mean"
 ) -> Any:
@@ -291,6 +300,7 @@ def multilabel_soft_margin_loss(
     return reduced(mean(loss, axis=-1), reduction)
 
 
+@remembered_of_any
 def kl_div(input: Any, target: Any, *, reduction: str = "mean", log_target: bool = False) -> Any:
     """``target * (log(target) - input)`` for log-probabilities ``input``; 0 for a target of 0.
 

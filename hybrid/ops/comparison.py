@@ -201,3 +201,29 @@ def clamp_vjp(ct, _y, x, low, high):
         (lambda: unbroadcast(where(below, ct, 0.0), low)),
         (lambda: unbroadcast(where(below, 0.0, where(above, ct, 0.0)), high)),
     )
+
+
+@op(kernel="clip", elementwise=True, promotes=True, name="clip")
+def bounded(x: TensorType, low: TensorType, high: TensorType) -> TensorType:
+    """The smaller of ``high`` and the larger of ``x`` and ``low``; NaN when one of them is."""
+    return clamp.rule(x, low, high)
+
+
+@bounded.reference
+def bounded_reference(x, low, high):
+    return np.minimum(np.maximum(x, low), high)
+
+
+bounded.samples(clamp_samples)
+
+
+@diagonal(bounded)
+def bounded_vjp(ct, _y, x, low, high):
+    """On a bound the slope is that of ``x``."""
+    below, above = x < low, x > high
+    crossed = high < low
+    return (
+        (lambda: unbroadcast(where(below, 0.0, where(above, 0.0, ct)), x)),
+        (lambda: unbroadcast(where(below, where(crossed, 0.0, ct), 0.0), low)),
+        (lambda: unbroadcast(where(crossed, ct, where(above, ct, 0.0)), high)),
+    )

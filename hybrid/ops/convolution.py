@@ -28,6 +28,7 @@ from hybrid.ops.checks import (
     type_of,
 )
 from hybrid.ops.derivatives import reshaped
+from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.windows import (
     LARGEST,
     lifted,
@@ -395,6 +396,7 @@ def _conv_transpose(
     return unlifted(_with_bias(name, y, bias), single)
 
 
+@remembered_of_any
 def conv1d(
     input: Any,
     weight: Any,
@@ -412,6 +414,7 @@ def conv1d(
     return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@remembered_of_any
 def conv2d(
     input: Any,
     weight: Any,
@@ -425,6 +428,7 @@ def conv2d(
     return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@remembered_of_any
 def conv3d(
     input: Any,
     weight: Any,
@@ -438,6 +442,7 @@ def conv3d(
     return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
+@remembered_of_any
 def conv_transpose1d(
     input: Any,
     weight: Any,
@@ -456,6 +461,7 @@ def conv_transpose1d(
     return _conv_transpose("conv_transpose1d", 1, input, weight, bias, *given)
 
 
+@remembered_of_any
 def conv_transpose2d(
     input: Any,
     weight: Any,
@@ -471,6 +477,7 @@ def conv_transpose2d(
     return _conv_transpose("conv_transpose2d", 2, input, weight, bias, *given)
 
 
+@remembered_of_any
 def conv_transpose3d(
     input: Any,
     weight: Any,

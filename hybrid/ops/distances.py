@@ -9,6 +9,7 @@ from hybrid.ops.checks import broadcast_shapes, normalize_axis, type_of
 from hybrid.ops.derivatives import widened
 from hybrid.ops.dtypes import common
 from hybrid.ops.reduction import reduce_sum
+from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.shape import expand_dims
 from hybrid.ops.statistics import floating, vector_norm
 
@@ -21,6 +22,7 @@ def _pair(name: str, a: Any, b: Any) -> tuple[Any, Any]:
     return widened(a, shape), widened(b, shape)
 
 
+@remembered_of_any
 def cosine_similarity(a: Any, b: Any, /, axis: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along ``axis``; a norm counts as ``eps`` at least."""
     a, b = _pair("cosine_similarity", a, b)
@@ -29,6 +31,7 @@ def cosine_similarity(a: Any, b: Any, /, axis: int = 1, eps: float = 1e-8) -> An
     return reduce_sum(a * b, axis=(axis,), keepdims=False)
 
 
+@remembered_of_any
 def pairwise_distance(
     a: Any, b: Any, /, p: float = 2.0, eps: float = 1e-6, keepdims: bool = False
 ) -> Any:
@@ -38,6 +41,7 @@ def pairwise_distance(
     return vector_norm(a - b + eps, axis=-1, ord=p, keepdims=keepdims)
 
 
+@remembered_of_any
 def cdist(a: Any, b: Any, /, p: float = 2.0) -> Any:
     """The ``p``-norm distances of the rows of ``a`` [..., M, K] from those of ``b`` [..., N, K].
 

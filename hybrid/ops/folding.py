@@ -12,6 +12,7 @@ from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.checks import as_tensor, require_floating, type_of
 from hybrid.ops.derivatives import linear, reshaped
+from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.shape import permute
 from hybrid.ops.windows import (
     is_trivial,
@@ -188,6 +189,7 @@ def _window_attrs(name, sizes, kernel, dilation, padding, stride):
     }
 
 
+@remembered_of_any
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Any:
@@ -198,6 +200,7 @@ def unfold(
     return unlifted(windows_of(x, **attrs), single)
 
 
+@remembered_of_any
 def fold(
     input: Any,
     output_size: Any,
@@ -236,6 +239,7 @@ def _shuffled(name: str, input: Any, factor: Any, least_rank: int = 3) -> tuple[
     return reshaped(x, (math.prod(lead), *x.shape[-3:])), lead, factor
 
 
+@remembered_of_any
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """[*, C * r * r, H, W] as [*, C, H * r, W * r], r = ``upscale_factor`` (Shi et al. 2016)."""
     x, lead, r = _shuffled("pixel_shuffle", input, upscale_factor)
@@ -251,6 +255,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     return reshaped(x, (*lead, channels // (r * r), height * r, width * r))
 
 
+@remembered_of_any
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """The inverse of ``pixel_shuffle``: [*, C, H * r, W * r] as [*, C * r * r, H, W]."""
     x, lead, r = _shuffled("pixel_unshuffle", input, downscale_factor)

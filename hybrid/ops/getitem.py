@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.errors import (
+    ArgumentError,
     ArgumentTypeError,
     CaptureError,
     MaskError,
@@ -286,7 +287,12 @@ def _array(item: Any) -> Any:
     """A list or array as an array of integers or bools; as a tensor when it holds tensors."""
     if isinstance(item, list) and any(hasattr(entry, "dtype") for entry in item):
         return stack(item)
-    array = np.asarray(item)
+    try:
+        array = np.asarray(item)
+    except ValueError:
+        raise ArgumentError(
+            "an index is a list of lists of unequal lengths", fix="give lists of one length"
+        ) from None
     if array.size == 0 and not isinstance(item, np.ndarray):
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":

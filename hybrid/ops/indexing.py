@@ -26,7 +26,7 @@ from hybrid.ops.comparison import where
 from hybrid.ops.creation import arange, zeros, zeros_like
 from hybrid.ops.derivatives import linear, reshaped, widened
 from hybrid.ops.dtypes import common, converted
-from hybrid.ops.remembered import remembered_of_two
+from hybrid.ops.remembered import remembered_of_any, remembered_of_two
 from hybrid.ops.shape import (
     check_region,
     flatten,
@@ -443,6 +443,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
     return moveaxis(take_along(x, indices), -1, axis)
 
 
+@remembered_of_any
 def index_add(x: Any, indices: Any, updates: Any, /, *, axis: int = 0) -> Any:
     """``x`` with slice ``i`` of ``updates`` added to its slice ``indices[i]`` along ``axis``."""
     x, updates = common(x, updates)

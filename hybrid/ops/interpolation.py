@@ -20,6 +20,7 @@ from hybrid.ops.checks import (
 from hybrid.ops.derivatives import linear
 from hybrid.ops.dtypes import identity
 from hybrid.ops.indexing import take_slices
+from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.windows import is_trivial, per_axis, require_within
 from hybrid.types import Shape, TensorType
 
@@ -150,6 +151,7 @@ LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 MODES = ("nearest", "nearest-exact", *LINEAR.values())
 
 
+@remembered_of_any
 def interpolate(
     input: Any,
     size: Any = None,

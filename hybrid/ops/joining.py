@@ -263,8 +263,7 @@ def chunk(x: Any, chunks: int, /, *, axis: int = 0) -> list[Any]:
     """``x`` cut along ``axis`` into at most ``chunks`` parts, all but the last equally long."""
     x = as_tensor(x)
     axis = normalize_axis("chunk", axis, len(x.shape))
-    if chunks < 1:
-        raise ArgumentError(f"chunk got {chunks} chunks", fix="ask for at least one")
+    chunks = as_int("chunk", "chunks", chunks, least=1)
     each = max(-(-x.shape[axis] // chunks), 1)
     starts = range(0, max(x.shape[axis], 1), each)
     return [part(x, axis, i, min(each, x.shape[axis] - i)) for i in starts]

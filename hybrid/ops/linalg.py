@@ -23,7 +23,7 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.derivatives import reshaped, unbroadcast
 from hybrid.ops.dtypes import common
-from hybrid.ops.remembered import remembered_of_two
+from hybrid.ops.remembered import remembered_of_any, remembered_of_two
 from hybrid.ops.shape import matrix_transpose, permute, reshape_to
 from hybrid.types import Shape, TensorType, tensor_type
 
@@ -299,7 +299,7 @@ def matmul(a: Any, b: Any, /) -> Any:
     return reshape_to(y, shape=(*y.shape[:-2], *rows, *columns))
 
 
-@remembered_of_two
+@remembered_of_any
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias`` for ``weight`` [out, in] and ``bias`` [out]."""
     x, weight = as_tensor(x), as_tensor(weight)
@@ -319,6 +319,8 @@ def vecdot(a: Any, b: Any, /, *, axis: int = -1) -> Any:
             why="Both must have as many elements along the axis.",
             fix="choose the axis of the vectors",
         )
+    if len(a.shape) == len(b.shape) == 1 and a.dtype.is_floating:
+        return matmul(a, b)  # in one pass
     return reduction.sum(a * b, axis=axis, dtype=a.dtype)
 
 

@@ -16,6 +16,7 @@ from hybrid.ops.dtypes import common
 from hybrid.ops.exponential import exp, log
 from hybrid.ops.powers import rsqrt, square
 from hybrid.ops.reduction import mean, reduce_sum, sum
+from hybrid.ops.remembered import remembered_of_any
 
 
 def reduced(loss: Any, how: str) -> Any:
@@ -78,18 +79,21 @@ def require_parameter(name: str, label: str, value: Any, low: float = -math.inf)
 # Numbers -----------------------------------------------------------------------------------------
 
 
+@remembered_of_any
 def mse_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
     """Squared differences."""
     input, target = paired("mse_loss", input, target)
     return reduced(square(input - target), reduction)
 
 
+@remembered_of_any
 def l1_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
     """Absolute differences."""
     input, target = paired("l1_loss", input, target)
     return reduced(absolute(input - target), reduction)
 
 
+@remembered_of_any
 def huber_loss(input: Any, target: Any, *, reduction: str = "mean", delta: float = 1.0) -> Any:
     """Half the squared difference up to ``delta``, linear beyond (Huber 1964)."""
     require_parameter("huber_loss", "delta", delta, 0)
@@ -100,6 +104,7 @@ def huber_loss(input: Any, target: Any, *, reduction: str = "mean", delta: float
     return reduced(where(near, 0.5 * square(bounded), delta * (apart - 0.5 * delta)), reduction)
 
 
+@remembered_of_any
 def smooth_l1_loss(input: Any, target: Any, *, reduction: str = "mean", beta: float = 1.0) -> Any:
     """The Huber loss over ``beta``, and the absolute difference for a ``beta`` of 0."""
     require_parameter("smooth_l1_loss", "beta", beta, 0)
@@ -108,6 +113,7 @@ def smooth_l1_loss(input: Any, target: Any, *, reduction: str = "mean", beta: fl
     return huber_loss(input, target, delta=beta, reduction=reduction) / beta
 
 
+@remembered_of_any
 def poisson_nll_loss(
     input: Any,
     target: Any,
@@ -133,6 +139,7 @@ def poisson_nll_loss(
     return reduced(loss, reduction)
 
 
+@remembered_of_any
 def gaussian_nll_loss(
     input: Any,
     target: Any,
@@ -169,6 +176,7 @@ def gaussian_nll_loss(
 # Vectors and margins -----------------------------------------------------------------------------
 
 
+@remembered_of_any
 def hinge_embedding_loss(
     input: Any, target: Any, *, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
@@ -178,6 +186,7 @@ def hinge_embedding_loss(
     return reduced(where(target == 1, input, maximum(margin - input, 0.0)), reduction)
 
 
+@remembered_of_any
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
@@ -187,6 +196,7 @@ def margin_ranking_loss(
     return reduced(maximum(margin - target * (input1 - input2), 0.0), reduction)
 
 
+@remembered_of_any
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
@@ -212,6 +222,7 @@ def cosine_embedding_loss(
     return reduced(where(target == 1, 1 - cosine, maximum(cosine - margin, 0.0)), reduction)
 
 
+@remembered_of_any
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,
@@ -238,6 +249,7 @@ def triplet_margin_loss(
     return reduced(maximum(margin + near - far, 0.0), reduction)
 
 
+@remembered_of_any
 def soft_margin_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
     """``log(1 + exp(-target * input))`` for targets 1 and -1, without overflow."""
     input, target = paired("soft_margin_loss", input, target)

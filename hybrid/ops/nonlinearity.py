@@ -20,7 +20,7 @@ from hybrid.ops.dtypes import common
 from hybrid.ops.exponential import expm1
 from hybrid.ops.joining import part
 from hybrid.ops.logical import logical_or
-from hybrid.ops.remembered import remembered
+from hybrid.ops.remembered import remembered, remembered_of_any
 from hybrid.ops.softmax import softmax
 from hybrid.ops.trigonometric import tanh
 
@@ -48,6 +48,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
     return where(x > 0, x, negative_slope * x)
 
 
+@remembered_of_any
 def prelu(x: Any, weight: Any) -> Any:
     """``x`` above zero, ``weight * x`` below.
 

@@ -24,7 +24,7 @@ from hybrid.ops.dtypes import common
 from hybrid.ops.indexing import to_rows
 from hybrid.ops.powers import rsqrt, square
 from hybrid.ops.reduction import reduce_mean
-from hybrid.ops.remembered import remembered
+from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.shape import reshape_to
 from hybrid.types import Shape, TensorType, shape_of
 
@@ -263,7 +263,7 @@ def _merged(name: str, x: Any, normalized_shape: Any) -> tuple[Shape, Shape]:
     return shape, (*x.shape[:rank], math.prod(shape))
 
 
-@remembered
+@remembered_of_any
 def layer_norm(
     x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -282,7 +282,7 @@ def layer_norm(
     return reshaped(normal_rows(reshaped(x, merged), weight, bias, eps=eps), x.shape)
 
 
-@remembered
+@remembered_of_any
 def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     """``x`` over its root mean square over its last axes, which have ``normalized_shape``.
 
@@ -321,6 +321,7 @@ def require_channels(name: str, x: Any, rank: int) -> None:
         )
 
 
+@remembered_of_any
 def group_norm(
     x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 from hybrid.errors import ArgumentError
 from hybrid.ops import reduction
 from hybrid.ops.pooling import adapted, arranged, avg_pool, greatest, require_flag
+from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.windows import lifted, unlifted
 
 # The functions of each rank -----------------------------------------------------------------------
@@ -47,6 +48,7 @@ def _adaptive_max_pool(name, rank, x, output_size, places):
     return greatest(x, single, attrs, require_flag(name, "return_indices", places))
 
 
+@remembered_of_any
 def max_pool1d(
     input: Any,
     kernel_size: Any,
@@ -67,6 +69,7 @@ def max_pool1d(
     return _max_pool("max_pool1d", 1, input, *given)
 
 
+@remembered_of_any
 def max_pool2d(
     input: Any,
     kernel_size: Any,
@@ -81,6 +84,7 @@ def max_pool2d(
     return _max_pool("max_pool2d", 2, input, *given)
 
 
+@remembered_of_any
 def max_pool3d(
     input: Any,
     kernel_size: Any,
@@ -95,6 +99,7 @@ def max_pool3d(
     return _max_pool("max_pool3d", 3, input, *given)
 
 
+@remembered_of_any
 def avg_pool1d(
     input: Any,
     kernel_size: Any,
@@ -112,6 +117,7 @@ def avg_pool1d(
     return _avg_pool("avg_pool1d", 1, input, *given)
 
 
+@remembered_of_any
 def avg_pool2d(
     input: Any,
     kernel_size: Any,
@@ -129,6 +135,7 @@ def avg_pool2d(
     return _avg_pool("avg_pool2d", 2, input, *given)
 
 
+@remembered_of_any
 def avg_pool3d(
     input: Any,
     kernel_size: Any,
@@ -143,6 +150,7 @@ def avg_pool3d(
     return _avg_pool("avg_pool3d", 3, input, *given)
 
 
+@remembered_of_any
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """The means of ``output_size`` windows of [N, C, L] that cover it evenly.
 
@@ -152,16 +160,19 @@ def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     return _adaptive_avg_pool("adaptive_avg_pool1d", 1, input, output_size)
 
 
+@remembered_of_any
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """``adaptive_avg_pool1d`` over two axes: [N, C, H, W]."""
     return _adaptive_avg_pool("adaptive_avg_pool2d", 2, input, output_size)
 
 
+@remembered_of_any
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """``adaptive_avg_pool1d`` over three axes: [N, C, D, H, W]."""
     return _adaptive_avg_pool("adaptive_avg_pool3d", 3, input, output_size)
 
 
+@remembered_of_any
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The greatest elements of the windows of ``adaptive_avg_pool1d``.
 
@@ -170,11 +181,13 @@ def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = Fal
     return _adaptive_max_pool("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
+@remembered_of_any
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """``adaptive_max_pool1d`` over two axes: [N, C, H, W]."""
     return _adaptive_max_pool("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
 
+@remembered_of_any
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """``adaptive_max_pool1d`` over three axes: [N, C, D, H, W]."""
     return _adaptive_max_pool("adaptive_max_pool3d", 3, input, output_size, return_indices)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid.ir.interpreter import ACTIVE
-from hybrid.types import DType
+from hybrid.record import is_recording
+from hybrid.types import DType, TensorType
 
 MAX_REMEMBERED = 1024  # calls of one function
 CALLS_BEFORE_PLANNING = 3  # general ones, where the ops are several: a plan takes longer than those
@@ -22,15 +23,15 @@ Function = Callable[..., Any]
 _watch: list[Function] = []
 
 
-def set_watcher(watch: Function) -> None:
-    """Install what finds launches out.
+def set_watcher(watch: Function, learn: Function) -> None:
+    """Install what finds out how a function of some tensors comes to its result.
 
-    ``watch(function, call, tensors, plan)``, with ``call()`` the same as the function on
-    ``tensors``, gives its result and the launch on tensors like these, whose ``run`` gives a
-    sequence of which the first is the result: None if there is none, False if it takes a plan
-    and ``plan`` is False.
+    ``watch(function, tensors, plan)`` gives the result on ``tensors`` and the launch on tensors
+    like these, whose ``run`` gives a sequence of which the first is the result: None if there is
+    none, False if it takes a plan and ``plan`` is False.  ``learn(function, tensors)`` gives what
+    calls the ops of the function one by one, as gradients need; None if nothing can.
     """
-    _watch[:] = [watch]
+    _watch[:] = [watch, learn]
 
 
 def remembered(function: Function) -> Function:
@@ -44,9 +45,10 @@ def remembered(function: Function) -> Function:
             return function(x, *args, **kwargs)
         key = None
         try:
+            key = _key((x.type,), args, kwargs)
             if x.record is None:
-                key = _key((x.type,), args, kwargs)
                 return launches[key].run((x,))[0]
+            return known.recipes[key].run((x,))
         except (AttributeError, KeyError, TypeError):
             pass  # no tensor, an early call, arguments that have no hash: the general way
         return function(x, *args, **kwargs) if key is None else known.call(key, (x,), args, kwargs)
@@ -100,7 +102,7 @@ def remembered_of_three(function: Function) -> Function:
 
 def remembered_of_list(function: Function) -> Function:
     """``function`` of a list of tensors first and of hashable arguments that are no tensors."""
-    known = _Known(function, listed=True)
+    known = _Known(function, lambda tensors: (list(tensors),))
     launches = known.launches
 
     @functools.wraps(function)
@@ -141,6 +143,49 @@ def remembered_of_none(function: Function) -> Function:
     return call
 
 
+def remembered_of_any(function: Function) -> Function:
+    """``function`` of tensors, anywhere among its arguments, and of hashable ones that are none."""
+    known = _Known(function)
+    launches = known.launches
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if ACTIVE:
+            return function(*args, **kwargs)
+        tensors: list[Any] = []
+        rest = [_kind(x, tensors) for x in args]
+        named = {name: _kind(x, tensors) for name, x in kwargs.items()} if kwargs else kwargs
+        key = None
+        try:
+            key = _key((), tuple(rest), named)
+            if is_recording() and any([x.record is not None for x in tensors]):
+                return known.recipes[key].run(tensors)
+            return launches[key].run(tensors)[0]
+        except (AttributeError, KeyError, TypeError):
+            pass
+        if key is None or not tensors:
+            return function(*args, **kwargs)
+
+        def general(*given: Any) -> Any:
+            left = iter(given)
+            now = [next(left) if kind is not x else x for kind, x in zip(rest, args, strict=True)]
+            parts = named.items()
+            return function(*now, **{n: next(left) if x is not kwargs[n] else x for n, x in parts})
+
+        return known.watched(key, tensors, (*rest, *named.values()), general)
+
+    return call
+
+
+def _kind(argument: Any, tensors: list[Any]) -> Any:
+    """The type of a tensor, which joins ``tensors``; any other argument itself."""
+    kind = getattr(argument, "type", None)
+    if kind.__class__ is not TensorType:
+        return argument
+    tensors.append(argument)
+    return kind
+
+
 def _key(types: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What tells calls apart: 1 and True are equal, so classes are part of it; so are 0.0 and
     -0.0, which are told apart by their texts."""
@@ -155,29 +200,39 @@ def _key(types: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) 
 class _Known:
     """The launches of one function by what it is given; before there is one, how often it was."""
 
-    def __init__(self, function: Function, *, listed: bool = False) -> None:
-        self.function, self.listed = function, listed
+    def __init__(self, function: Function, make: Callable[[Any], tuple] = tuple) -> None:
+        self.function, self.make = function, make  # what makes tensors its first arguments
         self.launches: dict[Any, Any] = {}
+        self.recipes: dict[Any, Any] = {}  # the same where a history is kept
 
-    def call(
-        self, key: Any, tensors: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def call(self, key: Any, tensors: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call that no launch is known for."""
 
         def general(*given: Any) -> Any:
-            return self.function(*((list(given),) if self.listed else given), *args, **kwargs)
+            return self.function(*self.make(given), *args, **kwargs)
 
-        launches = self.launches
-        if not all(map(_is_plain, (*args, *kwargs.values()))):
+        return self.watched(key, tensors, (*args, *kwargs.values()), general)
+
+    def watched(self, key: Any, tensors: Any, rest: tuple[Any, ...], general: Function) -> Any:
+        """The same; ``general`` gives the result on tensors, ``rest`` are the other arguments."""
+        try:
+            if not all(map(_is_plain, rest)):
+                return general(*tensors)
+            kept = is_recording() and any([x.record is not None for x in tensors])
+            known = self.recipes if kept else self.launches
+            seen = known.get(key, 0)
+        except TypeError:  # arguments that have no hash
             return general(*tensors)
-        seen = launches.get(key, 0)
         if type(seen) is not int:
             return general(*tensors)
-        if len(launches) >= MAX_REMEMBERED:
-            launches.clear()
-        plan = seen >= CALLS_BEFORE_PLANNING
-        result, launch = _watch[0](general, tensors, plan)
-        launches[key] = seen + 1 if launch is False else launch
+        if len(known) >= MAX_REMEMBERED:
+            known.clear()
+        if kept:
+            result = general(*tensors)
+            known[key] = _watch[1](general, tuple(tensors)) if seen else 1
+            return result
+        result, launch = _watch[0](general, tuple(tensors), seen >= CALLS_BEFORE_PLANNING)
+        known[key] = seen + 1 if launch is False else launch
         return result
 
 
@@ -191,4 +246,5 @@ def _is_plain(argument: Any) -> bool:
             or (type(item) is tuple and _is_plain(item))
             for item in argument
         )
-    return argument is None or type(argument) in (bool, int, float, str, DType)
+    kinds = (bool, int, float, str, DType, TensorType)
+    return argument is None or type(argument) in kinds

@@ -32,6 +32,7 @@ from hybrid.ops.indexing import (
     take_slices,
     to_rows,
 )
+from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.shape import moveaxis, region
 from hybrid.types import Shape, TensorType, int64
 
@@ -114,6 +115,7 @@ def _corner(name: str, x: Any, indices: Any, axis: int) -> Shape:
     return corner
 
 
+@remembered_of_any
 def gather(x: Any, indices: Any, /, axis: int) -> Any:
     """``y[i, j, ...] = x[i, indices[i, j, ...], ...]``: the index stands in for ``axis``.
 
@@ -155,6 +157,7 @@ def _scattered(name: str, write: Any, x: Any, indices: Any, updates: Any, axis: 
     return slice_assign(x, found, start=start, size=corner, step=(1,) * len(corner))
 
 
+@remembered_of_any
 def scatter(x: Any, indices: Any, updates: Any, /, axis: int) -> Any:
     """``x`` with ``updates`` put at ``indices`` along ``axis``: the reverse of ``gather``.
 
@@ -164,11 +167,13 @@ def scatter(x: Any, indices: Any, updates: Any, /, axis: int) -> Any:
     return _scattered("scatter", scatter_along, x, indices, updates, axis)
 
 
+@remembered_of_any
 def scatter_add(x: Any, indices: Any, updates: Any, /, *, axis: int = -1) -> Any:
     """``x`` with ``updates`` added at ``indices`` along ``axis``, as ``scatter`` puts them."""
     return _scattered("scatter_add", scatter_along_add, x, indices, updates, axis)
 
 
+@remembered_of_any
 def index_select(x: Any, indices: Any, /, axis: int) -> Any:
     """The slices of ``x`` along ``axis`` at 1-d ``indices``."""
     x, indices = as_tensor(x), as_indices("index_select", indices)
@@ -176,6 +181,7 @@ def index_select(x: Any, indices: Any, /, axis: int) -> Any:
     return take_slices(x, indices, axis=normalize_axis("index_select", axis, len(x.shape)))
 
 
+@remembered_of_any
 def masked_fill(x: Any, mask: Any, value: Any) -> Any:
     """``x`` with ``value``, a number or a tensor without dimensions, where ``mask`` holds."""
     x, mask = as_tensor(x), as_tensor(mask)

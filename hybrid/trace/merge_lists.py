@@ -120,46 +120,51 @@ class _Optional:
     def part(self, item: Any) -> Build:
         """What builds that which stands for ``item``."""
         if type(item) is Grown:
-            item = self._in_rows(item)
+            columns = [self._shared(leaf) for leaf in item.columns]
             places = [self._filled(t) for t in item.tensors()]
-            return lambda results: item.with_tensors([results[i] for i in places], self.owner)
+
+            def built(results: Sequence[Tensor]) -> Grown:
+                made = item.with_tensors([results[i] for i in places], self.owner)
+                pairs = zip(made.columns, columns, strict=True)
+                return replace(
+                    made, columns=tuple([c if i is None else results[i] for c, i in pairs])
+                )
+
+            return built
         leaves, structure = flatten(item)
         count = self._number(1)
         found = [self._column(leaf) for leaf in leaves]
 
         def build(results: Sequence[Tensor]) -> Grown:
             columns = [
-                leaf if place is None else Column(results[place[0]], place[1])
-                for leaf, place in zip(leaves, found, strict=True)
+                leaf if made is None else made(results)
+                for leaf, made in zip(leaves, found, strict=True)
             ]
             there = Number("int", results[count], 0, 1)
             return Grown(there, tuple(columns), structure, 1, self.merge.at, self.owner, fits=True)
 
         return build
 
-    def _in_rows(self, item: Grown) -> Grown:
-        """``item`` with rows for the tensors of this path that it holds as they are."""
-        region = self.side.region
-        mine = [c for c in item.columns if isinstance(c, Tensor) and region.owns(c)]
-        if not mine or item.capacity != 1:
-            return item
-        self.merge.listed += mine
-        with interpreting(region):
-            return replace(item, columns=tuple([_column_of_one(c, region) for c in item.columns]))
+    def _shared(self, leaf: Any) -> int | None:
+        """The result that is a tensor of this path, which all items share; None for any other."""
+        if not isinstance(leaf, Tensor) or not self.side.region.owns(leaf):
+            return None
+        self.merge.listed.append(leaf)
+        return self._filled(leaf)
 
-    def _column(self, leaf: Any) -> tuple[int, str] | None:
-        """The result that is a stack of one row, and its kind; None for what is no row."""
+    def _column(self, leaf: Any) -> Build | None:
+        """What makes the column of a leaf; None for what is the same on all paths.
+
+        A tensor stays itself, and no row of a stack: to gradients it is what it was on this path.
+        """
         region = self.side.region
         if isinstance(leaf, Number):
-            tensor, kind = leaf.tensor, leaf.kind
-        elif isinstance(leaf, Tensor) and region.owns(leaf):
-            tensor, kind = leaf, ""
-            self.merge.listed.append(leaf)
-        else:
-            return None
-        with interpreting(region):
-            stack = region.traced(ops.expand_dims(region.traced(tensor), 0))
-        return self._filled(stack), kind
+            with interpreting(region):
+                stack = region.traced(ops.expand_dims(region.traced(leaf.tensor), 0))
+            number = self._filled(stack)
+            return lambda results: Column(results[number], leaf.kind)
+        place = self._shared(leaf)
+        return None if place is None else lambda results: results[place]
 
     def _number(self, value: int) -> int:
         with interpreting(self.side.region):

@@ -138,6 +138,12 @@ def any_may_be_given(graph: Graph, values: Collection[Value]) -> bool:
     return any(len(each) > 1 and not side.params.isdisjoint(each) for each in ways)
 
 
+def origins_in(graph: Graph) -> Callable[[Value], set[Value]]:
+    """What tells which values of ``graph`` one of them may be: parameters, or such as it makes."""
+    side = _Side(graph)
+    return lambda value: set(side.ways(value))
+
+
 class _Side:
     """One region, and what its values may be."""
 

@@ -2,9 +2,6 @@
 
 PENDING: frozenset[str] = frozenset(
     {
-        "test_early_stop_lists::test_same[items_of_items_behind_the_break]",
-        "test_early_stop_lists::test_same[two_loops_of_bfgs]",
-        "test_order::test_same[a_carried_value_that_is_one_tensor_either_way]",
         "test_order::test_same[rows_of_a_carried_value]",
         "test_rows::test_same[an_item_that_an_attribute_becomes]",
         "test_second_order::test_second_order[test_order.a_checkpointed_call_of_two_choices]",

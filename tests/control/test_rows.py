@@ -301,6 +301,31 @@ def pairs_of_what_stays_and_what_does_not(x, s):
     return [a * b for a, b in pairs], pairs[1][0]
 
 
+PLACES = [(draw(3, seed=n), f32(at)) for n in range(3) for at in (-1.0, 0.5)]
+
+
+@table.runs(*PLACES, covered=False)
+def an_item_of_one_path_that_is_replaced(x, s):
+    v, w, xs = x + x, x * 2.0, [x * 3.0]
+    if s > 0:
+        xs.append(v)
+        if s > s:
+            xs[-1] = w
+    return v * 0.5 + v + sum(xs)
+
+
+@table.runs(*PLACES, (draw(3, seed=1), f32(2.0)))
+def an_item_of_one_path_that_is_one_of_two(x, s):
+    v, w, xs = x + x, x * 2.0, [x * 3.0]
+    if s > 0:
+        if s > 1:
+            xs.append((w, s))
+        else:
+            xs.append((v, s + 1.0))
+    rest = xs[1:]
+    return v * 0.5 + v + xs[0] + sum([a * b for a, b in rest]), len(rest)
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()

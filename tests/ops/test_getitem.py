@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hybrid as hy
-from hybrid.errors import ArgumentTypeError, CaptureError, OutOfRangeError, ShapeError
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CaptureError,
+    OutOfRangeError,
+    ShapeError,
+)
 
 SHAPE = (2, 3, 4, 5)
 WHOLE = np.arange(120, dtype=np.float32).reshape(SHAPE)
@@ -257,3 +263,8 @@ def test_a_mask_without_dimensions_takes_all_or_nothing(truth: bool) -> None:
 def test_a_mask_without_dimensions_stands_alone() -> None:
     with pytest.raises(ArgumentTypeError, match="index with the others first"):
         hy.zeros((2, 3))[0, hy.asarray(True)]
+
+
+def test_a_key_of_unequal_lists() -> None:
+    with pytest.raises(ArgumentError, match="lists of unequal lengths"):
+        hy.ones((3, 3))[[[0], [1, 2]]]

@@ -231,3 +231,30 @@ ERRORS = {
 def test_errors(call, error, match) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+def test_slopes_of_what_is_cut_off() -> None:
+    """On a bound clip has slope 1 and hardtanh slope 0, as in PyTorch; crossed bounds give max."""
+    x = hy.asarray(np.float32([-2, -1, 0, 1, 2, np.nan]))
+
+    def slope(f):
+        return hy.grad(lambda x: hy.sum(f(x)))(x).tolist()[:5]
+
+    assert slope(lambda x: hy.clip(x, -1.0, 1.0)) == [0, 1, 1, 1, 0]
+    assert slope(lambda x: hy.clip(x, min=-1.0)) == [0, 1, 1, 1, 1]
+    assert slope(lambda x: hy.clip(x, max=1.0)) == [1, 1, 1, 1, 0]
+    assert slope(hy.nn.functional.hardtanh) == [0, 0, 1, 0, 0]
+    crossed = hy.clip(x, 1.0, -1.0).numpy()
+    np.testing.assert_array_equal(crossed, np.float32([-1, -1, -1, -1, -1, np.nan]))
+    assert slope(lambda x: hy.clip(x, 1.0, -1.0)) == [0, 0, 0, 0, 0]
+    assert np.isnan(hy.clip(x, float("nan"), 1.0).numpy()).all()
+
+    def bounds(low, high):
+        return hy.sum(hy.clip(x[:5], low, high))
+
+    for low, high in ((-1.0, 1.0), (1.0, -1.0)):
+        low, high = hy.asarray(low), hy.asarray(high)
+        eager = hy.grad(bounds, argnums=(0, 1))(low, high)
+        assert [g.tolist() for g in hy.hybridize(hy.grad(bounds, argnums=(0, 1)))(low, high)] == [
+            g.tolist() for g in eager
+        ]

@@ -29,6 +29,10 @@ CALLS = {
     "zeros of both signs": lambda x: hy.clip(x, -0.0, 0.0),
     "another shape before": lambda x: hy.repeat(x, 3),
     "a number of zero": lambda x: hy.maximum(x, 0.0) * -0.0,
+    "a loss": lambda x: hy.nn.functional.huber_loss(x, x * 0.5, reduction="none"),
+    "a loss of classes": lambda x: hy.nn.functional.cross_entropy(x, hy.asarray([1, 0, 5, 2])),
+    "a norm": lambda x: hy.nn.functional.layer_norm(x, (6,), x[0] * 2.0, bias=x[1]),
+    "a convolution": lambda x: hy.nn.functional.conv1d(x[None], x[None, :, :3], x[0, :1]),
 }
 LISTS = {
     "a list": lambda x: hy.split(x, 2),
@@ -163,3 +167,44 @@ def test_large_constants_are_not_kept():
     x = hy.asarray(np.ones((100, 100), np.float32))
     for _ in range(CALLS_BEFORE_PLANNING + 3):
         np.testing.assert_array_equal(hy.tril(x).numpy(), np.tril(x.numpy()))
+
+
+def test_tensors_anywhere_among_the_arguments():
+    x, w, b = hy.asarray(X), hy.asarray(X[:3] * 0.5), hy.asarray(X[0, :3])
+    targets, weight = hy.asarray([0, 2, 5, 1]), hy.asarray(np.arange(6, dtype=np.float32))
+    first: list[hy.Tensor] = []
+    for _ in range(CALLS_BEFORE_PLANNING + 3):
+        found = hy.nn.functional.linear(x, w, bias=b)
+        np.testing.assert_allclose(found.numpy(), X @ (X[:3].T * 0.5) + X[0, :3], rtol=1e-5)
+        plain = hy.nn.functional.linear(x, w)
+        np.testing.assert_allclose(plain.numpy(), X @ (X[:3].T * 0.5), rtol=1e-5)
+        losses = [
+            hy.nn.functional.cross_entropy(x, targets),
+            hy.nn.functional.cross_entropy(x, targets, weight),
+            hy.nn.functional.cross_entropy(x, targets, weight=weight, reduction="sum"),
+            hy.nn.functional.cross_entropy(x, targets, label_smoothing=0.1),
+            hy.nn.functional.cross_entropy(x, hy.softmax(x)),
+        ]
+        first = first or losses
+        assert all(map(same, losses, first)) and len({float(v) for v in losses}) == 5
+
+
+def test_no_history_is_kept_where_none_is_recorded():
+    x, w = hy.asarray(X), hy.nn.Parameter(hy.asarray(X[:3]))
+    for _ in range(CALLS_BEFORE_PLANNING + 3):
+        with hy.no_grad():
+            quiet = hy.nn.functional.linear(x, w)
+        kept = hy.nn.functional.linear(x, w)
+        assert not quiet.requires_grad and kept.requires_grad and same(quiet, kept.detach())
+        w.assign(w.detach() * 1.5)
+
+
+def test_running_statistics_are_written_at_every_call():
+    x = hy.asarray(np.random.default_rng(1).standard_normal((5, 3)).astype("float32"))
+    norm = hy.nn.BatchNorm1d(3)
+    means = set()
+    with hy.no_grad():
+        for _ in range(CALLS_BEFORE_PLANNING + 5):
+            norm(x)
+            means.add(float(norm.running_mean[0]))
+    assert len(means) == CALLS_BEFORE_PLANNING + 5

@@ -12,14 +12,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from hybrid import native
 from hybrid.bench.machine import facts
 from hybrid.bench.measure import Timing
 from hybrid.bench.registry import BenchError, Workload, find, workloads
 from hybrid.bench.report import document, duration, figures, spread
 from hybrid.bench.runner import REPEAT, Line, Result, run_case
 from hybrid.bench.sweep import SIZES, Row, eager_add, functions, sweep
-from hybrid.cli.common import fail
+from hybrid.cli.common import fail, require_writable, set_threads
 from hybrid.errors import HybridError
 
 app = typer.Typer()
@@ -138,27 +137,12 @@ def prepare(threads: int | None, repeat: int, json_path: Path | None) -> None:
     if repeat < 1:
         fail(f"--repeat {repeat}: at least one round is needed.")
     if json_path is not None:
-        require_writable(json_path)
-    try:
-        if threads is not None:
-            native.set_num_threads(threads)
-    except HybridError as error:
-        fail(f"--threads {threads}: {error}")
+        require_writable("--json", json_path)
+    set_threads(threads)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def require_writable(path: Path) -> None:
-    """Fail now rather than after minutes of measuring."""
-    try:
-        existed = path.exists()
-        path.open("a", encoding="utf-8").close()
-        if not existed:
-            path.unlink()
-    except OSError as error:
-        fail(f"--json {path} cannot be written: {error.strerror}.")
 
 
 def run_all(chosen: list[Workload], repeat: int) -> list[Result]:

@@ -105,10 +105,13 @@ class OneCycleLR(_Cycle):
         super().__init__(optimizer, last_epoch)
 
     def _place(self, epoch: int) -> tuple[int, float]:
-        """The phase of step ``epoch`` and the share of it that is over."""
-        if epoch >= self.total_steps:
+        """The phase of step ``epoch`` and the share of it that is over.
+
+        Loops step once more than there are rates, after the last batch.
+        """
+        if epoch > self.total_steps:
             raise ArgumentError(
-                f"step {epoch + 1} of a cycle of {self.total_steps}",
+                f"step {epoch} of a cycle of {self.total_steps}",
                 fix="make a scheduler of more steps, or stop stepping at the end",
             )
         start = 0.0
@@ -122,7 +125,8 @@ class OneCycleLR(_Cycle):
         phase, share = self._place(epoch)
         anneal = _ANNEAL[self.anneal_strategy]
         starts, ends = levels[phase], levels[phase + 1]
-        return [anneal(start, end, share) for start, end in zip(starts, ends, strict=True)]
+        found = [anneal(start, end, share) for start, end in zip(starts, ends, strict=True)]
+        return [max(value, 0.0) for value in found]  # lines go on below 0 after the last rate
 
     def rates_at(self, epoch: int, rates: Sequence[float]) -> Numbers:
         middle = [self.first_lrs] if len(self.ends) == 3 else []

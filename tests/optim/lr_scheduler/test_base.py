@@ -384,10 +384,10 @@ def test_a_cycle_that_is_over_says_so_from_inside():
     optimizer = optimizer_of()
     scheduler = OneCycleLR(optimizer, 1.0, 3)
     step = hy.hybridize(lambda: scheduler.step())
-    step(), step()
+    step(), step(), step()
     with pytest.raises(ArgumentError, match="step 4 of a cycle of 3"):
         step()
-    assert scheduler.last_epoch == 2
+    assert scheduler.last_epoch == 3
 
 
 PLAIN = SGD([Parameter([1.0])], lr=0.1)
