@@ -35,7 +35,6 @@ TOP = [
     "vmap",
     "custom_vjp",
     "check_grads",
-    "checkpoint",
     "stop_gradient",
     "no_grad",
     "conj",

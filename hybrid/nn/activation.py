@@ -21,36 +21,36 @@ from hybrid.tensor import Tensor
 class Sigmoid(Layer):
     """``1 / (1 + exp(-x))``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.sigmoid(x)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.sigmoid(input)
 
 
 class Tanh(Layer):
     """Hyperbolic tangent."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.tanh(x)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.tanh(input)
 
 
 class LogSigmoid(Layer):
     """``log(sigmoid(x))``, accurate far below zero."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.logsigmoid(x)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.logsigmoid(input)
 
 
 class Softsign(Layer):
     """``x / (1 + |x|)``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.softsign(x)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.softsign(input)
 
 
 class Tanhshrink(Layer):
     """``x - tanh(x)``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.tanhshrink(x)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.tanhshrink(input)
 
 
 class GELU(Layer):
@@ -62,8 +62,8 @@ class GELU(Layer):
         functional.require_choice("approximate", approximate, ("none", "tanh"))
         self.approximate = approximate
 
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.gelu(x, self.approximate)
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.gelu(input, self.approximate)
 
 
 # Of one element, in place if asked for -----------------------------------------------------------
@@ -86,50 +86,50 @@ class _InPlace(Layer):
 class ReLU(_InPlace):
     """``max(x, 0)``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.relu(x))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.relu(input))
 
 
 class ReLU6(_InPlace):
     """``min(max(x, 0), 6)``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.relu6(x))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.relu6(input))
 
 
 class SiLU(_InPlace):
     """``x * sigmoid(x)``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.silu(x))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.silu(input))
 
 
 class Mish(_InPlace):
     """``x * tanh(softplus(x))``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.mish(x))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.mish(input))
 
 
 class SELU(_InPlace):
     """ELU with the scale and slope that keep mean 0 and variance 1 (Klambauer et al. 2017)."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.selu(x))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.selu(input))
 
 
 class Hardswish(_InPlace):
     """``x * relu6(x + 3) / 6``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.hardswish(x))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.hardswish(input))
 
 
 class Hardsigmoid(_InPlace):
     """``relu6(x + 3) / 6``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.hardsigmoid(x))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.hardsigmoid(input))
 
 
 class ELU(_InPlace):
@@ -141,8 +141,8 @@ class ELU(_InPlace):
         require_parameter("ELU", "alpha", alpha)
         self.alpha, self.inplace = alpha, inplace
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.elu(x, self.alpha))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.elu(input, self.alpha))
 
 
 class CELU(_InPlace):
@@ -154,8 +154,8 @@ class CELU(_InPlace):
         require_parameter("CELU", "alpha", alpha)
         self.alpha, self.inplace = alpha, inplace
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.celu(x, self.alpha))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.celu(input, self.alpha))
 
 
 class LeakyReLU(_InPlace):
@@ -167,8 +167,8 @@ class LeakyReLU(_InPlace):
         require_parameter("LeakyReLU", "negative_slope", negative_slope)
         self.negative_slope, self.inplace = negative_slope, inplace
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.leaky_relu(x, self.negative_slope))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.leaky_relu(input, self.negative_slope))
 
 
 class RReLU(_InPlace):
@@ -183,8 +183,8 @@ class RReLU(_InPlace):
         require_parameter("RReLU", "upper", upper, lower)
         self.lower, self.upper, self.inplace = lower, upper, inplace
 
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.rrelu(x, self.lower, self.upper, self.training, self.inplace)
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
 
 class Hardtanh(_InPlace):
@@ -197,8 +197,8 @@ class Hardtanh(_InPlace):
         require_parameter("Hardtanh", "max_val", max_val, min_val)
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.hardtanh(x, self.min_val, self.max_val))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.hardtanh(input, self.min_val, self.max_val))
 
 
 class Threshold(_InPlace):
@@ -211,8 +211,8 @@ class Threshold(_InPlace):
         require_parameter("Threshold", "value", value)
         self.threshold, self.value, self.inplace = threshold, value, inplace
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._placed(x, ops.threshold(x, self.threshold, self.value))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._placed(input, ops.threshold(input, self.threshold, self.value))
 
 
 # Of one element, with parameters -----------------------------------------------------------------
@@ -227,15 +227,15 @@ class Hardshrink(Layer):
         require_parameter("Hardshrink", "lambd", lambd, 0)
         self.lambd = lambd
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.hardshrink(x, self.lambd)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.hardshrink(input, self.lambd)
 
 
 class Softshrink(Hardshrink):
     """``x`` brought nearer to zero by ``lambd``, at most to 0."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.softshrink(x, self.lambd)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.softshrink(input, self.lambd)
 
 
 class Softplus(Layer):
@@ -248,8 +248,8 @@ class Softplus(Layer):
         require_parameter("Softplus", "threshold", threshold)
         self.beta, self.threshold = beta, threshold
 
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.softplus(x, self.beta, self.threshold)
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.softplus(input, self.beta, self.threshold)
 
 
 class PReLU(Layer):
@@ -277,8 +277,8 @@ class PReLU(Layer):
         """Every slope ``init``."""
         self.weight.assign(ops.full(self.weight.shape, self.init, dtype=self.weight.dtype))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.prelu(x, self.weight)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.prelu(input, self.weight)
 
 
 # Along an axis -----------------------------------------------------------------------------------
@@ -295,39 +295,39 @@ class Softmax(Layer):
     def __init__(self, dim: int | None = None, *, axis: int | None = None) -> None:
         self.dim = chosen_dim(type(self).__name__, dim, axis, -1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.softmax(x, self.dim)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.softmax(input, self.dim)
 
 
 class LogSoftmax(Softmax):
     """The logarithm of Softmax, accurate where that is nearly 0."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.log_softmax(x, self.dim)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.log_softmax(input, self.dim)
 
 
 class Softmin(Softmax):
     """Softmax of ``-x``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.softmin(x, self.dim)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.softmin(input, self.dim)
 
 
 class Softmax2d(Layer):
     """Softmax over the channels of [N, C, H, W] or [C, H, W]."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        if x.ndim not in (3, 4):
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
             raise ShapeError(
-                f"Softmax2d cannot take {x.type}",
+                f"Softmax2d cannot take {input.type}",
                 why="It takes [N, C, H, W] or [C, H, W].",
                 fix="use Softmax with the axis of the channels",
             )
-        return ops.softmax(x, -3)
+        return ops.softmax(input, -3)
 
 
 class GLU(Softmax):
     """The first half along ``dim`` times the sigmoid of the second (Dauphin et al. 2017)."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.glu(x, self.dim)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.glu(input, self.dim)

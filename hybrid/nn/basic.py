@@ -39,8 +39,8 @@ class Linear(Module):
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         init.uniform_by_fan(self.bias, self.in_features)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.linear(x, self.weight, self.bias)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         has_bias = self.bias is not None
@@ -102,8 +102,8 @@ class Flatten(Layer):
         self.start_dim = chosen_dim("Flatten", start_dim, start_axis, 1)
         self.end_dim = chosen_dim("Flatten", end_dim, end_axis, -1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.flatten(x, self.start_dim, self.end_dim)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.flatten(input, self.start_dim, self.end_dim)
 
 
 class Unflatten(Layer):
@@ -114,8 +114,8 @@ class Unflatten(Layer):
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         self.dim, self.unflattened_size = dim, tuple(unflattened_size)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.unflatten(x, self.dim, self.unflattened_size)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.unflatten(input, self.dim, self.unflattened_size)
 
 
 class Identity(Module):
@@ -124,5 +124,5 @@ class Identity(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x
+    def forward(self, input: Tensor) -> Tensor:
+        return input

@@ -110,10 +110,10 @@ class Sequential(_Numbered):
         else:
             self.extend(modules)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, input: Any) -> Any:
         for _, module in self._modules:
-            x = module(x)
-        return x
+            input = module(input)
+        return input
 
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._modules[self._position(index)][0], _module(module))

@@ -116,12 +116,12 @@ class _Direct(_Conv):
             dtype,
         )
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         padding = self.padding
         if self.padding_mode != "zeros":
-            x, padding = functional.pad(x, self._widths, mode=self.padding_mode), 0
+            input, padding = functional.pad(input, self._widths, mode=self.padding_mode), 0
         conv = _CONV[self.rank]
-        return conv(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return conv(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
 _CONV = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
@@ -189,11 +189,11 @@ class _Transposed(_Conv):
         )
         self.output_padding = per_axis(name, "output_padding", output_padding, self.rank, least=0)
 
-    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         """``output_size`` chooses among the sizes whose convolution has that of ``x``."""
-        extra = self.output_padding if output_size is None else self._extra(x, output_size)
+        extra = self.output_padding if output_size is None else self._extra(input, output_size)
         return _CONV_TRANSPOSE[self.rank](
-            x,
+            input,
             self.weight,
             self.bias,
             self.stride,

@@ -22,8 +22,8 @@ class Dropout(Layer):
         functional.require_probability(p)
         self.p, self.inplace = p, inplace
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._function(x, self.p, self.training, self.inplace)
+    def forward(self, input: Tensor) -> Tensor:
+        return self._function(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(Dropout):

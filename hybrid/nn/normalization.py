@@ -103,9 +103,9 @@ class BatchNorm(_Running):
         given = (num_features, eps, momentum, affine, track_running_stats)
         self._set_up(*given, bias, device, dtype)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = as_tensor(x)
-        self._require_rank(x)
+    def forward(self, input: Tensor) -> Tensor:
+        input = as_tensor(input)
+        self._require_rank(input)
         momentum = 0.0 if self.momentum is None else self.momentum
         mean, variance = self.running_mean, self.running_var
         by_batch = self.training or mean is None
@@ -118,7 +118,7 @@ class BatchNorm(_Running):
         elif by_batch:
             mean = variance = None
         return ops.batch_norm(
-            x, mean, variance, self.weight, self.bias, by_batch, momentum, self.eps
+            input, mean, variance, self.weight, self.bias, by_batch, momentum, self.eps
         )
 
 
@@ -160,12 +160,12 @@ class _InstanceNorm(_Running):
         given = (num_features, eps, momentum, affine, track_running_stats)
         self._set_up(*given, bias, device, dtype)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = as_tensor(x)
-        self._require_rank(x)
-        alone = x.ndim == min(self.ranks)
+    def forward(self, input: Tensor) -> Tensor:
+        input = as_tensor(input)
+        self._require_rank(input)
+        alone = input.ndim == min(self.ranks)
         y = ops.instance_norm(
-            ops.expand_dims(x, 0) if alone else x,
+            ops.expand_dims(input, 0) if alone else input,
             self.running_mean,
             self.running_var,
             self.weight,
@@ -232,8 +232,8 @@ class LayerNorm(Layer):
         """Weight 1 and bias 0."""
         _start_affine(self)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, {super().extra_repr()}"
@@ -324,8 +324,8 @@ class GroupNorm(Layer):
         """Weight 1 and bias 0."""
         _start_affine(self)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.num_groups}, {self.num_channels}, {super().extra_repr()}"
@@ -340,8 +340,8 @@ class LocalResponseNorm(Layer):
         require_sizes(1, size=size)
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.local_response_norm(x, self.size, self.alpha, self.beta, self.k)
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
         return f"{self.size}, {super().extra_repr()}"

@@ -34,9 +34,9 @@ class _MaxPool(Layer):
         self.return_indices = require_flag(name, "return_indices", return_indices)
         self.ceil_mode = require_flag(name, "ceil_mode", ceil_mode)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Any:
         return _MAX[self.rank](
-            x,
+            input,
             self.kernel_size,
             self.stride,
             self.padding,
@@ -115,8 +115,8 @@ class AvgPool1d(Layer):
             self.count_include_pad,
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.avg_pool1d(x, *self._given())
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.avg_pool1d(input, *self._given())
 
 
 class AvgPool2d(AvgPool1d):
@@ -136,8 +136,8 @@ class AvgPool2d(AvgPool1d):
         self._set_up(2, kernel_size, stride, padding, ceil_mode, count_include_pad)
         self.divisor_override = divisor_override
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.avg_pool2d(x, *self._given(), self.divisor_override)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.avg_pool2d(input, *self._given(), self.divisor_override)
 
 
 class AvgPool3d(AvgPool1d):
@@ -157,8 +157,8 @@ class AvgPool3d(AvgPool1d):
         self._set_up(3, kernel_size, stride, padding, ceil_mode, count_include_pad)
         self.divisor_override = divisor_override
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.avg_pool3d(x, *self._given(), self.divisor_override)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.avg_pool3d(input, *self._given(), self.divisor_override)
 
 
 class _LPPool(Layer):
@@ -175,8 +175,8 @@ class _LPPool(Layer):
         self.stride = kernel_size if stride is None else stride
         self.ceil_mode = require_flag(name, "ceil_mode", ceil_mode)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return _LP[self.rank](x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+    def forward(self, input: Tensor) -> Tensor:
+        return _LP[self.rank](input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
 
 
 _LP = {1: functional.lp_pool1d, 2: functional.lp_pool2d, 3: functional.lp_pool3d}
@@ -212,9 +212,9 @@ class _MaxUnpool(Layer):
         self.stride = per_axis(name, "stride", stride, self.rank, least=1)
         self.padding = per_axis(name, "padding", padding, self.rank, least=0)
 
-    def forward(self, x: Tensor, indices: Any, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, indices: Any, output_size: Any = None) -> Tensor:
         unpool = _UNPOOL[self.rank]
-        return unpool(x, indices, self.kernel_size, self.stride, self.padding, output_size)
+        return unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 _UNPOOL = {
@@ -254,8 +254,8 @@ class _Adaptive(Layer):
 
 
 class _AdaptiveAvgPool(_Adaptive):
-    def forward(self, x: Tensor) -> Tensor:
-        return _ADAPTIVE_AVG[self.rank](x, self.output_size)
+    def forward(self, input: Tensor) -> Tensor:
+        return _ADAPTIVE_AVG[self.rank](input, self.output_size)
 
 
 _ADAPTIVE_AVG = {
@@ -289,8 +289,8 @@ class _AdaptiveMaxPool(_Adaptive):
         name = type(self).__name__
         self.return_indices = require_flag(name, "return_indices", return_indices)
 
-    def forward(self, x: Tensor) -> Any:
-        return _ADAPTIVE_MAX[self.rank](x, self.output_size, self.return_indices)
+    def forward(self, input: Tensor) -> Any:
+        return _ADAPTIVE_MAX[self.rank](input, self.output_size, self.return_indices)
 
 
 _ADAPTIVE_MAX = {

@@ -38,9 +38,9 @@ class Upsample(Layer):
         self.mode, self.align_corners = mode, align_corners
         self.recompute_scale_factor = recompute_scale_factor
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return ops.interpolate(
-            x,
+            input,
             self.size,
             self.scale_factor,
             self.mode,
@@ -76,8 +76,8 @@ class PixelShuffle(Layer):
         require_sizes(1, upscale_factor=upscale_factor)
         self.upscale_factor = upscale_factor
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.pixel_shuffle(x, self.upscale_factor)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.pixel_shuffle(input, self.upscale_factor)
 
 
 class PixelUnshuffle(Layer):
@@ -89,8 +89,8 @@ class PixelUnshuffle(Layer):
         require_sizes(1, downscale_factor=downscale_factor)
         self.downscale_factor = downscale_factor
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.pixel_unshuffle(x, self.downscale_factor)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.pixel_unshuffle(input, self.downscale_factor)
 
 
 class ChannelShuffle(Layer):
@@ -102,8 +102,8 @@ class ChannelShuffle(Layer):
         require_sizes(1, groups=groups)
         self.groups = groups
 
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.channel_shuffle(x, self.groups)
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.channel_shuffle(input, self.groups)
 
 
 # Windows -----------------------------------------------------------------------------------------
@@ -121,8 +121,8 @@ class Unfold(Layer):
         self.kernel_size, self.dilation = kernel_size, dilation
         self.padding, self.stride = padding, stride
 
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.unfold(x, self.kernel_size, self.dilation, self.padding, self.stride)
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
 
 class Fold(Layer):
@@ -143,9 +143,9 @@ class Fold(Layer):
         self.output_size, self.kernel_size, self.dilation = output_size, kernel_size, dilation
         self.padding, self.stride = padding, stride
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return ops.fold(
-            x, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
+            input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
         )
 
 
@@ -173,14 +173,14 @@ class _Pad(Layer):
                 fix=f"give an int, or a tuple of {2 * self.rank}",
             )
 
-    def forward(self, x: Tensor) -> Tensor:
-        if x.ndim not in (self.rank + 1, self.rank + 2):
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (self.rank + 1, self.rank + 2):
             raise ShapeError(
-                f"{type(self).__name__} cannot take {x.type}",
+                f"{type(self).__name__} cannot take {input.type}",
                 why=f"It must have {self.rank + 2} dimensions, or {self.rank + 1} without a batch.",
                 fix="change its shape with reshape or expand_dims",
             )
-        return functional.pad(x, self.padding, self.mode)
+        return functional.pad(input, self.padding, self.mode)
 
 
 class _ConstantPad(_Pad):
@@ -191,8 +191,8 @@ class _ConstantPad(_Pad):
         self._set_padding(padding)
         self.value = value
 
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.pad(x, self.padding, "constant", self.value)
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.pad(input, self.padding, "constant", self.value)
 
 
 class ConstantPad1d(_ConstantPad):

@@ -189,3 +189,27 @@ def test_an_option_given_twice():
     with pytest.raises(ArgumentTypeError) as caught:
         nn.CrossEntropyLoss(None, None, 3, ignore_index=3)
     assert str(caught.value) == "CrossEntropyLoss got ignore_index twice"
+
+
+TAKES_X = {"RMSNorm"}  # the only layer of PyTorch that calls its input so
+OTHERS = ("Transformer", "ModuleList", "ModuleDict", "Parameter", "Module", "Loss", "Multihead")
+LAYERS = [
+    name
+    for name, kind in vars(nn).items()
+    if isinstance(kind, type) and issubclass(kind, nn.Module) and not name.startswith(OTHERS)
+]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_call_their_input_so(name):
+    first = list(inspect.signature(getattr(nn, name).forward).parameters)[1]
+    known = ("input", "input1", "x1", "log_input", "log_probs", "anchor")
+    assert first == "x" if name in TAKES_X else first in known
+
+
+def test_layers_take_their_input_by_name():
+    x = hy.asarray(ROWS)
+    for layer in (nn.Linear(4, 2), nn.ReLU(), nn.Sequential(nn.Linear(4, 2)), nn.LayerNorm(4)):
+        expected = layer(x)
+        assert same(layer(input=x), expected)
+        assert same(layer.hybridize()(input=x), expected)
