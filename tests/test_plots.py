@@ -70,14 +70,14 @@ def test_many_panels(figures):
     assert figure.get_size_inches().tolist() == pytest.approx([3 * 4.8, 2 * 3.4])
 
 
-def test_no_window_and_nothing_to_close(figures):
+def test_no_window_and_nothing_to_close(figures, tmp_path):
     program = (
         "import hybrid as hy, sys\n"
         "hy.plots.plot_history({'loss': [1.0, 2.0]})\n"
         "hy.plots.plot_confusion_matrix([0, 1], [0, 1])\n"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
 
 
 FIX = '\nFix: give {"loss": [1.2, 0.7], "val_loss": [1.3, 0.9]} or [{"loss": 1.2}, {"loss": 0.7}].'

@@ -224,18 +224,19 @@ for i in (bar := hy.progress(range(5), description="steps")):
 """
 
 
-def test_a_real_terminal_and_a_pipe():
+def test_a_real_terminal_and_a_pipe(tmp_path):
     """On a pseudo-terminal the bar is drawn; what is printed to a pipe is whole."""
     leader, follower = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
     command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=follower, env=environment)
+    away = {"cwd": tmp_path}  # from a checkout that is not built
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=follower, env=environment, **away)
     os.close(follower)
     seen = os.read(leader, 1 << 16).decode()
     os.close(leader)
     assert done.returncode == 0
     assert "steps" in seen and "5/5" in seen and seen.count("\x1b[?25h") == 1
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, **away)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "".join(f"printed {i}\n" for i in range(5))
 

@@ -52,7 +52,8 @@ def test_the_same_state_gives_the_same_bytes(tmp_path):
         "metadata={n: n for n in 'uvwxyz'})"
     )
     for name in ("first", "second"):
-        subprocess.run([sys.executable, "-c", program, tmp_path / name], check=True)
+        command = [sys.executable, "-c", program, tmp_path / name]
+        subprocess.run(command, check=True, cwd=tmp_path)  # away from a checkout
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
@@ -172,7 +173,8 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
     path = tmp_path / "model.safetensors"
     hy.save(path, {"a": hy.ones(3)})
     content = path.read_bytes()
-    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True)
+    command = [sys.executable, "-c", program, path]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout == "27\n", done.stderr  # EFBIG
     assert os.listdir(tmp_path) == [path.name] and path.read_bytes() == content
 
