@@ -197,8 +197,23 @@ def max_pool_places_reference(x, *, size, **geometry):
     return y
 
 
-max_pool.lowering(_lower("max_pool"))
-max_pool_places.lowering(_lower("max_pool_places"))
+def _lower_greatest(name: str, whole: str) -> Callable[..., None]:
+    """The kernel ``name``; of one window that is all of the input, the reduction ``whole``."""
+    of_windows = _lower(name)
+
+    def lowering(emit: Any, x: Any, result: Any, **attrs: Any) -> None:
+        rows, elements = math.prod(x.shape[:2]), math.prod(x.shape[2:])
+        if attrs["kernel"] == x.shape[2:] and not any(attrs["padding"]) and result.size == rows > 0:
+            view = emit.dense(x).reshape((rows, elements, 1))
+            emit.kernel(whole, [view], [result.reshape((rows, 1))])
+        else:
+            of_windows(emit, x, result, **attrs)
+
+    return lowering
+
+
+max_pool.lowering(_lower_greatest("max_pool", "max"))
+max_pool_places.lowering(_lower_greatest("max_pool_places", "argmax"))
 
 
 def _flat(x: Any) -> Any:

@@ -337,3 +337,19 @@ def test_what_is_refused(call, error, text):
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("size", [(1, 1), (3, 7), (40, 1000)])
+def test_one_window_that_is_all_of_the_input(rank, size) -> None:
+    rows, elements = size
+    shape = (1, rows, *(1,) * (rank - 1), elements)
+    x = np.random.default_rng(rank).integers(-4, 4, shape).astype(np.float32)
+    x[0, rows // 2, ..., elements // 3] = np.nan
+    pool = getattr(functional, f"adaptive_max_pool{rank}d")
+    y, places = pool(hy.asarray(x), 1, return_indices=True)
+    flat = x.reshape(rows, elements)
+    np.testing.assert_array_equal(y.numpy().reshape(rows), flat.max(1))
+    np.testing.assert_array_equal(places.numpy().reshape(rows), flat.argmax(1))
+    slope = hy.grad(lambda x: hy.sum(pool(x, 1)))(hy.asarray(x)).numpy().reshape(rows, elements)
+    np.testing.assert_array_equal(slope, np.eye(elements, dtype=np.float32)[flat.argmax(1)])
