@@ -110,13 +110,18 @@ class _Watcher(Eager):
         self._note(tensor, value)
         return value
 
+    def _values_of(self, result: Any) -> list[Value | None]:
+        """Those of a tensor, or of each in a list or tuple; none if not all is known."""
+        parts = [result] if type(result) is Tensor else result
+        if not self.whole or not isinstance(parts, (list, tuple)):
+            return []
+        return [self.values.get(id(x)) for x in parts]
+
     def launch(self, result: Any, plan: bool) -> Any:
         """What gives ``result`` again of tensors like those given, as ``set_watcher`` says."""
-        parts = [result] if type(result) is Tensor else result
-        if not self.whole or not isinstance(parts, (list, tuple)) or not parts:
+        values, params = self._values_of(result), self.builder.params
+        if not values:
             return None
-        params = self.builder.params
-        values = [self.values.get(id(x)) for x in parts]
         if not params and type(result) is Tensor and result.type.nbytes <= MAX_CONSTANT:
             return _constant(result)
         if len(set(values)) < len(values) or any(v is None or v in params for v in values):
@@ -131,11 +136,8 @@ class _Watcher(Eager):
 
     def recipe(self, result: Any) -> _Recipe | None:
         """What gives ``result`` again op by op, as ``set_watcher`` says."""
-        parts = [result] if type(result) is Tensor else result
-        if not self.whole or not isinstance(parts, (list, tuple)) or not parts:
-            return None
-        values = [self.values.get(id(x)) for x in parts]
-        if any(v is None or v in self.builder.params for v in values):
+        values = self._values_of(result)
+        if not values or any(v is None or v in self.builder.params for v in values):
             return None
         return _Recipe(self.builder, values, None if type(result) is Tensor else _maker(result))
 

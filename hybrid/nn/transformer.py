@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from hybrid import ops
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -55,13 +55,10 @@ def _found(
     return found
 
 
-class TransformerEncoderLayer(Module):
-    """Self-attention and a feed-forward network, each added to its input and normalised.
+class _Layer(Module):
+    """Attentions and a feed-forward network, each with a norm and a dropout of its own."""
 
-    ``src`` is [S, N, d_model] ([N, S, d_model] if ``batch_first``, or without N).  With
-    ``norm_first`` the norms come before attention and network (Vaswani et al. 2017; Xiong et al.
-    2020).
-    """
+    _attentions: ClassVar[tuple[str, ...]]
 
     def __init__(
         self,
@@ -78,18 +75,35 @@ class TransformerEncoderLayer(Module):
         dtype: Any = None,
     ) -> None:
         made = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, batch_first=batch_first, **made
-        )
+        for name in self._attentions:
+            attention = MultiheadAttention(
+                d_model, nhead, dropout=dropout, batch_first=batch_first, **made
+            )
+            setattr(self, name, attention)
         self.linear1 = Linear(d_model, dim_feedforward, **made)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, **made)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
+        parts = range(1, len(self._attentions) + 2)
+        for number in parts:
+            setattr(self, f"norm{number}", LayerNorm(d_model, eps=layer_norm_eps, **made))
+        for number in parts:
+            setattr(self, f"dropout{number}", Dropout(dropout))
         self.activation = _activation(activation)
+
+    def _fed_forward(self, x: Tensor) -> Tensor:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and a feed-forward network, each added to its input and normalised.
+
+    ``src`` is [S, N, d_model] ([N, S, d_model] if ``batch_first``, or without N).  With
+    ``norm_first`` the norms come before attention and network (Vaswani et al. 2017; Xiong et al.
+    2020).
+    """
+
+    _attentions = ("self_attn",)
 
     def forward(
         self,
@@ -103,50 +117,19 @@ class TransformerEncoderLayer(Module):
         if self.norm_first:
             normal = self.norm1(src)
             x = src + self.dropout1(_found(self.self_attn, normal, normal, *masks))
-            return x + self._fed_forward(self.norm2(x))
+            return x + self.dropout2(self._fed_forward(self.norm2(x)))
         x = self.norm1(src + self.dropout1(_found(self.self_attn, src, src, *masks)))
-        return self.norm2(x + self._fed_forward(x))
-
-    def _fed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        return self.norm2(x + self.dropout2(self._fed_forward(x)))
 
 
-class TransformerDecoderLayer(Module):
+class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the ``memory`` of an encoder, and a feed-forward network.
 
     ``tgt`` is [T, N, d_model] and ``memory`` [S, N, d_model]; arguments are those of the encoder's
     layer.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = functional.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        made = {"bias": bias, "device": device, "dtype": dtype}
-        attention = {"dropout": dropout, "batch_first": batch_first, **made}
-        self.self_attn = MultiheadAttention(d_model, nhead, **attention)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, **attention)
-        self.linear1 = Linear(d_model, dim_feedforward, **made)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **made)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self.activation = _activation(activation)
+    _attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
@@ -167,13 +150,10 @@ class TransformerDecoderLayer(Module):
             normal = self.norm1(x)
             x = x + self.dropout1(_found(self.self_attn, normal, normal, *own))
             x = x + self.dropout2(_found(self.multihead_attn, self.norm2(x), memory, *other))
-            return x + self._fed_forward(self.norm3(x))
+            return x + self.dropout3(self._fed_forward(self.norm3(x)))
         x = self.norm1(x + self.dropout1(_found(self.self_attn, x, x, *own)))
         x = self.norm2(x + self.dropout2(_found(self.multihead_attn, x, memory, *other)))
-        return self.norm3(x + self._fed_forward(x))
-
-    def _fed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        return self.norm3(x + self.dropout3(self._fed_forward(x)))
 
 
 class TransformerEncoder(Module):

@@ -157,7 +157,7 @@ def remembered_of_any(function: Function) -> Function:
         named = {name: _kind(x, tensors) for name, x in kwargs.items()} if kwargs else kwargs
         key = None
         try:
-            key = _key((), tuple(rest), named)
+            key = _key((len(tensors),), tuple(rest), named)
             if is_recording() and any([x.record is not None for x in tensors]):
                 return known.recipes[key].run(tensors)
             return launches[key].run(tensors)[0]

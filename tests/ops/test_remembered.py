@@ -208,3 +208,11 @@ def test_running_statistics_are_written_at_every_call():
             norm(x)
             means.add(float(norm.running_mean[0]))
     assert len(means) == CALLS_BEFORE_PLANNING + 5
+
+
+def test_a_type_in_the_place_of_a_tensor_is_no_tensor():
+    x, w = hy.asarray(X), hy.asarray(X[:3])
+    for _ in range(CALLS_BEFORE_PLANNING + 3):
+        hy.nn.functional.linear(x, w)
+    with pytest.raises(HybridError):
+        hy.nn.functional.linear(x, w.type)

@@ -67,7 +67,8 @@ class LRScheduler:
 
     def rates_at(self, epoch: int, rates: Sequence[float]) -> Numbers:
         """The rates of step ``epoch`` when those of the step before are ``rates``."""
-        raise NotImplementedError
+        name = type(self).__name__
+        raise NotImplementedError(f"{name} defines neither rates_at() nor get_lr()")
 
     def advance(
         self, state: Sequence[Any], rates: Sequence[float], *given: Any
