@@ -101,7 +101,7 @@ class Hybridized:
             try:
                 key = tuple([t.type for t in args])
                 found = self._quick[is_recording()].get(key)
-                if found is not None and found.holds(args) and plain(args):
+                if found is not None and plain(args) and (found.shares or found.holds(args)):
                     planned = found
             except (AttributeError, TypeError):  # some argument is not a tensor
                 pass

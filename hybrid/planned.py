@@ -88,6 +88,8 @@ class Planned:
         recorded = None if capture.gradient is None else capture.gradient.recorded
         results = replay(capture.graph, tensors, recorded)
         for source, output in capture.writes:
+            if source in capture.lasting:
+                results[output].record = tensors[source].record
             current().assign(tensors[source], results[output])
         return build(capture.result, results, leaves, dict(enumerate(tensors)))
 

@@ -187,7 +187,7 @@ def _dying_operand(
     step: Step, output: View, now: int, lives: dict[Buffer, _Life], taken: set[Buffer], kind: str
 ) -> Buffer | None:
     """An operand of ``step`` that ``output`` may be written over, because it is dead after it."""
-    for view in step.inputs:
+    for view in (*step.inputs, *step.extra):
         host = view.buffer
         if (
             host.kind == kind
