@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hybrid.bench import registry
+from hybrid.bench.compare.table import WORKLOADS
 from hybrid.bench.registry import BenchError, Case, Workload, workloads
 from hybrid.cli.app import build
 
@@ -48,7 +49,10 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_list_names_every_workload() -> None:
     shown = CliRunner().invoke(build(), ["bench", "list"])
     assert shown.exit_code == 0
-    assert set(workloads()) <= {line.split(" ")[0] for line in shown.stdout.splitlines()}
+    rows = {line.split(" ")[0]: line for line in shown.stdout.splitlines()}
+    assert set(workloads()) | set(WORKLOADS) <= set(rows)
+    assert "run, compare" in rows["chain20"]
+    assert "run, compare" not in rows["loader"] and "run, compare" not in rows["gpt_train"]
 
 
 def test_run_prints_a_table_and_writes_json(made_up: None, tmp_path: Path) -> None:

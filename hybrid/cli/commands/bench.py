@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from hybrid.bench.compare.table import WORKLOADS
 from hybrid.bench.machine import facts
 from hybrid.bench.measure import Timing
 from hybrid.bench.registry import BenchError, Workload, find, workloads
@@ -19,9 +20,11 @@ from hybrid.bench.report import document, duration, figures, spread
 from hybrid.bench.runner import REPEAT, Line, Result, run_case
 from hybrid.bench.sweep import SIZES, Row, eager_add, functions, sweep
 from hybrid.cli.common import fail, require_writable, set_threads
+from hybrid.cli.comparing import compare
 from hybrid.errors import HybridError
 
 app = typer.Typer()
+app.command()(compare)
 
 Threads = Annotated[
     int | None, typer.Option(help="threads for kernels (matmul always uses 1); default: as set")
@@ -39,12 +42,17 @@ def bench(context: typer.Context) -> None:
 
 @app.command("list")
 def list_() -> None:
-    """List the workloads."""
+    """List the workloads of `run` and of `compare`."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("workload", style="bold")
+    table.add_column("workload", style="bold", no_wrap=True)
+    table.add_column("with", no_wrap=True)
     table.add_column("what is measured")
-    for workload in workloads().values():
-        table.add_row(workload.name, workload.description)
+    runs = workloads()
+    for name, workload in sorted((WORKLOADS | runs).items()):
+        by = [
+            command for command, known in (("run", runs), ("compare", WORKLOADS)) if name in known
+        ]
+        table.add_row(name, ", ".join(by), workload.description)
     Console().print(table)
 
 
