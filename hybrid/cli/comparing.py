@@ -18,9 +18,14 @@ from hybrid.bench.compare.process import TIMEOUT
 from hybrid.bench.compare.report import document, remarks, slower, table_of
 from hybrid.bench.compare.runner import ROUNDS, SECONDS, Comparison, Settings, compare_case
 from hybrid.bench.compare.table import WORKLOADS, Case, Workload
+from hybrid.bench.limits import Limits, measure
 from hybrid.cli.common import fail, require_writable, set_threads
 from hybrid.errors import ArgumentError, HybridError
 
+HOW_TO_READ = """
+ours: how many times as fast as the peer hybrid is; MiB: of memory, at most
+of limit: the least time that this machine can take for such operations and bytes, beside the median
+"""
 AGAINST = "torch,jax,onnxruntime,tensorflow,numpy"
 
 
@@ -70,13 +75,15 @@ def compare(
         fail(error)
     found: list[Comparison] = []
     interrupted = False
+    limits = None
     try:
+        limits = measure(settings.threads)
         run(cases, contenders, settings, found)
     except KeyboardInterrupt:
         interrupted = True
-    show(found, settings)
+    show(found, settings, limits)
     if json_path is not None:
-        written = json.dumps(document(found, settings, None), indent=2)
+        written = json.dumps(document(found, settings, limits), indent=2)
         json_path.write_text(written + "\n", encoding="utf-8")
     if interrupted:
         raise typer.Exit(130)
@@ -133,7 +140,7 @@ def run(
             progress.update(task, advance=1, description="cases")
 
 
-def show(found: Sequence[Comparison], settings: Settings) -> None:
+def show(found: Sequence[Comparison], settings: Settings, limits: Limits | None) -> None:
     """The table, what it leaves out, and how to read it."""
     console = Console(highlight=False)
     versions: dict[str, str] = {}
@@ -141,7 +148,7 @@ def show(found: Sequence[Comparison], settings: Settings) -> None:
         versions |= comparison.versions
     console.print(", ".join(f"{name} {version}" for name, version in versions.items()))
     console.print(f"threads: {settings.threads}, medians of {settings.rounds} rounds in turns\n")
-    console.print(table_of(found))
-    console.print("\nours: how many times as fast as the peer hybrid is; MiB: of memory, at most")
+    console.print(table_of(found, limits))
+    console.print(HOW_TO_READ)
     for note in remarks(found):
         console.print(note, soft_wrap=True)

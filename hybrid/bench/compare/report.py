@@ -11,13 +11,14 @@ from rich.text import Text
 
 from hybrid.bench.compare.contenders import OURS
 from hybrid.bench.compare.runner import Comparison, Line, Settings
+from hybrid.bench.limits import Limits
 from hybrid.bench.machine import facts
 from hybrid.bench.report import duration, figures, spread
 
 HEADINGS = ("median", "p10 - p90", "ours", "first call", "MiB", "GFLOP/s")
 
 
-def table_of(comparisons: Sequence[Comparison], limits: Any = None) -> Table:
+def table_of(comparisons: Sequence[Comparison], limits: Limits | None = None) -> Table:
     """A row for each contender that can run a case."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("workload", style="bold", no_wrap=True)
@@ -38,7 +39,7 @@ def table_of(comparisons: Sequence[Comparison], limits: Any = None) -> Table:
 FAULTS = ("failed", "timed out", "disagrees")
 
 
-def _cells(comparison: Comparison, line: Line, limits: Any) -> list[str | Text]:
+def _cells(comparison: Comparison, line: Line, limits: Limits | None) -> list[str | Text]:
     if line.timing is None:
         return [Text(line.state, style="red")]
     speed = comparison.speed(line.name)
@@ -88,7 +89,9 @@ def slower(comparisons: Sequence[Comparison], ratio: float) -> list[str]:
     return found
 
 
-def document(comparisons: Sequence[Comparison], settings: Settings, limits: Any) -> dict[str, Any]:
+def document(
+    comparisons: Sequence[Comparison], settings: Settings, limits: Limits | None
+) -> dict[str, Any]:
     """Everything measured, and on what, ready for JSON; times are in seconds."""
     return {
         "machine": facts(),
