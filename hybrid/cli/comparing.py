@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from hybrid import native
 from hybrid.bench.compare import contenders as who
+from hybrid.bench.compare.page import page
+from hybrid.bench.compare.pictures import require_matplotlib
 from hybrid.bench.compare.process import TIMEOUT
 from hybrid.bench.compare.report import document, remarks, slower, table_of
 from hybrid.bench.compare.runner import ROUNDS, SECONDS, Comparison, Settings, compare_case
@@ -52,6 +54,9 @@ def compare(
     json_path: Annotated[
         Path | None, typer.Option("--json", help="also write everything to this file")
     ] = None,
+    html_path: Annotated[
+        Path | None, typer.Option("--html", help="also write a page with pictures to this file")
+    ] = None,
     fail_below: Annotated[
         float | None,
         typer.Option(help="code 1 if we are not so many times as fast as the best peer, anywhere"),
@@ -62,11 +67,14 @@ def compare(
         fail(f"--rounds {rounds}: at least one round is needed.")
     if not 0 < seconds < timeout:
         fail(f"--seconds {seconds:g} --timeout {timeout:g}: give 0 < seconds < timeout.")
-    if json_path is not None:
-        require_writable("--json", json_path)
+    for option, path in (("--json", json_path), ("--html", html_path)):
+        if path is not None:
+            require_writable(option, path)
     set_threads(threads)
     settings = Settings(native.num_threads(), rounds, seconds, timeout)
     try:
+        if html_path is not None:
+            require_matplotlib()
         cases = chosen(names or [])
         pythons = who.interpreters(python or [])
         peers = dict.fromkeys(part.strip() for part in against.split(",") if part.strip())
@@ -85,6 +93,8 @@ def compare(
     if json_path is not None:
         written = json.dumps(document(found, settings, limits), indent=2)
         json_path.write_text(written + "\n", encoding="utf-8")
+    if html_path is not None:
+        html_path.write_text(page(found, settings, limits), encoding="utf-8")
     if interrupted:
         raise typer.Exit(130)
     if fail_below is not None and (late := slower(found, fail_below)):

@@ -47,7 +47,6 @@ def environment(threads: int) -> dict[str, str]:
         "JAX_PLATFORMS": "cpu",
         "CUDA_VISIBLE_DEVICES": "",
         "TF_CPP_MIN_LOG_LEVEL": "3",
-        "PYTHONDONTWRITEBYTECODE": "1",  # the interpreter may be another than hybrid's
     }
 
 
@@ -136,7 +135,10 @@ class Process:
 def framework_process(python: str, framework: str, threads: int, timeout: float) -> Process:
     """The process of a framework of ``adapters``, under the interpreter ``python``."""
     command = [python, str(START), framework, str(threads)]
-    return Process(command, env=environment(threads), timeout=timeout)
+    env = environment(threads)
+    if framework != "hybrid":  # an interpreter of another version writes nothing beside its files
+        env["PYTHONDONTWRITEBYTECODE"] = "1"
+    return Process(command, env=env, timeout=timeout)
 
 
 def _short(text: str | bytes, length: int = 200) -> str:

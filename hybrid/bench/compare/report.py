@@ -18,19 +18,23 @@ from hybrid.bench.report import duration, figures, spread
 HEADINGS = ("median", "p10 - p90", "ours", "first call", "MiB", "GFLOP/s")
 
 
+def headings(limits: Limits | None) -> tuple[str, ...]:
+    """Those of ``cells``."""
+    return (*HEADINGS, *(("of limit",) if limits else ()))
+
+
 def table_of(comparisons: Sequence[Comparison], limits: Limits | None = None) -> Table:
     """A row for each contender that can run a case."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("workload", style="bold", no_wrap=True)
     table.add_column("peer", no_wrap=True)
-    headings = (*HEADINGS, *(["of limit"] if limits else []))
-    for heading in headings:
+    for heading in headings(limits):
         table.add_column(heading, justify="right", no_wrap=True)
     for comparison in comparisons:
         names = iter((comparison.workload, f"  {comparison.case}"))
         shown = [line for line in comparison.lines if line.state in ("timed", *FAULTS)]
         for line in shown:
-            table.add_row(next(names, ""), line.name, *_cells(comparison, line, limits))
+            table.add_row(next(names, ""), line.name, *cells(comparison, line, limits))
         for name in names if shown else ():
             table.add_row(name)
     return table
@@ -39,7 +43,8 @@ def table_of(comparisons: Sequence[Comparison], limits: Limits | None = None) ->
 FAULTS = ("failed", "timed out", "disagrees")
 
 
-def _cells(comparison: Comparison, line: Line, limits: Limits | None) -> list[str | Text]:
+def cells(comparison: Comparison, line: Line, limits: Limits | None) -> list[str | Text]:
+    """What a row says of ``line``; only its state when it has no time."""
     if line.timing is None:
         return [Text(line.state, style="red")]
     speed = comparison.speed(line.name)

@@ -117,7 +117,11 @@ def test_an_interpreter_without_hybrid_serves_it(tmp_path: object) -> None:
         result = process.ask("check")["results"]["result"]
         assert result["shape"] == [1, 1024] and len(result["values"]) == 512
         assert process.ask("sample", count=3)["seconds"] > 0
-        assert process.ask("memory")["peak"] > 1 << 20
+        memory = process.ask("memory")
+        assert 1 << 20 < memory["loaded"] <= memory["peak"]
+        with open(f"/proc/{process.process.pid}/status") as status:
+            resident = next(line for line in status if line.startswith("VmHWM:"))
+        assert memory["peak"] <= int(resident.split()[1]) * 1024
         with pytest.raises(PeerError, match=r"^KeyError: 'juggle'$"):
             process.ask("build", workload="juggle", case="1", variant="")
         with pytest.raises(PeerError, match=r"^ZeroDivision|^KeyError|^TypeError"):
