@@ -6,7 +6,6 @@ The variant ``eager`` leaves hybridizing out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 import hybrid as hy
 from hybrid.bench.compare.problems import GPT, RESNET18, RESNET20, SMALL, STEP, Problem, projects
 from hybrid.bench.compare.program import Program, function, gradients, training
+from hybrid.bench.networks import perceptron
 from hybrid.models import gpt
 from hybrid.nn import functional
 
@@ -115,13 +115,6 @@ def chain20(x: hy.Tensor, y: hy.Tensor) -> hy.Tensor:
 def dispatch(problem: Problem, _: str) -> Program:
     a, b = (hy.asarray(array) for array in problem.inputs)
     return function(lambda: a + b)
-
-
-def perceptron(sizes: Sequence[int]) -> hy.nn.Module:
-    layers: list[hy.nn.Module] = []
-    for entering, leaving in pairwise(sizes):
-        layers += [hy.nn.Linear(entering, leaving), hy.nn.ReLU()]
-    return hy.nn.Sequential(*layers[:-1])
 
 
 class LeNet(hy.nn.Module):
@@ -257,13 +250,13 @@ def while_loop(problem: Problem, variant: str) -> Program:
 PROGRAMS = {
     "dispatch": dispatch,
     "chain20": chain20,
-    "d2l_mlp": inference(lambda p: perceptron(p.sizes)),
+    "d2l_mlp": inference(lambda p: perceptron(p.sizes, seed=0)),
     "tiny_train": learning(
-        lambda p: perceptron(p.sizes), hy.nn.MSELoss(),
+        lambda p: perceptron(p.sizes, seed=0), hy.nn.MSELoss(),
         lambda trained: hy.optim.SGD(trained, lr=1e-3), stacked_rank=3,
     ),
     "mlp_train": learning(
-        lambda p: perceptron(p.sizes), hy.nn.CrossEntropyLoss(),
+        lambda p: perceptron(p.sizes, seed=0), hy.nn.CrossEntropyLoss(),
         lambda trained: hy.optim.Adam(trained, lr=1e-3), stacked_rank=3,
     ),
     "lenet_train": learning(
