@@ -356,6 +356,30 @@ def compiler() -> str:
     return ffi.string(lib.hyb_compiler()).decode()
 
 
+# What the machine is asked to do for `limit`: multiply-adds, dot products, moves of memory.
+LIMITS = {
+    "f32": lib.HYB_LIMIT_F32,
+    "f64": lib.HYB_LIMIT_F64,
+    "bf16": lib.HYB_LIMIT_BF16,
+    "i8": lib.HYB_LIMIT_I8,
+    "triad": lib.HYB_LIMIT_TRIAD,
+}
+
+
+def limit_instructions(name: str) -> str:
+    """The instructions of a limit of ``LIMITS``; empty when this machine has none."""
+    return ffi.string(lib.hyb_limit_instructions(LIMITS[name])).decode()
+
+
+def run_limit(name: str, rounds: int, data: Any = None, nbytes: int = 0) -> float:
+    """Run ``rounds`` rounds on this thread: the operations, or the bytes moved, that they are.
+
+    ``data`` is a buffer of ``nbytes`` that a triad goes over, once in each round.
+    """
+    floats = ffi.NULL if data is None else ffi.cast("float *", data)
+    return lib.hyb_limit_run(LIMITS[name], rounds, floats, nbytes // 12)
+
+
 def set_num_threads(n: int) -> None:
     """Use ``n`` threads, this one included, for kernels from now on."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:

@@ -55,6 +55,8 @@ typedef struct {
 
 typedef union { int64_t i; double f; } hyb_attr;
 
+typedef enum { HYB_LIMIT_F32, HYB_LIMIT_F64, HYB_LIMIT_BF16, HYB_LIMIT_I8, HYB_LIMIT_TRIAD } hyb_limit;
+
 /* Where the bytes of a value live.
  *
  * The last two kinds belong to a loop, the step `loop`, and move from one of its iterations to the
@@ -198,6 +200,11 @@ void        hyb_fail_allocation(int64_t nth); /* tests: the nth allocation from 
 /* Threads. */
 hyb_status  hyb_set_num_threads(int32_t n);
 int32_t     hyb_num_threads(void);
+
+/* What this machine does at most, on the calling thread: operations in registers, or the bytes of a
+ * triad a = b + s * c over `data`, which holds a, b and c, n floats each. */
+const char *hyb_limit_instructions(int32_t limit); /* "" where there are none */
+double      hyb_limit_run(int32_t limit, int64_t rounds, float *data, int64_t n); /* what it has done */
 
 /* Plans. */
 hyb_plan   *hyb_plan_create(const hyb_plan_spec *spec); /* copies what it needs; NULL on failure */

@@ -1,4 +1,4 @@
-"""Programs of other frameworks: the conversation with their processes, and what they compute."""
+"""Programs of other frameworks as ways of running: their times and results, and who is left out."""
 
 import sys
 from pathlib import Path
@@ -6,39 +6,34 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hybrid.bench.compare import contenders
 from hybrid.bench.peers import FRAMEWORKS, Peer, installed, peers, require_agreement
 from hybrid.bench.registry import BenchError, Case, find
 from hybrid.bench.runner import run_case
 
 
 def test_a_peer_keeps_the_time_and_gives_its_result() -> None:
-    peer = Peer("numpy", "matmul", 4)
+    peer = Peer("numpy", "dispatch", "8")
+    assert peer.entrant is None  # a process starts when it is needed
     assert 0 < peer.sample(1) < 10
-    a, b = np.random.RandomState(0).randn(2, 4, 4).astype(np.float32)
-    assert peer.result() == pytest.approx(np.diagonal(a @ b).tolist(), rel=1e-6)
+    a, b = peer.case.problem().inputs
+    assert peer.results()["result"]["values"] == (a + b).astype(float).tolist()
     assert peer.sample(3) > 0
 
 
-def test_a_process_starts_when_it_is_needed() -> None:
-    peer = Peer("numpy", "no such program")
-    assert peer.process is None
-
-
-def test_a_program_that_ends_is_named(capfd: pytest.CaptureFixture[str]) -> None:
-    peer = Peer("numpy", "juggle", 3)
+def test_a_peer_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(contenders.NAMES, "numpy", ("juggle", ""))
     with pytest.raises(BenchError) as raised:
-        peer.sample(1)
+        Peer("numpy", "dispatch", "8").sample(1)
     assert str(raised.value) == (
-        "the peer numpy juggle 3 has ended\nWhat it wrote to the error output says why."
+        "the peer numpy, dispatch: ModuleNotFoundError: "
+        "No module named 'hybrid.bench.compare.adapters.juggle_'"
     )
-    assert "KeyError: 'juggle'" in capfd.readouterr().err
-    with pytest.raises(BenchError, match="has ended"):
-        peer.result()
 
 
 def test_what_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert installed("numpy") and not installed("no_such_framework")
-    found = peers("matmul", 4, frameworks=("numpy", "no_such_framework"))
+    found = peers("dispatch", "8", frameworks=("numpy", "no_such_framework"))
     assert list(found) == ["numpy"]
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     (tmp_path / "no_such_framework.py").touch()
@@ -46,12 +41,15 @@ def test_what_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_a_peer_that_computes_something_else_is_named() -> None:
-    found = {"numpy": Peer("numpy", "matmul", 2)}
-    ours = found["numpy"].result()
-    require_agreement("matmul", ours, found)
+    found = {"numpy": Peer("numpy", "dispatch", "8")}
+    a, b = found["numpy"].case.problem().inputs
+    require_agreement("dispatch", {"result": a + b}, found)
     with pytest.raises(BenchError) as raised:
-        require_agreement("matmul", [ours[0] + 2, ours[1]], found)
-    assert str(raised.value) == "matmul: the result of numpy differs by up to 2"
+        require_agreement("dispatch", {"result": np.zeros(8)}, found)
+    first = (a + b)[np.argmax(np.abs(a + b))]
+    assert str(raised.value) == (
+        f"dispatch: numpy disagrees: its result has {first:.6g} where 0 is expected"
+    )
 
 
 PROGRAMS = {"while_loop": FRAMEWORKS, "lstm_loop": ("jax", "torch")}

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hybrid.bench import registry
+from hybrid.bench.compare.table import WORKLOADS
 from hybrid.bench.registry import BenchError, Case, Workload, workloads
 from hybrid.cli.app import build
 
@@ -48,7 +49,10 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_list_names_every_workload() -> None:
     shown = CliRunner().invoke(build(), ["bench", "list"])
     assert shown.exit_code == 0
-    assert set(workloads()) <= {line.split(" ")[0] for line in shown.stdout.splitlines()}
+    rows = {line.split(" ")[0]: line for line in shown.stdout.splitlines()}
+    assert set(workloads()) | set(WORKLOADS) <= set(rows)
+    assert "run, compare" in rows["chain20"]
+    assert "run, compare" not in rows["loader"] and "run, compare" not in rows["gpt_train"]
 
 
 def test_run_prints_a_table_and_writes_json(made_up: None, tmp_path: Path) -> None:
@@ -112,3 +116,13 @@ def test_ops_measures_functions_beside_numpy(tmp_path: Path) -> None:
 def test_ops_says_what_is_wrong_with_its_options(options: list[str], message: str) -> None:
     shown = CliRunner().invoke(build(), ["bench", "ops", *options])
     assert shown.exit_code == 2 and message in shown.stderr
+
+
+def test_limits(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    shown = CliRunner().invoke(build(), ["bench", "limits", "--threads", "2", "--json", str(path)])
+    assert shown.exit_code == 0, shown.output
+    for part in ("f32", "multiply-adds of float32", "GFLOP/s", "memory", "1 thread ", "2 threads"):
+        assert part in shown.stdout
+    rows = json.loads(path.read_text(encoding="utf-8"))["limits"]
+    assert {row["threads"] for row in rows} == {1, 2} and all(row["rate"] > 0 for row in rows)

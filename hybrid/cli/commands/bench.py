@@ -12,6 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from hybrid import native
+from hybrid.bench.compare.table import WORKLOADS
+from hybrid.bench.limits import measure as measure_limits
 from hybrid.bench.machine import facts
 from hybrid.bench.measure import Timing
 from hybrid.bench.registry import BenchError, Workload, find, workloads
@@ -19,9 +22,11 @@ from hybrid.bench.report import document, duration, figures, spread
 from hybrid.bench.runner import REPEAT, Line, Result, run_case
 from hybrid.bench.sweep import SIZES, Row, eager_add, functions, sweep
 from hybrid.cli.common import fail, require_writable, set_threads
+from hybrid.cli.comparing import compare
 from hybrid.errors import HybridError
 
 app = typer.Typer()
+app.command()(compare)
 
 Threads = Annotated[
     int | None, typer.Option(help="threads for kernels (matmul always uses 1); default: as set")
@@ -39,12 +44,17 @@ def bench(context: typer.Context) -> None:
 
 @app.command("list")
 def list_() -> None:
-    """List the workloads."""
+    """List the workloads of `run` and of `compare`."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("workload", style="bold")
+    table.add_column("workload", style="bold", no_wrap=True)
+    table.add_column("with", no_wrap=True)
     table.add_column("what is measured")
-    for workload in workloads().values():
-        table.add_row(workload.name, workload.description)
+    runs = workloads()
+    for name, workload in sorted((WORKLOADS | runs).items()):
+        by = [
+            command for command, known in (("run", runs), ("compare", WORKLOADS)) if name in known
+        ]
+        table.add_row(name, ", ".join(by), workload.description)
     Console().print(table)
 
 
@@ -97,6 +107,40 @@ def ops(
     Console(highlight=False).print(sweep_table(rows, add))
     if json_path is not None:
         write_json(json_path, {"machine": facts(), "rows": [asdict(row) for row in rows]})
+
+
+@app.command()
+def limits(
+    threads: Annotated[
+        int | None, typer.Option(help="measured beside one thread; default: as set")
+    ] = None,
+    json_path: Json = None,
+) -> None:
+    """Measure what this machine does at most: operations, and bytes from each level of memory."""
+    prepare(threads, 1, json_path)
+    counts = sorted({1, native.num_threads()})
+    with progress_bar() as progress:
+        task = progress.add_task("", total=None)
+
+        def advance(name: str) -> None:
+            progress.update(task, description=name)
+
+        found = [measure_limits(count, advance=advance) for count in counts]
+    show_machine()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("limit", style="bold", no_wrap=True)
+    table.add_column("of")
+    table.add_column("unit", no_wrap=True)
+    for count in counts:
+        name = f"{count} thread{'s' if count > 1 else ''}"
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in found[0].rows:
+        cells = [figures(each.rate(row.name) / 1e9) for each in found]
+        table.add_row(row.name, row.what, f"G{row.unit}", *cells)
+    Console(highlight=False).print(table)
+    if json_path is not None:
+        rows = [row for each in found for row in each.document()]
+        write_json(json_path, {"machine": facts(), "limits": rows})
 
 
 def sweep_table(rows: list[Row], add: Timing) -> Table:

@@ -1,0 +1,241 @@
+"""Workloads in ONNX Runtime: graphs with constant weights, built by ``onnx``; inference alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+from hybrid.bench.compare.problems import GPT, RESNET18, SMALL, STEP, Problem, blocks, projects
+from hybrid.bench.compare.program import Program, function
+
+VERSION = onnxruntime.__version__
+_threads = {"count": 1}
+OPSET, IR = 20, 10
+
+
+def set_threads(count: int) -> None:
+    _threads["count"] = count
+
+
+class Model:
+    """A graph that grows by ``add``: names in, a name out."""
+
+    def __init__(self, problem: Problem, prefix: str = "") -> None:
+        self.problem, self.prefix = problem, prefix
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.inputs = [f"input{i}" for i in range(len(problem.inputs))]
+
+    def add(self, op: str, *operands: Any, **attributes: Any) -> str:
+        """The name of the result; operands that are no names are constants."""
+        names = [x if isinstance(x, str) else self.constant(x) for x in operands]
+        name = f"{self.prefix}value{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, names, [name], **attributes))
+        return name
+
+    def constant(self, value: Any) -> str:
+        array = np.asarray(value)
+        if array.dtype == np.float64:
+            array = array.astype(np.float32)
+        name = f"{self.prefix}constant{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.array(array, order="C"), name))
+        return name
+
+    def linear(self, name: str, x: str) -> str:
+        p = self.problem.parameters
+        return self.add("Add", self.add("MatMul", x, p[f"{name}.weight"].T), p[f"{name}.bias"])
+
+    def normed(self, name: str, x: str) -> str:
+        p = self.problem.parameters
+        scale, bias = p[f"{name}.weight"], p[f"{name}.bias"]
+        return self.add("LayerNormalization", x, scale, bias, axis=-1, epsilon=1e-5)
+
+    def bytes(self, result: str) -> bytes:
+        """The whole model, whose output is ``result``."""
+        given = [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for name, array in zip(self.inputs, self.problem.inputs, strict=True)
+        ]
+        made = helper.make_tensor_value_info(result, TensorProto.FLOAT, None)
+        graph = helper.make_graph(self.nodes, "workload", given, [made], self.constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+        model.ir_version = IR
+        return model.SerializeToString()
+
+
+def of(
+    build: Callable[..., str], array: Callable[[Any], Any] = np.asarray
+) -> Callable[[Problem, str], Program]:
+    """The program that runs the graph of ``build(model, *inputs)``; its first call loads it."""
+
+    def program(problem: Problem, _: str) -> Program:
+        model = Model(problem)
+        text = model.bytes(build(model, *model.inputs))
+        feed = dict(zip(model.inputs, problem.inputs, strict=True))
+        session: Any = None
+
+        def run() -> np.ndarray:
+            nonlocal session
+            if session is None:
+                options = onnxruntime.SessionOptions()
+                options.intra_op_num_threads = _threads["count"]
+                options.inter_op_num_threads = 1
+                options.log_severity_level = 3
+                session = onnxruntime.InferenceSession(
+                    text, options, providers=["CPUExecutionProvider"]
+                )
+            return session.run(None, feed)[0]
+
+        return function(run, array)
+
+    return program
+
+
+@of
+def chain20(model: Model, x: str, y: str) -> str:
+    for _ in range(5):
+        x = model.add("Add", x, y)
+        x = model.add("Mul", x, y)
+        x = model.add("Tanh", x)
+        x = model.add("Sub", x, y)
+    return x
+
+
+@of
+def d2l_mlp(model: Model, x: str) -> str:
+    x = model.add("Relu", model.linear("0", x))
+    x = model.add("Relu", model.linear("2", x))
+    return model.linear("4", x)
+
+
+@of
+def resnet18_infer(model: Model, x: str) -> str:
+    p = model.problem.parameters
+
+    def layer(x: str, conv: str, norm: str, stride: int, pad: int) -> str:
+        weight = p[f"{conv}.weight"]
+        x = model.add("Conv", x, weight, strides=[stride] * 2, pads=[pad] * 4)
+        rest = [p[f"{norm}.{s}"] for s in ("weight", "bias", "running_mean", "running_var")]
+        return model.add("BatchNormalization", x, *rest, epsilon=1e-5)
+
+    x = model.add("Relu", layer(x, "conv1", "bn1", 2, 3))
+    x = model.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for name, entering, leaving, stride in blocks(RESNET18):
+        shortcut = x
+        if projects(entering, leaving, stride):
+            shortcut = layer(x, f"{name}.downsample.0", f"{name}.downsample.1", stride, 0)
+        x = model.add("Relu", layer(x, f"{name}.conv1", f"{name}.bn1", stride, 1))
+        x = layer(x, f"{name}.conv2", f"{name}.bn2", 1, 1)
+        x = model.add("Relu", model.add("Add", x, shortcut))
+    x = model.add("Flatten", model.add("GlobalAveragePool", x))
+    return model.linear("fc", x)
+
+
+def attended(model: Model, query: str, key: str, value: str, length: int, width: int) -> str:
+    """Causal attention of [batch, heads, length, width]."""
+    back = model.add("Transpose", key, perm=[0, 1, 3, 2])
+    scores = model.add("Mul", model.add("MatMul", query, back), 1 / math.sqrt(width))
+    unseen = np.triu(np.full((length, length), -np.inf, np.float32), 1)
+    likely = model.add("Softmax", model.add("Add", scores, unseen), axis=-1)
+    return model.add("MatMul", likely, value)
+
+
+@of
+def attention(model: Model, query: str, key: str, value: str) -> str:
+    length, width = model.problem.inputs[0].shape[2:]
+    return attended(model, query, key, value, length, width)
+
+
+@of
+def gpt_infer(model: Model, tokens: str) -> str:
+    p = model.problem.parameters
+    batch, length = model.problem.inputs[0].shape
+    width = GPT.width // GPT.heads
+    apart = np.asarray([batch, length, GPT.heads, width], np.int64)
+    x = model.add("Add", model.add("Gather", p["wte.weight"], tokens), p["wpe.weight"][:length])
+    for block in range(GPT.depth):
+        name = f"h.{block}"
+        parts = model.linear(f"{name}.attn.c_attn", model.normed(f"{name}.ln_1", x))
+        heads = []
+        for i in range(3):
+            at = [np.asarray([n], np.int64) for n in (i * GPT.width, (i + 1) * GPT.width, 2)]
+            part = model.add("Reshape", model.add("Slice", parts, *at), apart)
+            heads.append(model.add("Transpose", part, perm=[0, 2, 1, 3]))
+        seen = attended(model, *heads, length, width)
+        seen = model.add("Transpose", seen, perm=[0, 2, 1, 3])
+        seen = model.add("Reshape", seen, np.asarray([batch, length, GPT.width], np.int64))
+        x = model.add("Add", x, model.linear(f"{name}.attn.c_proj", seen))
+        wide = model.linear(f"{name}.mlp.c_fc", model.normed(f"{name}.ln_2", x))
+        wide = model.add("Gelu", wide, approximate="tanh")
+        x = model.add("Add", x, model.linear(f"{name}.mlp.c_proj", wide))
+    return model.add("MatMul", model.normed("ln_f", x), p["wte.weight"].T)
+
+
+@of
+def fused(model: Model, x: str) -> str:
+    inner = model.add("Add", model.add("Mul", x, 1.5), 0.3)
+    product = model.add("Mul", model.add("Tanh", inner), model.add("Sigmoid", x))
+    return model.add("Add", product, model.add("Mul", x, x))
+
+
+@of
+def softmax(model: Model, x: str) -> str:
+    return model.add("Softmax", x, axis=-1)
+
+
+@of
+def layernorm(model: Model, x: str) -> str:
+    p = model.problem.parameters
+    return model.add("LayerNormalization", x, p["weight"], p["bias"], axis=-1, epsilon=1e-5)
+
+
+def gemm(problem: Problem, variant: str) -> Program:
+    """The second matrix is a constant, as weights are: that is what it is fast with."""
+    a, b = problem.inputs
+    return of(lambda model, a: model.add("MatMul", a, b))(Problem((a,)), variant)
+
+
+@of
+def conv(model: Model, x: str) -> str:
+    stride, pad = model.problem.sizes
+    weight = model.problem.parameters["weight"]
+    return model.add("Conv", x, weight, strides=[stride] * 2, pads=[pad] * 4)
+
+
+def settle(model: Model, x: str) -> str:
+    """A Loop, whose body tells whether it goes on."""
+    body = Model(Problem(model.problem.inputs), prefix="body ")
+    new = body.add("Sub", "x", body.add("Mul", body.add("Sin", "x"), STEP))
+    size = body.add("ReduceMax", body.add("Abs", new), keepdims=0)
+    again = body.add("Greater", size, SMALL)
+    number, truth = TensorProto.INT64, TensorProto.BOOL
+    shape = model.problem.inputs[0].shape
+    given = [("i", number, []), ("before", truth, []), ("x", TensorProto.FLOAT, shape)]
+    made = [(again, truth, []), (new, TensorProto.FLOAT, shape)]
+    inputs, outputs = ([helper.make_tensor_value_info(*row) for row in rows]
+                       for rows in (given, made))  # fmt: skip
+    graph = helper.make_graph(body.nodes, "body", inputs, outputs, body.constants)
+    most = np.asarray(10**6, np.int64)
+    return model.add("Loop", most, np.asarray(True), x, body=graph)
+
+
+PROGRAMS = {
+    "chain20": chain20,
+    "d2l_mlp": d2l_mlp,
+    "resnet18_infer": resnet18_infer,
+    "gpt_infer": gpt_infer,
+    "fused": fused,
+    "softmax": softmax,
+    "layernorm": layernorm,
+    "gemm": gemm,
+    "conv": conv,
+    "attention": attention,
+    "while_loop": of(settle, lambda found: found / SMALL),
+}

@@ -1,0 +1,27 @@
+"""Starts the process of a framework: ``python start.py FRAMEWORK THREADS``.
+
+The interpreter may be any that has the framework.  Where it is not hybrid that is measured, a
+package that is called so and holds nothing stands for it: what is imported from it are the files
+of this folder.
+"""
+
+import os
+import sys
+import types
+from pathlib import Path
+
+if __name__ == "__main__":
+    root = Path(__file__).resolve().parents[3]
+    framework, threads = sys.argv[1], int(sys.argv[2])
+    if hasattr(os, "sched_setaffinity"):  # some size their pools by the cores that they see
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    sys.path[0] = str(root)
+    if framework != "hybrid":
+        sys.path.pop(0)
+        stand_in = types.ModuleType("hybrid")
+        stand_in.__path__ = [str(root / "hybrid")]
+        sys.modules["hybrid"] = stand_in
+
+    from hybrid.bench.compare.serve import serve
+
+    serve(framework, threads)

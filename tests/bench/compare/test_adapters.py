@@ -1,0 +1,56 @@
+"""What the frameworks compute: the same as hybrid, in every case that they have a program for."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from hybrid.bench.compare.agreement import difference
+from hybrid.bench.compare.contenders import FRAMEWORKS, OURS, contender
+from hybrid.bench.compare.runner import Entrant
+from hybrid.bench.compare.table import WORKLOADS, Case, Workload
+
+# What NumPy is for, in sizes that a test can wait for.
+QUICK = [
+    (name, case.label)
+    for name in ("dispatch", "chain20", "d2l_mlp", "tiny_train", "mlp_train", "fused", "softmax",
+                 "layernorm", "gemm", "while_loop")
+    for case in WORKLOADS[name].cases
+    if "2048" not in case.label
+]  # fmt: skip
+
+
+def results(name: str, workload: Workload, case: Case) -> dict:
+    who = contender(name)
+    with who.start(1, 600) as process:
+        return Entrant(who, process).prepare(workload, case)
+
+
+@pytest.mark.parametrize(("name", "label"), QUICK)
+def test_numpy_computes_what_hybrid_does(name: str, label: str) -> None:
+    workload = WORKLOADS[name]
+    case = workload.case(label)
+    ours, theirs = results(OURS, workload, case), results("numpy", workload, case)
+    assert difference(ours, theirs, workload.tolerance) == ""
+
+
+@pytest.mark.parametrize("name", [w for w in WORKLOADS if w not in ("dispatch", "gpt_train")])
+def test_eager_and_hybridized_results_are_the_same(name: str) -> None:
+    case = min(WORKLOADS[name].cases, key=lambda case: case.flops)
+    ours = results(OURS, WORKLOADS[name], case)
+    assert ours == results("hybrid.eager", WORKLOADS[name], case)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", [f for f in FRAMEWORKS if f != "numpy"])
+def test_a_peer_computes_what_hybrid_does(name: str) -> None:
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed for {sys.executable}")
+    for workload in WORKLOADS.values():
+        with contender(name).start(1, 600) as process:
+            known = process.ask("load")["workloads"]
+        if workload.name not in known:
+            continue
+        for case in workload.cases:
+            ours, theirs = (results(who, workload, case) for who in (OURS, name))
+            assert difference(ours, theirs, workload.tolerance) == "", (workload.name, case.label)

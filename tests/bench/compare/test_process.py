@@ -1,0 +1,130 @@
+"""A peer's process: its answers, the ways in which there is none, and that nothing is left."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from hybrid.bench.compare.process import (
+    Missing,
+    PeerError,
+    PeerTimeout,
+    Process,
+    environment,
+    framework_process,
+)
+
+Fake = Callable[..., str]
+
+
+def gone(pid: int) -> bool:
+    """Whether no process has that number, or only one that has ended."""
+    for _ in range(100):
+        try:
+            with open(f"/proc/{pid}/stat") as stat:
+                if stat.read().rpartition(")")[2].split()[0] == "Z":
+                    return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_lines_are_answered_by_lines(fake: Fake) -> None:
+    with Process([fake()]) as process:
+        assert process.ask("load") == {"version": "0.1", "workloads": ["dispatch", "gemm"]}
+        assert process.ask("sample", count=500) == {"seconds": 0.5}
+    assert gone(process.process.pid)
+    process.close()  # and again: nothing happens
+
+
+FAULTS = {
+    "an error": ('{"error": "ValueError: no\\nmore"}', PeerError, "ValueError: no"),
+    "no package": (
+        '''{"error": "ModuleNotFoundError: No module named 'torch'"}''',
+        Missing,
+        "ModuleNotFoundError: No module named 'torch'",
+    ),
+    "no JSON": ("'good morning'", PeerError, "it answered 'good morning', which is no answer"),
+    "no object": ("[1]", PeerError, "it answered '[1]', which is no answer"),
+    "a death": ("os._exit(3)", PeerError, "it ended with code 3"),
+    "last words": (
+        "(sys.stderr.write('first\\nout of luck\\n\\n'), sys.stderr.flush(), os._exit(3))",
+        PeerError,
+        "it ended with code 3: out of luck",
+    ),
+    "a signal": (
+        "os.kill(os.getpid(), signal.SIGKILL)", PeerError, "it was ended by SIGKILL",
+    ),
+    "silence": ("time.sleep(50)", PeerTimeout, "no answer after 0.5 s"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_what_is_no_answer(fake: Fake, what: str) -> None:
+    does, kind, text = FAULTS[what]
+    with Process([fake(check=does)], timeout=0.5 if what == "silence" else 30) as process:
+        process.ask("load")
+        with pytest.raises(PeerError) as raised:
+            process.ask("check")
+        assert (type(raised.value), str(raised.value)) == (kind, text)
+    assert gone(process.process.pid)
+
+
+def test_one_that_closes_its_output_is_ended(fake: Fake) -> None:
+    process = Process([fake(check="(os.close(1), time.sleep(50))")])
+    with process, pytest.raises(PeerError, match=r"^it closed its output$"):
+        process.ask("check")
+    assert gone(process.process.pid)
+
+
+def test_a_program_that_cannot_be_run() -> None:
+    with pytest.raises(PeerError, match=r"^/no/such/python cannot be run: No such file"):
+        Process(["/no/such/python"])
+
+
+def test_what_a_process_has_started_ends_with_it(fake: Fake) -> None:
+    starts = "{'pid': __import__('subprocess').Popen(['sleep', '50']).pid}"
+    with Process([fake(check=starts)]) as process:
+        child = process.ask("check")["pid"]
+        assert not os.path.exists(f"/proc/{child}/stat") or os.getpgid(child) != os.getpgrp()
+    assert gone(child) and gone(process.process.pid)
+
+
+def test_ctrl_c_at_the_terminal_does_not_reach_it(fake: Fake) -> None:
+    with Process([fake()]) as process:
+        assert os.getsid(process.process.pid) != os.getsid(0)
+        os.kill(process.process.pid, signal.SIGCONT)
+        assert process.ask("load")["version"] == "0.1"
+
+
+def test_everyone_gets_as_many_threads() -> None:
+    one, two = environment(1), environment(2)
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HYBRID_NUM_THREADS")
+    assert {one[name] for name in names} == {"1"} and {two[name] for name in names} == {"2"}
+    assert one["XLA_FLAGS"] == "--xla_cpu_multi_thread_eigen=false"
+
+
+def test_an_interpreter_without_hybrid_serves_it(tmp_path: object) -> None:
+    """The adapters use nothing but NumPy and each other: the package itself is not imported."""
+    with framework_process(sys.executable, "numpy", 1, 60) as process:
+        told = process.ask("load")
+        assert "gemm" in told["workloads"] and told["version"]
+        process.ask("build", workload="gemm", case="1x1024x1024", variant="")
+        result = process.ask("check")["results"]["result"]
+        assert result["shape"] == [1, 1024] and len(result["values"]) == 512
+        assert process.ask("sample", count=3)["seconds"] > 0
+        memory = process.ask("memory")
+        assert 1 << 20 < memory["loaded"] <= memory["peak"]
+        with open(f"/proc/{process.process.pid}/status") as status:
+            resident = next(line for line in status if line.startswith("VmHWM:"))
+        assert memory["peak"] <= int(resident.split()[1]) * 1024
+        with pytest.raises(PeerError, match=r"^KeyError: 'juggle'$"):
+            process.ask("build", workload="juggle", case="1", variant="")
+        with pytest.raises(PeerError, match=r"^ZeroDivision|^KeyError|^TypeError"):
+            process.ask("sample")
+        with open(f"/proc/{process.process.pid}/maps") as maps:
+            assert "_native" not in maps.read()
