@@ -40,6 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "errors",
         "types",
         "tree",
+        "classes",
         "config",
         "extras",
         "marks",

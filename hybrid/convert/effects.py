@@ -14,11 +14,11 @@ import queue
 import random
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import dataclass
 from hybrid.convert import impure
 from hybrid.convert.draws import Draws
 from hybrid.convert.output import write_method

@@ -12,9 +12,9 @@ import itertools
 import linecache
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from hybrid.classes import dataclass, field
 from hybrid.convert.rebuild import FACTORY, compiled
 from hybrid.convert.scope import names_in, walk_scope
 

@@ -6,9 +6,9 @@ The call is compared with every cached plan; the one that differs in the fewest 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hybrid.classes import dataclass
 from hybrid.explain.words import counted, listed, shown
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import io
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import interpreting
 from hybrid.nn.counting import Cost, Counter

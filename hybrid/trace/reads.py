@@ -15,12 +15,12 @@ import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hybrid.classes import dataclass
 from hybrid.ir import Op
 from hybrid.progress import Progress
 from hybrid.tensor import Tensor

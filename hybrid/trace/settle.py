@@ -10,11 +10,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybrid.classes import dataclass, field
 from hybrid.eager import from_numpy
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
