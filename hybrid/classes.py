@@ -86,7 +86,8 @@ def _init_of(kind: type, frozen: bool) -> Callable[..., None]:
         body.append(f"set_(self, {f.name!r}, {value})" if frozen else f"self.{f.name} = {value}")
     if hasattr(kind, "__post_init__"):
         body.append("self.__post_init__()")
-    exec(f"def __init__({', '.join(given)}):\n " + "\n ".join(body or ["pass"]), names)
+    text = f"def __init__({', '.join(given)}):\n " + "\n ".join(body or ["pass"])
+    exec(compile(text, f"{__file__}: {kind.__qualname__}", "exec"), names)
     made = names["__init__"]
     made.__qualname__, made.__module__ = f"{kind.__qualname__}.__init__", kind.__module__
     made.__annotations__ = {f.name: f.type for f in fields if f.init} | {"return": None}

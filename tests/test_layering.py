@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "interop",
         "often",
         "weights",
+        "why",
     ),
     ("transforms",),
     ("explain",),
