@@ -33,7 +33,7 @@ from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guards
 from hybrid.trace.identity import Unfollowed
 from hybrid.trace.reads import Reads
-from hybrid.trace.settle import refuse_lost, refuse_shared, settled
+from hybrid.trace.settle import refuse_lost, refuse_shared, settled, uncollected
 from hybrid.trace.signature import (
     aliases,
     is_number,
@@ -182,7 +182,8 @@ class Hybridized:
     ) -> Planned:
         """A plan; where the function always raises, what it does before that is done."""
         try:
-            return self._capture(args, kwargs, leaves, key)
+            with uncollected():
+                return self._capture(args, kwargs, leaves, key)
         except Exception as error:
             ended = error
             put = taken(error)
