@@ -7,8 +7,7 @@ What a loop uses and does not make itself lives until the loop is over.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from hybrid.classes import dataclass, field
 from hybrid.ir import View
 from hybrid.plan.lower import without
 from hybrid.plan.steps import Buffer, Lowered, Step, overwrites, step_touches, walk

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hybrid import ops
+from hybrid.classes import dataclass, field
 from hybrid.eager import from_numpy
 from hybrid.ir import Graph, Node, Value
 from hybrid.number.staging import OwnCall

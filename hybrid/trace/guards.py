@@ -10,9 +10,9 @@ import functools
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hybrid.classes import dataclass
 from hybrid.config import EPOCH
 from hybrid.number import Number
 from hybrid.tensor import Tensor
