@@ -19,7 +19,7 @@ NOTES: list[float] = []
 
 @pytest.fixture(autouse=True)
 def no_injection() -> Iterator[None]:
-    """And one thread: what others keep of their scratch would be counted whenever they take part."""
+    """And one thread: others keep scratch from when they first take part on."""
     threads = hy.num_threads()
     hy.set_num_threads(1)
     yield
