@@ -393,6 +393,7 @@ class Hybridized:
                 sum(1 for _ in planned.plan.graph.walk()),
                 len(planned.plan.lowered.steps),
                 planned.plan.arena_nbytes,
+                planned.plan.placement.scratch_nbytes,
                 tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
                 planned.calls,
                 planned.why,

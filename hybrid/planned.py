@@ -232,7 +232,8 @@ class PlanInfo:
     arguments: tuple[str, ...]
     nodes: int
     steps: int
-    arena_nbytes: int
+    arena_nbytes: int  # of scratch, where values that do not live together share their places
+    scratch_nbytes: int  # of all these values, each in a place of its own
     guards: tuple[str, ...]
     calls: int
     why: str  # it was built rather than another one used
@@ -244,10 +245,12 @@ class PlanInfo:
     def sizes(self) -> str:
         from hybrid.explain.words import counted
 
+        shared = self.scratch_nbytes > self.arena_nbytes
+        instead = f" (in place of {self.scratch_nbytes})" if shared else ""
         parts = [
             counted(self.nodes, "node"),
             counted(self.steps, "step"),
-            f"{counted(self.arena_nbytes, 'byte')} of scratch",
+            f"{counted(self.arena_nbytes, 'byte')} of scratch{instead}",
             counted(len(self.guards), "guard"),
             counted(self.calls, "call"),
         ]

@@ -199,11 +199,11 @@ class Guards:
 
     def _defaults(self, function: types.FunctionType) -> None:
         if function.__defaults__ or function.__kwdefaults__:
-            for name in ("__defaults__", "__kwdefaults__"):
+            for kind, name in (("", "__defaults__"), ("keyword ", "__kwdefaults__")):
                 read = functools.partial(getattr, function, name)
                 value, key = read(), (id(function), name)
                 matches = self.matching.exactly(value, Address(function, name))
-                self._add(f"defaults of {function.__name__}", read, value, matches, key)
+                self._add(f"{kind}defaults of {function.__name__}", read, value, matches, key)
 
     def _argument(self, argument: Any) -> None:
         """A container that is no tree: the key tells which it is, not what it holds."""

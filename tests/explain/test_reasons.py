@@ -211,7 +211,7 @@ def test_a_default() -> None:
     function.__defaults__ = (3.0,)
     hybridized(hy.ones(2))
     assert last_reason(hybridized) == (
-        "defaults of function was ((2.0,), None) and is ((3.0,), None); "
+        "defaults of function was (2.0,) and is (3.0,); "
         "the default of rate is an input of this plan: any value will do"
     )
 
@@ -302,6 +302,16 @@ def test_plans_print_their_reasons() -> None:
     assert str(hybridized.plans[0]) == (
         "(f32[2]): 2 nodes, 1 step, 0 bytes of scratch, 0 guards, 1 call; built because: first call"
     )
+
+
+def test_plans_tell_what_sharing_scratch_has_saved() -> None:
+    hybridized = hy.hybridize(
+        lambda x: hy.sort(hy.sort(hy.sort(hy.sort(x, axis=0), axis=1), axis=0))
+    )
+    hybridized(hy.ones((16, 16)))
+    (plan,) = hybridized.plans
+    assert (plan.arena_nbytes, plan.scratch_nbytes) == (2048, 7168)
+    assert "2048 bytes of scratch (in place of 7168)" in plan.sizes
 
 
 def test_explain_tells_the_reason_before_there_is_a_plan() -> None:
