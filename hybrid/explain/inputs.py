@@ -78,7 +78,7 @@ def _default(address: Address) -> str:
 
 def _is_of(name: str, guard: str) -> bool:
     """Whether the guard called ``guard`` is on what holds the input called ``name``."""
-    return guard.startswith("defaults of ") if name[0] == "=" else guard.endswith(name)
+    return "defaults of " in guard if name[0] == "=" else guard.endswith(name)
 
 
 def numbers_of(capture: Capture, paths: Mapping[Any, str]) -> list[tuple[str, str]]:
@@ -191,7 +191,7 @@ def guard_rows(capture: Capture, inputs: Sequence[tuple[str, str]]) -> tuple[Gua
             row = guard.name[:-2], "without attributes that hide those of its class", False
         elif guard.expected is type(capture.guards):  # a place for a tensor
             row = guard.name, "a tensor of the same type", False
-        elif guard.name.startswith("defaults of "):
+        elif guard.name.startswith("keyword defaults of "):
             values = [shown(part) for part in guard.expected if part]
             row = guard.name, " ".join(values), is_plain(guard.expected)
         else:

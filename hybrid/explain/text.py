@@ -90,5 +90,5 @@ def guard_lines(rows: Sequence[GuardRow]) -> Iterator[str]:
 
 def guard_line(row: GuardRow) -> str:
     times = f"  ({row.count} times)" if row.count > 1 else ""
-    verb = "are" if row.name.startswith("defaults of ") else "is"
+    verb = "are" if "defaults of " in row.name else "is"
     return f"{row.name} {verb} {row.value}{times}"

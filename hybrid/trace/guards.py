@@ -50,12 +50,13 @@ class Guard:
     read: Callable[..., Any]
     matches: Matcher
     expected: Any
+    lends: bool = False  # whether numbers in a tuple may be inputs
 
     @property
     def by_identity(self) -> bool:
         """Whether the very same object needs no further look: it cannot have changed inside."""
         if isinstance(self.expected, tuple):
-            return is_plain(self.expected)
+            return is_plain(self.expected) and not self.lends
         return not isinstance(self.expected, (*MUTABLE, AnyNumber))
 
     def holds(self) -> bool:
@@ -155,16 +156,14 @@ class Guards:
         key: Key,
         put: Callable[[Any], Any] | None = None,
     ) -> None:
-        guard = Guard(name, read, matches, self._expected(value, matches))
+        guard = self._guard(name, read, value, matches)
         self.always.append(guard)
         self._kept.append(Kept(key, guard, value, put))
 
-    def _expected(self, value: Any, matches: Matcher) -> Any:
-        """What a guard expects: a value, any number, or nothing that could be known again."""
-        if isinstance(matches, AnyNumber):
-            return matches
-        lends = isinstance(value, tuple) and self.written.numbers  # some item may be an input
-        return Guards if lends else value
+    def _guard(self, name: str, read: Callable[[], Any], value: Any, matches: Matcher) -> Guard:
+        """One that expects ``value``, or any number."""
+        expected = matches if isinstance(matches, AnyNumber) else value
+        return Guard(name, read, matches, expected, bool(self.written.numbers))
 
     def _global(self, namespace: dict, name: str, assigned: bool) -> None:
         read = functools.partial(namespace.get, name, MISSING)
@@ -198,12 +197,27 @@ class Guards:
             self._add(label, read, value, matches, key)
 
     def _defaults(self, function: types.FunctionType) -> None:
-        if function.__defaults__ or function.__kwdefaults__:
-            for kind, name in (("", "__defaults__"), ("keyword ", "__kwdefaults__")):
-                read = functools.partial(getattr, function, name)
-                value, key = read(), (id(function), name)
-                matches = self.matching.exactly(value, Address(function, name))
-                self._add(f"{kind}defaults of {function.__name__}", read, value, matches, key)
+        first, second = function.__defaults__, function.__kwdefaults__
+        if not (first or second):
+            return
+        label, key = f"defaults of {function.__name__}", (id(function), "__defaults__")
+        matches = self.matching.exactly(first, Address(function, "__defaults__"))
+        if second is None:
+
+            def read() -> Any:
+                both = function.__defaults__, function.__kwdefaults__
+                return both[0] if both[1] is None else both
+
+            self._add(label, read, first, matches, key)
+        else:
+            keywords = self.matching.exactly(second, Address(function, "__kwdefaults__"))
+            self._add(
+                f"keyword {label}",
+                lambda: (function.__defaults__, function.__kwdefaults__),
+                (first, second),
+                lambda found: matches(found[0]) and keywords(found[1]),
+                key,
+            )
 
     def _argument(self, argument: Any) -> None:
         """A container that is no tree: the key tells which it is, not what it holds."""
@@ -236,7 +250,7 @@ class Guards:
             matches = self.matching.exactly(value, Address(owner, name), slots=True)
         else:
             matches = self._unwritten(owner, name, value)
-        guard = Guard(label, read, matches, Guards if slot else self._expected(value, matches))
+        guard = self._guard(label, read, Guards if slot else value, matches)
         by_epoch = by_epoch and not isinstance(value, MUTABLE) and not slot and not written
         (self.by_epoch if by_epoch else self.always).append(guard)
         self._places.append((owner, name, read, value))

@@ -389,6 +389,8 @@ def test_plans_name_what_they_depend_on() -> None:
     hybridized(hy.ones((2, 3)))
     (plan,) = hybridized.plans
     assert plan.arguments == ("f32[2,3]",) and plan.calls == 2
-    assert {"SimpleNamespace.scale", "global FACTOR", "defaults of function"} <= set(plan.guards)
+    assert {"SimpleNamespace.scale", "global FACTOR", "keyword defaults of function"} <= set(
+        plan.guards
+    )
     assert {"closure variable settings", "closure variable offset"} <= set(plan.guards)
     assert plan.nodes >= 4 and plan.steps == 1 and plan.arena_nbytes >= 0
