@@ -25,6 +25,7 @@ from hybrid.families import NONE, Family, Free, covers, family_key
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ops.checks import require_choice
+from hybrid.phases import phase
 from hybrid.planned import STATE, PlanInfo, Planned
 from hybrid.record import is_recording
 from hybrid.remains import taken
@@ -182,7 +183,7 @@ class Hybridized:
     ) -> Planned:
         """A plan; where the function always raises, what it does before that is done."""
         try:
-            with uncollected():
+            with uncollected(), phase(f"capture {self._name()}"):
                 return self._capture(args, kwargs, leaves, key)
         except Exception as error:
             ended = error
@@ -246,8 +247,9 @@ class Hybridized:
         unrolls: bool,
         follows: bool,
     ) -> Capture:
-        from hybrid.convert.classes import converted_members
-        from hybrid.convert.unbound import resolved, resolving
+        with phase("import"):  # at the first capture of a process
+            from hybrid.convert.classes import converted_members
+            from hybrid.convert.unbound import resolved, resolving
 
         converts = self.options["mode"] != "trace"
 
