@@ -46,7 +46,7 @@ from hybrid.tree import flatten
 from hybrid.why import Call, about_numbers, described, why_new
 
 if TYPE_CHECKING:  # conversion and explanations are imported with the first capture
-    from hybrid.explain import Explanation
+    from hybrid.explain.explanation import Explanation
 
 MODES = ("auto", "trace", "ast")
 
@@ -343,7 +343,8 @@ class Hybridized:
         Tells which plan serves the call, or why a new one is built, and what the plans depend on.
         It captures the function once more and runs nothing; what cannot be captured raises.
         """
-        from hybrid.explain import Watch, build
+        from hybrid.explain.build import build
+        from hybrid.explain.watch import Watch
 
         leaves, key = self._leaves(args, kwargs)
         call = Call(self.function, args, kwargs, leaves, key)

@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,7 @@ print(*[name for name in sys.argv[1:] if name in sys.modules])
 """
 
 
-def test_imports_what_captures_need_and_no_more(tmp_path) -> None:
+def test_imports_what_captures_need_and_no_more(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, str(program), *LATE]
@@ -57,3 +58,10 @@ def test_cycles_are_not_looked_for_while_capturing(enabled: bool) -> None:
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if was else gc.disable)()
+
+
+def test_why_a_second_plan_is_made_imports_no_explanation(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.replace("print(", "chain(hy.ones(4), hy.ones(4))\nprint("))
+    late = ["hybrid.explain.build", "hybrid.explain.explanation", *LATE[1:]]
+    assert subprocess.check_output([sys.executable, str(program), *late], text=True).strip() == ""
