@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,31 @@ def test_why_a_second_plan_is_made_imports_no_explanation(tmp_path: Path) -> Non
     program.write_text(PROGRAM.replace("print(", "chain(hy.ones(4), hy.ones(4))\nprint("))
     late = ["hybrid.explain.build", "hybrid.explain.explanation", *LATE[1:]]
     assert subprocess.check_output([sys.executable, str(program), *late], text=True).strip() == ""
+
+
+def captured_in(count: int) -> float:
+    """CPU seconds that the capture of ``count`` layers with their gradients takes, at best."""
+    weights = [hy.ones((3, 3)) for _ in range(count)]
+    for weight in weights:
+        weight.requires_grad = True
+
+    def capture() -> float:
+        @hy.hybridize
+        def step(x):
+            for weight in weights:
+                weight.grad = None
+                x = hy.tanh(x @ weight)
+            x.sum().backward()
+            return x
+
+        begin = time.process_time()
+        step(hy.ones((3, 3)))
+        return time.process_time() - begin
+
+    return min(capture() for _ in range(3))
+
+
+def test_four_times_the_nodes_take_about_four_times_as_long() -> None:
+    captured_in(20)  # imports
+    few, many = captured_in(40), captured_in(160)
+    assert many < 8 * few, (few, many)
