@@ -235,6 +235,7 @@ from hybrid.ops import vector_norm as vector_norm
 from hybrid.ops import where as where
 from hybrid.ops import zeros as zeros
 from hybrid.ops import zeros_like as zeros_like
+from hybrid.profile import profile as profile
 from hybrid.progress import progress as progress
 from hybrid.tensor import Tensor as Tensor
 from hybrid.trace.checkpoint import checkpoint as checkpoint

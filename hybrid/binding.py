@@ -204,18 +204,20 @@ class _Binding:
                 self._slot(output, depth)
             else:
                 self._fresh(output, depth)
-        if not locks and self.capture.sources:
+        sources = range(len(self.capture.sources))
+        tensors = "".join([f"t{i}, " for i in sources])
+        if not locks and sources:
             w.line(
                 "if not WRITER.acquire(False):  # a run that writes in place is under way", depth
             )
             w.line("with WRITER:", depth + 1)
-            for i in range(len(self.capture.sources)):
-                w.line(f"externals[{self.n_outputs + i}] = d{i} = t{i}.data", depth + 2)
+            datas = "".join([f"d{i}, " for i in sources])
+            places = f"externals[{self.n_outputs}:{self.n_outputs + len(sources)}]"
+            w.line(f"{datas}= {places} = [t.data for t in ({tensors})]", depth + 2)
             w.line("else:", depth)
             w.line("WRITER.release()", depth + 1)
         w.line("status = run_plan(handle, externals)", depth)
         w.line("if status:", depth)
-        tensors = "".join([f"t{i}, " for i in range(len(self.capture.sources))])
         w.line(f"fail(status, ({tensors}), leaves, given)", depth + 1)
         for output, source in self.cell_of_output.items():
             w.line(f"t{source}.data = b{output}", depth)

@@ -25,6 +25,7 @@ from hybrid.families import NONE, Family, Free, covers, family_key
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ops.checks import require_choice
+from hybrid.phases import phase
 from hybrid.planned import STATE, PlanInfo, Planned
 from hybrid.record import is_recording
 from hybrid.remains import taken
@@ -45,7 +46,7 @@ from hybrid.tree import flatten
 from hybrid.why import Call, about_numbers, described, why_new
 
 if TYPE_CHECKING:  # conversion and explanations are imported with the first capture
-    from hybrid.explain import Explanation
+    from hybrid.explain.explanation import Explanation
 
 MODES = ("auto", "trace", "ast")
 
@@ -182,7 +183,7 @@ class Hybridized:
     ) -> Planned:
         """A plan; where the function always raises, what it does before that is done."""
         try:
-            with uncollected():
+            with uncollected(), phase(f"capture {self._name()}"):
                 return self._capture(args, kwargs, leaves, key)
         except Exception as error:
             ended = error
@@ -246,8 +247,9 @@ class Hybridized:
         unrolls: bool,
         follows: bool,
     ) -> Capture:
-        from hybrid.convert.classes import converted_members
-        from hybrid.convert.unbound import resolved, resolving
+        with phase("import"):  # at the first capture of a process
+            from hybrid.convert.classes import converted_members
+            from hybrid.convert.unbound import resolved, resolving
 
         converts = self.options["mode"] != "trace"
 
@@ -341,7 +343,8 @@ class Hybridized:
         Tells which plan serves the call, or why a new one is built, and what the plans depend on.
         It captures the function once more and runs nothing; what cannot be captured raises.
         """
-        from hybrid.explain import Watch, build
+        from hybrid.explain.build import build
+        from hybrid.explain.watch import Watch
 
         leaves, key = self._leaves(args, kwargs)
         call = Call(self.function, args, kwargs, leaves, key)

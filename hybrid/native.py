@@ -338,6 +338,25 @@ def pointers(n: int) -> Any:
     return new(pointer_array(n))
 
 
+def plan_number(plan: Any) -> int:
+    """What events call ``plan``."""
+    return lib.hyb_plan_number(plan)
+
+
+def start_profile(capacity: int) -> None:
+    """Note the steps of all runs, as many as ``capacity``, from now on; one profile at a time."""
+    check(lib.hyb_profile_start(capacity))
+
+
+def stop_profile(capacity: int) -> tuple[bytes, int]:
+    """The events (hyb_event) of the profile, and how many there would be had all been kept."""
+    count = lib.hyb_profile_stop()
+    size = min(count, capacity) * ffi.sizeof("hyb_event")
+    data = bytes(ffi.buffer(lib.hyb_profile_events(), size)) if size else b""
+    lib.hyb_profile_free()
+    return data, count
+
+
 # Machine --------------------------------------------------------------------------------------
 
 

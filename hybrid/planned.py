@@ -13,6 +13,7 @@ from hybrid.binding import bind
 from hybrid.classes import dataclass
 from hybrid.eager import call_plan
 from hybrid.ir.interpreter import current
+from hybrid.phases import phase
 from hybrid.plan import Plan
 from hybrid.record import Leaf, Output, Record, is_recording, recording
 from hybrid.tensor import Tensor
@@ -65,8 +66,9 @@ class Planned:
             source.address is not None for source in capture.sources
         )
         record = None if capture.gradient is None else self._record
-        self.run = bind(capture, self.plan, record, USED)
-        self.holds = capture.guards.compiled(capture)
+        with phase("bind"):
+            self.run = bind(capture, self.plan, record, USED)
+            self.holds = capture.guards.compiled(capture)
 
     def serves(self, leaves: Sequence[Any]) -> bool:
         """Whether all that the capture has read is as it was, at a call of these leaves."""

@@ -17,6 +17,7 @@ from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import interpreting
 from hybrid.ops.remembered import set_watcher
 from hybrid.passes import run_pipeline
+from hybrid.phases import phase
 from hybrid.plan import Plan, make_plan
 from hybrid.record import is_recording, record_call
 from hybrid.tensor import Tensor, make_tensor
@@ -27,7 +28,8 @@ MAX_CONSTANT = 4096  # bytes that a remembered call keeps
 
 def optimized(graph: Graph) -> Graph:
     """``graph`` after all passes."""
-    return run_pipeline(graph, evaluate=_evaluate)
+    with phase("passes"):
+        return run_pipeline(graph, evaluate=_evaluate)
 
 
 def optimized_plan(graph: Graph) -> Plan:

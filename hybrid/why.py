@@ -27,7 +27,7 @@ class Call:
 
     def names(self) -> tuple[str, ...]:
         """What the author calls the leaves."""
-        from hybrid.explain import leaf_names
+        from hybrid.explain.arguments import leaf_names
 
         return leaf_names(self.function, self.args, self.kwargs)
 
@@ -36,7 +36,7 @@ def why_new(call: Call, plans: Sequence[Planned], most: int | None) -> str:
     """Why none of the ``plans`` serves ``call``; ``most`` were kept, if one that did had to go."""
     if not plans and most is None:
         return "first call"
-    from hybrid.explain import Request, why_new
+    from hybrid.explain.reasons import Request, why_new
 
     return why_new(Request(call.key, call.leaves, call.names()), plans, most)
 
@@ -45,7 +45,8 @@ def about_numbers(call: Call, free: Free, refusal: str, capture: Capture) -> str
     """What that goes on to say of numbers: those ``free`` are inputs, others cannot be."""
     if not (free or refusal):
         return ""
-    from hybrid.explain import numbers_text, place_names
+    from hybrid.explain.inputs import place_names
+    from hybrid.explain.reasons import numbers_text
 
     names = call.names()
     inputs = [names[i] for i in sorted(free.numbers)]

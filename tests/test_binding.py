@@ -5,6 +5,7 @@ import threading
 import numpy as np
 
 import hybrid as hy
+from hybrid import binding
 
 
 def counter():
@@ -147,3 +148,27 @@ def test_the_source_is_kept() -> None:
     bump(hy.ones(1000))
     (planned,) = next(iter(bump._plans.values()))
     assert "run_plan(handle, externals)" in planned.run.source
+
+
+def test_a_call_waits_for_a_run_that_writes_in_place_and_reads_after_it() -> None:
+    cell = hy.zeros(3)
+    function = hy.hybridize(lambda x, y: (x * y + cell, x - 1))
+    x, y = hy.ones(3), hy.full((3,), 2.0)
+    assert function(x, y)[0].tolist() == [2.0] * 3
+    held, done = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with binding.WRITER:
+            held.set()
+            done.wait(0.2)
+            cell.data = hy.ones(3).data  # as a run that began before does at its end
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    held.wait()
+    try:
+        product, difference = function(x, y)
+    finally:
+        done.set()
+        thread.join()
+    assert (product.tolist(), difference.tolist()) == ([3.0] * 3, [0.0] * 3)

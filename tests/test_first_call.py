@@ -3,6 +3,8 @@
 import gc
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +34,7 @@ print(*[name for name in sys.argv[1:] if name in sys.modules])
 """
 
 
-def test_imports_what_captures_need_and_no_more(tmp_path) -> None:
+def test_imports_what_captures_need_and_no_more(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, str(program), *LATE]
@@ -57,3 +59,38 @@ def test_cycles_are_not_looked_for_while_capturing(enabled: bool) -> None:
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if was else gc.disable)()
+
+
+def test_why_a_second_plan_is_made_imports_no_explanation(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.replace("print(", "chain(hy.ones(4), hy.ones(4))\nprint("))
+    late = ["hybrid.explain.build", "hybrid.explain.explanation", *LATE[1:]]
+    assert subprocess.check_output([sys.executable, str(program), *late], text=True).strip() == ""
+
+
+def captured_in(count: int) -> float:
+    """CPU seconds that the capture of ``count`` layers with their gradients takes, at best."""
+    weights = [hy.ones((3, 3)) for _ in range(count)]
+    for weight in weights:
+        weight.requires_grad = True
+
+    def capture() -> float:
+        @hy.hybridize
+        def step(x):
+            for weight in weights:
+                weight.grad = None
+                x = hy.tanh(x @ weight)
+            x.sum().backward()
+            return x
+
+        begin = time.process_time()
+        step(hy.ones((3, 3)))
+        return time.process_time() - begin
+
+    return min(capture() for _ in range(3))
+
+
+def test_four_times_the_nodes_take_about_four_times_as_long() -> None:
+    captured_in(20)  # imports
+    few, many = captured_in(40), captured_in(160)
+    assert many < 8 * few, (few, many)

@@ -20,6 +20,7 @@ TOP = [
     "save",
     "load",
     "summary",
+    "profile",
     "progress",
     "num_threads",
     "set_num_threads",
@@ -259,6 +260,9 @@ MODULES = ["data", "linalg", "nn", "optim", "plots", "random"]
 
 # Imported parts of the package are attributes of it, too; they are not promised.
 PARTS = [
+    "classes",
+    "phases",
+    "why",
     "notebook",
     "storage",
     "whole",

@@ -98,3 +98,16 @@ with tempfile.TemporaryDirectory() as folder:
 print(plan)
 assert plan.arguments == ("f32[]", "f32[]") and plan.calls == 1
 assert plan.steps < len(list(graph.walk()))
+
+# %% `profile` tells where the time goes: that of captures by phases (reading what the function
+# depends on, converting it, tracing, each pass, planning), that of runs by steps.  A step has the
+# names of its kernels, the types that it works on, and your line.  `save` writes a trace that
+# ui.perfetto.dev and chrome://tracing draw on a time line.
+with hy.profile() as profile:
+    climb(hy.astype(start, hy.float64), hy.astype(rate, hy.float64))  # other types: a new capture
+print(profile)
+assert {"capture climb", "trace", "fuse"} <= {phase.name for phase in profile.phases}
+slowest = max(profile.steps, key=lambda step: step.seconds)
+assert slowest.name == "run of climb"
+with tempfile.TemporaryDirectory() as folder:
+    profile.save(Path(folder) / "trace.json")

@@ -165,6 +165,12 @@ typedef int32_t (*hyb_poll_fn)(void);
 typedef struct hyb_plan hyb_plan;
 
 typedef struct {
+    int64_t plan;         /* its number */
+    int64_t begin, end;   /* ns of the monotonic clock */
+    int32_t step, thread; /* threads count from 1 */
+} hyb_event;
+
+typedef struct {
     int64_t live_bytes;   /* handed out and not yet freed */
     int64_t cached_bytes; /* kept for reuse */
     int64_t peak_bytes;   /* highest live_bytes so far */
@@ -214,6 +220,13 @@ hyb_status  hyb_plan_run(hyb_plan *plan, void *const *externals);
 int64_t     hyb_plan_arena_nbytes(const hyb_plan *plan);
 void        hyb_plan_set_host(hyb_plan *plan, hyb_host_fn host, void *context); /* before it runs */
 void        hyb_set_poll(hyb_poll_fn poll); /* for all plans; NULL: none */
+int64_t     hyb_plan_number(const hyb_plan *plan); /* no other plan has it, nor will */
+
+/* Profiles: one event for each step that runs, and one for each run, whose step is -1. */
+hyb_status     hyb_profile_start(int64_t capacity); /* events; fails while one is under way */
+int64_t        hyb_profile_stop(void);   /* how many there were; waits for runs that are in it */
+const hyb_event *hyb_profile_events(void); /* of the last one: as many as there was room for */
+void           hyb_profile_free(void);     /* those */
 
 /* The same for plans of one output: external 0 is the output. */
 hyb_status  hyb_run1(hyb_plan *plan, void *out, const void *a);

@@ -3,7 +3,6 @@
  * Nothing is allocated and nothing is looked up: a slot that moves has the list of the operands in
  * it, and an iteration writes their new addresses. */
 #include <stdatomic.h>
-#include <time.h>
 
 #include "plan.h"
 
@@ -187,17 +186,10 @@ static _Atomic(hyb_poll_fn) poll;
 
 void hyb_set_poll(hyb_poll_fn function) { atomic_store(&poll, function); }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
 /* Looks at the clock, about once in a millisecond; asks the host when it was not asked for long. */
 static __attribute__((noinline)) hyb_status look(hyb_run *run)
 {
-    const int64_t now = now_ns();
+    const int64_t now = hyb_clock();
     if (run->last_look == 0)
         run->last_poll = now;
     else if (now - run->last_look < LOOK_NS && run->between_polls < MOST_BETWEEN)

@@ -267,6 +267,9 @@ hyb_plan *hyb_plan_create(const hyb_plan_spec *spec)
     hyb_plan *plan = memset((char *)region + header, 0, sizeof(hyb_plan));
     plan->regions = region;
 
+    static _Atomic int64_t made;
+    plan->number = atomic_fetch_add_explicit(&made, 1, memory_order_relaxed) + 1;
+
     hyb_builder builder = {.spec = spec, .plan = plan};
     if (hyb_check_spec(&builder) == HYB_OK && hyb_make_movers(&builder) == HYB_OK
         && make_steps(&builder) == HYB_OK && make_addresses(&builder) == HYB_OK
@@ -287,5 +290,7 @@ void hyb_plan_free(hyb_plan *plan)
         hyb_free(region);
     }
 }
+
+int64_t hyb_plan_number(const hyb_plan *plan) { return plan->number; }
 
 int64_t hyb_plan_arena_nbytes(const hyb_plan *plan) { return plan->arena_nbytes; }

@@ -105,6 +105,8 @@ typedef struct {
     void *data[];
 } hyb_state;
 
+typedef struct hyb_recording hyb_recording;
+
 /* A run under way. */
 typedef struct {
     const struct hyb_plan *plan;
@@ -113,6 +115,7 @@ typedef struct {
     char *arena, **addresses, **coming;
     int64_t until_poll, between_polls; /* iterations */
     int64_t last_look, last_poll;      /* ns */
+    hyb_recording *recording;          /* NULL: none */
 } hyb_run;
 
 /* A piece of the memory that a plan's parts are cut from. */
@@ -138,7 +141,7 @@ struct hyb_plan {
     const hyb_mover *movers;
     const int32_t *mover_of; /* of each slot: -1 for those that stay */
     char *constants;
-    int64_t arena_nbytes;
+    int64_t arena_nbytes, number;
     hyb_host_fn host;
     void *host_context;
     hyb_region *regions;
@@ -192,6 +195,11 @@ hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan
 hyb_status hyb_make_movers(hyb_builder *builder);
 void hyb_start_movers(hyb_run *run); /* to where they start */
 hyb_status hyb_run_control(hyb_run *run, const hyb_plan_step *step, int32_t index);
+
+/* profile.c */
+hyb_recording *hyb_recording_enter(void); /* NULL: nothing is recorded; else leave it */
+void hyb_recording_leave(void);
+void hyb_record(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin);
 
 /* step.c */
 hyb_status hyb_run_block(hyb_run *run, hyb_block block);

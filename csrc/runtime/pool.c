@@ -20,7 +20,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "runtime.h"
 
@@ -68,17 +67,10 @@ static void relax(void)
 #endif
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
 /* Spins until `holds(argument)` or the time is up; says which. */
 static bool spin_until(bool (*holds)(uint32_t), uint32_t argument)
 {
-    const int64_t start = now_ns();
+    const int64_t start = hyb_clock();
     int64_t now = start;
     do {
         if (now - start > YIELD_NS)
@@ -88,7 +80,7 @@ static bool spin_until(bool (*holds)(uint32_t), uint32_t argument)
                 return true;
             relax();
         }
-    } while ((now = now_ns()) - start < SPIN_NS);
+    } while ((now = hyb_clock()) - start < SPIN_NS);
     return false;
 }
 

@@ -32,6 +32,9 @@ void *hyb_tile_scratch(size_t nbytes);
 /* pool.c */
 hyb_status hyb_pool_init(void); /* reads HYBRID_NUM_THREADS */
 
+/* profile.c */
+int64_t hyb_clock(void); /* ns, monotonic */
+
 /* layout.c */
 const char *hyb_dtype_name(int32_t dtype);
 /* Bytes [*low, *high) that a layout touches, seen from its element 0; low <= 0.  False: the layout

@@ -80,14 +80,18 @@ static void poison_slots(const hyb_plan *plan, int32_t step, char *arena)
     }
 }
 
-hyb_status hyb_run_block(hyb_run *run, hyb_block block)
+/* `records`: whether the run has a recording.  Known where this is inlined: steps do not ask. */
+static inline hyb_status run_block(hyb_run *run, hyb_block block, bool records)
 {
     const hyb_plan *plan = run->plan;
     for (int32_t i = block.first; i < block.first + block.count; i++) {
         const hyb_plan_step *step = &plan->steps[i];
         const bool plain = step->kind <= HYB_STEP_MAP;
+        const int64_t begin = records ? hyb_clock() : 0;
         const hyb_status status = plain ? run_step(step, run->data + step->first_operand)
                                         : hyb_run_control(run, step, i);
+        if (records)
+            hyb_record(run->recording, plan, i, begin);
         if (__builtin_expect(status != HYB_OK, 0)) {
             if (plain) /* others have said where they failed */
                 hyb_set_last_step(i);
@@ -99,6 +103,12 @@ hyb_status hyb_run_block(hyb_run *run, hyb_block block)
     return HYB_OK;
 }
 
+hyb_status hyb_run_block(hyb_run *run, hyb_block block)
+{
+    return __builtin_expect(run->recording != NULL, 0) ? run_block(run, block, true)
+                                                       : run_block(run, block, false);
+}
+
 static hyb_status run_steps(hyb_run *run)
 {
     const hyb_plan *plan = run->plan;
@@ -108,7 +118,14 @@ static hyb_status run_steps(hyb_run *run)
     }
     if (plan->n_movers > 0)
         hyb_start_movers(run);
-    return hyb_run_block(run, plan->main);
+    run->recording = hyb_recording_enter();
+    if (__builtin_expect(run->recording == NULL, 1))
+        return hyb_run_block(run, plan->main);
+    const int64_t begin = hyb_clock();
+    const hyb_status status = hyb_run_block(run, plan->main);
+    hyb_record(run->recording, plan, -1, begin);
+    hyb_recording_leave();
+    return status;
 }
 
 static hyb_state *make_state(const hyb_plan *plan)

@@ -7,6 +7,7 @@ same order whether the ops run eagerly or are being traced.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from hybrid.errors import (
 )
 from hybrid.ir.interpreter import current
 from hybrid.ops.items import OF_LISTS
+from hybrid.phases import phase
 from hybrid.record import (
     LOST,
     AnyRecord,
@@ -422,7 +424,7 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
     refuse_foreign(nodes)
     leaves = [node for node in nodes if isinstance(node, Leaf)]
     interpreter = current()
-    with recording(False):
+    with recording(False), phase("backward") if interpreter.traces else nullcontext():
         grads = pulled_back([(root.record, seed)], leaves)
         for leaf, grad in zip(leaves, grads, strict=True):
             if grad is not None:

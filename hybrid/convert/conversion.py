@@ -23,6 +23,7 @@ from hybrid.convert.rewriter import Around, Unit, convert_copy
 from hybrid.convert.runtime import hyb__
 from hybrid.convert.source import Definition, NoSource, definition_of
 from hybrid.marks import MARK
+from hybrid.phases import phase
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,7 +97,8 @@ def _conversion(function: types.FunctionType) -> _Conversion:
     if known is not None and known[0]() is code:
         return known[1]
     try:
-        made = _Conversion(_convert_code(function))
+        with phase("convert"):
+            made = _Conversion(_convert_code(function))
     except NoSource as error:
         made = _Conversion(None, str(error))
     except SyntaxError as error:  # the compiler has limits that the author's code is near to

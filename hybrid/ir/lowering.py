@@ -45,9 +45,10 @@ class View:
     @property
     def dense(self) -> bool:
         """Row-major without gaps; axes of size 1 may have any stride."""
-        if self.size == 0:
+        plain = row_major(self.shape)
+        if self.strides == plain or self.size == 0:
             return True
-        pairs = zip(self.shape, self.strides, row_major(self.shape), strict=True)
+        pairs = zip(self.shape, self.strides, plain, strict=True)
         return all(n == 1 or s == d for n, s, d in pairs)
 
     def permute(self, axes: Sequence[int]) -> View:

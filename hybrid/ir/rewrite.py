@@ -55,7 +55,7 @@ def rewrite(graph: Graph, rule: Rule, *, regions: Pass | None = None) -> Graph:
 
 def with_replaced(node: Node, replaced: dict[Value, Value]) -> Node:
     """``node`` with operands looked up in ``replaced``; itself when none is there."""
-    if not any(v in replaced for v in node.operands):
+    if replaced.keys().isdisjoint(node.operands):
         return node
     operands = tuple([replaced.get(v, v) for v in node.operands])
     return Node(node.op, operands, node.attrs, node.results, node.regions, node.location)

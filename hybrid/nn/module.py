@@ -22,7 +22,7 @@ from hybrid.tensor import Tensor
 from hybrid.tree import flatten
 
 if TYPE_CHECKING:
-    from hybrid.explain import Explanation
+    from hybrid.explain.explanation import Explanation
 
 
 class Module:

@@ -26,6 +26,7 @@ from hybrid.passes.postops import fuse_matmul
 from hybrid.passes.share import share
 from hybrid.passes.simplify import simplify
 from hybrid.passes.sink import sink
+from hybrid.phases import phase
 
 Pass = Callable[..., Graph]
 
@@ -93,9 +94,11 @@ def run_pipeline(
 
     def apply(run: Pass) -> None:
         nonlocal graph
-        graph = fold(graph, evaluate) if run is fold else run(graph)
+        with phase(run.__name__):
+            graph = fold(graph, evaluate) if run is fold else run(graph)
         if check:
-            verify(graph, after=run.__name__)
+            with phase("verify"):
+                verify(graph, after=run.__name__)
 
     for entry in PIPELINE:
         if not isinstance(entry, tuple):

@@ -2,4 +2,5 @@
 
 from hybrid.plan.interpret import interpret as interpret
 from hybrid.plan.plan import Plan as Plan
+from hybrid.plan.plan import all_plans as all_plans
 from hybrid.plan.plan import make_plan as make_plan

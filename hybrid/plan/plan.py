@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakValueDictionary
 
 from hybrid import native
 from hybrid.classes import dataclass
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, inlined
+from hybrid.phases import phase
 from hybrid.plan.host import host_function
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
@@ -15,7 +17,7 @@ from hybrid.plan.steps import Buffer, Lowered, Step
 from hybrid.types import TensorType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """An executable graph; immutable, and safe to run from any number of threads.
 
@@ -27,7 +29,7 @@ class Plan:
     input_types: tuple[TensorType, ...]
     output_types: tuple[TensorType, ...]
     donations: dict[int, int]  # output -> the input whose bytes it may overwrite
-    locations: tuple[Location | None, ...]  # of each step
+    steps: tuple[Step, ...]  # in the order of their numbers, those of blocks included
     lowered: Lowered
     placement: Placement
 
@@ -38,7 +40,7 @@ class Plan:
     def location_of_failure(self) -> Location | None:
         """Where the author wrote the step at which this thread's last run failed."""
         step = native.failed_step()
-        return self.locations[step] if 0 <= step < len(self.locations) else None
+        return self.steps[step].location if 0 <= step < len(self.steps) else None
 
     def run(self, pointers: Any) -> None:
         """Run once; an error carries the author's line."""
@@ -62,19 +64,34 @@ class Plan:
 
 def make_plan(graph: Graph) -> Plan:
     """Lower ``graph``, place its buffers, and build the C plan."""
-    lowered = lower(inlined(graph))
-    placement = place(lowered)
-    writer = _Writer(lowered, placement)
-    return Plan(
+    with phase("lower"):
+        lowered = lower(inlined(graph))
+    with phase("place"):
+        placement = place(lowered)
+    with phase("write"):
+        writer = _Writer(lowered, placement)
+        handle = writer.build()
+    steps = tuple([step for block in writer.blocks for step in block])
+    plan = Plan(
         graph,
-        writer.build(),
+        handle,
         tuple(v.type for v in graph.params),
         tuple(v.type for v in graph.results),
         placement.donations,
-        tuple(step.location for block in writer.blocks for step in block),
+        steps,
         lowered,
         placement,
     )
+    _plans[native.plan_number(handle)] = plan
+    return plan
+
+
+_plans: WeakValueDictionary[int, Plan] = WeakValueDictionary()
+
+
+def all_plans() -> dict[int, Plan]:
+    """Every plan that there is, by the number that events of profiles give."""
+    return dict(_plans)
 
 
 class _Writer:

@@ -44,7 +44,7 @@ class Address:
         return id(self.owner), self.name, self.keys
 
     def item(self, key: Any) -> Address:
-        return replace(self, keys=(*self.keys, key))
+        return Address(self.owner, self.name, (*self.keys, key))
 
     def seen_from(self, owners: Mapping[int, LeafOf]) -> Address:
         """The same place; where its owner is one of ``owners``, of whatever the call is given."""

@@ -48,6 +48,7 @@ ATOMS = (
     range,
     slice,
 )
+_ENDS = (*ATOMS, Tensor, Op, np.ndarray, np.generic)  # nothing is reached through these
 CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 MISSING: Any = object()  # in place of an attribute that is not there
 MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)  # what is compared item by item
@@ -118,6 +119,7 @@ class Reads:
         self.seen: set[int] = set()  # ids of all that was met
         self.containers: dict[int, Any] = {}  # those met whose content can change
         self.objects.update(owners or {})  # such as functions with attributes to come
+        self._bases: set[type] = set()  # those whose functions have been followed
         self._keep: list[Any] = []  # ids stay unique while their objects live
         self.visit(function)
         for argument in arguments:
@@ -152,13 +154,11 @@ class Reads:
 
     def visit(self, value: Any) -> None:
         """Follow ``value``."""
-        if isinstance(value, Tensor):
-            self.tensors.add(id(value))
-        if (
-            isinstance(value, (*ATOMS, Tensor, Op, np.ndarray, np.generic))
-            or id(value) in self.seen
-            or (self.hosted and self._is_hosted(value))
-        ):
+        if isinstance(value, _ENDS):
+            if isinstance(value, Tensor):
+                self.tensors.add(id(value))
+            return
+        if id(value) in self.seen or (self.hosted and self._is_hosted(value)):
             return
         self.seen.add(id(value))
         self._keep.append(value)
@@ -261,6 +261,9 @@ class Reads:
 
     def _class(self, kind: type) -> None:
         for base in kind.__mro__:
+            if base in self._bases:
+                continue
+            self._bases.add(base)
             if not is_library_class(base) and not base.__module__.startswith("hybrid."):
                 self.classes[base] = None
             for member in vars(base).values():

@@ -20,6 +20,7 @@ from hybrid.eager import from_numpy
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
 from hybrid.number import Number
+from hybrid.phases import phase
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
@@ -59,8 +60,11 @@ def settled(
             while True:
                 try:
                     with undisturbed(len(before) > 1):
-                        reads = Reads(function, list(leaves), hosts.places, written.owners)
-                        return once(reads, Guards(reads, configured, written))
+                        with phase("read"):
+                            reads = Reads(function, list(leaves), hosts.places, written.owners)
+                            guards = Guards(reads, configured, written)
+                        with phase("trace"):
+                            return once(reads, guards)
                 except Unseen as found:
                     written.owners |= found.owners
                 except Unsettled as found:

@@ -8,7 +8,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import CaptureError, GraphError
-from hybrid.explain import Explanation
+from hybrid.explain.explanation import Explanation
 from tests.explain import samples
 
 ROOT = Path(samples.__file__).parents[2]

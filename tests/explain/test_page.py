@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hybrid as hy
-from hybrid.explain import Explanation
+from hybrid.explain.explanation import Explanation
 from tests.explain import samples
 from tests.explain.test_explanation import NET, ROOT
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 import hybrid as hy
-from hybrid.explain import Explanation
+from hybrid.explain.explanation import Explanation
 from hybrid.explain.terminal import LABELS, NOTES
 from tests.explain import samples
 from tests.explain.test_explanation import NET, ROOT

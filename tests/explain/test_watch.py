@@ -8,7 +8,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import CaptureError
-from hybrid.explain import Watch
+from hybrid.explain.watch import Watch
 from tests.explain import samples
 
 
