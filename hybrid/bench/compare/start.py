@@ -5,14 +5,20 @@ package that is called so and holds nothing stands for it: what is imported from
 of this folder.
 """
 
+import ctypes
 import os
+import signal
 import sys
 import types
 from pathlib import Path
 
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+
 if __name__ == "__main__":
     root = Path(__file__).resolve().parents[3]
     framework, threads = sys.argv[1], int(sys.argv[2])
+    if sys.platform == "linux":  # whoever asks may be killed while this one computes
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if hasattr(os, "sched_setaffinity"):  # some size their pools by the cores that they see
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     sys.path[0] = str(root)

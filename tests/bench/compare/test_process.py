@@ -2,9 +2,11 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +22,9 @@ from hybrid.bench.compare.process import (
 Fake = Callable[..., str]
 
 
-def gone(pid: int) -> bool:
+def gone(pid: int, patience: int = 200) -> bool:
     """Whether no process has that number, or only one that has ended."""
-    for _ in range(100):
+    for _ in range(patience):
         try:
             with open(f"/proc/{pid}/stat") as stat:
                 if stat.read().rpartition(")")[2].split()[0] == "Z":
@@ -99,6 +101,30 @@ def test_ctrl_c_at_the_terminal_does_not_reach_it(fake: Fake) -> None:
         assert os.getsid(process.process.pid) != os.getsid(0)
         os.kill(process.process.pid, signal.SIGCONT)
         assert process.ask("load")["version"] == "0.1"
+
+
+BUSY = """
+from hybrid.bench.compare.process import framework_process
+import sys
+process = framework_process(sys.executable, "numpy", 1, 600)
+process.ask("load")
+process.ask("build", workload="dispatch", case="8", variant="")
+process.ask("check")
+print(process.process.pid, flush=True)
+process.ask("sample", count=10**12)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends those whose parent is killed")
+def test_it_ends_when_whoever_asks_is_killed() -> None:
+    command = [sys.executable, "-c", BUSY]
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as asking:
+        pid = int(asking.stdout.readline())
+        time.sleep(0.2)
+        assert not gone(pid, patience=1)
+        asking.kill()
+        assert gone(pid)
 
 
 def test_everyone_gets_as_many_threads() -> None:

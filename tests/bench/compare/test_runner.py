@@ -157,6 +157,9 @@ def test_the_best_of_the_others_decides() -> None:
     assert slower([found], 0.6) == ["gemm (2x2x2): 0.50 times as fast as jax"]
     assert slower([made(hybrid=None, jax=1.0)], 0.1) == ["gemm (2x2x2): hybrid has no time"]
     assert slower([made(hybrid=1.0)], 2.0) == []
+    assert slower([made(hybrid=1.0, jax=None)], 0.1) == ["gemm (2x2x2): no peer has a time"]
+    lacking = Comparison("gemm", "2x2x2", (*found.lines[:1], Line("jax", "not supported")), 1, 1)
+    assert slower([lacking], 2.0) == []
 
 
 def test_the_table_and_the_document() -> None:
