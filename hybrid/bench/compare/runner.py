@@ -96,14 +96,14 @@ class Entrant:
         self.memory: dict[str, int] = {}
 
     def sample(self, count: int) -> float:
-        return float(self.process.ask("sample", count=count)["seconds"])
+        return self.process.ask("sample", count=count)["seconds"]
 
     def prepare(self, workload: Workload, case: Case) -> dict[str, Any]:
         """Build the program and call it: its results."""
         self.process.ask("load")
         self.process.ask("build", workload=workload.name, case=case.label, variant=self.who.variant)
         told = self.process.ask("check")
-        self.first_call = float(told["first_call"])
+        self.first_call = told["first_call"]
         return told["results"]
 
     def line(self, parts: int) -> Line:
@@ -144,7 +144,11 @@ def compare_case(
             entrant = Entrant(who, process)
             results = entrant.prepare(workload, case)
             wanted = wanted or results
-            if apart := difference(wanted, results, workload.tolerance):
+            try:
+                apart = difference(wanted, results, workload.tolerance)
+            except (KeyError, TypeError, ValueError) as error:
+                raise PeerError(f"its results cannot be read: {error!r}") from None
+            if apart:
                 lines[who.name] = Line(who.name, "disagrees", apart, first_call=entrant.first_call)
                 process.close()
             else:

@@ -37,7 +37,7 @@ def gone(pid: int, patience: int = 200) -> bool:
 
 def test_lines_are_answered_by_lines(fake: Fake) -> None:
     with Process([fake()]) as process:
-        assert process.ask("load") == {"version": "0.1", "workloads": ["dispatch", "gemm"]}
+        assert process.ask("load") == {"version": "0.1", "workloads": ("dispatch", "gemm")}
         assert process.ask("sample", count=500) == {"seconds": 0.5}
     assert gone(process.process.pid)
     process.close()  # and again: nothing happens
@@ -51,6 +51,13 @@ FAULTS = {
         "ModuleNotFoundError: No module named 'torch'",
     ),
     "no JSON": ("'good morning'", PeerError, "it answered 'good morning', which is no answer"),
+    "a field less": (
+        '{"first_call": 1}', PeerError, """it answered '{"first_call": 1}', which is no answer""",
+    ),
+    "no number": (
+        '{"first_call": "x", "results": []}', PeerError,
+        """it answered '{"first_call": "x", "results": []}', which is no answer""",
+    ),
     "no object": ("[1]", PeerError, "it answered '[1]', which is no answer"),
     "a death": ("os._exit(3)", PeerError, "it ended with code 3"),
     "last words": (
@@ -89,9 +96,10 @@ def test_a_program_that_cannot_be_run() -> None:
 
 
 def test_what_a_process_has_started_ends_with_it(fake: Fake) -> None:
-    starts = "{'pid': __import__('subprocess').Popen(['sleep', '50']).pid}"
+    pid = "__import__('subprocess').Popen(['sleep', '50']).pid"
+    starts = f"{{'first_call': 0, 'results': {{'pid': {pid}}}}}"
     with Process([fake(check=starts)]) as process:
-        child = process.ask("check")["pid"]
+        child = process.ask("check")["results"]["pid"]
         assert not os.path.exists(f"/proc/{child}/stat") or os.getpgid(child) != os.getpgrp()
     assert gone(child) and gone(process.process.pid)
 

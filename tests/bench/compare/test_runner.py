@@ -68,6 +68,10 @@ FAULTS = {
         "disagrees", "its result has 0 where ",
     ),
     "raises": ({"check": '{"error": "MemoryError: no"}'}, "failed", "MemoryError: no"),
+    "has unreadable results": (
+        {"check": "{'first_call': 1, 'results': {'result': 7}}"}, "failed",
+        "its results cannot be read: TypeError(",
+    ),
     "cannot load": ({"load": '{"error": "OSError: libmkl"}'}, "does not start", "OSError: libmkl"),
     "has not the package": (
         {"load": '''{"error": "ModuleNotFoundError: No module named 'jax'"}'''}, "not installed",
