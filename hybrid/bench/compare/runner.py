@@ -32,6 +32,7 @@ class Settings:
     rounds: int = ROUNDS
     seconds: float = SECONDS
     timeout: float = TIMEOUT
+    clock: str = "wall"  # or "cpu": the seconds of processor that all threads of a process use
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,15 @@ class Comparison:
 class Entrant:
     """A contender's process, while a case lasts."""
 
-    def __init__(self, who: Contender, process: Process) -> None:
-        self.who, self.process = who, process
+    def __init__(self, who: Contender, process: Process, clock: str = "wall") -> None:
+        self.who, self.process, self.clock = who, process, clock
         self.count = 1
         self.samples: list[float] = []
         self.first_call: float | None = None
         self.memory: dict[str, int] = {}
 
     def sample(self, count: int) -> float:
-        return self.process.ask("sample", count=count)["seconds"]
+        return self.process.ask("sample", count=count, clock=self.clock)["seconds"]
 
     def prepare(self, workload: Workload, case: Case) -> dict[str, Any]:
         """Build the program and call it: its results."""
@@ -141,7 +142,7 @@ def compare_case(
         def enter(who: Contender) -> None:
             nonlocal wanted
             process = processes.enter_context(who.start(settings.threads, settings.timeout))
-            entrant = Entrant(who, process)
+            entrant = Entrant(who, process, settings.clock)
             results = entrant.prepare(workload, case)
             wanted = wanted or results
             try:
