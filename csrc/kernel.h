@@ -9,9 +9,11 @@
 #include "hybrid.h"
 
 /* Post-ops of a kernel: call apply(context, begin, count) once for every finished stretch of elements
- * [begin, begin + count) of the (contiguous) first output; stretches never overlap and cover it. */
+ * [begin, begin + count) of the (contiguous) first output; stretches never overlap and cover it.
+ * apply_rows is the same for `rows` stretches, whose starts are `step` elements apart. */
 typedef struct {
     void (*apply)(const void *context, int64_t begin, int64_t count);
+    void (*apply_rows)(const void *context, int64_t begin, int64_t count, int64_t rows, int64_t step);
     const void *context;
 } hyb_post;
 

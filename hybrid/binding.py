@@ -313,6 +313,8 @@ class _Binding:
             w.line(f"{record}([{tensors}], [{datas}], {results}, [{buffers}])")
         for output, source in self.cell_of_output.items():
             cell = capture.sources[source].tensor
+            if source in capture.lasting:
+                continue
             if capture.gradient is not None and output in capture.gradient.outputs:
                 now = f"r{output}.record"
             elif cell is None or capture.requires[source] or hasattr(cell, "leaf"):

@@ -8,10 +8,11 @@ text of each.
 import linecache
 import os
 import sys
-from dataclasses import dataclass
 from types import FrameType
 
 import numpy as np
+
+from hybrid.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ of enclosing functions, defaults, items of lists and dicts.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from hybrid.classes import dataclass
 from hybrid.planned import Planned
 from hybrid.trace.address import Address
 from hybrid.trace.captured import Capture

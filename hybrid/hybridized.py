@@ -7,7 +7,7 @@ import functools
 import sys
 import types
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -33,16 +33,16 @@ from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guards
 from hybrid.trace.identity import Unfollowed
 from hybrid.trace.reads import Reads
-from hybrid.trace.settle import refuse_lost, refuse_shared, settled
+from hybrid.trace.settle import refuse_lost, refuse_shared, settled, uncollected
 from hybrid.trace.signature import (
     aliases,
-    describe_leaf,
     is_number,
     key_of,
     lifted,
     plain,
 )
 from hybrid.tree import flatten
+from hybrid.why import Call, about_numbers, described, why_new
 
 if TYPE_CHECKING:  # conversion and explanations are imported with the first capture
     from hybrid.explain import Explanation
@@ -101,7 +101,7 @@ class Hybridized:
             try:
                 key = tuple([t.type for t in args])
                 found = self._quick[is_recording()].get(key)
-                if found is not None and found.holds(args) and plain(args):
+                if found is not None and plain(args) and (found.shares or found.holds(args)):
                     planned = found
             except (AttributeError, TypeError):  # some argument is not a tensor
                 pass
@@ -154,10 +154,8 @@ class Hybridized:
         return planned.run(*given)
 
     def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        from hybrid.explain import leaf_names
-
         given, _ = flatten((args, kwargs))
-        names = functools.partial(leaf_names, self.function, args, kwargs)
+        names = Call(self.function, args, kwargs).names
         refuse_lost(self._name(), given, planned.written_arguments, names)
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Hashable]:
@@ -184,7 +182,8 @@ class Hybridized:
     ) -> Planned:
         """A plan; where the function always raises, what it does before that is done."""
         try:
-            return self._capture(args, kwargs, leaves, key)
+            with uncollected():
+                return self._capture(args, kwargs, leaves, key)
         except Exception as error:
             ended = error
             put = taken(error)
@@ -196,19 +195,15 @@ class Hybridized:
     def _capture(
         self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
     ) -> Planned:
-        from hybrid.explain import leaf_names
-
-        names = leaf_names(self.function, args, kwargs)
-        why = self._why(key, leaves, names)  # before there is one
+        call = Call(self.function, args, kwargs, leaves, key)
+        why = self._why(call)  # before there is one
         family = self._families.setdefault(family_key(key, leaves), Family())
         trace = functools.partial(self._trace, args, kwargs, leaves)
         capture, free = family.capture(key[1], leaves, trace)
-        about = self._about_numbers(free, family, key, leaves, names, capture)
+        why += about_numbers(call, free, family.refusal(key[1], leaves), capture)
         planned = Planned(capture, leaves, key, free.numbers)
-        planned.why = why + about
-        planned.description = tuple(
-            _described(i, leaf, planned.numbers) for i, leaf in enumerate(leaves)
-        )
+        planned.why = why
+        planned.description = described(leaves, planned.numbers)
         self._clock = planned.made = planned.last_used = self._clock + 1
         family.plans.append(planned)
         if not planned.numbers:
@@ -216,29 +211,9 @@ class Hybridized:
         self._forget_oldest()
         return planned
 
-    def _why(self, key: Hashable, leaves: Sequence[Any], names: Sequence[str]) -> str:
-        """Why no plan serves a call."""
-        from hybrid.explain import Request, why_new
-
-        plans = self._all_plans()
-        dropped = key in self._dropped and not self._plans.get(key)
-        return why_new(Request(key, leaves, names), plans, dropped, self.options["max_plans"])
-
-    def _about_numbers(
-        self,
-        free: Free,
-        family: Family,
-        key: Any,
-        leaves: Sequence[Any],
-        names: Sequence[str],
-        capture: Capture,
-    ) -> str:
-        """What that goes on to say of numbers, those that are inputs given."""
-        from hybrid.explain import numbers_text, place_names
-
-        inputs = [names[i] for i in sorted(free.numbers)]
-        inputs += place_names(free.places, capture, self.function, leaves, names)
-        return numbers_text(inputs, family.refusal(key[1], leaves))
+    def _why(self, call: Call) -> str:
+        dropped = call.key in self._dropped and not self._plans.get(call.key)
+        return why_new(call, self._all_plans(), self.options["max_plans"] if dropped else None)
 
     def _trace(
         self,
@@ -366,14 +341,14 @@ class Hybridized:
         Tells which plan serves the call, or why a new one is built, and what the plans depend on.
         It captures the function once more and runs nothing; what cannot be captured raises.
         """
-        from hybrid.explain import Watch, build, leaf_names
+        from hybrid.explain import Watch, build
 
         leaves, key = self._leaves(args, kwargs)
-        names = leaf_names(self.function, args, kwargs)
+        call = Call(self.function, args, kwargs, leaves, key)
         planned = self._find(key, leaves)
         family = self._families.get(family_key(key, leaves), Family())
         if planned is None:
-            why = self._why(key, leaves, names)
+            why = self._why(call)
             free, failure = Free.of(family.free(key[1], leaves)), ""
         else:
             free = Free(planned.numbers, planned.places)
@@ -389,7 +364,7 @@ class Hybridized:
             with Watch() as watch:
                 capture = self._trace(args, kwargs, leaves)
         if planned is None:
-            why += self._about_numbers(free, family, key, leaves, names, capture)
+            why += about_numbers(call, free, family.refusal(key[1], leaves), capture)
             verdict = f"a call builds a new plan: {why}{failure}"
         else:
             verdict = f"a call runs plan {self._all_plans().index(planned) + 1} of "
@@ -399,9 +374,9 @@ class Hybridized:
             self.function,
             capture,
             watch,
-            call=[_described(i, leaf, used.numbers) for i, leaf in enumerate(leaves)],
+            call=described(leaves, used.numbers),
             leaves=leaves,
-            names=names,
+            names=call.names(),
             numbers=used.numbers,
             mode=self.options["mode"],
             verdict=verdict,
@@ -466,10 +441,6 @@ class Hybridized:
     def __repr__(self) -> str:
         count = len(self._all_plans())
         return f"<hybridized {self._name()}: {count} plans>"
-
-
-def _described(index: int, leaf: Any, numbers: Collection[int]) -> str:
-    return f"any {type(leaf).__name__}" if index in numbers else describe_leaf(leaf)
 
 
 def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> Hybridized:

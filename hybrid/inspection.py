@@ -5,11 +5,11 @@ The names and meanings are those of the Python array API standard, ``__array_nam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, DTypeError
 from hybrid.ops.dtypes import KINDS, isdtype
 from hybrid.types import (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -30,7 +29,7 @@ def register() -> None:
         _declare_backend(module)
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Sees to it that the backend is declared once einops is loaded; finds nothing itself."""
 
     def find_spec(
@@ -45,7 +44,7 @@ class _Finder(MetaPathFinder):
         return spec
 
 
-class _Loader(Loader):
+class _Loader:
     """The loader of einops, with our declaration behind it."""
 
     def __init__(self, loader: Any) -> None:

@@ -7,9 +7,9 @@ known from one that holds what stands for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from hybrid.classes import dataclass
 from hybrid.errors import BatchedValueError, LeakedValueError, author_location
 from hybrid.ir import Value
 from hybrid.ir.interpreter import ACTIVE, current

@@ -12,9 +12,9 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, NativeError, OutOfMemoryError, OutOfRangeError
 
 try:

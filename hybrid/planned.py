@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hybrid import native, ops
 from hybrid.autodiff.presence import Ct, Perhaps, added, flag, neutral, nothing, perhaps
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.binding import bind
+from hybrid.classes import dataclass
 from hybrid.eager import call_plan
 from hybrid.ir.interpreter import current
 from hybrid.plan import Plan
@@ -88,6 +88,8 @@ class Planned:
         recorded = None if capture.gradient is None else capture.gradient.recorded
         results = replay(capture.graph, tensors, recorded)
         for source, output in capture.writes:
+            if source in capture.lasting:
+                results[output].record = tensors[source].record
             current().assign(tensors[source], results[output])
         return build(capture.result, results, leaves, dict(enumerate(tensors)))
 

@@ -497,3 +497,4 @@ for _name, _op in _UNARY.items():
     setattr(Tensor, f"__{_name}__", _unary(_op))
 for _name in _METHODS.split():
     setattr(Tensor, _name, getattr(ops, _name))
+Tensor.reshape = ops.shape.reshape_method  # type: ignore[attr-defined]

@@ -78,6 +78,38 @@ def test_gradients_are_reused_when_only_the_parameter_holds_them() -> None:
     assert held.tolist() == [2.0] * 1000 and w.grad.tolist() == [3.0] * 1000
 
 
+def trained(**options):
+    """A captured step of two layers, and what belongs to it."""
+    net = hy.nn.Sequential(hy.nn.Linear(16, 32), hy.nn.ReLU(), hy.nn.Linear(32, 4))
+    optimizer = hy.optim.SGD(net.parameters(), lr=0.01, **options)
+
+    @hy.hybridize
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = hy.nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return net, step
+
+
+def test_a_training_step_updates_all_parameters_in_place() -> None:
+    """Those behind a matrix product too, and the step is no part of a gradient itself."""
+    net, step = trained(momentum=0.9)
+    x, y = hy.ones((8, 16)), hy.zeros((8, 4))
+    step(x, y)
+    (plan,) = step._all_plans()
+    assert plan.capture.gradient is None
+    sources = {source for source, _ in plan.capture.writes}
+    assert sources == set(plan.plan.donations.values()) and len(sources) == 8
+    step(x, y)
+    before = [id(p.data) for p in net.parameters()]
+    losses = [step(x, y).item() for _ in range(3)]
+    assert [id(p.data) for p in net.parameters()] == before
+    assert losses[0] > losses[1] > losses[2] and all(p.requires_grad for p in net.parameters())
+
+
 def test_readers_never_see_half_a_write() -> None:
     """One thread trains in place while others read the same cell through their own plan."""
     cell = hy.zeros((256, 256))

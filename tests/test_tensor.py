@@ -46,6 +46,18 @@ def test_a_slice_is_a_value() -> None:
     assert x.tolist() == [[7.0, 7.0], [3.0, 4.0]]
 
 
+def test_the_method_reshape_takes_sizes_one_by_one() -> None:
+    x = hy.arange(6)
+    for y in (x.reshape(2, 3), x.reshape((2, 3)), x.reshape(2, -1), x.reshape(shape=(2, 3))):
+        assert y.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert x.reshape(6).shape == (6,) and hy.asarray(1.0).reshape(()).shape == ()
+    assert hy.hybridize(lambda v: v.reshape(3, 2))(x).tolist() == x.reshape(3, 2).tolist()
+    with pytest.raises(TypeError, match="shape"):
+        x.reshape()
+    with pytest.raises(hy.errors.ShapeError, match=r"cannot turn i64\[6\] into shape \[2, 2\]"):
+        x.reshape(2, 2)
+
+
 def test_a_reshaped_value_is_not_a_view() -> None:
     x = hy.zeros(4)
     y = hy.reshape(x, (2, 2))

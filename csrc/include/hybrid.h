@@ -200,6 +200,7 @@ void        hyb_fail_allocation(int64_t nth); /* tests: the nth allocation from 
 /* Threads. */
 hyb_status  hyb_set_num_threads(int32_t n);
 int32_t     hyb_num_threads(void);
+int32_t     hyb_core_count(const char *root); /* in the affinity mask and quotas; files under root */
 
 /* What this machine does at most, on the calling thread: operations in registers, or the bytes of a
  * triad a = b + s * c over `data`, which holds a, b and c, n floats each. */

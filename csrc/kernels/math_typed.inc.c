@@ -133,6 +133,49 @@ static inline V N(v_gelu)(V x)
     return N(v_or)(y, N(v_sign)(x)); /* -0 had lost its sign */
 }
 
+/* The logistic function s of x and its slope s (1 - s), without cancellation on either side. */
+typedef struct { V value, slope; } N(v_logistic_pair);
+static inline N(v_logistic_pair) N(v_logistic)(V x)
+{
+    const V e = N(v_exp)(-N(v_abs)(x)), upper = 1 / (1 + e), lower = e * upper;
+    return (N(v_logistic_pair)){N(v_select)((I)(x < 0), lower, upper), lower * upper};
+}
+
+/* x held where the derivatives of the activations still change. */
+static inline V N(v_within)(V x, T limit) { return N(v_at_least)(N(v_at_most)(x, limit), -limit); }
+
+static const T N(v_gelu_linear) = (T)1.5957691216057307117; /* sqrt(8 / pi) */
+static const T N(v_gelu_cubic) = (T)0.071354816272600247775;
+static const T N(v_gelu_tanh_limit) = 22; /* the logistic function is 0 or 1 beyond */
+
+/* x sigmoid(sqrt(8 / pi) (x + 0.044715 x^3)), as (1 + tanh z) / 2 is sigmoid(2 z). */
+static inline V N(v_gelu_tanh)(V x)
+{
+    const V held = N(v_within)(x, N(v_gelu_tanh_limit));
+    const V z = held * (held * held * N(v_gelu_cubic) + N(v_gelu_linear));
+    return N(v_times_sigmoid)(N(v_at_least)(x, -N(v_gelu_tanh_limit)), z);
+}
+
+/* Derivatives of the activations. */
+static inline V N(v_gelu_tanh_slope)(V x)
+{
+    const V held = N(v_within)(x, N(v_gelu_tanh_limit)), square = held * held;
+    const N(v_logistic_pair) s =
+        N(v_logistic)(held * (square * N(v_gelu_cubic) + N(v_gelu_linear)));
+    return s.value + held * s.slope * (square * (3 * N(v_gelu_cubic)) + N(v_gelu_linear));
+}
+static inline V N(v_silu_slope)(V x)
+{
+    const N(v_logistic_pair) s = N(v_logistic)(x);
+    return s.value + N(v_within)(x, 1000) * s.slope;
+}
+static inline V N(v_gelu_slope)(V x)
+{
+    const V held = N(v_within)(x, 40), density = N(v_exp)(held * held * (T)-0.5);
+    const V below = N(v_erf)(held * (T)0.70710678118654752440) * (T)0.5 + (T)0.5;
+    return below + held * density * (T)0.39894228040143267794;
+}
+
 /* x = quadrant pi/2 + the result, whatever x is. */
 static inline V N(v_angle)(V x, I *quadrant)
 {

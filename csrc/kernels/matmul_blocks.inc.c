@@ -213,8 +213,7 @@ static void N(matmul_finish)(const N(matmul_job) *job, int64_t row, int64_t row_
     if (job->c_col != 1 || cols == job->n)
         post->apply(post->context, first, rows * cols);
     else
-        for (int64_t i = 0; i < rows; i++)
-            post->apply(post->context, first + i * job->c_row, cols);
+        post->apply_rows(post->context, first, cols, rows, job->c_row);
 }
 
 static hyb_status N(matmul_tasks)(void *context, int64_t begin, int64_t end)

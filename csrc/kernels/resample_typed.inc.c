@@ -66,7 +66,7 @@ HYB_KERNEL(N(resample))
         return status;
     for (int64_t a = begin; a < end; a++, x += from[1] * width, y += n)
         for (int64_t i = 0; i < n; i += LANES) {
-            V low, high;
+            V low = {0}, high = {0};
             for (int lane = 0; lane < LANES; lane++) {
                 low[lane] = x[table.low[i + lane]];
                 high[lane] = x[table.high[i + lane]];

@@ -4,7 +4,8 @@
  * Layout     rank 1, dense or one element repeated; the output is dense.
  * In place   allowed when the item sizes are equal.
  * Accuracy   arithmetic and roundings are exact or correctly rounded, rsqrt within 1.5 ulp;
- * math.inc.c gives the others.  Integers wrap: abs and negative of the least one give it back.
+ * math.inc.c gives the others; gelu_tanh and the slopes, whose terms may cancel, 4 epsilon.
+ * Integers wrap: abs and negative of the least one give it back.
  * Attributes none.
  */
 
@@ -43,7 +44,11 @@
     HYB_MAP_1(acos, t, 32, v_acos_##t(x))                                                        \
     HYB_MAP_1(atan, t, 32, v_atan_##t(x))                                                        \
     HYB_MAP_1(gelu, t, 40, v_gelu_##t(x))                                                        \
+    HYB_MAP_1(gelu_slope, t, 48, v_gelu_slope_##t(x))                                            \
+    HYB_MAP_1(gelu_tanh, t, 28, v_gelu_tanh_##t(x))                                              \
+    HYB_MAP_1(gelu_tanh_slope, t, 32, v_gelu_tanh_slope_##t(x))                                  \
     HYB_MAP_1(silu, t, 24, v_silu_##t(x))                                                        \
+    HYB_MAP_1(silu_slope, t, 24, v_silu_slope_##t(x))                                            \
     HYB_MAP_1(softplus, t, 40, v_softplus_##t(x))                                                \
     HYB_TEST_1(isnan, t, x != x)                                                                 \
     HYB_TEST_1(isinf, t, v_abs_##t(x) == (c_##t)INFINITY)                                        \
@@ -90,7 +95,8 @@ HYB_INTEGERS(UNARY_INTEGER)
     HYB_ROW(asin, t, 1) HYB_ROW(acos, t, 1) HYB_ROW(atan, t, 1)                                  \
     HYB_ROW(tanh, t, 1) HYB_ROW(sigmoid, t, 1) HYB_ROW(erf, t, 1)                                \
     HYB_ROW(sin, t, 1) HYB_ROW(cos, t, 1) HYB_ROW(tan, t, 1)                                     \
-    HYB_ROW(gelu, t, 1) HYB_ROW(silu, t, 1) HYB_ROW(softplus, t, 1)                              \
+    HYB_ROW(gelu, t, 1) HYB_ROW(gelu_tanh, t, 1) HYB_ROW(silu, t, 1) HYB_ROW(softplus, t, 1)     \
+    HYB_ROW(gelu_slope, t, 1) HYB_ROW(gelu_tanh_slope, t, 1) HYB_ROW(silu_slope, t, 1)           \
     HYB_ROW(isnan, t, 1) HYB_ROW(isinf, t, 1) HYB_ROW(isfinite, t, 1) HYB_ROW(signbit, t, 1)
 
 #define UNARY_INTEGER_ROWS(t)                                                                    \

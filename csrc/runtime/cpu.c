@@ -1,12 +1,5 @@
-/* cpu.c - which instruction sets this machine runs, which one is asked for, and how many cores are
- * ours. */
-#define _GNU_SOURCE /* sched_getaffinity */
-#include <stdio.h>
+/* cpu.c - which instruction sets this machine runs, and which one is asked for. */
 #include <stdlib.h>
-#include <unistd.h>
-#if defined(__linux__)
-#include <sched.h>
-#endif
 
 #include "isa/tables.h"
 #include "runtime.h"
@@ -68,48 +61,4 @@ const char *hyb_isa_supported(void)
 {
     hyb_init();
     return supported_names;
-}
-
-static int affinity_count(void)
-{
-#if defined(__linux__)
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof cores, &cores) == 0)
-        return CPU_COUNT(&cores);
-#endif
-    return (int)sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-/* Cores that the control group may use, rounded up; INT32_MAX when it sets no limit. */
-static int quota_count(void)
-{
-    long long quota = -1, period = -1;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re"); /* version 2: "max 100000" or "150000
-                                                           100000" */
-    if (file) {
-        if (fscanf(file, "%lld %lld", &quota, &period) != 2)
-            quota = -1;
-        fclose(file);
-    } else {
-        const char *const names[] = {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
-                                     "/sys/fs/cgroup/cpu/cpu.cfs_period_us"};
-        long long *const values[] = {&quota, &period};
-        for (int i = 0; i < 2; i++) {
-            file = fopen(names[i], "re");
-            if (file && fscanf(file, "%lld", values[i]) != 1)
-                *values[i] = -1;
-            if (file)
-                fclose(file);
-        }
-    }
-    if (quota <= 0 || period <= 0 || quota / period >= HYB_MAX_THREADS)
-        return INT32_MAX;
-    return (int)((quota + period - 1) / period);
-}
-
-int hyb_core_count(void)
-{
-    const int cores = affinity_count(), quota = quota_count();
-    const int least = cores < quota ? cores : quota;
-    return least > 1 ? least : 1;
 }

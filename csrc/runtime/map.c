@@ -80,6 +80,35 @@ hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, int64_t begin,
     return HYB_OK;
 }
 
+hyb_status hyb_map_rows(const hyb_map *map, void *const *data, int64_t begin, int64_t count,
+                        int64_t rows, int64_t step)
+{
+    /* Where every operand moves by the same distance from one stretch to the next. */
+    const bool even = map->outer_rank == 0 || (map->outer_rank == 1 && step == map->columns);
+    if (!even || map->n_gathered > 0 || count > map->tile) {
+        for (int64_t i = 0; i < rows; i++)
+            TRY(hyb_map_stretch(map, data, begin + i * step, count));
+        return HYB_OK;
+    }
+    char *scratch = hyb_tile_scratch(map->scratch_bytes);
+    if (!scratch)
+        return HYB_NO_MEMORY;
+    void **value = (void **)scratch;
+    point_at_buffers(map, scratch + map->values_bytes, value);
+    const int64_t row = map->outer_rank > 0 ? begin / map->columns : 0;
+    point_at(map, data, row, begin - row * map->columns, value);
+    for (int64_t left = rows; left > 0; left--) {
+        TRY(run_tile(map, value, count));
+        for (int32_t i = 0; i < map->n_direct; i++) {
+            const int32_t k = map->direct[i];
+            const hyb_view *view = &map->views[k];
+            value[k] = (char *)value[k] +
+                       (map->outer_rank > 0 ? view->strides[0] : step * view->column);
+        }
+    }
+    return HYB_OK;
+}
+
 typedef struct {
     const hyb_map *map;
     void *const *data;

@@ -212,4 +212,7 @@ void hyb_gather(void *out, const void *data, const hyb_space *space, const hyb_v
 hyb_status hyb_map_run(const hyb_map *map, void *const *data);
 /* Elements [begin, begin + count): where post-ops come in. */
 hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, int64_t begin, int64_t count);
+/* And over `rows` such stretches, whose starts are `step` elements apart. */
+hyb_status hyb_map_rows(const hyb_map *map, void *const *data, int64_t begin, int64_t count,
+                        int64_t rows, int64_t step);
 #endif

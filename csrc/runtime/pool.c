@@ -292,7 +292,7 @@ hyb_status hyb_pool_init(void)
         atomic_store(&n_threads, (int)n);
         return HYB_OK;
     }
-    const int cores = hyb_core_count();
+    const int cores = hyb_core_count("");
     atomic_store(&n_threads, cores < HYB_MAX_THREADS ? cores : HYB_MAX_THREADS);
     return HYB_OK;
 }

@@ -17,7 +17,6 @@ typedef struct {
 } hyb_isa;
 const hyb_isa *hyb_isas(int *count);
 const hyb_isa *hyb_select_isa(void); /* the best one, or what HYBRID_ISA names; NULL on failure */
-int hyb_core_count(void); /* in the affinity mask, and within the control group's quota */
 
 /* dispatch.c: valid once hyb_init has succeeded. */
 const hyb_kernel *hyb_kernel_at(int32_t kernel); /* NULL: no such kernel */

@@ -39,11 +39,20 @@ static void apply_post(const void *context, int64_t begin, int64_t count)
         atomic_store_explicit(run->failure, (int)status, memory_order_relaxed);
 }
 
+static void apply_post_rows(const void *context, int64_t begin, int64_t count, int64_t rows,
+                            int64_t step)
+{
+    const post_run *run = context;
+    const hyb_status status = hyb_map_rows(run->map, run->data, begin, count, rows, step);
+    if (status != HYB_OK)
+        atomic_store_explicit(run->failure, (int)status, memory_order_relaxed);
+}
+
 static hyb_status run_with_post_ops(const hyb_plan_step *step, void *const *data)
 {
     atomic_int failure = HYB_OK;
     const post_run run = {step->map, data, &failure};
-    const hyb_post post = {apply_post, &run};
+    const hyb_post post = {apply_post, apply_post_rows, &run};
     TRY(run_kernel(step, data, &post));
     const hyb_status status = (hyb_status)atomic_load_explicit(&failure, memory_order_relaxed);
     return status == HYB_OK ? HYB_OK

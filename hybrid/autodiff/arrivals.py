@@ -19,7 +19,6 @@ import functools
 import heapq
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid import ops
@@ -29,6 +28,7 @@ from hybrid.autodiff.origins import Edge, Items, Node, Origins, Slot
 from hybrid.autodiff.presence import Ct, Perhaps, added, either, marked, neutral
 from hybrid.autodiff.sums import results_of
 from hybrid.autodiff.terms import Term, conjoined, join
+from hybrid.classes import dataclass, field
 from hybrid.ops.items import OF_LISTS, item
 from hybrid.record import AnyRecord, Leaf, Record, node_of
 from hybrid.tensor import Tensor

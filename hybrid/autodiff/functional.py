@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff.tape import cotangents, leads_beyond, node_of, seed_for, tangents
+from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from hybrid.ir.interpreter import current
 from hybrid.record import AnyRecord, Leaf, keeping_operands, recording

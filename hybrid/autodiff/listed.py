@@ -6,10 +6,9 @@ they are added up in the order of their arrival.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, Perhaps, added, either, flag, marked, neutral, nothing
+from hybrid.classes import dataclass, field
 from hybrid.lanes import is_known
 from hybrid.ops.indexing import add_slices
 from hybrid.ops.pick import pick, place

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from hybrid.classes import dataclass, field
 from hybrid.record import Leaf, Record
 from hybrid.tensor import Tensor
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hybrid import ops
+from hybrid.classes import dataclass
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import current
 from hybrid.lanes import is_known

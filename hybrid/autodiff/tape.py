@@ -7,7 +7,6 @@ same order whether the ops run eagerly or are being traced.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from hybrid.autodiff.presence import (
     presence_of,
 )
 from hybrid.autodiff.sums import Sums
+from hybrid.classes import dataclass
 from hybrid.errors import (
     ArgumentError,
     CaptureError,

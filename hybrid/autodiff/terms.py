@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, either, marked
+from hybrid.classes import dataclass
 from hybrid.lanes import is_known
 from hybrid.tensor import Tensor
 

@@ -438,7 +438,7 @@ def _tuple(*args: Any) -> Any:
     return tuple(listed(*args)) if len(args) == 1 and is_late(args[0]) else NotImplemented
 
 
-def _siteless(override: Override) -> Override:
+def siteless(override: Override) -> Override:
     """An override that need not know where it is called."""
 
     def call(_site: Site, *args: Any, **kwargs: Any) -> Any:
@@ -484,7 +484,7 @@ def _catching(function: Callable[..., Any], count: int, kind: type[Exception]) -
 
 
 OVERRIDES: dict[Any, Override] = {
-    **{function: _siteless(override) for function, override in _SITELESS.items()},
+    **{function: siteless(override) for function, override in _SITELESS.items()},
     **operators.OVERRIDES,
     all: _all_or_any("and_", False),
     any: _all_or_any("or_", True),

@@ -62,8 +62,19 @@ def _is_authors(function: Any) -> bool:
     return _is_python(function)
 
 
+def _override_of(function: Any) -> Callable[..., Any] | None:
+    """What captured code calls in place of ``function``, with the site of the call first."""
+    from hybrid.convert.builtins import OVERRIDES, siteless
+
+    if getattr(function, "__module__", None) != "logging":
+        return OVERRIDES.get(_key(function))
+    from hybrid.convert import logs  # when it is needed: most captures make no such call
+
+    found = logs.OVERRIDES.get(_key(function))
+    return None if found is None else siteless(found)
+
+
 def _resolved(site: Site, function: Any) -> Any:
-    from hybrid.convert.builtins import OVERRIDES
     from hybrid.convert.output import write_method
     from hybrid.convert.texts import method_of
 
@@ -71,11 +82,11 @@ def _resolved(site: Site, function: Any) -> Any:
         written = write_method(function) or numpy_function(function)
         if written is not None:
             return written
-        override = OVERRIDES.get(_key(function.__func__))
+        override = _override_of(function.__func__)
         if override is not None:
             return _overridden(function, override, site, function.__self__)
         return converted(function)
-    override = OVERRIDES.get(_key(function))
+    override = _override_of(function)
     if override is not None:
         return _overridden(function, override, site)
     numpys = numpy_function(function)

@@ -6,10 +6,10 @@ Its tensors and numbers are the loop's carried values; around them its structure
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from hybrid import ops
+from hybrid.classes import dataclass, field
 from hybrid.convert.converter import readable
 from hybrid.errors import author_location
 from hybrid.ir.interpreter import current, interpreting

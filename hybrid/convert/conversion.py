@@ -6,9 +6,9 @@ import ast
 import types
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from hybrid.classes import dataclass
 from hybrid.convert.converter import RUNTIME, readable
 from hybrid.convert.order import ORDER
 from hybrid.convert.rebuild import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from hybrid.classes import dataclass
 from hybrid.convert.scope import FUNCTIONS, Scope, names_in
 from hybrid.convert.trees import TRIES, is_dead
 

@@ -15,10 +15,10 @@ import operator
 import types
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Any, NoReturn
 
 from hybrid import ops
+from hybrid.classes import replace
 from hybrid.convert.lists import View, choose_between
 from hybrid.convert.traced import is_partial, refuse_partial
 from hybrid.convert.unbound import read

@@ -7,18 +7,18 @@ random numbers, files and queues are not: a call that would change one is refuse
 
 from __future__ import annotations
 
-import array
 import functools
 import io
 import queue
 import random
+import sys
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import dataclass
 from hybrid.convert import impure
 from hybrid.convert.draws import Draws
 from hybrid.convert.output import write_method
@@ -100,13 +100,10 @@ _ITERATOR = Kind(
 )
 _KINDS = (
     (np.ndarray, _ARRAY),
-    (array.array, _BYTES),
-    ((random.Random, np.random.RandomState, np.random.Generator), _RANDOM),
-    (np.random.BitGenerator, _RANDOM),
+    (random.Random, _RANDOM),
     (io.IOBase, _FILE),
     ((queue.Queue, queue.SimpleQueue), _QUEUE),
 )
-_SHARED = (random.random.__self__, np.random.rand.__self__)  # those of the modules
 # What may be given anything: it looks at no more than what kind of object that is, or keeps it.
 _HARMLESS = frozenset(
     {
@@ -123,8 +120,22 @@ def kind_of(value: Any) -> Kind | None:
     for classes, kind in _KINDS:
         if isinstance(value, classes):
             return kind
+    # What most programs do without, and is slow to import.
+    if "array" in sys.modules and isinstance(value, sys.modules["array"].array):
+        return _BYTES
+    if "numpy.random" in sys.modules:
+        numpys = np.random
+        if isinstance(value, (numpys.RandomState, numpys.Generator, numpys.BitGenerator)):
+            return _RANDOM
     is_iterator = isinstance(value, Iterator) and is_library_class(type(value))
     return _ITERATOR if is_iterator else None
+
+
+def _is_shared(value: Any) -> bool:
+    """Whether ``value`` is the generator of one of the modules of random numbers."""
+    if value is random.random.__self__:  # type: ignore[attr-defined]
+        return True
+    return "numpy.random" in sys.modules and value is np.random.rand.__self__
 
 
 def refusing(site: Site, function: Any, made: Callable[..., Any]) -> Callable[..., Any]:
@@ -230,7 +241,7 @@ def _is_harmless(function: Any) -> bool:
 def _is_before(value: Any) -> bool:
     """Whether ``value`` was there before what is being traced: the call, or a branch or loop."""
     tracer = current()
-    if any(value is shared for shared in _SHARED) or isinstance(value, random.SystemRandom):
+    if _is_shared(value) or isinstance(value, random.SystemRandom):
         return True
     if isinstance(value, np.ndarray):
         if not isinstance(tracer, Region):
@@ -255,7 +266,7 @@ def _refusal(what: str, value: Any, kind: Kind, at: Location | None) -> CaptureE
     inside = isinstance(current(), Region)
     label = described(value)
     label += " from outside this branch or loop" if inside else " that outlives the call"
-    if value is None or any(value is shared for shared in _SHARED):
+    if value is None or _is_shared(value):
         label = "the random numbers that all code shares"
     why = (
         "All branches are captured, and the body of a loop once, however often a run takes them."

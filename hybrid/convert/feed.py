@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hybrid.classes import dataclass
 from hybrid.convert.traced import is_grown
 from hybrid.number import Number
 from hybrid.progress import unwrapped

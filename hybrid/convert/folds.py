@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from hybrid.classes import dataclass
 from hybrid.convert.checks import check
 from hybrid.convert.feed import Feed
 from hybrid.convert.iterables import index_of, not_negative

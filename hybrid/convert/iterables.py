@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from hybrid import ops
+from hybrid.classes import dataclass
 from hybrid.convert.checks import check
 from hybrid.convert.feed import Feed, Walk
 from hybrid.errors import CaptureError, author_location

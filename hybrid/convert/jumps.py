@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hybrid.classes import dataclass, field, replace
 from hybrid.convert.converter import PREFIX, Converter, call, constant, located, name
 from hybrid.convert.scope import FUNCTIONS
 from hybrid.convert.traced import is_traced

@@ -12,10 +12,10 @@ import functools
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from hybrid import ops
+from hybrid.classes import dataclass
 from hybrid.convert.checks import check
 from hybrid.convert.feed import Feed
 from hybrid.convert.iterables import index_of, not_negative

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from hybrid.classes import dataclass, replace
 from hybrid.convert.scope import Scope, names_in
 from hybrid.convert.trees import TRIES, is_dead, stops_of
 

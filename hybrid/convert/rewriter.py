@@ -7,9 +7,9 @@ import copy
 import linecache
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
+from hybrid.classes import dataclass, field
 from hybrid.convert.converter import PREFIX, RUNTIME, Converter, call, constant, located, name
 from hybrid.convert.definite import Definite
 from hybrid.convert.liveness import Liveness

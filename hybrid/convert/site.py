@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from hybrid.classes import dataclass, field
 from hybrid.errors import Location
 
 

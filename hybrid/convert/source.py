@@ -12,9 +12,9 @@ import itertools
 import linecache
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from hybrid.classes import dataclass
 from hybrid.convert.rebuild import FACTORY, compiled
 from hybrid.convert.scope import names_in, walk_scope
 
@@ -34,10 +34,24 @@ class NoSource(Exception):
     """Why the source of a function is not to be had; the text is for the author."""
 
 
-@dataclass(slots=True)
 class _Parsed:
-    text: str
-    by_line: dict[int, list[Definition]] = field(default_factory=dict)
+    """A file's text, its tree, and the definitions in it by their lines, as far as known."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.text, self.tree = text, ast.parse(text, path)
+        self.imports = _imports(self.tree)
+        self.by_line: dict[int, list[Definition]] = {}
+
+    def at(self, line: int) -> list[Definition]:
+        """The definitions that begin at ``line``."""
+        found = self.by_line.get(line)
+        if found is None:
+            found = self.by_line[line] = [
+                definition
+                for definition in _definitions(self.tree, None, self.imports, line)
+                if first_line(definition.node) == line
+            ]
+        return found
 
 
 _files: dict[str, _Parsed] = {}
@@ -69,7 +83,7 @@ def _look(code: types.CodeType) -> Definition | str:
         parsed = _parse(path, text)
     except (SyntaxError, ValueError, RecursionError):
         return f"{path} does not parse: it has changed since it was imported"
-    candidates = parsed.by_line.get(code.co_firstlineno, [])
+    candidates = parsed.at(code.co_firstlineno)
     same = [d for d in candidates if _name(d.node) == code.co_name]
     if len(same) > 1:
         same = _by_columns(same, code)
@@ -82,23 +96,22 @@ def _look(code: types.CodeType) -> Definition | str:
 def _parse(path: str, text: str) -> _Parsed:
     known = _files.get(path)
     if known is None or known.text != text:
-        tree = ast.parse(text, path)
-        known = _Parsed(text)
-        for definition in _definitions(tree, None, _imports(tree)):
-            line = first_line(definition.node)
-            known.by_line.setdefault(line, []).append(definition)
-        _files[path] = known
+        known = _files[path] = _Parsed(path, text)
     return known
 
 
 def _definitions(
-    node: ast.AST, class_name: str | None, imports: tuple[str, ...]
+    node: ast.AST, class_name: str | None, imports: tuple[str, ...], line: int
 ) -> Iterator[Definition]:
+    """Those in ``node`` that may begin at ``line``: what does not go over it is passed by."""
     for child in ast.iter_child_nodes(node):
+        end = getattr(child, "end_lineno", line)  # few kinds of nodes know no lines
+        if end < line or first_line(child) > line:
+            continue
         if isinstance(child, (ast.FunctionDef, ast.Lambda)):
             yield Definition(child, class_name, imports)
         inner = child.name if isinstance(child, ast.ClassDef) else class_name
-        yield from _definitions(child, inner, imports)
+        yield from _definitions(child, inner, imports, line)
 
 
 def _imports(tree: ast.Module) -> tuple[str, ...]:
@@ -107,10 +120,10 @@ def _imports(tree: ast.Module) -> tuple[str, ...]:
     return tuple(sorted(names_in(*found).bound))
 
 
-def first_line(node: Function) -> int:
-    """The line that the code of ``node`` says it begins at."""
+def first_line(node: ast.AST) -> int:
+    """The line that the code of ``node`` says it begins at; 0 if it says none."""
     decorators = getattr(node, "decorator_list", ())
-    return decorators[0].lineno if decorators else node.lineno
+    return decorators[0].lineno if decorators else getattr(node, "lineno", 0)
 
 
 def _name(node: Function) -> str:

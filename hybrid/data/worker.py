@@ -6,11 +6,11 @@ import itertools
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import dataclass
 from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.dataset import reader_of, samples_of
 from hybrid.errors import DatasetError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from hybrid.classes import dataclass
 from hybrid.errors import GraphError
 from hybrid.ir import Graph
 

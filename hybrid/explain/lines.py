@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from hybrid.classes import dataclass
 from hybrid.errors import Location
 from hybrid.explain.explanation import GuardRow, Line, Note
 from hybrid.explain.nodes import Ref, loop_facts

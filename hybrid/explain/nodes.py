@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from hybrid.classes import dataclass
 from hybrid.explain.watch import Place
 from hybrid.explain.words import counted
 from hybrid.ir import Graph, Node

@@ -6,9 +6,9 @@ The call is compared with every cached plan; the one that differs in the fewest 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hybrid.classes import dataclass
 from hybrid.explain.words import counted, listed, shown
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
@@ -18,7 +18,6 @@ from hybrid.trace.guards import Guard, Guards
 from hybrid.trace.signature import describe_leaf
 from hybrid.tree import describe
 
-FIRST_CALL = "first call"
 _STRUCTURE = "the arguments are"
 _MOST = 3  # differences that are told of
 
@@ -57,15 +56,13 @@ class Difference:
         return self.whole or f"{self.what} {self.now} where {there} {listed(was, 'or')}"
 
 
-def why_new(request: Request, plans: Sequence[Cached], dropped: bool, most: int) -> str:
-    """Why no plan of ``plans`` serves ``request``.
+def why_new(request: Request, plans: Sequence[Cached], most: int | None) -> str:
+    """Why none of ``plans`` serves ``request``.
 
-    ``dropped`` says that there was one, which had to go for there were more than ``most``.
+    One did, and had to go for there were more than ``most``, unless that is None.
     """
-    if dropped:
+    if most is not None:
         return f"its plan had been dropped: max_plans is {most}"
-    if not plans:
-        return FIRST_CALL
     rows = [(list(differences(request, planned)), planned) for planned in plans]
     nearest, _ = min(rows, key=lambda row: (_is_structure(row[0]), len(row[0]), -row[1].last_used))
     alike = [found for found, _ in rows if [d.what for d in found] == [d.what for d in nearest]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any
 
+from hybrid.classes import dataclass, field
 from hybrid.convert.conversion import is_converted_code
 from hybrid.errors import author_frame
 from hybrid.trace.reads import is_library, of_package

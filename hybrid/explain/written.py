@@ -6,8 +6,8 @@ import ast
 import linecache
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from hybrid.classes import dataclass
 from hybrid.convert.conversion import is_converted_code
 from hybrid.convert.source import NoSource, definition_of
 

@@ -7,11 +7,11 @@ closed regions: graphs that use nothing but their own parameters and nodes.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from hybrid.classes import dataclass, field
 from hybrid.errors import Location
 from hybrid.ir.op import Op
 from hybrid.types import TensorType

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from hybrid.classes import dataclass, replace
 from hybrid.types import DType, Shape, TensorType, tensor_type
 
 

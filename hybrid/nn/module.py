@@ -15,7 +15,6 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn import hooks, registry
 from hybrid.nn.dtypes import convert
 from hybrid.nn.hooks import Handle, Hook
-from hybrid.nn.notebook import module_html
 from hybrid.nn.parameter import Parameter
 from hybrid.nn.state import LoadResult, load, state_of
 from hybrid.planned import STATE
@@ -487,6 +486,8 @@ class Module:
 
     def _repr_html_(self) -> str:
         """The tree for notebooks."""
+        from hybrid.nn.notebook import module_html
+
         return module_html(self)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import io
-from dataclasses import dataclass
-from html import escape
 from typing import Any
 
+from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import interpreting
 from hybrid.nn.counting import Cost, Counter
@@ -114,6 +113,7 @@ class Summary:
 
     def _repr_html_(self) -> str:
         """The table for notebooks, in their colours."""
+        from html import escape
 
         def line(cells: list[str], tag: str, row: Row | None = None) -> str:
             made = []

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
+from hybrid.classes import dataclass
 from hybrid.errors import (
     ArgumentTypeError,
     HybridError,

@@ -6,6 +6,7 @@ from hybrid.ops import optimizer_adaptive as optimizer_adaptive
 from hybrid.ops.activation import (
     erf,
     gelu,
+    gelu_tanh,
     relu,
     sigmoid,
     silu,
@@ -146,7 +147,6 @@ from hybrid.ops.losses import (
 from hybrid.ops.nonlinearity import (
     celu,
     elu,
-    gelu_tanh,
     glu,
     hardshrink,
     hardsigmoid,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.ir import op
+from hybrid.ir import Op, op
 from hybrid.ops.arithmetic import maximum, minimum
 from hybrid.ops.checks import require_floating, require_numeric
 from hybrid.ops.comparison import where
@@ -71,11 +71,6 @@ def erf_vjp(ct, _y, x):
     return (ct * (2 / math.sqrt(math.pi) * exp(-(x * x))),)
 
 
-def _finite(x: Any) -> Any:
-    """``x``, with infinities made numbers that any factor of 0 takes to 0."""
-    return maximum(minimum(x, 1e30), -1e30)
-
-
 @op(kernel="gelu", elementwise=True, promotes="floating")
 def gelu(x: TensorType) -> TensorType:
     """``x`` times the normal distribution function at ``x`` (Hendrycks and Gimpel 2016)."""
@@ -89,12 +84,17 @@ def gelu_reference(x):
     return (wide * 0.5 * (1 + _erf(wide / math.sqrt(2)))).astype(x.dtype)
 
 
-@diagonal(gelu)
-def gelu_vjp(ct, _y, x):
-    x = _finite(x)
-    below = 0.5 * (1 + erf(x * math.sqrt(0.5)))
-    density = exp(-0.5 * (x * x)) * (1 / math.sqrt(2 * math.pi))
-    return (ct * (below + x * density),)
+@op(kernel="gelu_tanh", elementwise=True, promotes="floating")
+def gelu_tanh(x: TensorType) -> TensorType:
+    """The approximation of gelu by tanh that some published weights were trained with."""
+    require_floating("gelu_tanh", x=x)
+    return x
+
+
+@gelu_tanh.reference
+def gelu_tanh_reference(x):
+    wide = np.maximum(x, -1e30).astype(np.float64)
+    return (wide * _logistic(_tanh_argument(wide))).astype(x.dtype)
 
 
 @op(kernel="silu", elementwise=True, promotes="floating")
@@ -109,10 +109,100 @@ def silu_reference(x):
     return np.where(x == -np.inf, 0, x).astype(x.dtype) * sigmoid_reference(x)  # the limit is 0
 
 
-@diagonal(silu)
-def silu_vjp(ct, _y, x):
-    gate, x = sigmoid(x), _finite(x)
-    return (ct * (gate * (1 + x * (1 - gate))),)
+# Their derivatives, for the backward pass: one kernel each, and derived from formulas in turn -----
+
+_LINEAR, _CUBIC = math.sqrt(8 / math.pi), math.sqrt(8 / math.pi) * 0.044715
+
+
+def _tanh_argument(x: Any) -> Any:
+    """What the logistic function is taken of in gelu_tanh, for (1 + tanh z) / 2 is that of 2 z."""
+    return x * (_LINEAR + _CUBIC * (x * x))
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, small) / (1 + small)
+
+
+def _within(x: Any, limit: float) -> Any:
+    """``x`` held within limits beyond which the derivatives do not change."""
+    return maximum(minimum(x, limit), -limit)
+
+
+@op(kernel="gelu_slope", elementwise=True, promotes="floating")
+def gelu_slope(x: TensorType) -> TensorType:
+    """The derivative of gelu: ``Phi(x) + x * phi(x)`` of the normal distribution."""
+    require_floating("gelu_slope", x=x)
+    return x
+
+
+@gelu_slope.reference
+def gelu_slope_reference(x):
+    wide = np.clip(x, -40, 40).astype(np.float64)
+    density = np.exp(-0.5 * wide * wide) / math.sqrt(2 * math.pi)
+    return (0.5 * (1 + _erf(wide / math.sqrt(2))) + wide * density).astype(x.dtype)
+
+
+@diagonal(gelu_slope)
+def gelu_slope_vjp(ct, _y, x):
+    x = _within(x, 40.0)
+    square = x * x
+    density = exp(-0.5 * square) * (1 / math.sqrt(2 * math.pi))
+    return (ct * (density * (2 - square)),)
+
+
+@op(kernel="gelu_tanh_slope", elementwise=True, promotes="floating")
+def gelu_tanh_slope(x: TensorType) -> TensorType:
+    """The derivative of gelu_tanh."""
+    require_floating("gelu_tanh_slope", x=x)
+    return x
+
+
+@gelu_tanh_slope.reference
+def gelu_tanh_slope_reference(x):
+    wide = np.clip(x, -22, 22).astype(np.float64)
+    z = _tanh_argument(wide)
+    inner = _LINEAR + 3 * _CUBIC * wide * wide
+    return (_logistic(z) * (1 + wide * _logistic(-z) * inner)).astype(x.dtype)
+
+
+@diagonal(gelu_tanh_slope)
+def gelu_tanh_slope_vjp(ct, _y, x):
+    """``s (1 - s) (2 z' + x ((1 - 2 s) z'^2 + z''))``, ``s`` the logistic function of ``z``."""
+    x = _within(x, 22.0)
+    s, slope = sigmoid(_tanh_argument(x)), _LINEAR + 3 * _CUBIC * (x * x)
+    bend = (1 - 2 * s) * (slope * slope) + 6 * _CUBIC * x
+    return (ct * (s * (1 - s) * (2 * slope + x * bend)),)
+
+
+@op(kernel="silu_slope", elementwise=True, promotes="floating")
+def silu_slope(x: TensorType) -> TensorType:
+    """The derivative of silu: ``s * (1 + x * (1 - s))``, ``s`` the logistic function of ``x``."""
+    require_floating("silu_slope", x=x)
+    return x
+
+
+@silu_slope.reference
+def silu_slope_reference(x):
+    wide = np.clip(x, -1000, 1000).astype(np.float64)
+    return (_logistic(wide) * (1 + wide * _logistic(-wide))).astype(x.dtype)
+
+
+@diagonal(silu_slope)
+def silu_slope_vjp(ct, _y, x):
+    x = _within(x, 1000.0)
+    s = sigmoid(x)
+    return (ct * (s * (1 - s) * (2 + x * (1 - 2 * s))),)
+
+
+def _sloped(function: Op, slope: Op) -> None:
+    @diagonal(function)
+    def rule(ct, _y, x):
+        return (ct * slope(x),)
+
+
+for _function, _slope in [(gelu, gelu_slope), (gelu_tanh, gelu_tanh_slope), (silu, silu_slope)]:
+    _sloped(_function, _slope)
 
 
 @op(kernel="softplus", elementwise=True, promotes="floating")

@@ -37,13 +37,18 @@ def custom_call(
     forward, backward = regions
     results = tuple([v.type for v in forward.results])
     behind = operands[len(operands) - shared :]
-    _require("forward region takes", forward.params, operands)
-    _require("backward region takes", backward.params, (*results[outs:], *results[:outs], *behind))
-    _require("backward region returns", backward.results, tuple([operands[i] for i in cotangents]))
+    require_types("forward region takes", forward.params, operands)
+    require_types(
+        "backward region takes", backward.params, (*results[outs:], *results[:outs], *behind)
+    )
+    require_types(
+        "backward region returns", backward.results, tuple([operands[i] for i in cotangents])
+    )
     return results
 
 
-def _require(what: str, values: Any, wanted: tuple[TensorType, ...]) -> None:
+def require_types(what: str, values: Any, wanted: tuple[TensorType, ...]) -> None:
+    """Raise unless the parameters or results of a region are of the types ``wanted``."""
     types = tuple([v.type for v in values])
     if types != wanted:
         have, want = (listed(t) if t else "nothing" for t in (types, wanted))

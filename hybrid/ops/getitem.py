@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import dataclass
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import replace
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import Emit, View, op
 from hybrid.ops import reduction

@@ -159,16 +159,6 @@ def softshrink(x: Any, lambd: float = 0.5) -> Any:
 
 
 @remembered
-def gelu_tanh(x: Any) -> Any:
-    """The approximation of gelu by tanh that some published weights were trained with."""
-
-    def formula(x):
-        return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
-
-    return _bounded(as_tensor(x), -20.0, 20.0, formula)  # tanh is 1 from there on
-
-
-@remembered
 def mish(x: Any) -> Any:
     """``x * tanh(softplus(x))`` (Misra 2019)."""
     return _bounded(as_tensor(x), -1e30, 50.0, lambda x: x * tanh(softplus(x)))

@@ -92,6 +92,11 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     return reshape_to(x, shape=sizes)
 
 
+def reshape_method(x: Any, /, *sizes: Any, **options: Any) -> Any:
+    """The method: ``x.reshape(2, 3)`` is ``x.reshape((2, 3))``, which is ``reshape(x, (2, 3))``."""
+    return reshape(x, sizes, **options) if len(sizes) > 1 else reshape(x, *sizes, **options)
+
+
 # permute_dims ------------------------------------------------------------------------------------
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir import Op, get_op
 from hybrid.tensor import Tensor

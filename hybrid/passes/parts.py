@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
+from hybrid.classes import replace
 from hybrid.ir import Builder, Graph, Node, Value, get_op
 from hybrid.ir.rewrite import with_replaced
 from hybrid.ops.control import CONTROL, for_

@@ -23,8 +23,8 @@ kept for them.  What may raise moves nowhere, but is not done twice.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 
+from hybrid.classes import replace
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ops.control import LOOPS, cond
 from hybrid.passes.facts import CONSTANTS

@@ -7,12 +7,12 @@ eager op goes the same way as a one-node graph, which is why both modes give the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import replace
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, Node, NotDense, Value, View
 from hybrid.ir.lowering import row_major

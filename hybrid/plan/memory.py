@@ -7,8 +7,7 @@ What a loop uses and does not make itself lives until the loop is over.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from hybrid.classes import dataclass, field
 from hybrid.ir import View
 from hybrid.plan.lower import without
 from hybrid.plan.steps import Buffer, Lowered, Step, overwrites, step_touches, walk
@@ -187,7 +186,7 @@ def _dying_operand(
     step: Step, output: View, now: int, lives: dict[Buffer, _Life], taken: set[Buffer], kind: str
 ) -> Buffer | None:
     """An operand of ``step`` that ``output`` may be written over, because it is dead after it."""
-    for view in step.inputs:
+    for view in (*step.inputs, *step.extra):
         host = view.buffer
         if (
             host.kind == kind

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from hybrid import native
+from hybrid.classes import dataclass
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, inlined
 from hybrid.plan.host import host_function

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from hybrid.classes import dataclass, field
 from hybrid.errors import Location
 from hybrid.ir import View
 from hybrid.types import DType, TensorType
@@ -191,13 +191,22 @@ def overwrites(step: Step, output: View, host: Buffer) -> bool:
         others = [v for v in step.inputs[1:] if v.buffer.root is host]
         whole = source.dense and host.nbytes == output.buffer.nbytes
         return source.buffer.root is host and whole and not others
-    if not step.is_map:
+    if not step.ops:
         return False
-    position = len(step.inputs) + next(i for i, v in enumerate(step.outputs) if v is output)
+    read = output is step.outputs[0] or any(v.buffer.root is host for v in step.inputs)
+    if step.kernel is not None and read:  # by the kernel whose post-ops these are
+        return False
+    operands = step.operands
+    position = next(i for i, view in enumerate(operands) if view is output)
     written = min(i for i, op in enumerate(step.ops) if position in op.args[-op.n_out :])
-    places = [i for i, view in enumerate(step.inputs) if view.buffer.root is host]
+    ends = len(step.inputs), len(step.inputs) + len(step.outputs)
+    places = [
+        i
+        for i, view in enumerate(operands)
+        if view.buffer.root is host and not ends[0] <= i < ends[1]
+    ]
     for place in places:
-        view = step.inputs[place]
+        view = operands[place]
         alike = (
             host.nbytes == output.buffer.nbytes
             and view.dtype.itemsize == output.dtype.itemsize

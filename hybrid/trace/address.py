@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from hybrid.classes import dataclass, replace
 from hybrid.trace.key import CONTENT
 from hybrid.trace.reads import MISSING
 from hybrid.trace.rewind import is_described, put_attribute

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hybrid.classes import dataclass, field, replace
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op, Value
 from hybrid.ops.control import cond

@@ -227,11 +227,14 @@ class _Finish:
         cells = self.cells()
         records = [tensor.record for tensor in self.tensors]
         writes = []
+        lasting: set[int] = set()
         for index, cell in enumerate(cells):
             if cell.written:
                 writes.append((index, len(self.outputs)))
                 self.outputs.append(cell.value)
-                records.append(cell.record)
+                if cell.record is not None and cell.record is cell.inside:
+                    lasting.add(index)  # as where a parameter is updated: no way back to go
+                records.append(None if index in lasting else cell.record)
         consumed = frozenset(i for i, r in enumerate(records) if r is not None and _is_consumed(r))
         live = [i for i, r in enumerate(records) if r is not None and i not in consumed]
         alike: tuple[Same, ...] = ()
@@ -256,6 +259,7 @@ class _Finish:
             self.guards,
             [cell.tensor.record is not None for cell in cells],
             gradient,
+            frozenset(lasting),
             [(Address(s.owner, s.name).seen_from(owners), s.original) for s in slots if s.read],
             self.same(),
             tuple(self.guards.containers.values()) if changes or tracer.remaining.changed else None,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from hybrid.classes import dataclass, field
 from hybrid.eager import as_tensor
 from hybrid.errors import Location
 from hybrid.ir import Graph, Value
@@ -160,6 +160,7 @@ class Capture:
     guards: Guards
     requires: list[bool]  # of each source: whether gradients flowed to it
     gradient: Gradient | None = None
+    lasting: frozenset[int] = frozenset()  # sources that are written, and keep their histories
     slot_reads: list[tuple[Address, Any]] = field(default_factory=list)  # with what was there
     # Argument leaves that are also reached from outside: (index, that tensor or its slot).
     same: list[tuple[int, Any]] = field(default_factory=list)

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from hybrid.autodiff.kept import make_snapshot, type_of
 from hybrid.autodiff.origins import Origins
 from hybrid.autodiff.presence import Ct, Perhaps
 from hybrid.autodiff.tape import Pull, history, node_of, pulled_back, pushed_ahead
-from hybrid.ir import Graph, Op, Value
+from hybrid.ir import Graph, Node, Op, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of
+from hybrid.ops.checkpointed import checkpoint_call
 from hybrid.ops.control import after
+from hybrid.ops.dtypes import stop_gradient
 from hybrid.record import (
     AnyRecord,
+    Boundary,
     Output,
     Record,
     is_recording,
@@ -29,8 +33,8 @@ from hybrid.record import (
     latest,
     recording,
 )
-from hybrid.tensor import Tensor
-from hybrid.trace.differentiate import computing
+from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.differentiate import computing, copied
 from hybrid.trace.reads import MISSING
 from hybrid.trace.replay import replay
 from hybrid.trace.rewind import put_attribute
@@ -57,7 +61,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Again:
-    """Stands as the op of a checkpointed call: its rules make the call once more.
+    """Stands as the op of a call that is made eagerly: its rules make the call once more.
 
     Like those of control flow they are told what its operands have got so far.
     """
@@ -65,49 +69,70 @@ class _Again:
     differentiable = True
     name = "checkpoint"
 
-    def __init__(
-        self, run: Callable[[Tensor], list[Tensor]], outside: tuple[AnyRecord, ...]
-    ) -> None:
+    def __init__(self, run: Callable[[], list[Tensor]], outside: tuple[AnyRecord, ...]) -> None:
         self.run, self.outside = run, outside
 
     def origin_rule(self, _record: Record) -> Origins:
-        """Its results are its own; that its operands may be one value it wants to know."""
-        return Origins((), (), lambda: [], asks="several")
+        """See ``_asks``."""
+        return _asks(_record)
 
     def vjp_rule(
         self, pull: Pull, _results: Any, *_operands: Any, regions: tuple
     ) -> list[Ct | None]:
         """The total of each value from outside."""
-        differentiable = is_recording()
-        first = next(ct for ct in pull.cts if ct is not None)
-        with recording(True):
-            results = self.run(first.ct if isinstance(first, Perhaps) else first)
-        targets, arrived = (*self.outside, *pull.others), (*pull.arrived, *pull.further)
-        seeds = list(zip(targets, arrived, strict=True))
-        seeds += [(t.record, ct) for t, ct in zip(results, pull.cts, strict=True)]
-        seeds = [(r, ct) for r, ct in seeds if r is not None and ct is not None]
-        with recording(differentiable):
-            totals = pulled_back(seeds, targets, stop=True)
-        flow = (*pull.flow, *[True] * len(pull.others))
-        return [ct if flows else None for ct, flows in zip(totals, flow, strict=True)]
+        return _pulled(pull, self.outside, self.run)
 
     def jvp_rule(
         self, incoming: tuple[Ct | None, ...], result: Any, *_operands: Any, regions: tuple
     ) -> Any:
         """The tangents of the results."""
-        given = [(r, t) for r, t in zip(self.outside, incoming, strict=True) if t is not None]
-        with recording(True), keeping_operands():
-            first = given[0][1]
-            results = self.run(first.ct if isinstance(first, Perhaps) else first)
-            found = pushed_ahead(results, [r for r, _ in given], [t for _, t in given])
-        return found if isinstance(result, tuple) else found[0]
+        return _pushed(incoming, self.outside, self.run, isinstance(result, tuple))
 
 
-def _forget(
-    outputs: Sequence[Tensor], since: int, run: Callable[[Tensor], list[Tensor]]
+def _asks(_record: Record) -> Origins:
+    """Its results are its own; that its operands may be one value it wants to know."""
+    return Origins((), (), lambda: [], asks="several")
+
+
+def _pulled(
+    pull: Pull, outside: Sequence[AnyRecord | None], run: Callable[[], list[Tensor]]
+) -> list[Ct | None]:
+    """The total of each value from outside, of which ``run`` makes the results."""
+    differentiable = is_recording()
+    with recording(True):
+        results = run()
+    targets, arrived = (*outside, *pull.others), (*pull.arrived, *pull.further)
+    flow = (*pull.flow, *[True] * len(pull.others))
+    slots = [None if r is None or not f else node_of(r) for r, f in zip(targets, flow, strict=True)]
+    first = [slot is not None and slots.index(slot) == at for at, slot in enumerate(slots)]
+    wanted = [r for r, is_first in zip(targets, first, strict=True) if is_first]
+    seeds = list(zip(wanted, [a for a, f in zip(arrived, first, strict=True) if f], strict=True))
+    seeds += [(t.record, ct) for t, ct in zip(results, pull.cts, strict=True)]
+    seeds = [(r, ct) for r, ct in seeds if r is not None and ct is not None]
+    with recording(differentiable):
+        totals = iter(pulled_back(seeds, wanted, stop=True))
+    return [next(totals) if is_first else None for is_first in first]
+
+
+def _pushed(
+    incoming: Sequence[Ct | None],
+    outside: Sequence[AnyRecord | None],
+    run: Callable[[], list[Tensor]],
+    several: bool,
+) -> Any:
+    """The tangents of the results."""
+    given = [(r, t) for r, t in zip(outside, incoming, strict=True) if t is not None]
+    with recording(True), keeping_operands():
+        results = run()
+        found = pushed_ahead(results, [r for r, _ in given], [t for _, t in given])
+    return found if several else found[0]
+
+
+def forgotten(
+    outputs: Sequence[Tensor], outside: Sequence[AnyRecord], run: Callable[[], list[Tensor]]
 ) -> list[AnyRecord]:
-    """One record, for each of ``outputs``, in place of the history that they have ``since``."""
-    outside = outside_of([t.record for t in outputs], since)
+    """One record, for each of ``outputs``, which ``run`` makes of the values ``outside``."""
+    outside = tuple(outside)
     saved = tuple([type_of(record) for record in outside])
     types = tuple([t.type for t in outputs])
     op: Any = _Again(run, outside)
@@ -123,7 +148,7 @@ def outside_of(records: Sequence[AnyRecord], since: int) -> tuple[AnyRecord, ...
     while stack:
         record = stack.pop()
         node, index = node_of(record)
-        if node.sequence < since:
+        if not _is_new(record, since):
             found.setdefault((node, index), record)
         elif node not in seen:
             seen.add(node)
@@ -132,7 +157,11 @@ def outside_of(records: Sequence[AnyRecord], since: int) -> tuple[AnyRecord, ...
 
 
 def _is_new(record: AnyRecord | None, since: int) -> bool:
-    return record is not None and node_of(record)[0].sequence >= since
+    if record is None:
+        return False
+    node, _ = node_of(record)
+    # A tensor from outside gets its boundary when it is first used, which may be in the call.
+    return node.sequence >= since and type(node) is not Boundary
 
 
 # Eagerly ----------------------------------------------------------------------------------------
@@ -224,12 +253,13 @@ def _eager(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     places = [at for at, _ in outputs.values()]
     tensors = [t for _, t in outputs.values()]
 
-    def run(_ct: Tensor) -> list[Tensor]:
+    def run() -> list[Tensor]:
         with watch.as_before():
             found = left(function(*args, **kwargs))
             return [make_snapshot((t.type, t.data, t.record)) for t in (found[i] for i in places)]
 
-    for t, record in zip(tensors, _forget(tensors, since, run), strict=True):
+    outside = outside_of([t.record for t in tensors], since)
+    for t, record in zip(tensors, forgotten(tensors, outside, run), strict=True):
         t.record = record
     return result
 
@@ -251,31 +281,107 @@ def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return result
     values = [*(t.data for t in tensors.values()), *(cell.value for cell in written)]
     records = [*(t.record for t in tensors.values()), *(cell.record for cell in written)]
-    outputs = [make_snapshot((v.type, v, r)) for v, r in zip(values, records, strict=True)]
-    graph = computing(Graph(function.__name__, (), tuple(tracer.builder.nodes[mark:]), ()), values)
+    nodes = tracer.builder.nodes[mark:]
+    graph = computing(Graph(function.__name__, (), tuple(nodes), ()), values)
     made = {v for node in graph.nodes for v in node.results}
     read = dict.fromkeys([*(v for node in graph.nodes for v in node.operands), *values])
     params = [v for v in read if v not in made]
-    graph = Graph(graph.name, tuple(params), graph.nodes, graph.results)
     histories = _histories(records, since)
-    late = entered.intersection(params) or set(params)
-
-    def run(ct: Tensor) -> list[Tensor]:
-        operands = []
-        for v in params:
-            record = histories.get(v)
-            t = make_snapshot((v.type, v, record))
-            if v in late:
-                with recording(True):  # else it would be a constant to the regions of a graph
-                    t = after(t, ct)
-                t.record = record  # the history is that of the value itself
-            operands.append(t)
-        return replay(graph, operands)
-
-    forgotten = _forget(outputs, since, run)
-    for t, record in zip((*tensors.values(), *written), forgotten, strict=True):
-        t.record = record
+    again = _constant(graph, params, histories, tracer.recorded)
+    late = [at for at, v in enumerate(params) if v in entered] or range(len(params))
+    with recording(False):
+        copies = [stop_gradient(make_tensor(v.type, v)) for v in values]
+    outside = [make_snapshot((v.type, v, histories.get(v))) for v in params]
+    outputs = call_again(copies, outside, again, tuple(late))
+    for t, output in zip((*tensors.values(), *written), outputs, strict=True):
+        t.record = output.record
+        if isinstance(t, Tensor):
+            t.data = output.data
+        else:
+            t.value = output.data
     return result
+
+
+def _constant(
+    graph: Graph,
+    params: Sequence[Value],
+    histories: Mapping[Value, AnyRecord],
+    recorded: Collection[Value],
+) -> Graph:
+    """``graph`` of ``params``, closed, which cuts histories where its capture did."""
+    flowing, renamed, nodes = set(histories), {}, []
+    for node in graph.nodes:
+        operands = tuple([renamed.get(v, v) for v in node.operands])
+        nodes.append(replace(node, operands=operands))
+        if flowing.isdisjoint(node.operands):
+            continue
+        for v in node.results:
+            if v in recorded or not v.type.floating:
+                flowing.update([v] if v in recorded else [])
+                continue
+            cut = renamed[v] = Value(v.type, v.hint, v.location)
+            nodes.append(Node(stop_gradient, (v,), (), (cut,), (), node.location))
+    results = tuple([renamed.get(v, v) for v in graph.results])
+    return copied(Graph("again", tuple(params), tuple(nodes), results), "again")
+
+
+def call_again(
+    made: Sequence[Tensor], read: Sequence[Tensor], again: Graph, late: tuple[int, ...]
+) -> Sequence[Tensor]:
+    """The results of a node that stands for a call: what it ``made``, which ``again`` makes."""
+    params = tuple([Value(t.type) for t in (*made, *read)])
+    handed = Graph("made", params, (), params[: len(made)])
+    attrs = {"outs": len(made), "late": late}
+    return results_of(current().apply(checkpoint_call, (*made, *read), attrs, (handed, again)))
+
+
+@checkpoint_call.origins
+def checkpoint_origins(record: Record) -> Origins:
+    """See ``_asks``."""
+    return _asks(record)
+
+
+@checkpoint_call.vjp
+def checkpoint_vjp(
+    pull: Pull,
+    _results: Any,
+    *operands: Tensor,
+    outs: int,
+    late: tuple[int, ...],
+    regions: tuple[Graph, Graph],
+) -> list[Ct | None]:
+    """The total of each operand, once the call has been made again and gone back through."""
+    first = next(ct for ct in pull.cts if ct is not None)
+    ct = first.ct if isinstance(first, Perhaps) else first
+
+    def run() -> list[Tensor]:
+        read = []
+        for at, (t, flows) in enumerate(zip(operands[outs:], pull.flow[outs:], strict=True)):
+            record = t.record if flows else None
+            if at in late:  # recorded, else it would be a constant to the regions of a graph
+                t = after(t, ct)
+            t = make_tensor(t.type, t.data)
+            t.record = record  # the history is that of the value itself
+            read.append(t)
+        return replay(regions[1], read)
+
+    return _pulled(pull, pull.record.parents, run)
+
+
+@checkpoint_call.jvp
+def checkpoint_jvp(
+    tangents: tuple[Ct | None, ...],
+    results: Any,
+    *operands: Tensor,
+    outs: int,
+    late: tuple[int, ...],
+    regions: tuple[Graph, Graph],
+) -> Any:
+    """The tangents of the results of a second run."""
+    read = operands[outs:]
+    records = [t.record for t in read]
+    run = functools.partial(replay, regions[1], read)
+    return _pushed(tangents[outs:], records, run, isinstance(results, tuple))
 
 
 def _histories(records: Sequence[AnyRecord], since: int) -> dict[Value, AnyRecord]:

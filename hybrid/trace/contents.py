@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from hybrid.classes import dataclass
 from hybrid.trace.grown import Grown
 from hybrid.trace.key import CONTENT, Key
 from hybrid.trace.rewind import refill

@@ -9,13 +9,13 @@ graph, which reads them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hybrid.autodiff.origins import Edge
 from hybrid.autodiff.origins import Node as TapeNode
 from hybrid.autodiff.presence import Ct, Perhaps
 from hybrid.autodiff.tape import pulled_back
+from hybrid.classes import dataclass
 from hybrid.ir import Builder, Graph, Node, Op, Value
 from hybrid.ir import with_regions as change_regions
 from hybrid.ir.interpreter import current, interpreting

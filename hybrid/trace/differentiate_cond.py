@@ -16,10 +16,10 @@ Before::                                   The gradient by %x::
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from hybrid.autodiff.presence import Ct, Perhaps, flag, neutral, nothing, perhaps
 from hybrid.autodiff.tape import Pull
+from hybrid.classes import dataclass
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.control import cond
 from hybrid.ops.creation import fill

@@ -13,11 +13,11 @@ iteration take turns; so that iteration has a variant of its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, Perhaps, flag, neutral, nothing, plain
 from hybrid.autodiff.tape import history
+from hybrid.classes import dataclass
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.comparison import equal
 from hybrid.ops.control import COUNT, FLAG, cond, for_

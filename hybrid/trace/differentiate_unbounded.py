@@ -9,10 +9,10 @@ before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 
 from hybrid import config, ops
+from hybrid.classes import dataclass, replace
 from hybrid.ir import Graph, Node, Value
 from hybrid.ir.interpreter import current
 from hybrid.ops.arithmetic import add, subtract

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hybrid import ops
 from hybrid.autodiff.presence import (
@@ -18,6 +17,7 @@ from hybrid.autodiff.presence import (
     perhaps,
 )
 from hybrid.autodiff.tape import Pull
+from hybrid.classes import dataclass
 from hybrid.ops.control import for_
 from hybrid.ops.derivatives import onto_zeros
 from hybrid.ops.pick import pick

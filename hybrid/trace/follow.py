@@ -6,20 +6,25 @@ outside itself is not done again: nothing is printed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hybrid import ops
+from hybrid.classes import dataclass, field
 from hybrid.eager import from_numpy
 from hybrid.ir import Graph, Node, Value
 from hybrid.number.staging import OwnCall
+from hybrid.ops.checkpointed import checkpoint_call
 from hybrid.ops.control import cond, for_, py_call, while_
+from hybrid.ops.dtypes import identity
 from hybrid.ops.items import item, item_at
+from hybrid.record import AnyRecord, is_recording, node_of
 from hybrid.remains import Leaving
 from hybrid.tensor import Tensor
+from hybrid.trace.checkpoint import forgotten
 from hybrid.trace.replay import apply_node, replay
 from hybrid.types import TensorType
 
@@ -43,15 +48,19 @@ class _Stack:
 
     def whole(self) -> Tensor:
         if self.made is None:
-            size, shape = self.type.shape[0], self.type.shape[1:]
-            found = sorted(self.rows)
-            first, end = (found[0], found[-1] + 1) if found else (0, 0)
-            parts = [ops.zeros((n, *shape), dtype=self.type.dtype) for n in (first, size - end)]
-            if found:
-                parts.insert(1, ops.stack([self.rows[at] for at in found]))
-            parts = [part for part in parts if part.shape[0]] or parts[:1]
-            self.made = parts[0] if len(parts) == 1 else ops.concat(parts)
+            self.made = self.stacked()
         return self.made
+
+    def stacked(self) -> Tensor:
+        """The rows in a tensor of its own."""
+        size, shape = self.type.shape[0], self.type.shape[1:]
+        found = sorted(self.rows)
+        first, end = (found[0], found[-1] + 1) if found else (0, 0)
+        parts = [ops.zeros((n, *shape), dtype=self.type.dtype) for n in (first, size - end)]
+        if found:
+            parts.insert(1, ops.stack([self.rows[at] for at in found]))
+        parts = [part for part in parts if part.shape[0]] or parts[:1]
+        return parts[0] if len(parts) == 1 else ops.concat(parts)
 
     def detach(self) -> _Stack:
         """The same without a history."""
@@ -95,6 +104,8 @@ class _Follower:
             while_: self._while,
             for_: self._for,
             py_call: self._call,
+            checkpoint_call: self._checkpoint,
+            identity: self._identity,
             item: self._item,
             item_at: self._item,
         }
@@ -117,9 +128,29 @@ class _Follower:
             return (stack.rows[at],)
         return self._apply(node, operands)
 
+    def _identity(self, node: Node, operands: list[Any]) -> Sequence[Tensor]:
+        (value,) = operands
+        if type(value) is _Stack:  # what the author has stacked, each time anew
+            return (value.stacked(),)
+        return self._apply(node, operands)
+
     def _cond(self, node: Node, operands: list[Any]) -> list[Any]:
         pred, *rest = operands
         return self.results(node.regions[0 if pred.numpy() else 1], rest)
+
+    def _checkpoint(self, node: Node, operands: list[Any]) -> list[Tensor]:
+        outs, again = node.attributes["outs"], node.regions[1]
+        made = [_whole(value).detach() for value in operands[:outs]]
+        read = operands[outs:]
+        outside = {node_of(record): record for value in read for record in _records(value)}
+        if outside and is_recording():
+            run = functools.partial(self._again, again, read)
+            for t, record in zip(made, forgotten(made, outside.values(), run), strict=True):
+                t.record = record
+        return made
+
+    def _again(self, again: Graph, read: Sequence[Any]) -> list[Tensor]:
+        return [_whole(value) for value in self.results(again, read)]
 
     def _while(self, node: Node, operands: list[Any]) -> list[Any]:
         carried = node.attributes["carried"]
@@ -174,6 +205,12 @@ class _Follower:
 
 def _whole(value: Tensor | _Stack) -> Tensor:
     return value.whole() if type(value) is _Stack else value
+
+
+def _records(value: Tensor | _Stack) -> list[AnyRecord]:
+    """The histories that a value has."""
+    rows = list(value.rows.values()) if type(value) is _Stack else [value]
+    return [t.record for t in rows if t.record is not None]
 
 
 def _add_rows(stacks: Sequence[_Stack], at: int, rows: Sequence[Tensor]) -> None:

@@ -8,11 +8,11 @@ as any list is, while ``len``, subscripts and loops ask each Grown how many item
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
 from hybrid import ops
+from hybrid.classes import dataclass, replace
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number, check

@@ -10,9 +10,9 @@ import functools
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hybrid.classes import dataclass
 from hybrid.config import EPOCH
 from hybrid.number import Number
 from hybrid.tensor import Tensor
@@ -54,7 +54,9 @@ class Guard:
     @property
     def by_identity(self) -> bool:
         """Whether the very same object needs no further look: it cannot have changed inside."""
-        return not isinstance(self.expected, (*MUTABLE, tuple, AnyNumber))
+        if isinstance(self.expected, tuple):
+            return is_plain(self.expected)
+        return not isinstance(self.expected, (*MUTABLE, AnyNumber))
 
     def holds(self) -> bool:
         return self.matches(self.read())
@@ -153,9 +155,16 @@ class Guards:
         key: Key,
         put: Callable[[Any], Any] | None = None,
     ) -> None:
-        guard = Guard(name, read, matches, _expected(value, matches))
+        guard = Guard(name, read, matches, self._expected(value, matches))
         self.always.append(guard)
         self._kept.append(Kept(key, guard, value, put))
+
+    def _expected(self, value: Any, matches: Matcher) -> Any:
+        """What a guard expects: a value, any number, or nothing that could be known again."""
+        if isinstance(matches, AnyNumber):
+            return matches
+        lends = isinstance(value, tuple) and self.written.numbers  # some item may be an input
+        return Guards if lends else value
 
     def _global(self, namespace: dict, name: str, assigned: bool) -> None:
         read = functools.partial(namespace.get, name, MISSING)
@@ -190,17 +199,11 @@ class Guards:
 
     def _defaults(self, function: types.FunctionType) -> None:
         if function.__defaults__ or function.__kwdefaults__:
-
-            def read() -> Any:
-                return function.__defaults__, function.__kwdefaults__
-
-            names = ("__defaults__", "__kwdefaults__")
-            first, second = (
-                self.matching.exactly(value, Address(function, name))
-                for name, value in zip(names, read(), strict=True)
-            )
-            label, key = f"defaults of {function.__name__}", (id(function), "__defaults__")
-            self._add(label, read, read(), lambda found: first(found[0]) and second(found[1]), key)
+            for name in ("__defaults__", "__kwdefaults__"):
+                read = functools.partial(getattr, function, name)
+                value, key = read(), (id(function), name)
+                matches = self.matching.exactly(value, Address(function, name))
+                self._add(f"defaults of {function.__name__}", read, value, matches, key)
 
     def _argument(self, argument: Any) -> None:
         """A container that is no tree: the key tells which it is, not what it holds."""
@@ -233,7 +236,7 @@ class Guards:
             matches = self.matching.exactly(value, Address(owner, name), slots=True)
         else:
             matches = self._unwritten(owner, name, value)
-        guard = Guard(label, read, matches, Guards if slot else _expected(value, matches))
+        guard = Guard(label, read, matches, Guards if slot else self._expected(value, matches))
         by_epoch = by_epoch and not isinstance(value, MUTABLE) and not slot and not written
         (self.by_epoch if by_epoch else self.always).append(guard)
         self._places.append((owner, name, read, value))
@@ -437,11 +440,6 @@ def _named(names: dict[str, Any], prefix: str, value: Any) -> str:
     name = f"{prefix}{len(names)}"
     names[name] = value
     return name
-
-
-def _expected(value: Any, matches: Matcher) -> Any:
-    """What a guard expects: a value, or any number."""
-    return matches if isinstance(matches, AnyNumber) else value
 
 
 def _label(owner: Any) -> str:

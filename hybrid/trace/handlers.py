@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import dataclass
 from hybrid.errors import (
     CaptureError,
     Location,

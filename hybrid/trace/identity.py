@@ -25,12 +25,12 @@ that would need one is in doubt.  Should a tensor in doubt be written, the captu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hybrid import ops
 from hybrid.autodiff.presence import chosen, flag
+from hybrid.classes import dataclass, field
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number

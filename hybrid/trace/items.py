@@ -7,12 +7,12 @@ that no iteration has made are left unwritten, for nothing reads them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hybrid import native, ops
+from hybrid.classes import dataclass
 from hybrid.ir.interpreter import current
 from hybrid.record import Output, Record, is_recording
 from hybrid.tensor import Tensor, make_tensor

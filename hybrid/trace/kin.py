@@ -10,8 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hybrid.classes import dataclass
 from hybrid.ir import Graph, Node
 from hybrid.ops.control import for_
 from hybrid.ops.creation import fill

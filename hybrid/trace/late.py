@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import dataclass
 from hybrid.eager import from_numpy
 from hybrid.errors import Location, author_location
 from hybrid.ir.interpreter import current

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from hybrid.classes import dataclass, field
 from hybrid.eager import as_tensor
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import dataclass, field
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
 from hybrid.trace.key import CONTENT, Key

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from hybrid import ops
+from hybrid.classes import dataclass, replace
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import current
 from hybrid.trace.reads import MISSING

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from hybrid import ops
+from hybrid.classes import dataclass, field
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op
 from hybrid.ir.interpreter import interpreting

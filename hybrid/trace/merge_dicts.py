@@ -12,9 +12,9 @@ stand is as unknown as if they could be missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from hybrid.classes import replace
 from hybrid.tensor import Tensor
 from hybrid.trace.maybe import Maybe, is_optional
 from hybrid.trace.reads import MISSING

@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hybrid import ops
+from hybrid.classes import replace
 from hybrid.errors import Location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number

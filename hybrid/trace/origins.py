@@ -11,13 +11,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff.kept import make_snapshot, restored
 from hybrid.autodiff.origins import Items, Origins
 from hybrid.autodiff.presence import either, flag
+from hybrid.classes import dataclass, replace
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.ops.control import cond, for_, while_

@@ -9,9 +9,9 @@ import functools
 import types
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from hybrid.classes import dataclass
 from hybrid.ir import Op
 from hybrid.tensor import Tensor
 from hybrid.trace.key import CONTENT

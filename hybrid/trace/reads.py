@@ -15,7 +15,6 @@ import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -25,6 +24,7 @@ from hybrid.ir import Op
 from hybrid.progress import Progress
 from hybrid.tensor import Tensor
 from hybrid.trace.key import CONTENT, Key, key_of
+from hybrid.trace.names import Place, names_in, place_in
 from hybrid.types import DType, TensorType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -81,20 +81,6 @@ def program_frame(frame: types.FrameType | None) -> types.FrameType | None:
     return frame
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What a function's code, and the code nested in it, refers to by name."""
-
-    loaded: frozenset[str]  # global names
-    assigned: frozenset[str]  # those, and variables of enclosing functions, that are set
-    attributes: frozenset[str]  # of any object; also those spelled out for getattr()
-    modules: frozenset[str]  # imported inside
-    variables: frozenset[str]  # of enclosing functions; also what functions nested in it use
-
-
-Place = tuple[Any, ...]  # of code: see ``place_of``
-
-
 def place_of(function: Any) -> Place | None:
     """Where the code that a call of ``function`` runs is written: conversion does not move it."""
     if isinstance(function, functools.partial):
@@ -102,54 +88,7 @@ def place_of(function: Any) -> Place | None:
     function = getattr(function, "__func__", function)
     if not isinstance(function, types.FunctionType):
         function = getattr(type(function), "__call__", None)  # noqa: B004  what it is matters
-    return _place(function.__code__) if isinstance(function, types.FunctionType) else None
-
-
-@functools.lru_cache(maxsize=4096)
-def _place(code: types.CodeType) -> Place:
-    place = (code.co_filename, code.co_firstlineno, code.co_name)
-    if code.co_name != "<lambda>":
-        return place
-    if not hasattr(code, "co_positions"):
-        return (*place, id(code))  # lambdas on one line cannot be told apart
-    spans = [(p[0], p[2]) for p in code.co_positions() if None not in p and p[2] != p[3]]
-    return (*place, min(spans, default=None))
-
-
-@functools.lru_cache(maxsize=4096)
-def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Names:
-    """The names in ``code`` and the code nested in it, but for that at the places ``hosted``."""
-    import dis
-
-    loaded, assigned, attributes, modules, variables = set(), set(), set(), set(), set()
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            if instruction.argval.isidentifier():  # others are not the author's, but say pytest's
-                loaded.add(instruction.argval)
-        elif instruction.opname in ("STORE_GLOBAL", "STORE_DEREF"):
-            assigned.add(instruction.argval)
-            variables.add(instruction.argval)
-        elif "DEREF" in instruction.opname:
-            variables.add(instruction.argval)
-        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            attributes.add(instruction.argval)  # which may share its name with a global
-        elif instruction.opname == "IMPORT_NAME":
-            modules.add(instruction.argval)
-    attributes |= set(code.co_names) - loaded - assigned
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            if _place(constant) in hosted:
-                continue
-            inner = names_in(constant, hosted)
-            variables |= inner.variables
-            loaded |= inner.loaded
-            assigned |= inner.assigned
-            attributes |= inner.attributes
-            modules |= inner.modules
-        else:
-            texts = constant if isinstance(constant, tuple) else (constant,)
-            attributes |= {t for t in texts if isinstance(t, str) and t.isidentifier()}
-    return Names(*map(frozenset, (loaded, assigned, attributes, modules, variables)))
+    return place_in(function.__code__) if isinstance(function, types.FunctionType) else None
 
 
 class Reads:

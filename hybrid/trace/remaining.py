@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import dataclass, replace
 from hybrid.config import advance_epoch
 from hybrid.eager import from_numpy, set_record
 from hybrid.ir import Graph, Value

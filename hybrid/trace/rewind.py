@@ -6,11 +6,11 @@ import contextlib
 import types
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from hybrid.classes import dataclass, field
 from hybrid.errors import CaptureError
 from hybrid.trace.grown import Grown
 from hybrid.trace.key import Key

@@ -6,15 +6,16 @@ constants, so that a state that is written at each call does not make each call 
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybrid.classes import dataclass, field
 from hybrid.eager import from_numpy
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
@@ -94,6 +95,21 @@ def undisturbed(wanted: bool) -> Iterator[None]:
     finally:
         if wanted:
             sys.setswitchinterval(before)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Have Python look for unreachable cycles afterwards.
+
+    A capture makes many objects, most of which stay: each look would go over all that there are.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def refuse_shared(name: str, given: Any, outside: Sequence[Any]) -> None:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from hybrid.classes import dataclass, field
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.trace.places import reachable
 from hybrid.trace.reads import of_package, program_frame

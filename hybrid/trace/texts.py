@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from hybrid.classes import dataclass
 from hybrid.errors import CaptureError, author_location
 
 _DIGITS = {ord(d): chr(0xF0000 + int(d)) for d in "0123456789"}

@@ -8,12 +8,12 @@ tensors (``.grad``, a module's state) are *slots*, and treated alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hybrid import native
+from hybrid.classes import dataclass, field
 from hybrid.eager import as_tensor, holds_tensor, in_float32, prepare, stacked, stored_result
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op

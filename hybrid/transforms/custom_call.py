@@ -1,4 +1,4 @@
-"""Derivatives and rows of ``custom_vjp`` nodes."""
+"""Derivatives and rows of ``custom_vjp`` nodes, and rows of ``checkpoint`` nodes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from hybrid.autodiff.presence import Ct, Perhaps, added, marked, plain, presence
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.ir import Graph
 from hybrid.ops.batching import with_rows
+from hybrid.ops.checkpointed import checkpoint_call
 from hybrid.ops.custom import custom_call
 from hybrid.record import Leaf, is_recording, recording
 from hybrid.tensor import Tensor
+from hybrid.trace.checkpoint import call_again
 from hybrid.trace.differentiate import region_of, remembered
 from hybrid.trace.replay import replay
 from hybrid.transforms.batch import Flags, all_rows, applied, batched_region, replay_batched
@@ -113,3 +115,19 @@ def custom_call_batch(
     pulled = remembered((backward,), key, lambda: region_of("backward", types, back))
     attrs = {"outs": outs, "cotangents": cotangents, "shared": shared}
     return applied(custom_call, operands, attrs, (called, pulled)), every
+
+
+@checkpoint_call.batch
+def checkpoint_batch(
+    rows: int,
+    batched: Flags,
+    *operands: Tensor,
+    outs: int,
+    late: tuple[int, ...],
+    regions: tuple[Graph, Graph],
+) -> Any:
+    """The call on all rows, which is made again on all rows."""
+    every = (True,) * outs
+    again, _ = batched_region(regions[1], batched[outs:], rows, every)
+    made = [with_rows(t, rows, b) for t, b in zip(operands[:outs], batched, strict=False)]
+    return call_again(made, operands[outs:], again, late), every

@@ -10,9 +10,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from hybrid.classes import dataclass
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,

@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from hybrid.classes import dataclass
 from hybrid.errors import CheckpointError, HybridError
 from hybrid.types import BY_NAME, DType, TensorType, tensor_type
 

@@ -19,8 +19,12 @@ NOTES: list[float] = []
 
 @pytest.fixture(autouse=True)
 def no_injection() -> Iterator[None]:
+    """And one thread: others keep scratch from when they first take part on."""
+    threads = hy.num_threads()
+    hy.set_num_threads(1)
     yield
     lib.hyb_fail_allocation(0)
+    hy.set_num_threads(threads)
 
 
 class State:

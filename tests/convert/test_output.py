@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 import hybrid as hy
-from hybrid.convert.output import OVERRIDES
+from hybrid.convert import logs, output
 from hybrid.convert.traced import tracing
 from tests.helpers import leaf, tensor
 from tests.numbers import capture, run
+
+OVERRIDES = output.OVERRIDES | logs.OVERRIDES
 
 
 def hooked(function: Any, *args: Any, **kwargs: Any) -> Any:

@@ -47,7 +47,8 @@ EPSILONS = {
     **dict.fromkeys(["channel_norm", "channel_norm_pull", "channel_moments"], 16),
     **dict.fromkeys(["layer_norm", "layer_norm_pull", "rms_norm", "rms_norm_pull"], 16),
     **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
-    **dict.fromkeys(["gelu", "remainder", *OPTIMIZERS], 4),
+    **dict.fromkeys(["gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope", "silu_slope"], 4),
+    **dict.fromkeys(["remainder", *OPTIMIZERS], 4),
 }
 
 

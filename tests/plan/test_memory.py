@@ -90,6 +90,30 @@ def test_a_result_may_overwrite_an_input_at_its_last_use_only() -> None:
     assert placed(graph_of(UPDATE_LAST))[1].donations == {1: 2, 0: 0}
 
 
+PRODUCT = """
+graph @update(%x: f32[4,8], %y: f32[8,4], %p: f32[4,4], %row: f32[4]) {
+  %g: f32[4,4] = matmul %x, %y
+  %new: f32[4,4] = subtract %p, %g
+  %biased: f32[4,4] = add %g, %row
+  return %g, %new, %biased
+}
+"""
+SQUARE = """
+graph @square(%p: f32[4,4]) {
+  %g: f32[4,4] = matmul %p, %p
+  %new: f32[4,4] = subtract %p, %g
+  return %new
+}
+"""
+
+
+def test_a_post_op_may_overwrite_what_the_product_does_not_read() -> None:
+    for text, donations in ((PRODUCT, {1: 2}), (SQUARE, {})):
+        lowered, placement = placed(run_pipeline(graph_of(text)))
+        assert [step.kernel for step in lowered.steps] == ["matmul"]
+        assert placement.donations == donations
+
+
 EARLY = """
 graph @early(%p: f32[8], %i: i64[1], %q: f32[8]) {
   %new: f32[8] = add %p, %p

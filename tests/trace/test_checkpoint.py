@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import textwrap
 import weakref
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 
 import hybrid as hy
 from hybrid import ops
+from hybrid.ir import Builder, parse
+from hybrid.ops.checkpointed import checkpoint_call
 from hybrid.trace.checkpoint import checkpoint
+from hybrid.types import tensor_type
 from tests.trace.control import bits, f64
 
 random = np.random.default_rng(5)
@@ -211,3 +215,144 @@ def test_second_run_follows_the_cotangent() -> None:
     names = [node.op.name for node in graph.nodes]
     assert names.count("exp") == 2
     assert names.count("after") == 1
+
+
+def test_an_argument_that_has_a_history_when_it_is_captured() -> None:
+    def f(x):
+        return checkpoint(lambda x: ops.sin(x) * x)(x)
+
+    captured = hy.hybridize(f, mode="trace")
+    expected = bits(hy.grad(lambda x: ops.sum(f(x * 1.0)))(X))
+    assert bits(hy.grad(lambda x: ops.sum(captured(x * 1.0)))(X)) == expected
+    assert bits(hy.grad(lambda x: ops.sum(captured(x)))(X)) == expected
+
+
+def test_what_is_a_constant_in_the_call() -> None:
+    def f(x):
+        with hy.no_grad():
+            y = ops.exp(x)
+        return y * x * ops.sin(x).detach()
+
+    def loss(x):
+        return ops.sum(checkpoint(f)(x))
+
+    expected = bits(hy.grad(loss)(X))
+    assert bits(hy.grad(lambda x: ops.sum(f(x)))(X)) == expected
+    for captured in (hy.grad(hy.hybridize(loss)), hy.hybridize(hy.grad(loss))):
+        assert bits(captured(X)) == expected
+
+
+def steps(x, w, n, wrap):
+    for _ in range(n):
+        x = wrap(block)(x, w) + x
+    return ops.sum(x * x)
+
+
+def test_calls_in_a_loop_keep_what_enters_them_alone() -> None:
+    def loss(x, w):
+        return steps(x, w, 5, checkpoint)
+
+    def plain(x, w):
+        return steps(x, w, 5, lambda f: f)
+
+    graph = hy.hybridize(hy.grad(loss)).graph(X, W)
+    stacks = [
+        v.type for node in graph.nodes if node.op.name == "for" for v in node.results if v.type.rank
+    ]
+    assert [str(t) for t in stacks].count("f64[5,3]") == 1  # the x of each iteration
+    expected = bits(hy.grad(plain, (0, 1))(X, W))
+    assert bits(hy.grad(hy.hybridize(loss), (0, 1))(X, W)) == expected
+    assert bits(hy.hybridize(hy.grad(loss, (0, 1)))(X, W)) == expected
+
+
+def test_forward_mode_of_calls_in_a_loop() -> None:
+    def loss(x, w):
+        return steps(x, w, 3, checkpoint)
+
+    expected = hy.jvp(loss, (X, W), (X * 0.5, W))
+    captured = hy.hybridize(lambda x, w: hy.jvp(loss, (x, w), (x * 0.5, w)))
+    assert bits(captured(X, W)) == bits(expected)
+
+
+def test_derivatives_of_both_orders_of_calls_in_a_loop() -> None:
+    def loss(x, w):
+        return steps(x * 0.5, w * 0.5, 3, checkpoint)
+
+    def norm(x, w):
+        return ops.sum(hy.grad(loss)(x, w) ** 2)
+
+    expected = bits(hy.grad(norm, (0, 1))(X, W))
+    captured = hy.hybridize(loss)
+    outside = hy.grad(lambda x, w: ops.sum(hy.grad(captured)(x, w) ** 2), (0, 1))
+    assert bits(outside(X, W)) == expected
+    hy.check_grads(hy.hybridize(norm), X, W, order=1, eps=1e-5, rtol=1e-4)
+
+
+def test_rows_of_a_captured_call() -> None:
+    captured = hy.hybridize(checkpoint(lambda x, w: ops.sum(block(x, w) * x)))
+    slopes = hy.vmap(hy.grad(captured), in_axes=(0, None))
+    many = ops.stack([X, X * 2.0, -X])
+    expected = [hy.grad(lambda x: ops.sum(block(x, W) * x))(x).numpy() for x in many]
+    np.testing.assert_allclose(slopes(many, W).numpy(), np.stack(expected), rtol=1e-13)
+
+
+def test_a_graph_with_calls_is_text_and_back() -> None:
+    graph = hy.hybridize(lambda x: checkpoint(ops.sin)(x), mode="trace")
+    x = X.detach()
+    x.requires_grad = True
+    text = str(graph.graph(x))
+    assert "checkpoint" in text
+    assert str(parse(text)) == text
+
+
+F3, F0 = tensor_type(hy.float32, (3,)), tensor_type(hy.float32, ())
+
+
+def region(name, given, returned):
+    builder = Builder(name)
+    params = [builder.param(t) for t in given]
+    return builder.finish([params[i] for i in returned])
+
+
+ERRORS = {
+    "one region": (
+        (F3, F3),
+        (region("made", (F3, F3), (0,)),),
+        "checkpoint needs 2 regions, not 1",
+    ),
+    "a first region that takes something else": (
+        (F3, F3),
+        (region("made", (F3, F0), (0,)), region("again", (F3,), (0,))),
+        """\
+        the first region takes f32[3] and f32[]
+        Fix: let it be f32[3] and f32[3].""",
+    ),
+    "a first region that returns something else": (
+        (F3, F0),
+        (region("made", (F3, F0), (1,)), region("again", (F0,), (0,))),
+        """\
+        the first region returns f32[]
+        Fix: let it be f32[3].""",
+    ),
+    "a second region that takes something else": (
+        (F3, F0),
+        (region("made", (F3, F0), (0,)), region("again", (F3,), (0,))),
+        """\
+        the second region takes f32[3]
+        Fix: let it be f32[].""",
+    ),
+    "a second region that returns something else": (
+        (F3, F0),
+        (region("made", (F3, F0), (0,)), region("again", (F0,), ())),
+        """\
+        the second region returns nothing
+        Fix: let it be f32[3].""",
+    ),
+}
+
+
+@pytest.mark.parametrize("operands, regions, expected", ERRORS.values(), ids=ERRORS)
+def test_messages(operands, regions, expected) -> None:
+    with pytest.raises(hy.HybridError) as caught:
+        checkpoint_call.infer(operands, checkpoint_call.attributes({"outs": 1}), regions)
+    assert str(caught.value) == textwrap.dedent(expected)

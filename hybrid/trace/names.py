@@ -1,0 +1,113 @@
+"""Names: what a function's code, and the code nested in it, refers to by name.
+
+They are read off the instructions themselves: ``dis`` takes twenty times as long, for it also says
+where each instruction comes from and what its argument looks like.
+"""
+
+from __future__ import annotations
+
+import functools
+import opcode
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from hybrid.classes import dataclass
+
+_EXTENDED = opcode.EXTENDED_ARG
+_CALLS = {"LOAD_GLOBAL": (3, 11), "LOAD_ATTR": (3, 12)}  # since then bit 0 tells of a call
+_KINDS = {
+    "LOAD_GLOBAL": "loaded",
+    "LOAD_NAME": "loaded",
+    "STORE_GLOBAL": "assigned",
+    "LOAD_ATTR": "attributes",
+    "LOAD_METHOD": "attributes",
+    "IMPORT_NAME": "modules",
+}
+# What is done with a name, and how far its index is shifted, by instructions.
+_NAMING = {
+    opcode.opmap[name]: (kind, int(sys.version_info >= _CALLS.get(name, (99,))))
+    for name, kind in _KINDS.items()
+    if name in opcode.opmap
+}
+_DEREFS = {op: name == "STORE_DEREF" for name, op in opcode.opmap.items() if "DEREF" in name}
+
+Place = tuple[Any, ...]  # of code: where it is written, which conversion does not change
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a function's code, and the code nested in it, refers to by name."""
+
+    loaded: frozenset[str]  # global names
+    assigned: frozenset[str]  # those, and variables of enclosing functions, that are set
+    attributes: frozenset[str]  # of any object; also those spelled out for getattr()
+    modules: frozenset[str]  # imported inside
+    variables: frozenset[str]  # of enclosing functions; also what functions nested in it use
+
+
+@functools.lru_cache(maxsize=4096)
+def place_in(code: types.CodeType) -> Place:
+    """Where ``code`` is written."""
+    place = (code.co_filename, code.co_firstlineno, code.co_name)
+    if code.co_name != "<lambda>":
+        return place
+    if not hasattr(code, "co_positions"):
+        return (*place, id(code))  # lambdas on one line cannot be told apart
+    spans = [(p[0], p[2]) for p in code.co_positions() if None not in p and p[2] != p[3]]
+    return (*place, min(spans, default=None))
+
+
+@functools.lru_cache(maxsize=4096)
+def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Names:
+    """The names in ``code`` and the code nested in it, but for that at the places ``hosted``."""
+    found: dict[str, set[str]] = {kind: set() for kind in _KINDS.values()}
+    variables: set[str] = set()
+    for op, argument in _instructions(code.co_code):
+        if op in _NAMING:
+            kind, shift = _NAMING[op]
+            found[kind].add(code.co_names[argument >> shift])
+        elif op in _DEREFS:
+            name = _cells(code)[argument]
+            variables.add(name)
+            if _DEREFS[op]:
+                found["assigned"].add(name)
+    loaded, assigned, attributes, modules = found.values()
+    loaded = {name for name in loaded if name.isidentifier()}  # others are not the author's
+    variables |= assigned
+    attributes |= set(code.co_names) - loaded - assigned  # one may have the name of a global
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            if place_in(constant) in hosted:
+                continue
+            inner = names_in(constant, hosted)
+            variables |= inner.variables
+            loaded |= inner.loaded
+            assigned |= inner.assigned
+            attributes |= inner.attributes
+            modules |= inner.modules
+        else:
+            texts = constant if isinstance(constant, tuple) else (constant,)
+            attributes |= {t for t in texts if isinstance(t, str) and t.isidentifier()}
+    return Names(*map(frozenset, (loaded, assigned, attributes, modules, variables)))
+
+
+def _instructions(code: bytes) -> Iterator[tuple[int, int]]:
+    """Each instruction and its argument."""
+    high = 0
+    for op, low in zip(code[::2], code[1::2], strict=True):
+        if op == _EXTENDED:
+            high = (high | low) << 8
+        else:
+            yield op, high | low
+            high = 0
+
+
+def _cells(code: types.CodeType) -> tuple[str, ...]:
+    """The names that the arguments of instructions on cells are indices of."""
+    cells = code.co_cellvars + code.co_freevars
+    if sys.version_info < (3, 11):
+        return cells
+    variables = code.co_varnames
+    return variables + tuple([name for name in cells if name not in variables])
