@@ -91,7 +91,7 @@ def compare(
     interrupted = False
     limits = None
     try:
-        limits = measure(settings.threads)
+        limits = measure(settings.threads, clock=clock)
         run(cases, contenders, settings, found)
     except KeyboardInterrupt:
         interrupted = True
