@@ -23,6 +23,7 @@ RUNS = 5
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 USUAL = {"L1": 32 << 10, "L2": 1 << 20, "L3": 16 << 20}  # where the system does not tell
 MEMORY = 256 << 20  # bytes: more than caches hold
+CLOCKS = {"wall": time.perf_counter, "cpu": time.thread_time}
 ARITHMETIC = {
     "f32": "multiply-adds of float32",
     "f64": "multiply-adds of float64",
@@ -87,28 +88,35 @@ def levels(threads: int) -> dict[str, int]:
 
 
 def measure(
-    threads: int, *, seconds: float = SECONDS, advance: Callable[[str], None] = lambda _: None
+    threads: int,
+    *,
+    seconds: float = SECONDS,
+    clock: str = "wall",
+    advance: Callable[[str], None] = lambda _: None,
 ) -> Limits:
-    """All limits on ``threads`` threads; ``advance`` is told of each before."""
+    """All limits on ``threads`` threads; ``advance`` is told of each before.
+
+    With the ``clock`` "cpu" seconds are those of the processor.
+    """
     rows = []
     for name, what in ARITHMETIC.items():
         if instructions := native.limit_instructions(name):
             advance(name)
-            rate = best(name, threads, 0, seconds)
+            rate = best(name, threads, 0, seconds, clock)
             unit = "op/s" if name == "i8" else "FLOP/s"
             rows.append(Limit(name, f"{what} ({instructions})", threads, rate, unit))
     for level, nbytes in levels(threads).items():
         advance(level)
-        rate = best("triad", threads, nbytes, seconds)
+        rate = best("triad", threads, nbytes, seconds, clock)
         size = f"{nbytes >> 10} KiB" if nbytes < 1 << 20 else f"{nbytes >> 20} MiB"
         rows.append(Limit(level, f"triad over {size} a thread", threads, rate, "B/s"))
     sizes = cache_sizes()
     return Limits(threads, tuple(rows), tuple(sorted(sizes.items(), key=lambda item: item[1])))
 
 
-def best(name: str, threads: int, nbytes: int, seconds: float) -> float:
+def best(name: str, threads: int, nbytes: int, seconds: float, clock: str = "wall") -> float:
     """The most work in a second that ``threads`` threads have done together in one of the runs."""
-    workers = [Worker(name, nbytes) for _ in range(threads)]
+    workers = [Worker(name, nbytes, CLOCKS[clock]) for _ in range(threads)]
     rounds = workers[0].calibrate(seconds)
     barrier = threading.Barrier(threads)
 
@@ -123,7 +131,8 @@ def best(name: str, threads: int, nbytes: int, seconds: float) -> float:
     work(workers[0])
     for other in others:
         other.join()
-    return max(together(runs) for runs in zip(*(worker.done for worker in workers), strict=True))
+    rate = together if clock == "wall" else apart
+    return max(rate(runs) for runs in zip(*(worker.done for worker in workers), strict=True))
 
 
 def together(runs: Sequence[tuple[float, float, float]]) -> float:
@@ -132,20 +141,25 @@ def together(runs: Sequence[tuple[float, float, float]]) -> float:
     return sum(works) / (max(ends) - min(starts))
 
 
+def apart(runs: Sequence[tuple[float, float, float]]) -> float:
+    """The rate of runs by clocks of their own."""
+    return sum(work / (end - start) for start, end, work in runs)
+
+
 class Worker:
     """One thread's memory and what it has done: (start, end, work) of each run."""
 
-    def __init__(self, name: str, nbytes: int) -> None:
-        self.name, self.nbytes = name, nbytes
+    def __init__(self, name: str, nbytes: int, now: Callable[[], float]) -> None:
+        self.name, self.nbytes, self.now = name, nbytes, now
         self.done: list[tuple[float, float, float]] = []
         # Of zeros, each page written: a page that is only read may be shared.
         self.data = native.borrow(np.full(nbytes // 4, 0.0, np.float32)) if nbytes else None
 
     def run(self, rounds: int) -> float:
         """Seconds of so many rounds."""
-        start = time.perf_counter()
+        start = self.now()
         work = native.run_limit(self.name, rounds, self.data, self.nbytes)
-        end = time.perf_counter()
+        end = self.now()
         self.done.append((start, end, work))
         return end - start
 

@@ -12,7 +12,7 @@ one needs no line elsewhere.
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -47,6 +47,9 @@ class Case:
     flops: float | None = None  # floating-point operations of one run
     threads: int | None = None  # run with so many; None leaves the setting alone
     parts: int = 1  # a run is so many equal parts, the iterations of a loop: times are of one
+    budgets: Mapping[str, float] = field(
+        default_factory=dict
+    )  # seconds that a part may take, by way
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ class Line:
     first_call: float  # seconds; for a hybridized function this includes capture and planning
     speedup: float  # the first way's time over this one's
     gflops: float | None
+    budget: float | None = None  # seconds that it may take
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def run_case(
             first[name],
             base / timing.median,
             None if case.flops is None else case.flops / timing.median / 1e9,
+            case.budgets.get(name),
         )
         for name, timing in timings.items()
     )

@@ -19,6 +19,7 @@ from hybrid.bench.compare.pictures import require_matplotlib
 from hybrid.bench.compare.process import TIMEOUT
 from hybrid.bench.compare.report import document, remarks, slower, table_of
 from hybrid.bench.compare.runner import ROUNDS, SECONDS, Comparison, Settings, compare_case
+from hybrid.bench.compare.serve import CLOCKS
 from hybrid.bench.compare.table import WORKLOADS, Case, Workload
 from hybrid.bench.limits import Limits, measure
 from hybrid.cli.common import fail, require_writable, set_threads
@@ -50,6 +51,9 @@ def compare(
     ] = None,
     rounds: Annotated[int, typer.Option(help="samples of each, in turns")] = ROUNDS,
     seconds: Annotated[float, typer.Option(help="that a sample lasts at least")] = SECONDS,
+    clock: Annotated[
+        str, typer.Option(help="wall; or cpu, for one thread on a machine that others use, too")
+    ] = "wall",
     timeout: Annotated[float, typer.Option(help="seconds to wait for an answer")] = TIMEOUT,
     json_path: Annotated[
         Path | None, typer.Option("--json", help="also write everything to this file")
@@ -67,11 +71,13 @@ def compare(
         fail(f"--rounds {rounds}: at least one round is needed.")
     if not 0 < seconds < timeout:
         fail(f"--seconds {seconds:g} --timeout {timeout:g}: give 0 < seconds < timeout.")
+    if clock not in CLOCKS:
+        fail(f"--clock {clock}: use {' or '.join(CLOCKS)}.")
     for option, path in (("--json", json_path), ("--html", html_path)):
         if path is not None:
             require_writable(option, path)
     set_threads(threads)
-    settings = Settings(native.num_threads(), rounds, seconds, timeout)
+    settings = Settings(native.num_threads(), rounds, seconds, timeout, clock)
     try:
         if html_path is not None:
             require_matplotlib()
@@ -85,7 +91,7 @@ def compare(
     interrupted = False
     limits = None
     try:
-        limits = measure(settings.threads)
+        limits = measure(settings.threads, clock=clock)
         run(cases, contenders, settings, found)
     except KeyboardInterrupt:
         interrupted = True
@@ -157,7 +163,10 @@ def show(found: Sequence[Comparison], settings: Settings, limits: Limits | None)
     for comparison in found:
         versions |= comparison.versions
     console.print(", ".join(f"{name} {version}" for name, version in versions.items()))
-    console.print(f"threads: {settings.threads}, medians of {settings.rounds} rounds in turns\n")
+    console.print(
+        f"threads: {settings.threads}, medians of {settings.rounds} rounds in turns,"
+        f" {settings.clock} time\n"
+    )
     console.print(table_of(found, limits))
     console.print(HOW_TO_READ)
     for note in remarks(found):

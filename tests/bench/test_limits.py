@@ -60,6 +60,11 @@ def test_caches_as_the_system_tells_them(tmp_path: Path) -> None:
 
 def test_runs_at_once_count_together() -> None:
     assert limits.together([(0.0, 2.0, 6.0), (1.0, 3.0, 6.0)]) == 4.0
+    assert limits.apart([(0.0, 2.0, 6.0), (101.0, 103.0, 6.0)]) == 6.0
+
+
+def test_the_time_of_the_processor() -> None:
+    assert limits.best("f32", 2, 0, 0.002, "cpu") > 1e9
 
 
 def test_threads_end() -> None:

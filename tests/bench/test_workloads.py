@@ -10,7 +10,7 @@ from hybrid import native
 from hybrid.bench.bits import require_close, require_same_bits
 from hybrid.bench.registry import BenchError, Case, Workload, find, workload, workloads
 from hybrid.bench.runner import run_case, threads_set_to
-from hybrid.bench.workloads import digits
+from hybrid.bench.workloads import digits, overheads
 from hybrid.bench.workloads.digits import RowReader, compare
 from hybrid.errors import ArgumentError
 
@@ -31,6 +31,20 @@ def test_workload(load: Workload, case: int) -> None:
         assert 0 < line.timing.p10 <= line.timing.median <= line.timing.p90
         assert line.first_call > 0
         assert (line.gflops is not None) == (load.name == "matmul")
+
+
+def test_overheads_have_budgets_and_the_graphs_they_speak_of() -> None:
+    made = {case.label: case for case in find("overheads").build()}
+    assert {label: list(case.budgets.items()) for label, case in made.items()} == {
+        "an op": [("eager", 0.7e-6)],
+        "a call": [("hybridized", 2.5e-6)],
+        "a kernel step": [("hybridized", 30e-9)],
+        "a map kernel": [("hybridized", 15e-9)],
+    }
+    wrong = overheads.case(hy.zeros(8), "two", overheads.add, 2, "eager", 1.0)
+    with pytest.raises(BenchError) as raised:
+        wrong.check()
+    assert str(raised.value) == "two: the graph has 1 nodes instead of 2"
 
 
 def test_digits_reaches_its_accuracy_with_identical_bits() -> None:

@@ -75,6 +75,24 @@ def test_run_prints_a_table_and_writes_json(made_up: None, tmp_path: Path) -> No
     assert eager["timing"]["p10"] <= eager["timing"]["median"] <= eager["timing"]["p90"]
 
 
+def test_budgets_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def build_() -> list[Case]:
+        ways = {"eager": Takes(0.004), "hybridized": Takes(0.002)}
+        budgets = {"eager": 0.003, "hybridized": 0.003}
+        return [Case("sums", ways, dict, budgets=budgets), Case("rest", ways, dict, flops=4e6)]
+
+    workloads()
+    made = {"good": Workload("good", "adds", build_)}
+    monkeypatch.setattr(registry, "_workloads", made)
+    path = tmp_path / "out.json"
+    shown = CliRunner().invoke(build(), ["bench", "run", "--repeat", "3", "--json", str(path)])
+    assert shown.stdout.endswith(
+        "good: sums, eager: 4.00 ms of 3.00 ms, over\ngood: sums, hybridized: 2.00 ms of 3.00 ms\n"
+    )
+    written = json.loads(path.read_text(encoding="utf-8"))["results"]
+    assert [line["budget"] for line in written[0]["lines"]] == [0.003, 0.003]
+
+
 def test_a_wrong_result_ends_with_code_one(made_up: None, tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     shown = CliRunner().invoke(build(), ["bench", "run", "wrong", "--json", str(path)])

@@ -52,6 +52,11 @@ def test_fail_below() -> None:
     assert invoked("dispatch", *QUICK, "--against", "numpy", "--fail-below", "1e-6").exit_code == 0
 
 
+def test_the_clock() -> None:
+    shown = invoked("dispatch", *QUICK, "--against", "numpy", "--clock", "cpu")
+    assert shown.exit_code == 0 and "medians of 3 rounds in turns, cpu time" in shown.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -61,6 +66,7 @@ def test_fail_below() -> None:
         (["--against", "nump"], "there is no peer named 'nump'; did you mean 'numpy'?"),
         (["--rounds", "0"], "--rounds 0: at least one round is needed."),
         (["--seconds", "0"], "--seconds 0 --timeout 600: give 0 < seconds < timeout."),
+        (["--clock", "moon"], "--clock moon: use wall or cpu."),
         (["--python", "x"], "'x' names no interpreter."),
         (["--threads", "0"], "--threads 0: "),
         (["--json", "/no/such/folder/file"], "--json /no/such/folder/file cannot be written: "),

@@ -81,7 +81,7 @@ def survey(who: Contender, threads: int, timeout: float) -> Survey:
     try:
         with who.start(threads, timeout) as process:
             told = process.ask("load")
-            return Survey(str(told["version"]), tuple(told["workloads"]))
+            return Survey(told["version"], told["workloads"])
     except Missing as error:
         return Survey(
             state="not installed",

@@ -56,7 +56,8 @@ def _parts(
     yield f"<p>{escape(', '.join(f'{name} {version}' for name, version in versions.items()))}</p>"
     yield (
         f'<p class="faint">{escape(machine["processor"])}, {escape(machine["system"])}; '
-        f"threads: {settings.threads}, medians of {settings.rounds} rounds in turns</p>"
+        f"threads: {settings.threads}, medians of {settings.rounds} rounds in turns, "
+        f"{settings.clock} time</p>"
     )
     for title, place, label, one in PICTURES:
         yield f"<h2>{escape(title)}</h2>"

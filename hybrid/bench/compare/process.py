@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,14 @@ from hybrid.errors import HybridError
 
 START = Path(__file__).with_name("start.py")
 TIMEOUT = 600.0  # seconds to wait for an answer
+# What answers consist of: see ``serve``.
+FIELDS: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "load": {"version": str, "workloads": tuple},
+    "build": {"seconds": float},
+    "check": {"first_call": float, "results": dict},
+    "sample": {"seconds": float},
+    "memory": {"peak": int, "loaded": int},
+}
 
 
 class PeerError(HybridError, RuntimeError):
@@ -84,12 +92,12 @@ class Process:
         heard = self._line(time.monotonic() + self.timeout)
         try:
             answer = json.loads(heard)
-            error = answer.get("error")
-        except (ValueError, AttributeError):
+            if "error" not in answer:
+                return {name: kind(answer[name]) for name, kind in FIELDS[what].items()}
+            error = str(answer["error"])
+        except (ValueError, TypeError, KeyError):
             self.close()
             raise PeerError(f"it answered {_short(heard)!r}, which is no answer") from None
-        if error is None:
-            return answer
         missing = error.startswith("ModuleNotFoundError: ")
         raise (Missing if missing else PeerError)(_short(error))
 

@@ -82,7 +82,10 @@ def remarks(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def slower(comparisons: Sequence[Comparison], ratio: float) -> list[str]:
-    """The cases in which we fail, or are less than ``ratio`` times as fast as the best peer."""
+    """The cases in which we are less than ``ratio`` times as fast as the best peer.
+
+    So are those in which one of us has no time, but for peers that have no such program.
+    """
     found = []
     for comparison in comparisons:
         ours, best = comparison.line(OURS), comparison.best
@@ -91,6 +94,8 @@ def slower(comparisons: Sequence[Comparison], ratio: float) -> list[str]:
             found.append(f"{case}: {OURS} has no time")
         elif best is not None and (speed := comparison.speed(best)) is not None and speed < ratio:
             found.append(f"{case}: {speed:.2f} times as fast as {best}")
+        elif best is None and any(line.state != "not supported" for line in comparison.lines[1:]):
+            found.append(f"{case}: no peer has a time")
     return found
 
 

@@ -32,6 +32,7 @@ class Settings:
     rounds: int = ROUNDS
     seconds: float = SECONDS
     timeout: float = TIMEOUT
+    clock: str = "wall"  # or "cpu": the seconds of processor that all threads of a process use
 
 
 @dataclass(frozen=True)
@@ -88,22 +89,22 @@ class Comparison:
 class Entrant:
     """A contender's process, while a case lasts."""
 
-    def __init__(self, who: Contender, process: Process) -> None:
-        self.who, self.process = who, process
+    def __init__(self, who: Contender, process: Process, clock: str = "wall") -> None:
+        self.who, self.process, self.clock = who, process, clock
         self.count = 1
         self.samples: list[float] = []
         self.first_call: float | None = None
         self.memory: dict[str, int] = {}
 
     def sample(self, count: int) -> float:
-        return float(self.process.ask("sample", count=count)["seconds"])
+        return self.process.ask("sample", count=count, clock=self.clock)["seconds"]
 
     def prepare(self, workload: Workload, case: Case) -> dict[str, Any]:
         """Build the program and call it: its results."""
         self.process.ask("load")
         self.process.ask("build", workload=workload.name, case=case.label, variant=self.who.variant)
         told = self.process.ask("check")
-        self.first_call = float(told["first_call"])
+        self.first_call = told["first_call"]
         return told["results"]
 
     def line(self, parts: int) -> Line:
@@ -141,10 +142,14 @@ def compare_case(
         def enter(who: Contender) -> None:
             nonlocal wanted
             process = processes.enter_context(who.start(settings.threads, settings.timeout))
-            entrant = Entrant(who, process)
+            entrant = Entrant(who, process, settings.clock)
             results = entrant.prepare(workload, case)
             wanted = wanted or results
-            if apart := difference(wanted, results, workload.tolerance):
+            try:
+                apart = difference(wanted, results, workload.tolerance)
+            except (KeyError, TypeError, ValueError) as error:
+                raise PeerError(f"its results cannot be read: {error!r}") from None
+            if apart:
                 lines[who.name] = Line(who.name, "disagrees", apart, first_call=entrant.first_call)
                 process.close()
             else:

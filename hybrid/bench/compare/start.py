@@ -5,16 +5,40 @@ package that is called so and holds nothing stands for it: what is imported from
 of this folder.
 """
 
+import ctypes
 import os
+import signal
 import sys
 import types
+from collections.abc import Iterable
 from pathlib import Path
+
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+
+CORES = Path("/sys/devices/system/cpu")
+
+
+def by_core(numbers: Iterable[int], folder: Path = CORES) -> list[int]:
+    """Hardware threads by their numbers, one of each core before the second of any."""
+    met: set[str] = set()
+    first, rest = [], []
+    for number in sorted(numbers):
+        try:
+            core = (folder / f"cpu{number}/topology/thread_siblings_list").read_text()
+        except OSError:  # not told
+            core = str(number)
+        (rest if core in met else first).append(number)
+        met.add(core)
+    return first + rest
+
 
 if __name__ == "__main__":
     root = Path(__file__).resolve().parents[3]
     framework, threads = sys.argv[1], int(sys.argv[2])
+    if sys.platform == "linux":  # whoever asks may be killed while this one computes
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if hasattr(os, "sched_setaffinity"):  # some size their pools by the cores that they see
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+        os.sched_setaffinity(0, by_core(os.sched_getaffinity(0))[:threads])
     sys.path[0] = str(root)
     if framework != "hybrid":
         sys.path.pop(0)

@@ -233,6 +233,11 @@ def show(results: list[Result]) -> None:
     for result in results:
         for what, found in result.facts.items():
             console.print(f"{result.workload}: {what}: {found}")
+        for line in result.lines:
+            if line.budget is not None:
+                over = "" if line.timing.median <= line.budget else ", over"
+                took = f"{duration(line.timing.median)} of {duration(line.budget)}{over}"
+                console.print(f"{result.workload}: {result.case}, {line.way}: {took}")
 
 
 def table_of(results: list[Result]) -> Table:

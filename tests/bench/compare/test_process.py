@@ -2,9 +2,11 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +22,9 @@ from hybrid.bench.compare.process import (
 Fake = Callable[..., str]
 
 
-def gone(pid: int) -> bool:
+def gone(pid: int, patience: int = 200) -> bool:
     """Whether no process has that number, or only one that has ended."""
-    for _ in range(100):
+    for _ in range(patience):
         try:
             with open(f"/proc/{pid}/stat") as stat:
                 if stat.read().rpartition(")")[2].split()[0] == "Z":
@@ -35,8 +37,8 @@ def gone(pid: int) -> bool:
 
 def test_lines_are_answered_by_lines(fake: Fake) -> None:
     with Process([fake()]) as process:
-        assert process.ask("load") == {"version": "0.1", "workloads": ["dispatch", "gemm"]}
-        assert process.ask("sample", count=500) == {"seconds": 0.5}
+        assert process.ask("load") == {"version": "0.1", "workloads": ("dispatch", "gemm")}
+        assert process.ask("sample", count=500, clock="wall") == {"seconds": 0.5}
     assert gone(process.process.pid)
     process.close()  # and again: nothing happens
 
@@ -49,6 +51,13 @@ FAULTS = {
         "ModuleNotFoundError: No module named 'torch'",
     ),
     "no JSON": ("'good morning'", PeerError, "it answered 'good morning', which is no answer"),
+    "a field less": (
+        '{"first_call": 1}', PeerError, """it answered '{"first_call": 1}', which is no answer""",
+    ),
+    "no number": (
+        '{"first_call": "x", "results": []}', PeerError,
+        """it answered '{"first_call": "x", "results": []}', which is no answer""",
+    ),
     "no object": ("[1]", PeerError, "it answered '[1]', which is no answer"),
     "a death": ("os._exit(3)", PeerError, "it ended with code 3"),
     "last words": (
@@ -87,9 +96,10 @@ def test_a_program_that_cannot_be_run() -> None:
 
 
 def test_what_a_process_has_started_ends_with_it(fake: Fake) -> None:
-    starts = "{'pid': __import__('subprocess').Popen(['sleep', '50']).pid}"
+    pid = "__import__('subprocess').Popen(['sleep', '50']).pid"
+    starts = f"{{'first_call': 0, 'results': {{'pid': {pid}}}}}"
     with Process([fake(check=starts)]) as process:
-        child = process.ask("check")["pid"]
+        child = process.ask("check")["results"]["pid"]
         assert not os.path.exists(f"/proc/{child}/stat") or os.getpgid(child) != os.getpgrp()
     assert gone(child) and gone(process.process.pid)
 
@@ -99,6 +109,30 @@ def test_ctrl_c_at_the_terminal_does_not_reach_it(fake: Fake) -> None:
         assert os.getsid(process.process.pid) != os.getsid(0)
         os.kill(process.process.pid, signal.SIGCONT)
         assert process.ask("load")["version"] == "0.1"
+
+
+BUSY = """
+from hybrid.bench.compare.process import framework_process
+import sys
+process = framework_process(sys.executable, "numpy", 1, 600)
+process.ask("load")
+process.ask("build", workload="dispatch", case="8", variant="")
+process.ask("check")
+print(process.process.pid, flush=True)
+process.ask("sample", count=10**12, clock="wall")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends those whose parent is killed")
+def test_it_ends_when_whoever_asks_is_killed() -> None:
+    command = [sys.executable, "-c", BUSY]
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as asking:
+        pid = int(asking.stdout.readline())
+        time.sleep(0.2)
+        assert not gone(pid, patience=1)
+        asking.kill()
+        assert gone(pid)
 
 
 def test_everyone_gets_as_many_threads() -> None:
@@ -116,7 +150,9 @@ def test_an_interpreter_without_hybrid_serves_it(tmp_path: object) -> None:
         process.ask("build", workload="gemm", case="1x1024x1024", variant="")
         result = process.ask("check")["results"]["result"]
         assert result["shape"] == [1, 1024] and len(result["values"]) == 512
-        assert process.ask("sample", count=3)["seconds"] > 0
+        assert process.ask("sample", count=3, clock="wall")["seconds"] > 0
+        seconds = process.ask("sample", count=300, clock="cpu")["seconds"]
+        assert 0 < seconds < 60
         memory = process.ask("memory")
         assert 1 << 20 < memory["loaded"] <= memory["peak"]
         with open(f"/proc/{process.process.pid}/status") as status:

@@ -2,18 +2,17 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from hybrid.bench.compare.contenders import (
     NAMES,
     Contender,
-    Survey,
     contender,
     interpreters,
     survey,
 )
+from hybrid.bench.compare.process import Process
 from hybrid.bench.compare.report import document, remarks, slower, table_of
 from hybrid.bench.compare.runner import Comparison, Line, Settings, compare_case
 from hybrid.bench.compare.table import WORKLOADS
@@ -21,18 +20,25 @@ from hybrid.bench.measure import Timing
 from hybrid.errors import ArgumentError
 
 Fake = Callable[..., str]
-QUICK = Settings(threads=1, rounds=3, seconds=0.002, timeout=30)
+QUICK = Settings(threads=1, rounds=3, seconds=0.002, timeout=300)
 DISPATCH = WORKLOADS["dispatch"]
 
 
-def compared(*others: Contender, settings: Settings = QUICK) -> Comparison:
+def compared(*others: Contender) -> Comparison:
     everyone = [contender("hybrid"), *others]
-    surveys = {who.name: survey(who, 1, settings.timeout) for who in everyone}
-    return compare_case(DISPATCH, DISPATCH.cases[0], everyone, surveys, settings)
+    surveys = {who.name: survey(who, 1, 300) for who in everyone}
+    return compare_case(DISPATCH, DISPATCH.cases[0], everyone, surveys, QUICK)
 
 
-def faulty(path: str, name: str = "jax") -> Contender:
-    return Contender(name, "jax", "", path)
+class Impatient(Contender):
+    """The others have as long as they need."""
+
+    def start(self, threads: int, timeout: float) -> Process:
+        return super().start(threads, 5.0)
+
+
+def faulty(path: str, kind: type[Contender] = Contender) -> Contender:
+    return kind("jax", "jax", "", path)
 
 
 def test_numpy_is_compared() -> None:
@@ -55,13 +61,17 @@ FAULTS = {
         "failed", "it ended with code 4",
     ),
     "dies at the end": ({"memory": "os._exit(5)"}, "failed", "it ended with code 5"),
-    "hangs": ({"check": "time.sleep(50)"}, "timed out", "no answer after 2 s"),
+    "hangs": ({"check": "time.sleep(50)"}, "timed out", "no answer after 5 s"),
     "computes something else": (
         {"check": "{'first_call': 1, 'results': {'result': "
                   "{'shape': [8], 'values': [0.0] * 8, 'root mean square': 0.0}}}"},
         "disagrees", "its result has 0 where ",
     ),
     "raises": ({"check": '{"error": "MemoryError: no"}'}, "failed", "MemoryError: no"),
+    "has unreadable results": (
+        {"check": "{'first_call': 1, 'results': {'result': 7}}"}, "failed",
+        "its results cannot be read: TypeError(",
+    ),
     "cannot load": ({"load": '{"error": "OSError: libmkl"}'}, "does not start", "OSError: libmkl"),
     "has not the package": (
         {"load": '''{"error": "ModuleNotFoundError: No module named 'jax'"}'''}, "not installed",
@@ -77,19 +87,9 @@ FAULTS = {
 @pytest.mark.parametrize("what", FAULTS)
 def test_the_others_are_timed_beside_one_that(what: str, fake: Fake) -> None:
     does, state, reason = FAULTS[what]
-    settings = replace(QUICK, timeout=2) if what == "hangs" else QUICK
     good = f"{{'first_call': 1, 'results': {_dispatched()!r}}}"
     path = fake(**({"check": good} | does))
-    if what == "hangs":  # ours and NumPy's have as long as they need
-        everyone = [contender("hybrid"), contender("numpy")]
-        surveys = {who.name: survey(who, 1, 30) for who in everyone} | {
-            "jax": Survey("1", ("dispatch",))
-        }
-        found = compare_case(
-            DISPATCH, DISPATCH.cases[0], [*everyone, faulty(path)], surveys, settings
-        )
-    else:
-        found = compared(contender("numpy"), faulty(path), settings=settings)
+    found = compared(contender("numpy"), faulty(path, Impatient))
     ours, numpys, bad = found.lines
     assert (ours.state, numpys.state) == ("timed", "timed") and ours.timing.samples == 3
     assert (bad.state, bad.timing) == (state, None)
@@ -161,6 +161,9 @@ def test_the_best_of_the_others_decides() -> None:
     assert slower([found], 0.6) == ["gemm (2x2x2): 0.50 times as fast as jax"]
     assert slower([made(hybrid=None, jax=1.0)], 0.1) == ["gemm (2x2x2): hybrid has no time"]
     assert slower([made(hybrid=1.0)], 2.0) == []
+    assert slower([made(hybrid=1.0, jax=None)], 0.1) == ["gemm (2x2x2): no peer has a time"]
+    lacking = Comparison("gemm", "2x2x2", (*found.lines[:1], Line("jax", "not supported")), 1, 1)
+    assert slower([lacking], 2.0) == []
 
 
 def test_the_table_and_the_document() -> None:

@@ -93,11 +93,8 @@ def learning(
         x, y = (hy.asarray(array) for array in problem.inputs)
         stacked = x.ndim == stacked_rank
         call = ready(steps if stacked else step, variant)
-        detached = [parameter.detach for parameter in trained]
-        return training(
-            lambda: call(x, y), lambda: [detach().numpy() for detach in detached],
-            **({"runs": 1} if stacked else {}),
-        )  # fmt: skip
+        more = {"runs": 1} if stacked else {}
+        return training(lambda: call(x, y), lambda: [p.detach() for p in trained], **more)
 
     return program
 
