@@ -30,7 +30,6 @@ typedef struct {
 
     /* The plan, made from the above by matmul_plan. */
     bool    by_columns, copy_a, copy_b;
-    bool    far;        /* whether B is large, and read in place */
     bool    on_the_way; /* whether tiles copy B, for their task alone */
     int64_t panels, low, tall; /* panels of rows: the first `tall` have low + 1, the others low */
     int64_t width;             /* columns of a panel of B */
@@ -109,14 +108,15 @@ static void N(matmul_settle)(const N(matmul_job) *job, const T *buffer, int64_t 
 /* One panel of rows times one of columns, [col, col_end).  What is copied is a whole panel. */
 static inline void N(matmul_panel)(const N(matmul_job) *job, N(matmul_side) a, int64_t panel,
                                    N(matmul_side) b, int64_t col, int64_t col_end, int64_t depth,
-                                   bool add, matmul_source source, T *copy)
+                                   bool add, matmul_way way, const T *next, int64_t next_step,
+                                   T *copy)
 {
     const int64_t row = N(matmul_row)(job, panel), rows = job->low + (panel < job->tall);
     const T *a_data = a.data + (row - a.origin) * a.outer;
     const T *b_data = b.data + (col - b.origin) * b.outer;
     const int64_t a_step = a.step >= 0 ? a.step : rows;
     const bool along = !job->copy_a && job->a_col == 1;
-    const N(matmul_tile_fn) *tiles = N(matmul_tiles)[source][along][rows - 1];
+    const N(matmul_tile_fn) *tiles = N(matmul_tiles)[way][along][rows - 1];
 
     while (col < col_end) {
         const int64_t left = col_end - col;
@@ -128,13 +128,15 @@ static inline void N(matmul_panel)(const N(matmul_job) *job, N(matmul_side) a, i
         const int64_t wide = (int64_t)LANES << size;
         if (left >= wide && job->c_col == 1) {
             T *c = job->c + row * job->c_row + col;
-            tiles[size](a_data, a_step, b_data, b.step, c, job->c_row, depth, add, copy);
+            tiles[size](a_data, a_step, b_data, b.step, c, job->c_row, depth, add, next,
+                        next_step, copy);
         } else {
             /* In place there is nothing to read past the last column: begin further left. */
             const int64_t cols = matmul_smaller(left, wide);
             const int64_t shift = job->copy_b ? 0 : wide - cols;
             T buffer[(MATMUL_ROWS * 2 + MATMUL_WIDE * 2 + 1) * LANES];
-            tiles[size](a_data, a_step, b_data - shift, b.step, buffer, wide, depth, false, copy);
+            tiles[size](a_data, a_step, b_data - shift, b.step, buffer, wide, depth, false, next,
+                        next_step, copy);
             N(matmul_settle)(job, buffer, wide, shift, row, rows, col, cols, add);
         }
         col += wide;
@@ -161,21 +163,27 @@ static inline void N(matmul_fetch)(const N(matmul_job) *job, N(matmul_side) a, i
     }
 }
 
-/* One panel of rows times panel `tile` of the columns [col, col_end).  If there is a `copy`, b is B
- * in place: the first panel of rows copies it, for the others. */
+/* One panel of rows, number `turn` of its task, times panel `tile` of the columns [col, col_end).
+ * If there is a `copy`, b is B in place: the first panel of rows copies it, for the others. */
 static inline void N(matmul_meet)(const N(matmul_job) *job, N(matmul_side) a, int64_t panel,
-                                  bool first, N(matmul_side) b, int64_t col, int64_t col_end,
+                                  int64_t turn, N(matmul_side) b, int64_t col, int64_t col_end,
                                   int64_t tile, int64_t depth, bool add, T *copy)
 {
     const int64_t j = col + tile * job->width, j_end = matmul_smaller(j + job->width, col_end);
-    matmul_source source = job->far ? MATMUL_FAR : MATMUL_NEAR;
+    matmul_way way = MATMUL_PLAIN;
+    N(matmul_side) from = b;
     if (copy) {
         copy += (j - col) * depth;
-        source = first && j_end - j == job->width ? MATMUL_COPIED : MATMUL_NEAR;
-        if (source == MATMUL_NEAR)
-            b = (N(matmul_side)){copy, j, depth, job->width};
+        if (turn == 0 && j_end - j == job->width) {
+            way = MATMUL_COPYING;
+        } else {
+            from = (N(matmul_side)){copy, j, depth, job->width};
+            /* The second panel of a few fetches what the first one is to copy next. */
+            if (turn == 1 && job->panels <= MATMUL_FEW && j_end + job->width <= col_end)
+                way = MATMUL_FETCHING;
+        }
     }
-    N(matmul_panel)(job, a, panel, b, j, j_end, depth, add, source, copy);
+    N(matmul_panel)(job, a, panel, from, j, j_end, depth, add, way, b.data + j_end, b.step, copy);
 }
 
 /* Panels of rows times columns [col, col_end).  Few of them go down the columns together, so that
@@ -188,14 +196,14 @@ static void N(matmul_multiply)(const N(matmul_job) *job, N(matmul_side) a, int64
     if (panel_end - panel <= MATMUL_FEW) {
         for (int64_t t = 0; t < tiles; t++)
             for (int64_t p = panel; p < panel_end; p++)
-                N(matmul_meet)(job, a, p, p == panel, b, col, col_end, t, depth, add, copy);
+                N(matmul_meet)(job, a, p, p - panel, b, col, col_end, t, depth, add, copy);
         return;
     }
     for (int64_t p = panel; p < panel_end; p++)
         for (int64_t t = 0; t < tiles; t++) {
             if (p + 1 < panel_end)
                 N(matmul_fetch)(job, a, p + 1, t, tiles, depth);
-            N(matmul_meet)(job, a, p, p == panel, b, col, col_end, t, depth, add, copy);
+            N(matmul_meet)(job, a, p, p - panel, b, col, col_end, t, depth, add, copy);
         }
 }
 
@@ -204,11 +212,7 @@ static void N(matmul_copy_a)(const N(matmul_job) *job, T *to, int64_t panel, int
 {
     for (int64_t p = panel; p < panel_end; p++) {
         const int64_t row = N(matmul_row)(job, p), rows = job->low + (p < job->tall);
-        const T *from = job->a + row * job->a_row + k * job->a_col;
-        if (job->a_col == 1)
-            N(matmul_pack_along)(to, rows, from, job->a_row, rows, depth);
-        else
-            N(matmul_pack_across)(to, rows, from, job->a_col, rows, depth);
+        N(matmul_pack_across)(to, rows, job->a + row + k * job->a_col, job->a_col, rows, depth);
         to += rows * depth;
     }
 }
@@ -363,7 +367,6 @@ static void N(matmul_plan)(N(matmul_job) *job)
     const bool large = (double)n * (double)k * sizeof(T) > MATMUL_NEAR_BYTES;
     job->copy_b = job->b_col != 1 || n < LANES || (job->panels > 1 && large);
     job->on_the_way = job->copy_b && job->b_col == 1 && job->panels > 1;
-    job->far = large && !job->copy_b;
 
     /* As many tasks as keep a slice in the second-level cache, and a few to share out. */
     const int64_t units = job->by_columns ? job->columns : job->panels;

@@ -6,20 +6,23 @@
  * are adjacent, rows are `a_step` apart) or across (the rows of one k are adjacent, the k are
  * `a_step` apart); that is the only place where the layouts of A differ, and the sums are the same.
  *
- * On the way it fetches its lines of C and, if B is read in place from afar, the lines of B a few k
- * ahead; the machine itself fetches what lies in order.  It may leave a copy of its panel of B for
- * the tiles below it: stores cost next to nothing here, a pass of their own would.
+ * On the way it fetches its lines of C and, across, the lines of B a few k ahead (along k the
+ * machine does better alone).  It may also fetch, for each k, what lies at `next`, and on in steps:
+ * B in place, whose rows are far apart.  Or it leaves a copy of its panel of B for the tiles below
+ * it: stores cost next to nothing here, a pass of their own would.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
 
 typedef void (*N(matmul_tile_fn))(const T *a, int64_t a_step, const T *b, int64_t b_step, T *c,
-                                  int64_t c_step, int64_t depth, bool add, T *copy);
+                                  int64_t c_step, int64_t depth, bool add, const T *next,
+                                  int64_t next_step, T *copy);
 
-/* c = or += a @ b; inlined with constant `rows`, `vectors`, `along` and `source` everywhere. */
+/* c = or += a @ b; inlined with constant `rows`, `vectors`, `along` and `way` everywhere. */
 static inline __attribute__((always_inline)) void
-N(matmul_tile)(int rows, int vectors, bool along, matmul_source source, const T *a, int64_t a_step,
-               const T *b, int64_t b_step, T *c, int64_t c_step, int64_t depth, bool add, T *copy)
+N(matmul_tile)(int rows, int vectors, bool along, matmul_way way, const T *a, int64_t a_step,
+               const T *b, int64_t b_step, T *c, int64_t c_step, int64_t depth, bool add,
+               const T *next, int64_t next_step, T *copy)
 {
     V sum[MATMUL_ROWS][4];
 #pragma GCC unroll 12
@@ -42,13 +45,17 @@ N(matmul_tile)(int rows, int vectors, bool along, matmul_source source, const T 
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             line[v] = N(v_load)(b + v * LANES);
-            if (source == MATMUL_COPIED)
+            if (way == MATMUL_COPYING)
                 N(v_store)(copy + v * LANES, line[v]);
-            if (source != MATMUL_NEAR)
+            if (way == MATMUL_PLAIN && !along)
                 __builtin_prefetch(b + MATMUL_AHEAD * b_step + v * LANES);
+            if (way == MATMUL_FETCHING)
+                __builtin_prefetch(next + v * LANES);
         }
         b += b_step;
-        if (source == MATMUL_COPIED)
+        if (way == MATMUL_FETCHING)
+            next += next_step;
+        if (way == MATMUL_COPYING)
             copy += vectors * LANES;
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
@@ -73,64 +80,59 @@ N(matmul_tile)(int rows, int vectors, bool along, matmul_source source, const T 
         }
 }
 
-#define TILE(rows, vectors, along, source, name)                                                   \
+#define TILE(rows, vectors, along, way, name)                                                      \
     static void N(name##_##rows##x##vectors)(const T *a, int64_t a_step, const T *b,               \
                                              int64_t b_step, T *c, int64_t c_step, int64_t depth,  \
-                                             bool add, T *copy)                                    \
+                                             bool add, const T *next, int64_t next_step, T *copy)  \
     {                                                                                              \
-        N(matmul_tile)(rows, vectors, along, source, a, a_step, b, b_step, c, c_step, depth, add,  \
-                       copy);                                                                      \
+        N(matmul_tile)(rows, vectors, along, way, a, a_step, b, b_step, c, c_step, depth, add,     \
+                       next, next_step, copy);                                                     \
     }
-#define BOTH(rows, vectors, source, name)                                                          \
-    TILE(rows, vectors, false, source, name##_across)                                              \
-    TILE(rows, vectors, true, source, name##_along)
+#define BOTH(rows, vectors, way, name)                                                             \
+    TILE(rows, vectors, false, way, name##_across) TILE(rows, vectors, true, way, name##_along)
 #define TILES(rows)                                                                                \
-    BOTH(rows, 1, MATMUL_NEAR, matmul_near) BOTH(rows, 2, MATMUL_NEAR, matmul_near)                \
-    BOTH(rows, 2, MATMUL_FAR, matmul_far) BOTH(rows, 2, MATMUL_COPIED, matmul_copied)
-#define WIDE_TILES(rows)                                                                           \
-    BOTH(rows, 4, MATMUL_NEAR, matmul_near) BOTH(rows, 4, MATMUL_FAR, matmul_far)
+    BOTH(rows, 1, MATMUL_PLAIN, matmul_plain) BOTH(rows, 2, MATMUL_PLAIN, matmul_plain)            \
+    BOTH(rows, 2, MATMUL_FETCHING, matmul_fetching) BOTH(rows, 2, MATMUL_COPYING, matmul_copying)
+#define WIDE_TILES(rows) BOTH(rows, 4, MATMUL_PLAIN, matmul_plain)
 MATMUL_EACH_ROWS(TILES)
 MATMUL_EACH_WIDE(WIDE_TILES)
 
-/* [source][along k][rows - 1][log2 of vectors].  Only few rows come four vectors wide; one vector
- * is always read as if it were near. */
-#define TALL(rows, source, layout)                                                                 \
-    [rows - 1] = {N(matmul_near_##layout##_##rows##x1),                                            \
-                  N(matmul_##source##_##layout##_##rows##x2), NULL},
-#define WIDE(rows, source, layout)                                                                 \
-    [rows - 1] = {N(matmul_near_##layout##_##rows##x1),                                            \
-                  N(matmul_##source##_##layout##_##rows##x2),                                      \
-                  N(matmul_##source##_##layout##_##rows##x4)},
-#define NEAR_ACROSS(rows) TALL(rows, near, across)
-#define NEAR_ALONG(rows) TALL(rows, near, along)
-#define FAR_ACROSS(rows) TALL(rows, far, across)
-#define FAR_ALONG(rows) TALL(rows, far, along)
-#define COPIED_ACROSS(rows) TALL(rows, copied, across)
-#define COPIED_ALONG(rows) TALL(rows, copied, along)
-#define WIDE_NEAR_ACROSS(rows) WIDE(rows, near, across)
-#define WIDE_NEAR_ALONG(rows) WIDE(rows, near, along)
-#define WIDE_FAR_ACROSS(rows) WIDE(rows, far, across)
-#define WIDE_FAR_ALONG(rows) WIDE(rows, far, along)
+/* [way][along k][rows - 1][log2 of vectors].  Plain tiles come in all widths, of few rows even four
+ * vectors wide; the others come in one. */
+#define PLAIN(rows, layout)                                                                        \
+    [rows - 1] = {N(matmul_plain_##layout##_##rows##x1),                                           \
+                  N(matmul_plain_##layout##_##rows##x2), NULL},
+#define WIDE(rows, layout)                                                                         \
+    [rows - 1] = {N(matmul_plain_##layout##_##rows##x1),                                           \
+                  N(matmul_plain_##layout##_##rows##x2),                                           \
+                  N(matmul_plain_##layout##_##rows##x4)},
+#define OTHER(rows, way, layout) [rows - 1] = {NULL, N(matmul_##way##_##layout##_##rows##x2), NULL},
+#define PLAIN_ACROSS(rows) PLAIN(rows, across)
+#define PLAIN_ALONG(rows) PLAIN(rows, along)
+#define WIDE_ACROSS(rows) WIDE(rows, across)
+#define WIDE_ALONG(rows) WIDE(rows, along)
+#define FETCHING_ACROSS(rows) OTHER(rows, fetching, across)
+#define FETCHING_ALONG(rows) OTHER(rows, fetching, along)
+#define COPYING_ACROSS(rows) OTHER(rows, copying, across)
+#define COPYING_ALONG(rows) OTHER(rows, copying, along)
 static const N(matmul_tile_fn) N(matmul_tiles)[3][2][MATMUL_ROWS][3] = {
-    [MATMUL_NEAR] = {{MATMUL_EACH_WIDE(WIDE_NEAR_ACROSS) MATMUL_EACH_TALL(NEAR_ACROSS)},
-                     {MATMUL_EACH_WIDE(WIDE_NEAR_ALONG) MATMUL_EACH_TALL(NEAR_ALONG)}},
-    [MATMUL_FAR] = {{MATMUL_EACH_WIDE(WIDE_FAR_ACROSS) MATMUL_EACH_TALL(FAR_ACROSS)},
-                    {MATMUL_EACH_WIDE(WIDE_FAR_ALONG) MATMUL_EACH_TALL(FAR_ALONG)}},
-    [MATMUL_COPIED] = {{MATMUL_EACH_ROWS(COPIED_ACROSS)}, {MATMUL_EACH_ROWS(COPIED_ALONG)}},
+    [MATMUL_PLAIN] = {{MATMUL_EACH_WIDE(WIDE_ACROSS) MATMUL_EACH_TALL(PLAIN_ACROSS)},
+                      {MATMUL_EACH_WIDE(WIDE_ALONG) MATMUL_EACH_TALL(PLAIN_ALONG)}},
+    [MATMUL_FETCHING] = {{MATMUL_EACH_ROWS(FETCHING_ACROSS)}, {MATMUL_EACH_ROWS(FETCHING_ALONG)}},
+    [MATMUL_COPYING] = {{MATMUL_EACH_ROWS(COPYING_ACROSS)}, {MATMUL_EACH_ROWS(COPYING_ALONG)}},
 };
 
-#undef WIDE_FAR_ALONG
-#undef WIDE_FAR_ACROSS
-#undef WIDE_NEAR_ALONG
-#undef WIDE_NEAR_ACROSS
-#undef COPIED_ALONG
-#undef COPIED_ACROSS
-#undef FAR_ALONG
-#undef FAR_ACROSS
-#undef NEAR_ALONG
-#undef NEAR_ACROSS
+#undef COPYING_ALONG
+#undef COPYING_ACROSS
+#undef FETCHING_ALONG
+#undef FETCHING_ACROSS
+#undef WIDE_ALONG
+#undef WIDE_ACROSS
+#undef PLAIN_ALONG
+#undef PLAIN_ACROSS
+#undef OTHER
 #undef WIDE
-#undef TALL
+#undef PLAIN
 #undef WIDE_TILES
 #undef TILES
 #undef BOTH
