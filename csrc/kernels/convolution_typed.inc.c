@@ -179,7 +179,8 @@ static hyb_status N(conv_columns)(void *context, int64_t begin, int64_t end)
                 if (job->packed)
                     a = job->room + group * s->rows * s->terms + k * s->rows + row * depth;
                 const int64_t a_step = job->packed ? rows : s->weight_row;
-                const N(matmul_tile_fn) *tiles = N(matmul_tiles)[!job->packed][rows - 1];
+                const N(matmul_tile_fn) *tiles =
+                    N(matmul_tiles)[MATMUL_PLAIN][!job->packed][rows - 1];
                 T *result = job->result + (group * s->rows + row) * plane;
                 for (int64_t q = first; q < last; q += job->width) {
                     const T *b = copy + (q - first) * depth;
@@ -188,13 +189,13 @@ static hyb_status N(conv_columns)(void *context, int64_t begin, int64_t end)
                     if (columns == job->width && place + columns <= plane) {
                         T *c = result + q / plane * s->result_image + place;
                         tiles[job->width == 4 * LANES ? 2 : 1](a, a_step, b, job->width, c, plane,
-                                                               depth, k > 0, a, 0);
+                                                               depth, k > 0, NULL, 0, NULL);
                         continue;
                     }
                     const int size = columns <= LANES ? 0 : columns <= 2 * LANES ? 1 : 2;
                     T tile[(MATMUL_ROWS * 2 + MATMUL_WIDE * 2 + 1) * LANES];
-                    tiles[size](a, a_step, b, job->width, tile, (int64_t)LANES << size, depth, false,
-                                a, 0);
+                    tiles[size](a, a_step, b, job->width, tile, (int64_t)LANES << size, depth,
+                                false, NULL, 0, NULL);
                     const int64_t n_runs = conv_runs(s, q, q + columns, runs);
                     N(conv_settle)(job, tile, (int64_t)LANES << size, result, rows, runs, n_runs,
                                    k > 0);
@@ -285,8 +286,9 @@ static hyb_status N(conv_terms)(void *context, int64_t begin, int64_t end)
                     const int64_t columns = matmul_smaller(width, last - c);
                     const int size = columns > LANES, wide = LANES << size;
                     T tile[(MATMUL_ROWS * 2 + 1) * LANES];
-                    N(matmul_tiles)[1][rows - 1][size](own, depth, other + (c - first) * depth,
-                                                       width, tile, wide, depth, false, own, 0);
+                    const N(matmul_tile_fn) *tiles = N(matmul_tiles)[MATMUL_PLAIN][1][rows - 1];
+                    tiles[size](own, depth, other + (c - first) * depth, width, tile, wide, depth,
+                                false, NULL, 0, NULL);
                     T *to = job->result + (group * s->rows + c) * s->terms + row;
                     for (int64_t j = 0; j < columns; j++, to += s->terms)
                         for (int64_t i = 0; i < rows; i++)

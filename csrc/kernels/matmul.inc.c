@@ -23,6 +23,7 @@
 #define MATMUL_VECTOR_BYTES (128 << 10) /* of a matrix, for one task of a product with a vector */
 #define MATMUL_NEAR_BYTES (64 << 10)    /* a matrix that small is read in place */
 #define MATMUL_SLICE_BYTES (512 << 10)  /* of an operand, to stay in the second-level cache */
+#define MATMUL_FEW 4                    /* panels of rows that go down the columns together */
 #define MATMUL_STRIPE 2048              /* rows of a shared copy of A */
 
 static inline int64_t matmul_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -61,6 +62,9 @@ static int64_t matmul_depth_of(int64_t k, int64_t itemsize)
 #define MATMUL_EACH_TALL(f) f(3) f(4)
 #endif
 #define MATMUL_EACH_ROWS(f) MATMUL_EACH_WIDE(f) MATMUL_EACH_TALL(f)
+
+/* What a tile does besides: nothing, it fetches lines of B, or it copies its panel of B. */
+typedef enum { MATMUL_PLAIN, MATMUL_FETCHING, MATMUL_COPYING } matmul_way;
 
 /* Sizes, and distances in items. */
 typedef struct {

@@ -5,12 +5,15 @@
  * plus the sum of the blocks, whatever the tile, the order of the loops, the thread, or the copies
  * made on the way.
  *
- * A task owns some panels of columns of C (or of rows, where there are few columns).  It copies its
- * slice of B (of A), one block of k at a time; the other operand is copied once, by all threads
- * together, into the scratch of the calling thread.  Within a task a panel of A stays in the
- * first-level cache while the panels of B pass by from the second-level cache, so that C is written
- * along its rows.  An operand that few tiles read, or that is small and adjacent, is read in place
- * instead.
+ * A task owns some panels of columns of C (or of rows, where there are few columns).  Within a task
+ * a panel of A stays in the first-level cache while the panels of its slice of B pass by from the
+ * second-level cache, so that C is written along its rows.
+ *
+ * A is read in place: twelve rows along k are as good as a copy.  B is copied by the tiles of the
+ * task's first panel of rows while they multiply.  Only what runs the other way is copied before:
+ * a transposed A or B, once, by all threads together, into the scratch of the calling thread, if
+ * tasks share it, else by the task.  An operand that few tiles read, or that is small, is read in
+ * place in any case.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
@@ -20,13 +23,14 @@ typedef struct {
     T              *c;
     int64_t         m, n, k;
     int64_t         a_row, a_col, b_row, b_col; /* in items; one of each pair is 1 */
-    int64_t         c_row, c_col;               /* (n, 1), or (1, m) of a transposed C */
+    int64_t         c_row, c_col;               /* one is 1: the second, but of a transposed C */
     int64_t         first;                      /* place of c[0] in the whole output */
     bool            parallel;                   /* whether threads may be woken */
     const hyb_post *post;
 
     /* The plan, made from the above by matmul_plan. */
     bool    by_columns, copy_a, copy_b;
+    bool    on_the_way; /* whether tiles copy B, for their task alone */
     int64_t panels, low, tall; /* panels of rows: the first `tall` have low + 1, the others low */
     int64_t width;             /* columns of a panel of B */
     int64_t columns;           /* panels of B */
@@ -34,7 +38,7 @@ typedef struct {
     int64_t tasks;
     int64_t stripe;            /* panels of rows that share a copy of A at a time */
     int64_t group;             /* k that are copied at a time */
-    int64_t shared_items, own_items; /* of scratch */
+    int64_t shared_items, own_a, own_b; /* of scratch, in items */
 
     /* The part that is being worked on: panels [panel, panel_end), blocks of [k0, k1). */
     int64_t panel, panel_end, k0, k1;
@@ -49,9 +53,26 @@ typedef struct {
     int64_t  step; /* between the k (of A along k: the rows); -1: as wide as the panel */
 } N(matmul_side);
 
+static inline size_t N(matmul_scratch)(const N(matmul_job) *job)
+{
+    return (size_t)(job->shared_items + job->own_a + job->own_b) * sizeof(T);
+}
+
 static inline int64_t N(matmul_row)(const N(matmul_job) *job, int64_t panel)
 {
     return panel * job->low + (panel < job->tall ? panel : job->tall);
+}
+
+/* Adds the first `count` lanes of `sum` to C, or stores them there. */
+static inline void N(matmul_put)(T *to, V sum, int64_t count, bool add)
+{
+    if (count >= LANES) {
+        N(v_store)(to, add ? N(v_load)(to) + sum : sum);
+    } else {
+        if (add)
+            sum = N(v_load_part)(to, count) + sum;
+        N(v_store_part)(to, sum, count);
+    }
 }
 
 /* Adds a tile that does not lie in C as it stands: `cols` columns, from column `shift` on. */
@@ -60,37 +81,42 @@ static void N(matmul_settle)(const N(matmul_job) *job, const T *buffer, int64_t 
                              bool add)
 {
     T *corner = job->c + row * job->c_row + col * job->c_col;
-    for (int64_t i = 0; i < rows; i++) {
-        const T *from = buffer + i * buffer_step + shift;
-        T *to = corner + i * job->c_row;
-        if (job->c_col != 1) {
-            for (int64_t j = 0; j < cols; j++)
-                to[j * job->c_col] = add ? to[j * job->c_col] + from[j] : from[j];
-            continue;
-        }
-        for (int64_t left = cols; left > 0; left -= LANES, from += LANES, to += LANES) {
-            V sum = N(v_load)(from);
-            if (left >= LANES) {
-                N(v_store)(to, add ? N(v_load)(to) + sum : sum);
-            } else {
-                if (add)
-                    sum = N(v_load_part)(to, left) + sum;
-                N(v_store_part)(to, sum, left);
-            }
-        }
+    if (job->c_col == 1) {
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < cols; j += LANES)
+                N(matmul_put)(corner + i * job->c_row + j,
+                              N(v_load)(buffer + i * buffer_step + shift + j), cols - j, add);
+        return;
     }
+    /* Rows turn into columns; the last one is repeated in lanes that are cut off. */
+    for (int64_t i = 0; i < rows; i += LANES)
+        for (int64_t j = 0; j < cols; j += LANES) {
+            V square[LANES];
+#pragma GCC unroll 16
+            for (int64_t lane = 0; lane < LANES; lane++)
+                square[lane] = N(v_load)(buffer + matmul_smaller(i + lane, rows - 1) * buffer_step +
+                                         shift + j);
+            N(matmul_transpose)(square);
+            T *to = corner + i + j * job->c_col;
+#pragma GCC unroll 16
+            for (int64_t lane = 0; lane < LANES; lane++)
+                if (j + lane < cols)
+                    N(matmul_put)(to + lane * job->c_col, square[lane], rows - i, add);
+        }
 }
 
-/* One panel of rows times one panel of columns, [col, col_end). */
+/* One panel of rows times one of columns, [col, col_end).  What is copied is a whole panel. */
 static inline void N(matmul_panel)(const N(matmul_job) *job, N(matmul_side) a, int64_t panel,
                                    N(matmul_side) b, int64_t col, int64_t col_end, int64_t depth,
-                                   bool add, const T *ahead, int64_t ahead_step)
+                                   bool add, matmul_way way, const T *next, int64_t next_step,
+                                   T *copy)
 {
     const int64_t row = N(matmul_row)(job, panel), rows = job->low + (panel < job->tall);
     const T *a_data = a.data + (row - a.origin) * a.outer;
     const T *b_data = b.data + (col - b.origin) * b.outer;
     const int64_t a_step = a.step >= 0 ? a.step : rows;
-    const N(matmul_tile_fn) *tiles = N(matmul_tiles)[!job->copy_a && job->a_col == 1][rows - 1];
+    const bool along = !job->copy_a && job->a_col == 1;
+    const N(matmul_tile_fn) *tiles = N(matmul_tiles)[way][along][rows - 1];
 
     while (col < col_end) {
         const int64_t left = col_end - col;
@@ -102,15 +128,15 @@ static inline void N(matmul_panel)(const N(matmul_job) *job, N(matmul_side) a, i
         const int64_t wide = (int64_t)LANES << size;
         if (left >= wide && job->c_col == 1) {
             T *c = job->c + row * job->c_row + col;
-            tiles[size](a_data, a_step, b_data, b.step, c, job->c_row, depth, add, ahead,
-                        ahead_step);
+            tiles[size](a_data, a_step, b_data, b.step, c, job->c_row, depth, add, next,
+                        next_step, copy);
         } else {
             /* In place there is nothing to read past the last column: begin further left. */
             const int64_t cols = matmul_smaller(left, wide);
             const int64_t shift = job->copy_b ? 0 : wide - cols;
             T buffer[(MATMUL_ROWS * 2 + MATMUL_WIDE * 2 + 1) * LANES];
-            tiles[size](a_data, a_step, b_data - shift, b.step, buffer, wide, depth, false, ahead,
-                        ahead_step);
+            tiles[size](a_data, a_step, b_data - shift, b.step, buffer, wide, depth, false, next,
+                        next_step, copy);
             N(matmul_settle)(job, buffer, wide, shift, row, rows, col, cols, add);
         }
         col += wide;
@@ -118,24 +144,67 @@ static inline void N(matmul_panel)(const N(matmul_job) *job, N(matmul_side) a, i
     }
 }
 
-static void N(matmul_multiply)(const N(matmul_job) *job, N(matmul_side) a, int64_t panel,
-                               int64_t panel_end, N(matmul_side) b, int64_t col, int64_t col_end,
-                               int64_t depth, bool add)
+/* Fetches the share of tile `tile` of the next panel of rows. */
+static inline void N(matmul_fetch)(const N(matmul_job) *job, N(matmul_side) a, int64_t panel,
+                                   int64_t tile, int64_t tiles, int64_t depth)
 {
-    for (int64_t p = panel; p < panel_end; p++) {
-        /* The next panel of a copy of A comes from afar: the first tiles of this one fetch it. */
-        const T *next = a.data, *next_end = a.data;
-        if (job->copy_a && p + 1 < panel_end) {
-            next += (N(matmul_row)(job, p + 1) - a.origin) * a.outer;
-            next_end = next + job->low * depth;
-        }
-        for (int64_t j = col; j < col_end; j += job->width) {
-            const int64_t step = next < next_end ? 64 / (int64_t)sizeof(T) : 0;
-            N(matmul_panel)(job, a, p, b, j, matmul_smaller(j + job->width, col_end), depth, add,
-                            next, step);
-            next += depth * step;
+    const int64_t line = 64 / (int64_t)sizeof(T), rows = job->low;
+    const T *next = a.data + (N(matmul_row)(job, panel) - a.origin) * a.outer;
+    if (job->copy_a) {
+        const int64_t lines = matmul_ceil(rows * depth, line);
+        const int64_t end = matmul_quotient((tile + 1) * lines, tiles);
+        for (int64_t i = matmul_quotient(tile * lines, tiles); i < end; i++)
+            __builtin_prefetch(next + i * line, 0, 2);
+    } else if (job->a_col == 1) {
+        const int64_t end = matmul_quotient((tile + 1) * rows, tiles);
+        for (int64_t i = matmul_quotient(tile * rows, tiles); i < end; i++)
+            for (int64_t k = 0; k < depth; k += line)
+                __builtin_prefetch(next + i * a.outer + k, 0, 2);
+    }
+}
+
+/* One panel of rows, number `turn` of its task, times panel `tile` of the columns [col, col_end).
+ * If there is a `copy`, b is B in place: the first panel of rows copies it, for the others. */
+static inline void N(matmul_meet)(const N(matmul_job) *job, N(matmul_side) a, int64_t panel,
+                                  int64_t turn, N(matmul_side) b, int64_t col, int64_t col_end,
+                                  int64_t tile, int64_t depth, bool add, T *copy)
+{
+    const int64_t j = col + tile * job->width, j_end = matmul_smaller(j + job->width, col_end);
+    matmul_way way = MATMUL_PLAIN;
+    N(matmul_side) from = b;
+    if (copy) {
+        copy += (j - col) * depth;
+        if (turn == 0 && j_end - j == job->width) {
+            way = MATMUL_COPYING;
+        } else {
+            from = (N(matmul_side)){copy, j, depth, job->width};
+            /* The second panel of a few fetches what the first one is to copy next. */
+            if (turn == 1 && job->panels <= MATMUL_FEW && j_end + job->width <= col_end)
+                way = MATMUL_FETCHING;
         }
     }
+    N(matmul_panel)(job, a, panel, from, j, j_end, depth, add, way, b.data + j_end, b.step, copy);
+}
+
+/* Panels of rows times columns [col, col_end).  Few of them go down the columns together, so that
+ * what comes from afar is worked on evenly; many go along the rows, one by one. */
+static void N(matmul_multiply)(const N(matmul_job) *job, N(matmul_side) a, int64_t panel,
+                               int64_t panel_end, N(matmul_side) b, int64_t col, int64_t col_end,
+                               int64_t depth, bool add, T *copy)
+{
+    const int64_t tiles = matmul_ceil(col_end - col, job->width);
+    if (panel_end - panel <= MATMUL_FEW) {
+        for (int64_t t = 0; t < tiles; t++)
+            for (int64_t p = panel; p < panel_end; p++)
+                N(matmul_meet)(job, a, p, p - panel, b, col, col_end, t, depth, add, copy);
+        return;
+    }
+    for (int64_t p = panel; p < panel_end; p++)
+        for (int64_t t = 0; t < tiles; t++) {
+            if (p + 1 < panel_end)
+                N(matmul_fetch)(job, a, p + 1, t, tiles, depth);
+            N(matmul_meet)(job, a, p, p - panel, b, col, col_end, t, depth, add, copy);
+        }
 }
 
 static void N(matmul_copy_a)(const N(matmul_job) *job, T *to, int64_t panel, int64_t panel_end,
@@ -143,11 +212,7 @@ static void N(matmul_copy_a)(const N(matmul_job) *job, T *to, int64_t panel, int
 {
     for (int64_t p = panel; p < panel_end; p++) {
         const int64_t row = N(matmul_row)(job, p), rows = job->low + (p < job->tall);
-        const T *from = job->a + row * job->a_row + k * job->a_col;
-        if (job->a_col == 1)
-            N(matmul_pack_along)(to, rows, from, job->a_row, rows, depth);
-        else
-            N(matmul_pack_across)(to, rows, from, job->a_col, rows, depth);
+        N(matmul_pack_across)(to, rows, job->a + row + k * job->a_col, job->a_col, rows, depth);
         to += rows * depth;
     }
 }
@@ -209,23 +274,25 @@ static void N(matmul_finish)(const N(matmul_job) *job, int64_t row, int64_t row_
     const int64_t rows = row_end - row, cols = col_end - col;
     if (!post || rows == 0 || cols == 0)
         return;
-    /* A transposed C has few rows, and they are all here: a task has some of its columns. */
-    if (job->c_col != 1 || cols == job->n)
+    if (job->c_col == 1 ? cols == job->n : rows == job->m)
         post->apply(post->context, first, rows * cols);
-    else
+    else if (job->c_col == 1)
         post->apply_rows(post->context, first, cols, rows, job->c_row);
+    else
+        post->apply_rows(post->context, first, rows, cols, job->c_col);
 }
 
 static hyb_status N(matmul_tasks)(void *context, int64_t begin, int64_t end)
 {
     const N(matmul_job) *job = context;
-    T *own = NULL;
-    if (job->own_items) {
+    T *own_a = NULL, *own_b = NULL;
+    if (job->own_a + job->own_b) {
         /* All threads ask for the same size, so this moves nothing under the calling thread. */
-        own = hyb_scratch((size_t)(job->shared_items + job->own_items) * sizeof(T));
-        if (!own)
+        T *scratch = hyb_scratch(N(matmul_scratch)(job));
+        if (!scratch)
             return hyb_fail(HYB_NO_MEMORY, "matmul: no memory for a block");
-        own += job->shared_items;
+        own_a = scratch + job->shared_items;
+        own_b = own_a + job->own_a;
     }
     const int64_t padded = job->columns * job->width;
     const int64_t origin = N(matmul_row)(job, job->panel);
@@ -249,16 +316,22 @@ static hyb_status N(matmul_tasks)(void *context, int64_t begin, int64_t end)
             if (job->copy_a && job->by_columns) {
                 a = (N(matmul_side)){job->shared + (k - job->k0) * rows, origin, depth, -1};
             } else if (job->copy_a) {
-                a = (N(matmul_side)){own, row, depth, -1};
-                N(matmul_copy_a)(job, own, panel, panel_end, k, depth);
+                a = (N(matmul_side)){own_a, row, depth, -1};
+                N(matmul_copy_a)(job, own_a, panel, panel_end, k, depth);
             }
-            if (job->copy_b && job->by_columns) {
-                b = (N(matmul_side)){own, col, depth, job->width};
-                N(matmul_copy_b)(job, own, col, col_end, k, depth);
+            T *copy = NULL;
+            if (job->on_the_way) {
+                const int64_t whole = col + (col_end - col) / job->width * job->width;
+                copy = own_b;
+                if (whole < col_end)
+                    N(matmul_copy_b)(job, copy + (whole - col) * depth, whole, col_end, k, depth);
+            } else if (job->copy_b && job->by_columns) {
+                b = (N(matmul_side)){own_b, col, depth, job->width};
+                N(matmul_copy_b)(job, own_b, col, col_end, k, depth);
             } else if (job->copy_b) {
                 b = (N(matmul_side)){job->shared + (k - job->k0) * padded, 0, depth, job->width};
             }
-            N(matmul_multiply)(job, a, panel, panel_end, b, col, col_end, depth, k > 0);
+            N(matmul_multiply)(job, a, panel, panel_end, b, col, col_end, depth, k > 0, copy);
         }
         if (job->k1 == job->k)
             N(matmul_finish)(job, row, row_end, col, col_end);
@@ -287,10 +360,11 @@ static void N(matmul_plan)(N(matmul_job) *job)
     job->depth = matmul_depth_of(k, sizeof(T));
 
     job->columns = matmul_ceil(n, job->width);
-    job->by_columns = job->columns > 8 || n >= 2 * m || job->c_col != 1;
-    job->copy_a = n > 4 * job->width;
-    job->copy_b = job->b_col != 1 || n < LANES ||
-                  (job->panels > 2 && (double)n * (double)k * sizeof(T) > MATMUL_NEAR_BYTES);
+    job->by_columns = job->columns > 8 || n >= 2 * m;
+    job->copy_a = job->a_col != 1 && n > 4 * job->width;
+    const bool large = (double)n * (double)k * sizeof(T) > MATMUL_NEAR_BYTES;
+    job->copy_b = job->b_col != 1 || n < LANES || (job->panels > 1 && large);
+    job->on_the_way = job->copy_b && job->b_col == 1 && job->panels > 1;
 
     /* As many tasks as keep a slice in the second-level cache, and a few to share out. */
     const int64_t units = job->by_columns ? job->columns : job->panels;
@@ -301,10 +375,10 @@ static void N(matmul_plan)(N(matmul_job) *job)
     if (job->tasks < wanted)
         job->tasks = matmul_smaller(wanted, units);
 
-    const bool shares = job->by_columns ? job->copy_a : job->copy_b;
+    const bool shares = job->by_columns ? job->copy_a : job->copy_b && !job->on_the_way;
     job->group = shares ? matmul_smaller(2 * job->depth, k) : k;
     job->stripe = job->panels;
-    job->shared_items = job->own_items = 0;
+    job->shared_items = job->own_a = job->own_b = 0;
     if (shares && job->by_columns) {
         job->stripe = matmul_smaller(MATMUL_STRIPE / MATMUL_ROWS, job->panels);
         job->shared_items = job->group * job->stripe * (job->low + 1);
@@ -312,8 +386,12 @@ static void N(matmul_plan)(N(matmul_job) *job)
         job->shared_items = job->group * job->columns * job->width;
     }
     job->shared_items = (job->shared_items + LANES - 1) / LANES * LANES;
-    if (job->by_columns ? job->copy_b : job->copy_a)
-        job->own_items = matmul_ceil(units, job->tasks) * unit_items;
+    if (!job->by_columns && job->copy_a)
+        job->own_a = matmul_ceil(units, job->tasks) * unit_items;
+    if (job->by_columns ? job->copy_b : job->on_the_way)
+        job->own_b = job->depth * job->width *
+                     (job->by_columns ? matmul_ceil(units, job->tasks) : job->columns);
+    job->own_a = (job->own_a + LANES - 1) / LANES * LANES;
 }
 
 /* Computes one product; m, n and k are not 0. */
@@ -321,7 +399,7 @@ static hyb_status N(matmul_blocks)(N(matmul_job) *job)
 {
     N(matmul_plan)(job);
     if (job->shared_items) {
-        job->shared = hyb_scratch((size_t)(job->shared_items + job->own_items) * sizeof(T));
+        job->shared = hyb_scratch(N(matmul_scratch)(job));
         if (!job->shared)
             return hyb_fail(HYB_NO_MEMORY, "matmul: no memory for the shared operand");
     }

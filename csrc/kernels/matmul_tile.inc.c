@@ -6,21 +6,23 @@
  * are adjacent, rows are `a_step` apart) or across (the rows of one k are adjacent, the k are
  * `a_step` apart); that is the only place where the layouts of A differ, and the sums are the same.
  *
- * On the way it fetches what comes next: its own lines of C, the lines of B a few k ahead, and,
- * across k, one item for each k from `ahead` on: the next panel of a copy of A.
+ * On the way it fetches its lines of C and, across, the lines of B a few k ahead (along k the
+ * machine does better alone).  It may also fetch, for each k, what lies at `next`, and on in steps:
+ * B in place, whose rows are far apart.  Or it leaves a copy of its panel of B for the tiles below
+ * it: stores cost next to nothing here, a pass of their own would.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
 
 typedef void (*N(matmul_tile_fn))(const T *a, int64_t a_step, const T *b, int64_t b_step, T *c,
-                                  int64_t c_step, int64_t depth, bool add, const T *ahead,
-                                  int64_t ahead_step);
+                                  int64_t c_step, int64_t depth, bool add, const T *next,
+                                  int64_t next_step, T *copy);
 
-/* c = or += a @ b; inlined with constant `rows`, `vectors` and `along` everywhere. */
+/* c = or += a @ b; inlined with constant `rows`, `vectors`, `along` and `way` everywhere. */
 static inline __attribute__((always_inline)) void
-N(matmul_tile)(int rows, int vectors, bool along, const T *a, int64_t a_step, const T *b,
-               int64_t b_step, T *c, int64_t c_step, int64_t depth, bool add, const T *ahead,
-               int64_t ahead_step)
+N(matmul_tile)(int rows, int vectors, bool along, matmul_way way, const T *a, int64_t a_step,
+               const T *b, int64_t b_step, T *c, int64_t c_step, int64_t depth, bool add,
+               const T *next, int64_t next_step, T *copy)
 {
     V sum[MATMUL_ROWS][4];
 #pragma GCC unroll 12
@@ -30,22 +32,44 @@ N(matmul_tile)(int rows, int vectors, bool along, const T *a, int64_t a_step, co
             sum[i][v] = (V){0};
             __builtin_prefetch(c + i * c_step + v * LANES, 1);
         }
+    /* Rows along k are found from every third of them: one address each would spill. */
+    const T *third[(MATMUL_ROWS + 2) / 3];
+    if (along)
+#pragma GCC unroll 4
+        for (int i = 0; i < (rows + 2) / 3; i++) {
+            third[i] = a + 3 * i * a_step;
+            __asm__("" : "+r"(third[i]));
+        }
     for (int64_t k = 0; k < depth; k++) {
         V line[4];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
-            line[v] = N(v_load)(b + k * b_step + v * LANES);
-            __builtin_prefetch(b + (k + MATMUL_AHEAD) * b_step + v * LANES);
+            line[v] = N(v_load)(b + v * LANES);
+            if (way == MATMUL_COPYING)
+                N(v_store)(copy + v * LANES, line[v]);
+            if (way == MATMUL_PLAIN && !along)
+                __builtin_prefetch(b + MATMUL_AHEAD * b_step + v * LANES);
+            if (way == MATMUL_FETCHING)
+                __builtin_prefetch(next + v * LANES);
         }
-        if (!along)
-            __builtin_prefetch(ahead + k * ahead_step, 0, 2);
+        b += b_step;
+        if (way == MATMUL_FETCHING)
+            next += next_step;
+        if (way == MATMUL_COPYING)
+            copy += vectors * LANES;
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
-            const T item = along ? a[i * a_step + k] : a[k * a_step + i];
+            const T item = along ? third[i / 3][i % 3 * a_step] : a[i];
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++)
                 sum[i][v] += item * line[v];
         }
+        if (along)
+#pragma GCC unroll 4
+            for (int i = 0; i < (rows + 2) / 3; i++)
+                third[i]++;
+        else
+            a += a_step;
     }
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++)
@@ -56,41 +80,60 @@ N(matmul_tile)(int rows, int vectors, bool along, const T *a, int64_t a_step, co
         }
 }
 
-#define TILE(rows, vectors, along, name)                                                           \
+#define TILE(rows, vectors, along, way, name)                                                      \
     static void N(name##_##rows##x##vectors)(const T *a, int64_t a_step, const T *b,               \
                                              int64_t b_step, T *c, int64_t c_step, int64_t depth,  \
-                                             bool add, const T *ahead, int64_t ahead_step)         \
+                                             bool add, const T *next, int64_t next_step, T *copy)  \
     {                                                                                              \
-        N(matmul_tile)(rows, vectors, along, a, a_step, b, b_step, c, c_step, depth, add, ahead,   \
-                       ahead_step);                                                                \
+        N(matmul_tile)(rows, vectors, along, way, a, a_step, b, b_step, c, c_step, depth, add,     \
+                       next, next_step, copy);                                                     \
     }
+#define BOTH(rows, vectors, way, name)                                                             \
+    TILE(rows, vectors, false, way, name##_across) TILE(rows, vectors, true, way, name##_along)
 #define TILES(rows)                                                                                \
-    TILE(rows, 1, false, matmul_across) TILE(rows, 1, true, matmul_along)                          \
-    TILE(rows, 2, false, matmul_across) TILE(rows, 2, true, matmul_along)
-#define WIDE_TILES(rows)                                                                           \
-    TILE(rows, 4, false, matmul_across) TILE(rows, 4, true, matmul_along)
+    BOTH(rows, 1, MATMUL_PLAIN, matmul_plain) BOTH(rows, 2, MATMUL_PLAIN, matmul_plain)            \
+    BOTH(rows, 2, MATMUL_FETCHING, matmul_fetching) BOTH(rows, 2, MATMUL_COPYING, matmul_copying)
+#define WIDE_TILES(rows) BOTH(rows, 4, MATMUL_PLAIN, matmul_plain)
 MATMUL_EACH_ROWS(TILES)
 MATMUL_EACH_WIDE(WIDE_TILES)
 
-/* [along k][rows - 1][log2 of vectors]; only few rows come four vectors wide. */
-#define ROW(rows, name) [rows - 1] = {N(name##_##rows##x1), N(name##_##rows##x2), NULL},
-#define WIDE_ROW(rows, name)                                                                       \
-    [rows - 1] = {N(name##_##rows##x1), N(name##_##rows##x2), N(name##_##rows##x4)},
-#define ROW_ACROSS(rows) ROW(rows, matmul_across)
-#define ROW_ALONG(rows) ROW(rows, matmul_along)
-#define WIDE_ACROSS(rows) WIDE_ROW(rows, matmul_across)
-#define WIDE_ALONG(rows) WIDE_ROW(rows, matmul_along)
-static const N(matmul_tile_fn) N(matmul_tiles)[2][MATMUL_ROWS][3] = {
-    {MATMUL_EACH_WIDE(WIDE_ACROSS) MATMUL_EACH_TALL(ROW_ACROSS)},
-    {MATMUL_EACH_WIDE(WIDE_ALONG) MATMUL_EACH_TALL(ROW_ALONG)},
+/* [way][along k][rows - 1][log2 of vectors].  Plain tiles come in all widths, of few rows even four
+ * vectors wide; the others come in one. */
+#define PLAIN(rows, layout)                                                                        \
+    [rows - 1] = {N(matmul_plain_##layout##_##rows##x1),                                           \
+                  N(matmul_plain_##layout##_##rows##x2), NULL},
+#define WIDE(rows, layout)                                                                         \
+    [rows - 1] = {N(matmul_plain_##layout##_##rows##x1),                                           \
+                  N(matmul_plain_##layout##_##rows##x2),                                           \
+                  N(matmul_plain_##layout##_##rows##x4)},
+#define OTHER(rows, way, layout) [rows - 1] = {NULL, N(matmul_##way##_##layout##_##rows##x2), NULL},
+#define PLAIN_ACROSS(rows) PLAIN(rows, across)
+#define PLAIN_ALONG(rows) PLAIN(rows, along)
+#define WIDE_ACROSS(rows) WIDE(rows, across)
+#define WIDE_ALONG(rows) WIDE(rows, along)
+#define FETCHING_ACROSS(rows) OTHER(rows, fetching, across)
+#define FETCHING_ALONG(rows) OTHER(rows, fetching, along)
+#define COPYING_ACROSS(rows) OTHER(rows, copying, across)
+#define COPYING_ALONG(rows) OTHER(rows, copying, along)
+static const N(matmul_tile_fn) N(matmul_tiles)[3][2][MATMUL_ROWS][3] = {
+    [MATMUL_PLAIN] = {{MATMUL_EACH_WIDE(WIDE_ACROSS) MATMUL_EACH_TALL(PLAIN_ACROSS)},
+                      {MATMUL_EACH_WIDE(WIDE_ALONG) MATMUL_EACH_TALL(PLAIN_ALONG)}},
+    [MATMUL_FETCHING] = {{MATMUL_EACH_ROWS(FETCHING_ACROSS)}, {MATMUL_EACH_ROWS(FETCHING_ALONG)}},
+    [MATMUL_COPYING] = {{MATMUL_EACH_ROWS(COPYING_ACROSS)}, {MATMUL_EACH_ROWS(COPYING_ALONG)}},
 };
 
+#undef COPYING_ALONG
+#undef COPYING_ACROSS
+#undef FETCHING_ALONG
+#undef FETCHING_ACROSS
 #undef WIDE_ALONG
 #undef WIDE_ACROSS
-#undef ROW_ALONG
-#undef ROW_ACROSS
-#undef WIDE_ROW
-#undef ROW
+#undef PLAIN_ALONG
+#undef PLAIN_ACROSS
+#undef OTHER
+#undef WIDE
+#undef PLAIN
 #undef WIDE_TILES
 #undef TILES
+#undef BOTH
 #undef TILE

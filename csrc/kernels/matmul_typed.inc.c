@@ -27,6 +27,18 @@ static hyb_status N(matmul_products)(void *context, int64_t begin, int64_t end)
     return status;
 }
 
+/* Whether to work on the transposed product: few columns do not fill a vector, and of two operands
+ * along k the smaller one is to be copied across, if that saves more than turning C takes. */
+static bool N(matmul_turns)(const N(matmul_job) *job)
+{
+    const int64_t m = job->m, n = job->n, k = job->k;
+    if (m > n && n < (job->a_row == 1 ? LANES : LANES / 2))
+        return true;
+    const int64_t blocks = matmul_ceil(k, MATMUL_DEPTH_BYTES / (int64_t)sizeof(T));
+    return job->a_col == 1 && job->b_col != 1 && 4 * m >= 3 * LANES &&
+           (double)m * (double)(k + blocks * n) < (double)n * (double)k;
+}
+
 HYB_KERNEL(N(matmul))
 {
     (void)begin;
@@ -67,9 +79,7 @@ HYB_KERNEL(N(matmul))
          .b_row = o.b_row, .b_col = o.b_col, .c_row = o.n, .c_col = 1, .parallel = true,
          .post = call->post},
         o};
-    /* Few columns do not fill a vector: work on the transposed product, unless copying a
-     * transposed A takes longer than the lanes save. */
-    if (o.m > o.n && o.n < (o.a_row == 1 ? LANES : LANES / 2)) {
+    if (N(matmul_turns)(&batch.job)) {
         N(matmul_job) *job = &batch.job;
         job->a = b, job->b = a, job->m = o.n, job->n = o.m;
         job->a_row = o.b_col, job->a_col = o.b_row, job->b_row = o.a_col, job->b_col = o.a_row;

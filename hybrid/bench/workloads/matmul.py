@@ -1,4 +1,8 @@
-"""Square float32 matrix products on one thread, in GFLOP/s, beside NumPy's: matmul."""
+"""float32 matrix products in GFLOP/s, of the sizes that layers have: matmul.
+
+Square ones have NumPy's beside them; ``x w.T`` is what a linear layer computes, with few rows of
+``x`` (a batch) or many (tokens).
+"""
 
 from typing import Any
 
@@ -7,35 +11,54 @@ import numpy as np
 import hybrid as hy
 from hybrid.bench.bits import require_close, require_same_bits
 from hybrid.bench.peers import Peer
-from hybrid.bench.registry import Case, workload
+from hybrid.bench.registry import Case, Way, workload
 
-SIZES = (512, 1024)
+SQUARES = tuple((size, size, size) for size in (256, 512, 1024, 2048))
+LARGEST = (32, 768, 3072)
+LAYERS = ((64, 64, 64), (32, 64, 512), (32, 128, 512), (64, 400, 120), (128, 256, 768), LARGEST)
 
 
 def multiply(a: Any, b: Any) -> Any:
     return a @ b
 
 
-@workload("matmul", "products of 512x512 and 1024x1024 float32 on one thread, in GFLOP/s")
+def multiply_turned(a: Any, b: Any) -> Any:
+    return a @ b.T
+
+
+@workload("matmul", "square products and those of linear layers, float32, in GFLOP/s")
 def matmul() -> list[Case]:
-    return [product(size) for size in SIZES]
+    cases = [product(*sizes) for sizes in (*SQUARES, *LAYERS)]
+    cases += [product(*sizes, turned=True) for sizes in LAYERS]
+    return cases + [product(*sizes, threads=2) for sizes in (*SQUARES, LARGEST)]
 
 
-def product(size: int) -> Case:
-    """The case of two ``size`` x ``size`` matrices."""
-    arrays = np.random.RandomState(0).randn(2, size, size).astype(np.float32)
+def product(m: int, k: int, n: int, *, threads: int = 1, turned: bool = False) -> Case:
+    """The case of [m, k] times [k, n]; the second is the transpose of [n, k] if ``turned``."""
+    draw = np.random.RandomState(0)
+    if square := (m, k, n) in SQUARES:
+        arrays = tuple(draw.randn(2, m, m).astype(np.float32))
+    else:
+        arrays = tuple(
+            draw.randn(*sizes).astype(np.float32)
+            for sizes in ((m, k), (n, k) if turned else (k, n))
+        )
     a, b = (hy.asarray(array) for array in arrays)
-    captured = hy.hybridize(multiply)
+    function = multiply_turned if turned else multiply
+    captured = hy.hybridize(function)
 
     def check() -> dict[str, str]:
-        result = a @ b
+        result = function(a, b)
         require_same_bits("matmul", result, captured(a, b))
-        require_close("matmul", result, arrays[0] @ arrays[1], tolerance=1e-3)
+        require_close("matmul", result, function(*arrays), tolerance=1e-3)
         return {}
 
-    ways = {
-        "eager": lambda: a @ b,
+    ways: dict[str, Way] = {
+        "eager": lambda: function(a, b),
         "hybridized": lambda: captured(a, b),
-        "numpy": Peer("numpy", "gemm", f"{size}x{size}x{size}"),
     }
-    return Case(f"{size}x{size}", ways, check, flops=2.0 * size**3, threads=1)
+    if square and threads == 1:
+        ways["numpy"] = Peer("numpy", "gemm", f"{m}x{k}x{n}")
+    label = f"{m}x{m}" if square else f"{m}x{k}x{n}"
+    label += " turned" * turned + f", {threads} threads" * (threads > 1)
+    return Case(label, ways, check, flops=2.0 * m * k * n, threads=threads)
