@@ -159,6 +159,16 @@ HYB_VEC_PART(int8_t, v_i8, i8)
 HYB_VEC_PART(uint8_t, v_u8, u8)
 #endif
 
+/* Keeps a vector that has been loaded in a register, where the compiler would load it again for each
+ * use: loads are what a loop of multiply-adds has least of. */
+#if defined(__x86_64__)
+#define v_hold(x) __asm__("" : "+v"(x))
+#elif defined(__aarch64__)
+#define v_hold(x) __asm__("" : "+w"(x))
+#else
+#define v_hold(x) (void)(x)
+#endif
+
 /* mask ? a : b, lane by lane (GCC 12 has no vector ?: in C; this becomes a blend). */
 static inline v_f32 v_select_f32(v_i32 mask, v_f32 a, v_f32 b)
 {

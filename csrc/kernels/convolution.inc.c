@@ -15,8 +15,12 @@
  *            weights; its range is one unit.
  * Layout     dense.
  * Aliasing   outputs overlap no input.
- * Accuracy   as matmul: chains of multiply-adds of at most D terms, added in order; with few
- *            channels in a group one chain (conv_weight: one per lane).
+ * Ways       groups of few channels: convolution_direct.inc.c.  Else from copies of planes, with a
+ *            register tile for the results (convolution_planes.inc.c) or for the weights
+ *            (convolution_weight.inc.c).  Where planes are small against a vector, or the results
+ *            few, as a product of matrices whose columns are copied.
+ * Accuracy   as matmul: chains of multiply-adds of about D terms, added in order; with few
+ *            channels in a group one chain; conv_weight: a chain for each lane.
  * Bits       the order of summation of an element is given by the shapes and attributes.
  *
  * A transposed convolution of stride s falls apart into s convolutions of stride 1 along each
@@ -29,6 +33,23 @@
 #define CONV_ROWS_BYTES (64 << 10)     /* of padded rows */
 #define CONV_FEW 4                     /* products of channels in a group: no matrices */
 #define CONV_PARALLEL_WORK (1 << 20)   /* multiplications and additions worth waking threads */
+
+
+/* conv_weight from copies of planes: a tile has that many terms, and at most so many rows. */
+#if HYB_VECTOR_BYTES == 64
+#define CONV_WEIGHT_ROWS 8
+#define CONV_EACH_WEIGHT_ROWS(f) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8)
+#else
+#define CONV_WEIGHT_ROWS 3
+#define CONV_EACH_WEIGHT_ROWS(f) f(1) f(2) f(3)
+#endif
+#define CONV_TERMS 3
+#define CONV_WEIGHT_LEAST 36   /* terms of a task, and at most: */
+#define CONV_WEIGHT_MOST 144
+#define CONV_WEIGHT_SUMS 4608  /* of vectors of a task */
+#define CONV_WEIGHT_VECTORS 32 /* of columns, at least */
+#define CONV_COLUMNS 1024      /* of the blocks that a tile passes at a time */
+#define CONV_PIECES 32         /* and their number */
 
 /* One axis of one phase.  A result is counted by j, an item of the kernel that it needs by t. */
 typedef struct {
@@ -264,6 +285,106 @@ static inline void conv_inside(int64_t start, int64_t stride, int64_t length, in
     *high = matmul_smaller(end, length);
     if (*high < *low)
         *high = *low;
+}
+
+/* How results are cut in blocks, and what copies of the source one of them needs
+ * (convolution_planes.inc.c). */
+typedef struct {
+    int64_t height, width; /* of a block; narrower than the results only if it has one row */
+    int64_t highs, wides;  /* blocks of a plane */
+    int64_t channels;      /* that are copied at a time */
+    int64_t lowest;        /* the line of the source that row 0 of results meets first */
+    int64_t phases, lines; /* of a copy */
+    int64_t copy, channel; /* items of a copy, and of the copies of a channel */
+} conv_planes;
+
+typedef struct {
+    int64_t image, group, deep, high, wide; /* the first result */
+    int64_t rows, columns;
+} conv_block;
+
+/* A block of results that a tile of conv_weight passes: where its copies and its part of the first
+ * row of y lie. */
+typedef struct {
+    int64_t copy, place, columns;
+} conv_piece;
+
+/* Where the first line under a tap of the middle axis lies, counted from the lowest. */
+static inline int64_t conv_line(const conv_axis *high, int64_t tap)
+{
+    const int64_t reach = (high->taps - 1) * high->slide;
+    return tap * high->slide - (reach < 0 ? reach : 0);
+}
+
+/* Plans copies of p->channels channels in at most `items` items, and at least `wanted` blocks of a
+ * plane if there are as many rows; false if even a row is too large. */
+static bool conv_plan_planes(const conv_shape *s, conv_planes *p, int64_t items, int64_t wanted)
+{
+    const conv_axis *high = &s->axis[1], *wide = &s->axis[2];
+    const int64_t reach = (high->taps - 1) * high->slide, copies = s->axis[0].taps * wide->taps;
+    int64_t last = 0; /* lines of a phase beyond those of one tap */
+    p->phases = 1;
+    for (int64_t tap = 0; tap < high->taps; tap++) {
+        const int64_t line = conv_line(high, tap);
+        if (line % high->stride >= p->phases)
+            p->phases = line % high->stride + 1;
+        if (line / high->stride > last)
+            last = line / high->stride;
+    }
+    p->lowest = high->shift + (reach < 0 ? reach : 0);
+    const double line = (double)p->channels * (double)copies * (double)p->phases; /* one item wide */
+    if (line * (double)(last + 1) > (double)items)
+        return false;
+    const int64_t at_once = items / (p->channels * copies * p->phases);
+    p->width = matmul_smaller(wide->count, at_once / (last + 1));
+    p->height = matmul_smaller(high->count, at_once / p->width - last);
+    if (p->width < wide->count)
+        p->height = 1;
+    if (p->height * wanted > high->count)
+        p->height = matmul_ceil(high->count, wanted);
+    p->highs = matmul_ceil(high->count, p->height);
+    p->height = matmul_ceil(high->count, p->highs);
+    p->highs = matmul_ceil(high->count, p->height);
+    p->wides = matmul_ceil(wide->count, p->width);
+    p->width = matmul_ceil(wide->count, p->wides);
+    p->lines = p->height + last;
+    p->copy = p->phases * p->lines * p->width;
+    p->channel = copies * p->copy;
+    return true;
+}
+
+static inline int64_t conv_n_blocks(const conv_shape *s, const conv_planes *p)
+{
+    return s->groups * s->batch * s->axis[0].count * p->highs * p->wides;
+}
+
+/* Block `unit`: those of a group follow each other. */
+static conv_block conv_block_of(const conv_shape *s, const conv_planes *p, int64_t unit)
+{
+    conv_block block;
+    block.wide = unit % p->wides * p->width;
+    unit /= p->wides;
+    block.high = unit % p->highs * p->height;
+    unit /= p->highs;
+    block.deep = unit % s->axis[0].count;
+    unit /= s->axis[0].count;
+    block.image = unit % s->batch;
+    block.group = unit / s->batch;
+    block.rows = matmul_smaller(p->height, s->axis[1].count - block.high);
+    block.columns = block.rows * matmul_smaller(p->width, s->axis[2].count - block.wide);
+    return block;
+}
+
+/* Where the first `n` terms of the copied channels find what the first result of a block meets. */
+static void conv_places(const conv_shape *s, const conv_planes *p, int64_t *place, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++) {
+        int64_t taps[3];
+        conv_tap(s, k % s->taps, taps);
+        const int64_t line = conv_line(&s->axis[1], taps[1]), stride = s->axis[1].stride;
+        place[k] = k / s->taps * p->channel + (taps[0] * s->axis[2].taps + taps[2]) * p->copy +
+                   (line % stride * p->lines + line / stride) * p->width;
+    }
 }
 
 #define EACH "kernels/convolution_typed.inc.c"

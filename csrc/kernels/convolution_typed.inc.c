@@ -15,6 +15,7 @@ typedef struct {
     int64_t block, blocks;     /* columns of a task, and tasks for each group */
     int64_t strips;            /* conv_weight: tasks for each block, which share its rows */
     bool    packed;
+    conv_planes planes;
 } N(conv_job);
 
 static hyb_status N(conv_spread)(N(conv_job) *job, int64_t count, hyb_work_fn work)
@@ -317,6 +318,8 @@ static hyb_status N(conv_weight_product)(N(conv_job) *job)
     return N(conv_spread)(job, s->groups * job->blocks * job->strips, N(conv_terms));
 }
 
+#include "kernels/convolution_planes.inc.c"
+#include "kernels/convolution_weight.inc.c"
 #include "kernels/convolution_direct.inc.c"
 
 static hyb_status N(conv_run_phase)(N(conv_job) *job)
@@ -324,7 +327,9 @@ static hyb_status N(conv_run_phase)(N(conv_job) *job)
     const conv_shape *s = &job->shape;
     if (s->columns == 0 || s->terms == 0)
         return HYB_OK;
-    return s->channels * s->rows <= CONV_FEW ? N(conv_direct)(job) : N(conv_product)(job);
+    if (s->channels * s->rows <= CONV_FEW)
+        return N(conv_direct)(job);
+    return N(conv_plan_blocks)(job) ? N(conv_from_planes)(job) : N(conv_product)(job);
 }
 
 HYB_KERNEL(N(conv))
@@ -383,8 +388,10 @@ HYB_KERNEL(N(conv_weight))
         memset(job.result, 0, (size_t)elements * sizeof(T));
         return HYB_OK;
     }
-    return s->channels * s->rows <= CONV_FEW ? N(conv_weight_direct)(&job)
-                                             : N(conv_weight_product)(&job);
+    if (s->channels * s->rows <= CONV_FEW)
+        return N(conv_weight_direct)(&job);
+    return N(conv_plan_weight)(&job) ? N(conv_weight_from_planes)(&job)
+                                     : N(conv_weight_product)(&job);
 }
 
 HYB_PREPARE(N(prepare_conv))

@@ -1,4 +1,5 @@
-/* matmul_lanes.inc.c - the transpose of a square of vectors.
+/* matmul_lanes.inc.c - lanes that change places: the transpose of a square of vectors; every second
+ * lane of a pair of vectors.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
@@ -40,6 +41,33 @@ static inline __attribute__((always_inline)) void N(matmul_transpose)(V row[LANE
     SWAP_QUARTERS(1)
 }
 
+/* Two vectors in a row taken apart in those with an even number and the others, and put back. */
+#define EVEN(lane, d) (2 * (lane))
+#define ODD(lane, d) (2 * (lane) + 1)
+#define ZIP(lane, d) (((lane) & 1 ? LANES : 0) + (lane) / 2 + (d))
+static inline V N(lanes_even)(V a, V b) { return __builtin_shufflevector(a, b, EACH_LANE(EVEN, 0)); }
+static inline V N(lanes_odd)(V a, V b) { return __builtin_shufflevector(a, b, EACH_LANE(ODD, 0)); }
+static inline V N(lanes_first)(V even, V odd)
+{
+    return __builtin_shufflevector(even, odd, EACH_LANE(ZIP, 0));
+}
+static inline V N(lanes_second)(V even, V odd)
+{
+    return __builtin_shufflevector(even, odd, EACH_LANE(ZIP, LANES / 2));
+}
+
+/* from[0], from[2] ... of n <= LANES items; what follows the last one may not be there. */
+static inline V N(lanes_load_even)(const T *from, int64_t n)
+{
+    const int64_t left = 2 * n - 1;
+    const V first = left < LANES ? N(v_load_part)(from, left) : N(v_load)(from);
+    const V second = left > LANES ? N(v_load_part)(from + LANES, left - LANES) : first;
+    return N(lanes_even)(first, second);
+}
+
+#undef ZIP
+#undef ODD
+#undef EVEN
 #undef SWAP_QUARTERS
 #undef LOWER
 #undef UPPER

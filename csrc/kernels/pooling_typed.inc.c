@@ -2,38 +2,59 @@
  * each_float.inc.c, which defines T, N, IS_NAN, LOWEST and DTYPE.
  */
 
-static inline __attribute__((always_inline)) T N(pool_greater)(T a, T x)
+/* What n <= LANES windows have found, and the places of it, unless `places` is NULL, meet x. */
+static inline __attribute__((always_inline)) void
+N(pool_meet)(T *to, I *places, V x, int64_t n, M place, bool sum)
 {
-    return (a >= x) | IS_NAN(a) ? a : x;
+    const V a = n < LANES ? N(v_load_part)(to, n) : N(v_load)(to);
+    const M stays = (M)(a >= x) | (M)(a != a);
+    const V found = sum ? a + x : N(v_select)(stays, a, x);
+    if (n < LANES)
+        N(v_store_part)(to, found, n);
+    else
+        N(v_store)(to, found);
+    if (!places)
+        return;
+    M old;
+    memcpy(&old, places, sizeof old); /* whole vectors of places are there */
+    const M one = (M)(old & stays) | (M)(place & ~stays);
+    if (n < LANES)
+        memcpy(places, &one, (size_t)n * sizeof(I));
+    else
+        memcpy(places, &one, sizeof one);
 }
 
-/* to[j] becomes the greater one of itself and from[j * stride], or their sum. */
+/* to[j] becomes the greater one of itself and from[j * stride], or their sum; from[j * stride] lies
+ * at place + j * stride. */
 static inline __attribute__((always_inline)) void
-N(pool_join)(T *restrict to, const T *restrict from, int64_t stride, int64_t n, bool sum)
+N(pool_join)(T *to, I *places, const T *from, int64_t stride, int64_t n, int64_t place, bool sum)
 {
-    for (int64_t j = 0; j < n; j++) {
-        const T x = from[j * stride];
-        to[j] = sum ? to[j] + x : N(pool_greater)(to[j], x);
-    }
-}
-
-/* The same for the greatest, and their places: from[j * stride] lies at place + j * stride. */
-static inline __attribute__((always_inline)) void
-N(pool_join_places)(T *restrict to, int64_t *restrict places, const T *restrict from,
-                    int64_t stride, int64_t n, int64_t place)
-{
-    for (int64_t j = 0; j < n; j++) {
-        const T x = from[j * stride], a = to[j];
-        const bool stays = (a >= x) | IS_NAN(a);
-        to[j] = stays ? a : x;
-        places[j] = stays ? places[j] : place + j * stride;
+    M at;
+    for (int lane = 0; lane < LANES; lane++)
+        at[lane] = (I)(lane * stride);
+    at += (I)place;
+    for (int64_t j = 0; j < n; j += LANES, at += (I)(LANES * stride)) {
+        const int64_t left = matmul_smaller(n - j, LANES);
+        const T *first = from + j * stride;
+        V x;
+        if (stride == 2) {
+            x = N(lanes_load_even)(first, left);
+        } else if (stride == 1) {
+            x = left < LANES ? N(v_load_part)(first, left) : N(v_load)(first);
+        } else {
+            T item[LANES] = {0};
+            for (int64_t i = 0; i < left; i++)
+                item[i] = first[i * stride];
+            x = N(v_load)(item);
+        }
+        N(pool_meet)(to + j, places ? places + j : NULL, x, left, at, sum);
     }
 }
 
 /* One row of windows that are equally far apart: all of them meet one tap after the other.
  * `places` is NULL where they are not asked for. */
 static inline __attribute__((always_inline)) void
-N(pool_taps)(const pool_shape *s, const pool_row *row, const T *plane, T *to, int64_t *places,
+N(pool_taps)(const pool_shape *s, const pool_row *row, const T *plane, T *to, I *places,
              bool sum)
 {
     const pool_axis *wide = &s->axis[2];
@@ -48,18 +69,13 @@ N(pool_taps)(const pool_shape *s, const pool_row *row, const T *plane, T *to, in
                 const int64_t place = line * wide->size + start + low * stride;
                 const T *from = plane + place;
                 const int64_t n = high - low;
-                if (places && stride == 1)
-                    N(pool_join_places)(to + low, places + low, from, 1, n, place);
-                else if (places && stride == 2)
-                    N(pool_join_places)(to + low, places + low, from, 2, n, place);
-                else if (places)
-                    N(pool_join_places)(to + low, places + low, from, stride, n, place);
-                else if (stride == 1)
-                    N(pool_join)(to + low, from, 1, n, sum);
+                I *at = places ? places + low : NULL;
+                if (stride == 1)
+                    N(pool_join)(to + low, at, from, 1, n, place, sum);
                 else if (stride == 2)
-                    N(pool_join)(to + low, from, 2, n, sum);
+                    N(pool_join)(to + low, at, from, 2, n, place, sum);
                 else
-                    N(pool_join)(to + low, from, stride, n, sum);
+                    N(pool_join)(to + low, at, from, stride, n, place, sum);
             }
         }
 }
@@ -134,16 +150,19 @@ HYB_KERNEL(N(avg_pool))
 HYB_KERNEL(N(max_pool_places))
 {
     const pool_shape s = pool_shape_of(call, 0, 1);
-    const int64_t count = s.axis[2].count;
-    T *greatest = hyb_scratch((size_t)count * sizeof(T));
+    const int64_t count = s.axis[2].count, padded = matmul_ceil(count, LANES) * LANES;
+    T *greatest = hyb_scratch((size_t)padded * (sizeof(T) + sizeof(I)));
     if (!greatest)
         return hyb_fail(HYB_NO_MEMORY, "max_pool_places: no memory for a row");
+    I *places = (I *)(greatest + padded);
+    /* Places are counted in integers as wide as T. */
+    const bool single = s.axis[2].adaptive || count < POOL_FEW || s.plane > CONV_LIMIT;
     for (int64_t unit = begin; unit < end; unit++) {
         const pool_row row = pool_row_of(&s, unit);
         const T *plane = (const T *)call->data[0] + row.plane * s.plane;
         int64_t *to = (int64_t *)call->data[1] + unit * count;
-        const bool single = s.axis[2].adaptive || count < POOL_FEW;
         const int64_t line = row.deep.first * s.axis[1].size + row.high.first;
+        const bool any = row.deep.n > 0 && row.high.n > 0;
         for (int64_t j = 0; j < count; j++) {
             pool_window wide = pool_window_of(&s.axis[2], j);
             to[j] = 0;
@@ -151,14 +170,14 @@ HYB_KERNEL(N(max_pool_places))
                 N(pool_one)(&s, &row, &wide, plane, false, to + j);
                 continue;
             }
-            greatest[j] = LOWEST;
-            if (row.deep.n > 0 && row.high.n > 0 && wide.n > 0) {
-                to[j] = line * s.axis[2].size + wide.first;
-                greatest[j] = plane[to[j]];
-            }
+            places[j] = any && wide.n > 0 ? (I)(line * s.axis[2].size + wide.first) : 0;
+            greatest[j] = any && wide.n > 0 ? plane[places[j]] : LOWEST;
         }
-        if (!single)
-            N(pool_taps)(&s, &row, plane, greatest, to, false);
+        if (single)
+            continue;
+        N(pool_taps)(&s, &row, plane, greatest, places, false);
+        for (int64_t j = 0; j < count; j++)
+            to[j] = places[j];
     }
     return HYB_OK;
 }

@@ -66,6 +66,74 @@ def test_a_convolution_is_its_definition(function, x, w, given, biased):
     np.testing.assert_allclose(function(x, w, bias, **given).numpy(), want, atol=1e-12)
 
 
+# Large enough that results are cut in blocks: images at a time, rows, channels, and long rows.
+LARGE = [  # x, w, stride, padding, dilation, groups
+    ((9, 6, 8, 8), (10, 6, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((2, 3, 17, 33), (9, 3, 5, 4), (1, 1), (2, 0), (1, 2), 1),
+    ((2, 5, 48, 50), (7, 5, 3, 3), (2, 2), (1, 1), (1, 1), 1),
+    ((3, 4, 31, 40), (6, 2, 2, 3), (3, 2), (0, 2), (1, 1), 2),
+    ((2, 50, 19, 20), (13, 50, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((2, 40, 60, 61), (5, 40, 1, 1), (2, 2), (0, 0), (1, 1), 1),
+    ((1, 2, 1, 60_000), (4, 2, 1, 3), (1, 1), (0, 1), (1, 1), 1),
+    ((1, 2, 3, 9, 30_000), (3, 2, 2, 1, 2), (1, 1, 2), (0, 1, 1), (1, 1, 1), 1),
+]
+
+
+def summed(x, w, stride, padding, dilation, groups):
+    """The definition, tap by tap: x, w -> y and, of a y, its products with x."""
+    rank, rows = x.ndim - 2, w.shape[0] // groups
+    x = np.pad(x, [(0, 0), (0, 0), *((n, n) for n in padding)])
+    counts = [
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation, strict=True)
+    ]
+    pieces = np.split(x, groups, 1)
+    found = []
+    for tap in itertools.product(*map(range, w.shape[2:])):
+        at = tuple(
+            slice(k * d, k * d + (n - 1) * s + 1, s)
+            for k, d, n, s in zip(tap, dilation, counts, stride, strict=True)
+        )
+        found.append((tap, [piece[(slice(None), slice(None), *at)] for piece in pieces]))
+    y = np.zeros((x.shape[0], w.shape[0], *counts))
+    for tap, pieces in found:
+        for g, piece in enumerate(pieces):
+            own = slice(g * rows, (g + 1) * rows)
+            y[:, own] += np.einsum("nc...,oc->no...", piece, w[(own, slice(None), *tap)])
+
+    def products(y):
+        dw = np.zeros(w.shape)
+        places = "xyz"[:rank]
+        for tap, pieces in found:
+            for g, piece in enumerate(pieces):
+                own = slice(g * rows, (g + 1) * rows)
+                dw[(own, slice(None), *tap)] = np.einsum(
+                    f"nc{places},no{places}->oc", piece, y[:, own], optimize=True
+                )
+        return dw
+
+    return y, products
+
+
+@pytest.mark.parametrize(("x", "w", "stride", "padding", "dilation", "groups"), LARGE)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_ones_are_their_definition(x, w, stride, padding, dilation, groups, dtype):
+    x, w = drawn(*x, dtype=dtype), drawn(*w, dtype=dtype)
+    geometry = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
+    function = {4: hy.conv2d, 5: hy.conv3d}[x.ndim]
+    expected, products = summed(x.astype(float), w.astype(float), **geometry)
+    y, pull = hy.vjp(lambda x, w: function(x, w, **geometry), hy.asarray(x), hy.asarray(w))
+    near = 2e-6 if dtype == np.float32 else 1e-14
+    assert np.abs(y.numpy() - expected).max() <= near * np.abs(expected).max()
+    ct = drawn(*y.shape, dtype=dtype)
+    of_x, of_w = (t.numpy().astype(float) for t in pull(hy.asarray(ct)))
+    grads = products(ct.astype(float))
+    assert np.abs(of_w - grads).max() <= 10 * near * np.abs(grads).max()
+    # The gradient of x is the transpose of a linear function: two ways to one number.
+    whole = (expected * ct).sum()
+    assert (of_x * x).sum() == pytest.approx(whole, rel=100 * near, abs=1000 * near)
+
+
 def test_padding_by_words():
     x, w = drawn(1, 2, 7, 8), drawn(3, 2, 4, 3)
     same = hy.conv2d(x, w, padding="same", dilation=(1, 2)).numpy()
