@@ -18,7 +18,7 @@ from hybrid import ops
 from hybrid.autodiff.origins import Origins
 from hybrid.autodiff.presence import flag
 from hybrid.ir import Graph, Value
-from hybrid.ops.control import cond, for_
+from hybrid.ops.control import for_
 from hybrid.record import recording
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.differentiate import FLAG, applied, computing
@@ -39,6 +39,7 @@ class Side(Protocol):
     def both(self, a: Holds, b: Holds) -> Holds: ...
     def any(self, a: Holds, b: Holds) -> Holds: ...
     def negated(self, a: Holds) -> Holds: ...
+    def uses(self) -> dict[Value, int]: ...
 
 
 class Carried:
@@ -273,7 +274,7 @@ class Carried:
 
         ``places`` are those of the operands; values at the ``shared`` ones have other uses.
         """
-        uses = uses_in(self.body)
+        uses = self.side.uses()
         count = [uses.get(v, 0) for v in self.body.params[1:]]
         found = []
         for at, (twin, floats) in enumerate(zip(self.twins, self.floats, strict=True)):
@@ -307,29 +308,3 @@ class Carried:
             for q in self.steps[b]
             if p < n and q < n
         )
-
-
-def uses_in(graph: Graph, wanted: Sequence[bool] | None = None) -> dict[Value, int]:
-    """How many terms the cotangents of values may have, for uses that are no handing on.
-
-    Those of values that lead to results, of which ``wanted`` tells; loops count for several.
-    """
-    found: dict[Value, int] = {}
-    flows = [v.type.floating for v in graph.results] if wanted is None else wanted
-    alive = {v for v, flow in zip(graph.results, flows, strict=True) if flow}
-    for node in reversed(graph.nodes):
-        if alive.isdisjoint(node.results) or not node.op.differentiable:
-            continue
-        operands = [v for v in node.operands if v.type.floating]
-        alive.update(operands)
-        if node.op is cond:
-            given = node.operands[1:]
-            live = [v in alive for v in node.results]
-            for region in node.regions:
-                inner = uses_in(region, live)
-                for v, param in zip(given, region.params, strict=True):
-                    found[v] = found.get(v, 0) + inner.get(param, 0)
-            continue
-        for v in operands:
-            found[v] = found.get(v, 0) + (2 if node.regions else 1)
-    return found

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -172,6 +172,31 @@ class _Side:
         found = self.known.get(value)
         if found is None:
             found = self.known[value] = self._ways(value)
+        return found
+
+    def uses(self, wanted: Sequence[bool] | None = None) -> dict[Value, int]:
+        """How many terms cotangents of values may have, by uses that do more than hand them on.
+
+        Those of values that lead to results, of which ``wanted`` tells; loops count for several.
+        """
+        results = self.graph.results
+        flows = [v.type.floating for v in results] if wanted is None else wanted
+        alive = {v for v, flow in zip(results, flows, strict=True) if flow}
+        found: dict[Value, int] = {}
+        for node in reversed(self.graph.nodes):
+            if alive.isdisjoint(node.results) or not node.op.differentiable:
+                continue
+            counts = [2 if node.regions else 1] * len(node.operands)
+            if node.op is cond:
+                live = [v in alive for v in node.results]
+                inner = [(_Side(region).uses(live), region.params) for region in node.regions]
+                given = range(len(node.operands) - 1)
+                counts = [0, *[sum([n.get(ps[i], 0) for n, ps in inner]) for i in given]]
+            for v, count in zip(node.operands, counts, strict=True):
+                if v.type.floating:
+                    alive.add(v)
+                    for base in self.ways(v) if count else ():
+                        found[base] = found.get(base, 0) + count
         return found
 
     def _ways(self, value: Value) -> dict[Value, Holds]:

@@ -76,6 +76,31 @@ def two_names_that_one_value_had_before(x, rows, n):
     return mixed(a, b, c)
 
 
+@table.runs(*COUNTED)
+def a_name_that_becomes_another_one_and_stays_it(x, rows, n):
+    z, a, d = x * 0.1, x * 1.5, x * 2.0
+    for i in range(n):
+        if hy.sum(x * rows[i]) > -0.14:
+            d = x
+        z = z + d * x
+        a = hy.tanh(a) * d + a
+    return z + a * 0.91
+
+
+@table.runs(*COUNTED)
+def a_name_that_is_an_old_value_of_another(x, rows, n):
+    a, c = x * 2.0, x
+    b = a
+    for i in range(n):
+        if rows[i][1] > 0.44:
+            b = hy.sin(b * 0.89)
+        else:
+            c = a
+        d = hy.tanh(c) * c + c
+        a = a + c * d if rows[i][0] > 0 else b
+    return mixed(a, b, c)
+
+
 @table.runs(*ROWS)
 def until_the_best_is_good(x, rows):
     h = best = x
