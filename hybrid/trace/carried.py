@@ -70,7 +70,9 @@ class Carried:
         self.read = [at for at, value in inside if value in used]
         self.twins = [results.index(v) if v.type.floating else i for i, v in enumerate(results)]
         self.possible = self._possible()
-        self.pairs = self._pairs()
+        # Mostly the loop is run again to tell; not if the world would notice.
+        self.repeatable = all(node.pure for node in computing(body, body.results).nodes)
+        self.pairs = self._pairs() if self.repeatable else set()
         keys = [(at, o) for at in range(n) for o in (at, *self.possible[at]) if o >= 0]
         self.keys = {*keys, *[(a, ~b) for a, b in self.pairs]}
         self.bodies: dict[tuple[Key, ...], Graph] = {}
@@ -129,8 +131,10 @@ class Carried:
             elif may_run:
                 others = [twin]
             own = [o for o in sorted(found) if o >= 0] if floats else []
-            wanted.append([*[~b for b in others], *own])
-            made.append(-1 in found or not floats)
+            own = [*[~b for b in others], *own]
+            told = self.repeatable or self._is_simple(at, own)
+            wanted.append(own if told else [])
+            made.append(-1 in found or not floats or not told)
         places = [tuple([o if o < 0 else 1 + o for o in each]) for each in wanted]
         results = len(self.body.results) - self.carried
 
@@ -183,16 +187,19 @@ class Carried:
                 taken = holds if taken is None else ops.logical_or(taken, holds)
         return found
 
+    def _is_simple(self, at: int, wanted: list[int]) -> bool:
+        """Whether it is one thing if the loop runs, and its first value if not."""
+        if self.twins[at] < at or not wanted:
+            return True
+        possible = self.possible[at]
+        return min(wanted) >= 0 and at not in possible and len(possible) < 2
+
     def _simple(self, at: int, wanted: list[int], ran: Tensor) -> list[Tensor] | None:
-        """The flags where it is one thing if the loop runs, and its first value if not."""
+        """The flags of what is simple."""
+        if not self._is_simple(at, wanted):
+            return None
         if self.twins[at] < at:
             return [ran if o < 0 else ops.logical_not(ran) for o in wanted]
-        if any(o < 0 for o in wanted):
-            return None
-        if len(self.possible[at] | {-1}) > 2 or at in self.possible[at]:
-            return None if wanted else []
-        if -1 in self.possible[at] and len(self.possible[at]) > 1:
-            return None
         return [ops.logical_not(ran) if o == at else ran for o in wanted]
 
     # The body with flags -----------------------------------------------------------------------
@@ -274,6 +281,8 @@ class Carried:
 
         ``places`` are those of the operands; values at the ``shared`` ones have other uses.
         """
+        if not self.repeatable:
+            return ()
         uses = self.side.uses()
         count = [uses.get(v, 0) for v in self.body.params[1:]]
         found = []

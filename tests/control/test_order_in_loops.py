@@ -1,9 +1,8 @@
 """Terms of a gradient are added in the order of eager code where a loop carries one value twice."""
 
-
-
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import hybrid as hy
@@ -161,3 +160,25 @@ def test_stacks_that_do_not_fit(budget: int, monkeypatch: pytest.MonkeyPatch) ->
     for x, _ in ROWS:
         expected = hy.grad(f)(x).numpy().tobytes()
         assert hy.grad(hy.hybridize(f))(x).numpy().tobytes() == expected
+
+
+def test_python_is_not_called_again() -> None:
+    calls = []
+
+    def scaled(row):
+        calls.append(1)
+        return row * 0.5
+
+    def f(x, rows):
+        h = best = x
+        for row in rows:
+            h = hy.tanh(h * hy.py_call(scaled, row, result=row.type)) + h * best
+            best = h if hy.sum(h) > 0.5 else best
+        return hy.sum(mixed(best, h, x))
+
+    for x, rows in ROWS:
+        expected = hy.grad(f)(x, rows).numpy()
+        calls.clear()
+        found = hy.grad(hy.hybridize(f))(x, rows).numpy()
+        assert len(calls) == len(rows)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
