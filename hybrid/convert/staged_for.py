@@ -24,8 +24,8 @@ from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.branches import Continued
 from hybrid.trace.grown import MOST, LostItems
+from hybrid.trace.handed import any_may_be_given
 from hybrid.trace.merge import constant, number_tensor
-from hybrid.trace.origins import any_may_be_given
 from hybrid.trace.region import truth
 
 

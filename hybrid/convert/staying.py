@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from hybrid.convert.carry import Carry, Leaf
 from hybrid.ir import Graph
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.origins import origins_in
+from hybrid.trace.handed import origins_in
 from hybrid.trace.region import Region
 
 

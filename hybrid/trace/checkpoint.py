@@ -10,13 +10,13 @@ import functools
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from hybrid.autodiff.kept import make_snapshot, type_of
 from hybrid.autodiff.origins import Origins
 from hybrid.autodiff.presence import Ct, Perhaps
 from hybrid.autodiff.tape import Pull, history, node_of, pulled_back, pushed_ahead
+from hybrid.classes import replace
 from hybrid.ir import Graph, Node, Op, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of

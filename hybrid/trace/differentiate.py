@@ -20,7 +20,8 @@ from hybrid.ir import Builder, Graph, Node, Op, Value
 from hybrid.ir import with_regions as change_regions
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of
-from hybrid.ops.control import FLAG
+from hybrid.lanes import is_known
+from hybrid.ops.control import COUNT, FLAG
 from hybrid.record import (
     Leaf,
     Output,
@@ -382,6 +383,25 @@ def _refreshed(tracer: Tracer, record: Record, results: Sequence[Tensor]) -> tup
                 t.record = Output(record, first + index)
                 tracer.recorded.add(t.data)
     return (*results, *made)
+
+
+def known_int(count: Tensor) -> int | None:
+    """The number in an integer scalar, if it is known before the graph runs."""
+    interpreter = current()
+    if type(count.data) is not Value:
+        return int(count.item()) if is_known(count) else None
+    while isinstance(interpreter, Tracer):
+        node = interpreter.maker(count.data) if count.data in interpreter.owned else None
+        if node is not None and node.op.name == "full":
+            return int(node.attributes["value"])
+        interpreter = interpreter.parent
+    return None
+
+
+def as_of_for(body: Graph) -> Graph:
+    """The body without its test, and with an index that nothing reads."""
+    index = Value(COUNT, "i")
+    return Graph(body.name, (index, *body.params), body.nodes, body.results[1:])
 
 
 # Remembering ------------------------------------------------------------------------------------

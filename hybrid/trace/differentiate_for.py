@@ -18,16 +18,23 @@ from collections.abc import Sequence
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, Perhaps, neutral
 from hybrid.autodiff.tape import Pull
-from hybrid.ir import Graph, Value
-from hybrid.ir.interpreter import current
-from hybrid.lanes import is_known
+from hybrid.ir import Graph
 from hybrid.ops.control import for_
 from hybrid.tensor import Tensor
-from hybrid.trace.differentiate import firsts, here, kinds_of, places_of, remembered
-from hybrid.trace.differentiate_loop import Question, derive
+from hybrid.trace.differentiate import (
+    Here,
+    firsts,
+    here,
+    kinds_of,
+    known_int,
+    places_of,
+    remembered,
+)
+from hybrid.trace.differentiate_asked import Question, Tie
+from hybrid.trace.differentiate_loop import derive
+from hybrid.trace.differentiate_told import told
 from hybrid.trace.differentiate_unbounded import Unbounded, capacity
 from hybrid.trace.differentiate_way import totals_of, way_back
-from hybrid.trace.tracer import Tracer
 from hybrid.types import int64
 
 
@@ -48,12 +55,28 @@ def for_vjp(
     node = here(for_, pull.record, results, (count, *operands), attrs, regions)
     body = node.regions[0]
     cts = (*pull.cts, *[None] * (len(node.results) - len(pull.cts)))
-    cts = [item_by_item(ct, body, at, carried) for at, ct in enumerate(cts)]
+    cts = tuple([item_by_item(ct, body, at, carried) for at, ct in enumerate(cts)])
+    loop = told(pull, operands, body, carried, sliced)
+    if loop is None:
+        return _gone_back(node, pull, cts)
+    attrs = node.attrs | {"carried": carried + loop.flags}
+    results = loop.results(node.results)
+    again = Here(for_, attrs, (loop.body,), (count, *loop.operands), results, None, pull.record)
+    return loop.totals(_gone_back(again, loop.pull, loop.results(cts), loop.ties))
+
+
+def _gone_back(
+    node: Here, pull: Pull, cts: Sequence[Ct | None], ties: tuple[Tie, ...] = ()
+) -> list[Ct | None]:
+    """The same, given the cotangents of all results."""
+    count, *operands = node.operands
+    carried, sliced, reverse = [node.attrs[name] for name in ("carried", "sliced", "reverse")]
+    body = node.regions[0]
     known = known_int(count)
     bounded = sliced > 0 or len(node.results) > carried
     whole = bounded and known is not None and known >= node.attrs["length"] > 0
-    question = ask(pull, operands, carried, sliced, cts, whole, not reverse)
-    answer = remembered(node.regions, question, lambda: derive(body, question))
+    question = ask(pull, operands, carried, sliced, cts, whole, not reverse, ties)
+    answer = remembered((body,), question, lambda: derive(body, question))
     if answer is None:
         return [None] * (1 + len(operands) + len(pull.further))
     start = ops.maximum(count - 1, 0) if reverse else as_index(0)
@@ -99,6 +122,7 @@ def ask(
     cts: Sequence[Ct | None],
     whole: bool,
     ahead: bool,
+    ties: tuple[Tie, ...] = (),
 ) -> Question:
     """What is known before the graph runs."""
     flow = pull.flow[1:]
@@ -112,7 +136,7 @@ def ask(
         types.setdefault(origin, types[heir])
     return Question(
         carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived), whole, ahead,
-        tuple(edges), tuple([types[i] for i in range(len(operands), len(arrived))]),
+        tuple(edges), tuple([types[i] for i in range(len(operands), len(arrived))]), ties,
     )  # fmt: skip
 
 
@@ -128,16 +152,3 @@ def item_by_item(ct: Ct | None, body: Graph, at: int, carried: int) -> Ct | None
 
 def as_index(number: int) -> Tensor:
     return ops.full((), number, dtype=int64)
-
-
-def known_int(count: Tensor) -> int | None:
-    """The number in an integer scalar, if it is known before the graph runs."""
-    interpreter = current()
-    if type(count.data) is not Value:
-        return int(count.item()) if is_known(count) else None
-    while isinstance(interpreter, Tracer):
-        node = interpreter.maker(count.data) if count.data in interpreter.owned else None
-        if node is not None and node.op.name == "full":
-            return int(node.attributes["value"])
-        interpreter = interpreter.parent
-    return None

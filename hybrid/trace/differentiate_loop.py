@@ -16,44 +16,24 @@ from collections.abc import Collection, Sequence
 
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, Perhaps, flag, neutral, nothing, plain
-from hybrid.autodiff.tape import history
 from hybrid.classes import dataclass
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.comparison import equal
-from hybrid.ops.control import COUNT, FLAG, cond, for_
+from hybrid.ops.control import COUNT, FLAG, cond
 from hybrid.ops.pick import pick
-from hybrid.record import Leaf, recording
+from hybrid.record import recording
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import (
     Cut,
     Kind,
-    Tape,
     copied,
     cut,
     live,
     opened,
     values_of,
 )
-from hybrid.trace.region import control_histories
+from hybrid.trace.differentiate_asked import Asked, Key, Question
 from hybrid.types import TensorType
-
-Key = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked of a body: what is known before the graph runs."""
-
-    carried: int
-    sliced: int
-    flow: tuple[bool, ...]  # of the operands of the loop, in the order of the parameters
-    places: tuple[int, ...]  # of each operand the first one of its record, or -1
-    cts: tuple[Kind | None, ...]  # of what the body returns: of rows, the kinds of their stacks
-    arrived: tuple[Kind | None, ...]  # of each operand
-    whole: bool  # whether there is an iteration, and one for each row
-    ahead: bool  # whether iteration i - 1 comes before iteration i
-    edges: tuple[tuple[int, int], ...] = ()  # places of values, and of others that they may be
-    further: tuple[TensorType, ...] = ()  # types of values that are no operands; places follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +82,7 @@ class Answer:
 
 def derive(body: Graph, question: Question) -> Answer | None:
     """Lead back through ``body``; None when no operand gets a cotangent."""
-    asked = _Asked(body, question)
+    asked = Asked(body, question)
     if not (asked.carried or asked.sums or asked.slices):
         return None
     flagged: set[Key] = set()
@@ -116,140 +96,11 @@ def derive(body: Graph, question: Question) -> Answer | None:
         flagged |= absent
 
 
-class _Asked:
-    """Which cotangents there are to carry, to sum and to stack, and which of them are one.
-
-    ``own``, ``first`` and ``later`` name the value that an operand's parameter holds: of itself, in
-    the first iteration, and in the others.
-    """
-
-    def __init__(self, body: Graph, question: Question) -> None:
-        self.body, self.question = body, question
-        n, m = question.carried, question.carried + question.sliced
-        attrs = {"carried": n}
-        held = set(question.places[m:])
-        self.absent = tuple(dict.fromkeys(o for _, o in question.edges if o not in held))
-        self.places = places = (*question.places, *self.absent)
-        types = [*[v.type for v in body.params[1:]], *question.further]
-        self.types = [*types[: len(body.params) - 1], *[types[at] for at in self.absent]]
-        active = control_histories(for_, [False, *question.flow], attrs, (body,))
-        first_of: dict[int, int] = {}
-        self.own = [
-            (at if active[at] else -1)
-            if at < n
-            else -1
-            if place < 0
-            else at
-            if at < m
-            else first_of.setdefault(place, at)
-            for at, place in enumerate(places)
-        ]
-        tape, leaves = self.open(body, self.own)
-        reached = [_leaves_behind(t) for t in tape.results]
-        alive = [ct is not None for ct in question.cts]
-        found: set[Leaf] = set()
-        grown = True
-        while grown:
-            found = {leaf for r, lives in zip(reached, alive, strict=True) if lives for leaf in r}
-            for heir, origin in self.pairs(self.own, first=True):
-                found |= {leaves[origin]} if heir >= 0 and leaves[heir] in found else set()
-            grown = False
-            for at in range(n):
-                if not alive[at] and leaves[at] in found:
-                    alive[at] = grown = True
-        self.carried = [at for at in range(n) if self.own[at] >= 0 and alive[at]]
-        rest = [at for at in range(n, len(places)) if self.own[at] == at and leaves[at] in found]
-        self.slices = [at for at in rest if at < m]
-        self.sums = [at for at in rest if at >= m]
-        self.rows = [at for at in range(n, len(alive)) if alive[at] and reached[at]]
-        self.keys: list[Key] = [("ct", at) for at in self.carried]
-        self.keys += [("sum", at) for at in self.sums]
-        self.name_values()
-        ends = [t for t, lives in zip(tape.results, alive, strict=True) if lives]
-        self.compare(ends, leaves)
-
-    def open(self, graph: Graph, names: Sequence[int]) -> tuple[Tape, list[Leaf | None]]:
-        """The body, and the leaves of the loop's operands."""
-        made: dict[int, Leaf] = {}
-        leaves = [
-            None if at < 0 else made.setdefault(at, Leaf(type))
-            for at, type in zip(names, self.types, strict=True)
-        ]
-        return Tape(graph, [None, *leaves[: len(graph.params) - 1]]), leaves
-
-    def pairs(self, names: Sequence[int], *, first: bool) -> list[tuple[int, int]]:
-        """Of each edge the operands, by ``names``, that hold its values; -1 where none does.
-
-        Carried values are those that edges tell of in the first iteration only.
-        """
-        question = self.question
-        holders = [*range(question.carried + question.sliced, len(self.places))]
-        holders += range(question.carried) if first else ()
-        held: dict[int, int] = {}
-        for at in holders:
-            if names[at] >= 0:
-                held.setdefault(self.places[at], names[at])
-        return [(held.get(heir, -1), held.get(origin, -1)) for heir, origin in question.edges]
-
-    def name_values(self) -> None:
-        """Find out which parameters hold the same value."""
-        places, results = self.places, self.body.results
-        self.first, self.later = list(self.own), list(self.own)
-        by_record: dict[int, int] = {}
-        by_result: dict[Value, int] = {}
-        for at in (*self.sums, *self.carried):
-            if places[at] >= 0:
-                self.first[at] = by_record.setdefault(places[at], at)
-        for at, own in enumerate(self.own):
-            if own >= 0 and own != at:
-                self.first[at] = self.first[own]
-        for at in self.carried:
-            self.later[at] = by_result.setdefault(results[at], at)
-
-    def compare(self, ends: Sequence[Tensor], leaves: Sequence[Leaf | None]) -> None:
-        """Find out where the order of additions asks for more than one term at a time."""
-        question, results = self.question, self.body.results
-        uses = _uses(ends)
-        self.bases = []
-        for at in self.carried:
-            place = question.places[at]
-            before = question.arrived[place] if place >= 0 else None
-            shared = [leaves[i] for i in self.carried if self.first[i] == at]
-            many = sum(uses.get(leaf, 0) for leaf in shared) > 1
-            if self.first[at] == at and before is not None and many:
-                self.bases.append(at)
-        self.shifted: dict[int, int] = {}
-        for row in self.rows:
-            same = [at for at in self.carried if results[at] is results[row]]
-            many = bool(same) and uses.get(leaves[same[0]], 0) > 1
-            kind = question.cts[row]
-            if many and (question.whole or question.ahead) and (kind.sure or kind.each):
-                self.shifted[row] = same[0]
-        self.wholes = [] if question.whole else list(self.shifted)
-        both = [self.pairs(self.own, first=first) for first in (True, False)]
-        self.differs = self.first != self.later or bool(self.bases) or both[0] != both[1]
-
-
-def _leaves_behind(tensor: Tensor) -> set[Leaf]:
-    return {node for node in history([tensor.record]) if isinstance(node, Leaf)}
-
-
-def _uses(ends: Sequence[Tensor]) -> dict[Leaf, int]:
-    """How many terms the cotangent of each leaf has, if not fewer."""
-    uses: dict[Leaf, int] = {}
-    for node in history(t.record for t in ends):
-        for parent in node.parents:
-            if isinstance(parent, Leaf):
-                terms = 2 if "regions" in node.attrs else 1
-                uses[parent] = uses.get(parent, 0) + terms
-    return uses
-
-
 class _Variant:
     """The body led back through once, when the items in ``flagged`` may be absent."""
 
     def __init__(
-        self, asked: _Asked, flagged: Collection[Key], graph: Graph, *, first: bool
+        self, asked: Asked, flagged: Collection[Key], graph: Graph, *, first: bool
     ) -> None:
         self.asked, question = asked, asked.question
         names = asked.first if first else asked.later
@@ -276,6 +127,14 @@ class _Variant:
         pairs = asked.pairs(names, first=first)
         self.edges = {i: tape.param(FLAG, "same") for i, pair in enumerate(pairs) if min(pair) >= 0}
         edges = [(*(leaves[at] for at in pairs[i]), where) for i, where in self.edges.items()]
+        if not first:
+            edges += [
+                (leaves[heir], leaves[origin], tape.param_at(1 + where))
+                for (heir, origin), (_, _, where) in zip(
+                    asked.tied(names), question.ties, strict=True
+                )
+                if min(heir, origin) >= 0 and heir != origin
+            ]
         self.given_first = tape.param(COUNT, "first") if asked.differs else None
         carried = dict(zip(asked.keys, self.params, strict=True))
         with opened(tape), recording(False):
@@ -381,7 +240,7 @@ class _Variant:
 class _Assembly:
     """The bodies made of the variants."""
 
-    def __init__(self, asked: _Asked, variants: Sequence[_Variant]) -> None:
+    def __init__(self, asked: Asked, variants: Sequence[_Variant]) -> None:
         self.asked, self.variants = asked, variants
         self.stacked = [
             at for at in asked.slices if any(v.slices[at] is not None for v in variants)

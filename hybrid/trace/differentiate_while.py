@@ -14,16 +14,20 @@ Before::                                     The gradient by %x::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hybrid import ops
 from hybrid.autodiff.presence import Ct
 from hybrid.autodiff.tape import Pull
-from hybrid.ir import Graph, Value
+from hybrid.ir import Graph
 from hybrid.ir.interpreter import current
-from hybrid.ops.control import COUNT, while_
+from hybrid.ops.control import while_
 from hybrid.tensor import Tensor
-from hybrid.trace.differentiate import Tape, here, remembered
-from hybrid.trace.differentiate_for import as_index, ask, item_by_item, known_int
+from hybrid.trace.differentiate import Here, Tape, as_of_for, here, known_int, remembered
+from hybrid.trace.differentiate_asked import Tie
+from hybrid.trace.differentiate_for import as_index, ask, item_by_item
 from hybrid.trace.differentiate_loop import derive
+from hybrid.trace.differentiate_told import told
 from hybrid.trace.differentiate_unbounded import Unbounded, capacity
 from hybrid.trace.differentiate_way import totals_of, way_back
 
@@ -47,8 +51,28 @@ def while_vjp(
     trips = results[0]
     cts = (*pull.cts[1:], *[None] * (len(node.results) - len(pull.cts)))
     body = remembered(node.regions, "as of for", lambda: as_of_for(node.regions[0]))
-    cts = [item_by_item(ct, body, at, carried) for at, ct in enumerate(cts)]
-    question = ask(pull, operands, carried, 0, cts, whole=False, ahead=True)
+    cts = tuple([item_by_item(ct, body, at, carried) for at, ct in enumerate(cts)])
+    loop = told(pull, operands, body, carried, 0)
+    if loop is None:
+        return _gone_back(node, pull, body, cts, trips)
+    attrs = node.attrs | {"carried": carried + loop.flags}
+    again = Here(while_, attrs, node.regions, (go, *loop.operands), (), None, pull.record)
+    cts = loop.results(cts)
+    return loop.totals(_gone_back(again, loop.pull, loop.body, cts, trips, loop.ties))
+
+
+def _gone_back(
+    node: Here,
+    pull: Pull,
+    body: Graph,
+    cts: Sequence[Ct | None],
+    trips: Tensor,
+    ties: tuple[Tie, ...] = (),
+) -> list[Ct | None]:
+    """The same, with the ``body`` as of a for and the cotangents of all but the ``trips`` made."""
+    _, *operands = node.operands
+    carried = node.attrs["carried"]
+    question = ask(pull, operands, carried, 0, cts, whole=False, ahead=True, ties=ties)
     answer = remembered((body,), question, lambda: derive(body, question))
     if answer is None:
         return [None] * (1 + len(operands) + len(pull.further))
@@ -75,9 +99,3 @@ def while_vjp(
         loop = Unbounded(answer, trips, False, before, invariants, way, rows)
         found = loop.go(known)
     return totals_of(answer, pull, cts, operands, found, ran)
-
-
-def as_of_for(body: Graph) -> Graph:
-    """The body without its test, and with an index that nothing reads."""
-    index = Value(COUNT, "i")
-    return Graph(body.name, (index, *body.params), body.nodes, body.results[1:])

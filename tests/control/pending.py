@@ -3,6 +3,5 @@
 PENDING: frozenset[str] = frozenset(
     {
         "test_order::test_same[rows_of_a_carried_value]",
-        "test_rows::test_same[an_item_that_an_attribute_becomes]",
     }
 )
