@@ -97,7 +97,7 @@ static inline void N(attention_weigh)(T *row, int64_t count, int64_t vectors, T 
     largest = N(softmax_largest_lane)(largest);
     V sum = {0};
     for (int64_t v = 0; v < vectors; v++) {
-        const V weight = N(softmax_exp)(N(v_load)(row + v * LANES), largest);
+        const V weight = N(softmax_exp)(N(v_load)(row + v * LANES) - largest);
         N(v_store)(row + v * LANES, weight);
         sum += weight;
     }
@@ -226,7 +226,7 @@ static void N(attention_slopes)(const N(attention_block) *b, int64_t query, int6
                 V weight = {0}, slope = {0};
                 if (v < vectors) {
                     const V s = N(v_load)(weights + v * LANES) * b->scale;
-                    weight = N(softmax_exp)(s, log_sum);
+                    weight = N(softmax_exp)(N(v_at_most)(s - log_sum, N(v_exp_high)));
                     slope = weight * (N(v_load)(slopes + v * LANES) - shift) * b->scale;
                     weight = N(attention_first)(weight, count - v * LANES, 0);
                     slope = N(attention_first)(slope, count - v * LANES, 0);

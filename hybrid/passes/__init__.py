@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 
 from hybrid.ir import Graph, inlined, verify
+from hybrid.passes.assemble import assemble
 from hybrid.passes.broadcast import implicit_broadcast
 from hybrid.passes.canonical import canonical
 from hybrid.passes.conds import simplify_cond
@@ -32,6 +33,7 @@ __all__ = [
     "PIPELINE",
     "Evaluate",
     "Pass",
+    "assemble",
     "canonical",
     "cse",
     "dce",
@@ -57,6 +59,7 @@ PIPELINE: tuple[Pass | tuple[Pass, ...], ...] = (
     (
         fold,  # before simplify: what it computes lets simplify see ones and zeros
         simplify,
+        assemble,  # after fold and simplify: it looks for zeros
         implicit_broadcast,  # makes equal scalars of different constants, which cse merges
         cse,
         sink,  # before known: it tells branches and bodies what they need to know
