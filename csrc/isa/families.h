@@ -14,6 +14,7 @@
 #include "kernels/resample.inc.c"
 #include "kernels/unfold.inc.c"
 #include "kernels/softmax.inc.c"
+#include "kernels/attention.inc.c" /* tiles of matmul, exponentials of softmax */
 #include "kernels/copy.inc.c"
 #include "kernels/gather.inc.c"
 #include "kernels/random.inc.c"

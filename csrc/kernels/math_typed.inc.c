@@ -3,13 +3,17 @@
  * (bit 1 to the sign).
  */
 
-/* The reduced argument enters with its low part apart, so that only its square feels its rounding. */
-static inline V N(v_exp)(V x)
+/* e^x within the bounds of v_exp.  The reduced argument enters with its low part apart, so that only
+ * its square feels its rounding. */
+static inline V N(v_exp_bounded)(V x)
 {
-    x = N(v_at_least)(N(v_at_most)(x, N(v_exp_high)), N(v_exp_low));
     const V n = N(v_count_ln2)(x), high = x - n * N(v_ln2_high), low = n * N(v_ln2_low);
     const V reduced = high - low, square = reduced * reduced;
     return N(v_scale)((high + (square * N(v_expm1_tail)(reduced) - low)) + 1, n);
+}
+static inline V N(v_exp)(V x)
+{
+    return N(v_exp_bounded)(N(v_at_least)(N(v_at_most)(x, N(v_exp_high)), N(v_exp_low)));
 }
 
 /* 2^n p + (2^n - 1), halved on the way so that 2^n is finite wherever the result is. */
@@ -102,6 +106,12 @@ static inline V N(v_times_sigmoid)(V factor, V x)
 
 static inline V N(v_sigmoid)(V x) { return N(v_times_sigmoid)(N(v_splat)(1), x); }
 
+/* e^-|x|. */
+static inline V N(v_exp_below)(V x)
+{
+    return N(v_exp_bounded)(N(v_at_least)(N(v_or)(x, N(v_splat)(-(T)0)), N(v_exp_low)));
+}
+
 /* Its limit, -0, at minus infinity. */
 static inline V N(v_silu)(V x) { return N(v_times_sigmoid)(N(v_at_least)(x, N(v_silu_low)), x); }
 
@@ -137,7 +147,7 @@ static inline V N(v_gelu)(V x)
 typedef struct { V value, slope; } N(v_logistic_pair);
 static inline N(v_logistic_pair) N(v_logistic)(V x)
 {
-    const V e = N(v_exp)(-N(v_abs)(x)), upper = 1 / (1 + e), lower = e * upper;
+    const V e = N(v_exp_below)(x), upper = 1 / (1 + e), lower = e * upper;
     return (N(v_logistic_pair)){N(v_select)((I)(x < 0), lower, upper), lower * upper};
 }
 
@@ -153,7 +163,8 @@ static inline V N(v_gelu_tanh)(V x)
 {
     const V held = N(v_within)(x, N(v_gelu_tanh_limit));
     const V z = held * (held * held * N(v_gelu_cubic) + N(v_gelu_linear));
-    return N(v_times_sigmoid)(N(v_at_least)(x, -N(v_gelu_tanh_limit)), z);
+    const V e = N(v_exp_below)(z), least = N(v_at_least)(x, -N(v_gelu_tanh_limit));
+    return N(v_select)((I)(z < 0), least * e, x) / (1 + e);
 }
 
 /* Derivatives of the activations. */

@@ -47,14 +47,13 @@ static inline V N(softmax_load_tail)(const T *x, int64_t n)
     return N(v_select)((M)(lane < (I)n), N(v_load_part)(x, n), N(v_splat)(-(T)INFINITY));
 }
 
-/* exp(x - top).  Differences whose exponential is 0 (masked elements are -inf) are spared the
- * computation: numbers that fade through the subnormal range cost a hundred times as much as
- * others. */
-static inline V N(softmax_exp)(V x, V top)
+/* e to a power that is small or below 0.  Powers whose exponential is 0 (masked elements are -inf)
+ * are spared the computation: numbers that fade through the subnormal range cost a hundred times as
+ * much as others. */
+static inline V N(softmax_exp)(V power)
 {
-    const V difference = x - top;
-    const M counts = ~(M)(difference < FADED); /* NaN does */
-    return (V)((M)N(v_exp)((V)((M)difference & counts)) & counts);
+    const M counts = ~(M)(power < FADED); /* NaN does */
+    return (V)((M)N(v_exp_bounded)((V)((M)power & counts)) & counts);
 }
 
 /* One row: its largest element and the sum of exp(x[i] - top), in every lane, and the exponentials
@@ -79,15 +78,18 @@ N(softmax_scan)(const T *x, int64_t n, T *y)
     a = N(softmax_larger)(N(softmax_larger)(a, b), N(softmax_larger)(c, d));
 
     N(softmax_row) row = {.top = N(softmax_largest_lane)(a)};
-    row.tail = N(softmax_exp)(end, row.top);
+    row.tail = N(softmax_exp)(end - row.top);
     V total = row.tail;
     for (i = 0; i < full;) {
         const int64_t stop = full - i < SOFTMAX_BLOCK * LANES ? full : i + SOFTMAX_BLOCK * LANES;
         V part = {0};
         for (; i < stop; i += LANES) {
-            const V e = N(softmax_exp)(N(v_load)(x + i), row.top);
-            if (y != NULL)
+            const V e = N(softmax_exp)(N(v_load)(x + i) - row.top);
+            __builtin_prefetch(x + i + n);
+            if (y != NULL) {
                 N(v_store)(y + i, e);
+                __builtin_prefetch(y + i + n, 1);
+            }
             part += e;
         }
         total += part;

@@ -14,6 +14,12 @@ from hybrid.types import TensorType
 
 Types = Sequence[TensorType]
 
+
+def _scores(q: TensorType, k: TensorType) -> int:
+    """How many pairs of a query [..., L, E] and a key [..., S, E] of attention there are."""
+    return math.prod(q.shape[:-1]) * k.shape[-2]
+
+
 # Floating-point operations of a call, by op: (operands, results, attributes) -> count.  A product
 # of [m, k] and [k, n] has 2 m k n, half of them additions; a pool one per element of its windows.
 RULES: dict[str, Callable[[Types, Types, dict[str, Any]], int]] = {
@@ -22,6 +28,13 @@ RULES: dict[str, Callable[[Types, Types, dict[str, Any]], int]] = {
     "matmul_tn": lambda given, made, _: 2 * made[0].size * given[0].shape[-2],
     "conv": lambda given, made, _: 2 * made[0].size * math.prod(given[1].shape[1:]),
     "conv_transpose": lambda given, made, _: 2 * given[0].size * math.prod(given[1].shape[1:]),
+    # Two products forward and five backward, and for each pair a factor and a share of softmax.
+    "attention": lambda given, made, _: (
+        _scores(*given[:2]) * (2 * (given[0].shape[-1] + made[0].shape[-1]) + 6)
+    ),
+    "attention_pull": lambda given, _, __: (
+        _scores(*given[3:5]) * (6 * given[3].shape[-1] + 4 * given[5].shape[-1] + 6)
+    ),
     "max_pool": lambda _, made, attrs: made[0].size * math.prod(attrs["kernel"]),
     "avg_pool": lambda _, made, attrs: made[0].size * math.prod(attrs["kernel"]),
 }

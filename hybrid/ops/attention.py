@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid.errors import ArgumentError, ArgumentTypeError, OutOfRangeError, ShapeError
+from hybrid.ops.attending import seen_by, weighted_mean
 from hybrid.ops.checks import (
     as_tensor,
     broadcast_shapes,
@@ -17,8 +18,7 @@ from hybrid.ops.checks import (
     type_of,
 )
 from hybrid.ops.comparison import where
-from hybrid.ops.creation import arange
-from hybrid.ops.derivatives import reshaped
+from hybrid.ops.derivatives import reshaped, widened
 from hybrid.ops.dtypes import common, converted, stop_gradient
 from hybrid.ops.indexing import as_indices, take
 from hybrid.ops.linalg import matmul
@@ -59,15 +59,21 @@ def attention(
         scale = 1 / math.sqrt(query.shape[-1] or 1)
     elif not is_number(scale) or isinstance(scale, bool):
         raise ArgumentTypeError(f"{_NAME} got scale {scale!r}", fix="give a number")
+    if is_causal and attn_mask is not None:
+        raise ArgumentError(
+            f"{_NAME} got attn_mask and is_causal",
+            fix="give one of them; make the mask causal yourself",
+        )
+    sizes = (*key.shape[-2:], value.shape[-1])
+    if attn_mask is None and drop is None and not need_weights and 0 not in sizes:
+        operands = [query, key, value]
+        batches = [tensor_type(x.dtype, x.shape[:-2]) for x in operands]
+        lead = broadcast_shapes(_NAME, *batches)
+        operands = [widened(x, (*lead, *x.shape[-2:])) for x in operands]
+        return weighted_mean(*operands, scale=float(scale), causal=bool(is_causal))[0]
     scores = matmul(query * scale, matrix_transpose(key))
     if is_causal:
-        if attn_mask is not None:
-            raise ArgumentError(
-                f"{_NAME} got attn_mask and is_causal",
-                fix="give one of them; make the mask causal yourself",
-            )
-        seen = arange(shape[-1]) <= reshaped(arange(shape[-2]), (shape[-2], 1))
-        scores = where(seen, scores, -math.inf)
+        scores = where(seen_by(*shape[-2:]), scores, -math.inf)
     counted = None
     if attn_mask is not None:
         scores, counted = _masked(scores, as_tensor(attn_mask), shape)

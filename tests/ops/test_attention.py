@@ -73,6 +73,62 @@ def test_attention_as_numpy(dtype, shapes) -> None:
         np.testing.assert_allclose(found.numpy(), want, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sizes", [(300, 450, 24, 40), (450, 300, 5, 64), (1, 600, 64, 64)])
+def test_many_blocks_of_queries_and_keys(sizes, causal) -> None:
+    length, size, features, width = sizes
+    shapes = [(2, length, features), (2, size, features), (2, size, width)]
+    q, k, v = drawn("float32", *shapes)
+    mask = np.where(np.tri(length, size, dtype=bool) | (not causal), 0.0, -np.inf)
+    found = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    np.testing.assert_allclose(found.numpy(), expected(q, k, v, mask), rtol=1e-4, atol=1e-5)
+
+    def loss(function):
+        return lambda *xs: hy.sum(function(*xs) ** 2)
+
+    def fused(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    def composed(q, k, v):  # a mask keeps the weights apart
+        return F.scaled_dot_product_attention(q, k, v, mask.astype("float32"))
+
+    operands = [hy.asarray(x) for x in (q, k, v)]
+    got = hy.grad(loss(fused), argnums=(0, 1, 2))(*operands)
+    want = hy.grad(loss(composed), argnums=(0, 1, 2))(*operands)
+    for slope, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(slope.numpy(), other.numpy(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_bits_of_attention_depend_on_neither_threads_nor_capture(causal) -> None:
+    """Nor on whether the operands are views of one product, or copies."""
+    x = hy.asarray(drawn("float32", (2, 200, 3, 4, 16))[0])
+
+    def step(x):
+        def loss(x):
+            q, k, v = hy.permute_dims(x, (2, 0, 3, 1, 4))
+            return hy.sum(F.scaled_dot_product_attention(q, k, v, is_causal=causal) ** 2)
+
+        return loss(x), hy.grad(loss)(x)
+
+    eager, threads = step(x), hy.num_threads()
+    try:
+        for count in (1, 2, 4):
+            hy.set_num_threads(count)
+            for got, want in zip(hy.hybridize(step)(x), eager, strict=True):
+                assert same(got, want)
+    finally:
+        hy.set_num_threads(threads)
+
+
+def test_masked_scores_that_overflow_are_not_seen() -> None:
+    """An infinite or missing number in a key counts for those queries only that may see it."""
+    q, k, v = drawn("float32", (4, 8), (4, 8), (4, 3))
+    k[2, 0] = np.nan
+    found = F.scaled_dot_product_attention(q, k, v, is_causal=True).numpy()
+    assert np.isfinite(found[:2]).all() and np.isnan(found[2:]).all()
+
+
 def test_heads_that_are_shared() -> None:
     q, k, v = drawn("float64", (2, 6, 5, 4), (2, 2, 7, 4), (2, 2, 7, 3))
     want = expected(q, k.repeat(3, 1), v.repeat(3, 1))

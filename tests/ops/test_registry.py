@@ -48,6 +48,7 @@ EPSILONS = {
     **dict.fromkeys(["layer_norm", "layer_norm_pull", "rms_norm", "rms_norm_pull"], 16),
     **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
     **dict.fromkeys(["gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope", "silu_slope"], 4),
+    **dict.fromkeys(["attention", "attention_pull"], 32),  # the exponential of a rounded score
     **dict.fromkeys(["remainder", *OPTIMIZERS], 4),
 }
 
