@@ -59,10 +59,10 @@ static inline void N(attention_multiply)(const T *a, int64_t a_row, int64_t a_co
                                          int64_t rows, int64_t vectors, int64_t depth, bool add)
 {
     const bool along = a_col == 1;
-    const N(matmul_tile_fn) *tiles = N(matmul_tiles)[along][rows - 1];
+    const N(matmul_tile_fn) *tiles = N(matmul_tiles)[MATMUL_PLAIN][along][rows - 1];
     for (int64_t v = 0; v < vectors; v += 2)
         tiles[v + 1 < vectors](a, along ? a_row : a_col, b + v / 2 * b_next, b_step, c + v * LANES,
-                               c_step, depth, add, a, 0);
+                               c_step, depth, add, NULL, 0, NULL);
 }
 
 /* The next panel of at most MATMUL_ROWS of `left` rows, all about as high. */
