@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid import native
 from hybrid.errors import ArgumentError, HybridError, Location, NativeError
 from hybrid.passes import PIPELINE
 from hybrid.profile import Profile, Timing, _text
@@ -150,6 +152,41 @@ def test_an_exception_ends_it_and_the_next_one_is_new() -> None:
     with hy.profile() as p:
         pass
     assert str(p) == "nothing was captured, and no plan ran\n"
+
+
+def test_one_that_ends_inside_a_run_that_it_records_does_not_wait_for_it() -> None:
+    profiles = []
+
+    def look(x):
+        profiles[-1].__exit__(None, None, None)
+        profiles.append(hy.profile())
+        profiles[-1].__enter__()
+        return x
+
+    @hy.hybridize
+    def outer(x):
+        y = hy.py_call(look, hy.sin(x), result=x.type)
+        return hy.cos(y) * 2.0
+
+    profiles.append(hy.profile())
+    profiles[-1].__enter__()
+    for _ in range(3):
+        outer(hy.ones(4))
+    profiles[-1].__exit__(None, None, None)
+    assert len(profiles) == 4
+    names = [[row.name for row in p.steps] for p in profiles]
+    assert all("sin" in found for found in names[:3])  # in the last one no run has begun
+
+
+def test_a_forked_child_has_none() -> None:
+    with hy.profile() as p:
+        child = os.fork()
+        if child == 0:
+            hy.ones(3) + 1
+            os._exit(0 if native.stop_profile(10)[1] == 0 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        hy.ones(3) + 1
+    assert p.steps
 
 
 def test_what_is_refused() -> None:

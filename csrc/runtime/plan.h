@@ -198,7 +198,7 @@ hyb_status hyb_run_control(hyb_run *run, const hyb_plan_step *step, int32_t inde
 
 /* profile.c */
 hyb_recording *hyb_recording_enter(void); /* NULL: nothing is recorded; else leave it */
-void hyb_recording_leave(void);
+void hyb_recording_leave(hyb_recording *recording);
 void hyb_record(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin);
 
 /* step.c */

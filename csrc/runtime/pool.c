@@ -255,6 +255,7 @@ hyb_status hyb_parallel_for(int64_t n, int64_t grain, hyb_work_fn fn, void *cont
 static void reset_in_child(void)
 {
     hyb_memory_unlock();
+    hyb_recording_forget();
     atomic_store(&pool.gate, 0);
     atomic_store(&pool.sleepers, 0);
     atomic_store(&pool.caller_sleeps, false);

@@ -1,7 +1,8 @@
 /* profile.c - notes when, and on which thread, each step of each run began and ended.
  *
  * While nothing is recorded a run looks at one pointer, and its steps at none.  One recording is
- * under way at a time; runs that are in it when it stops are waited for. */
+ * under way at a time; runs that are in it when it stops are waited for, but for those that stop it
+ * from inside, through a host function: they go on to note their steps, unread. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -10,12 +11,14 @@
 
 struct hyb_recording {
     int64_t capacity;
-    _Atomic int64_t n; /* events so far, those that found no room included */
+    _Atomic int64_t n;     /* events so far, those that found no room included */
+    _Atomic int64_t users; /* runs in it, and whoever reads it: the last one frees it */
     hyb_event events[];
 };
 
 static _Atomic(hyb_recording *) current, stopped;
-static _Atomic int64_t running, threads;
+static _Atomic int64_t entering, threads;
+static _Thread_local int64_t depth; /* recorded runs of this thread */
 
 int64_t hyb_clock(void)
 {
@@ -32,18 +35,37 @@ static int32_t thread_number(void)
     return number;
 }
 
+static void release(hyb_recording *recording)
+{
+    if (recording && atomic_fetch_sub(&recording->users, 1) == 1)
+        hyb_free(recording);
+}
+
 hyb_recording *hyb_recording_enter(void)
 {
     if (!atomic_load_explicit(&current, memory_order_relaxed))
         return NULL;
-    atomic_fetch_add(&running, 1);
+    atomic_fetch_add(&entering, 1); /* it is not freed meanwhile */
     hyb_recording *recording = atomic_load(&current);
-    if (!recording) /* it has stopped, and may not have seen this run */
-        atomic_fetch_sub(&running, 1);
+    if (recording) {
+        atomic_fetch_add(&recording->users, 1);
+        depth++;
+    }
+    atomic_fetch_sub(&entering, 1);
     return recording;
 }
 
-void hyb_recording_leave(void) { atomic_fetch_sub(&running, 1); }
+void hyb_recording_leave(hyb_recording *recording)
+{
+    depth--;
+    release(recording);
+}
+
+void hyb_recording_forget(void)
+{
+    atomic_store(&current, NULL);
+    atomic_store(&entering, 0);
+}
 
 void hyb_record(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin)
 {
@@ -63,6 +85,7 @@ hyb_status hyb_profile_start(int64_t capacity)
         return HYB_NO_MEMORY;
     made->capacity = capacity;
     atomic_init(&made->n, 0);
+    atomic_init(&made->users, 1);
     hyb_recording *none = NULL;
     if (atomic_compare_exchange_strong(&current, &none, made))
         return HYB_OK;
@@ -75,10 +98,11 @@ int64_t hyb_profile_stop(void)
     hyb_recording *recording = atomic_exchange(&current, NULL);
     if (!recording)
         return 0;
-    while (atomic_load(&running) > 0)
+    while (atomic_load(&entering) > 0 || atomic_load(&recording->users) > 1 + depth)
         sched_yield();
-    hyb_free(atomic_exchange(&stopped, recording));
-    return atomic_load(&recording->n);
+    const int64_t n = atomic_load(&recording->n);
+    release(atomic_exchange(&stopped, recording));
+    return n;
 }
 
 const hyb_event *hyb_profile_events(void)
@@ -87,4 +111,4 @@ const hyb_event *hyb_profile_events(void)
     return recording ? recording->events : NULL;
 }
 
-void hyb_profile_free(void) { hyb_free(atomic_exchange(&stopped, NULL)); }
+void hyb_profile_free(void) { release(atomic_exchange(&stopped, NULL)); }

@@ -29,6 +29,9 @@ void hyb_memory_unlock(void);
 /* scratch.c: a second scratch per thread, for the tiles of maps: a kernel may be using its own. */
 void *hyb_tile_scratch(size_t nbytes);
 
+/* profile.c */
+void hyb_recording_forget(void); /* in a forked child: who was in it is gone */
+
 /* pool.c */
 hyb_status hyb_pool_init(void); /* reads HYBRID_NUM_THREADS */
 

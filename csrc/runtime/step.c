@@ -124,7 +124,7 @@ static hyb_status run_steps(hyb_run *run)
     const int64_t begin = hyb_clock();
     const hyb_status status = hyb_run_block(run, plan->main);
     hyb_record(run->recording, plan, -1, begin);
-    hyb_recording_leave();
+    hyb_recording_leave(run->recording);
     return status;
 }
 
