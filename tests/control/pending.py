@@ -3,5 +3,6 @@
 PENDING: frozenset[str] = frozenset(
     {
         "test_order::test_same[rows_of_a_carried_value]",
+        "test_rows::test_same[the_first_of_a_list_that_may_lose_it]",
     }
 )

@@ -280,6 +280,19 @@ def an_item_that_an_attribute_becomes(x, s):
     return v0 * 0.5 + held.v + (x - 1.0) + sum(xs)
 
 
+@table.runs(*[(draw(3, seed=n), i64(2 + n % 2), f32(0.5 * n)) for n in range(6)], covered=False)
+def the_first_of_a_list_that_may_lose_it(x, n, s):
+    v0, v1, ys = x * 2.0, x, []
+    xs = [v0, x + 1.0]
+    for _ in range(n):
+        v0, v1 = v1, v0
+        if hy.sum(v0) > 9.0 + s:
+            xs = [*xs[1:], v0]
+        ys.append(xs[0])
+    v0 = v0 * v1 + sum(ys, v1 * 1.0) * v0
+    return v0 * 0.5 + sum(xs)
+
+
 @table.runs(*[(draw(3, seed=n), draw(seed=n + 9)) for n in range(3)])
 def rows_that_stay_one_tensor(x, s):
     kept, total, ys = x, s * 2.0, []
