@@ -156,6 +156,9 @@ def run(
             progress.update(task, advance=1, description="cases")
 
 
+WIDEST = 240  # columns; a line that a terminal has to wrap is better than figures cut off
+
+
 def show(found: Sequence[Comparison], settings: Settings, limits: Limits | None) -> None:
     """The table, what it leaves out, and how to read it."""
     console = Console(highlight=False)
@@ -167,7 +170,9 @@ def show(found: Sequence[Comparison], settings: Settings, limits: Limits | None)
         f"threads: {settings.threads}, medians of {settings.rounds} rounds in turns,"
         f" {settings.clock} time\n"
     )
-    console.print(table_of(found, limits))
+    table = table_of(found, limits)
+    needed = Console(width=WIDEST).measure(table).maximum
+    Console(highlight=False, width=max(console.width, needed)).print(table)
     console.print(HOW_TO_READ)
     for note in remarks(found):
         console.print(note, soft_wrap=True)

@@ -45,6 +45,12 @@ def test_numpy_and_one_that_is_not_there(tmp_path: Path) -> None:
         assert one["best"] == "numpy" and one["speed"]["numpy"] > 0
 
 
+def test_no_figure_is_cut_off_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    shown = invoked("dispatch", *QUICK, "--against", "numpy")
+    assert "of limit" in shown.stdout and "…" not in shown.stdout
+
+
 def test_fail_below() -> None:
     shown = invoked("dispatch", *QUICK, "--against", "numpy", "--fail-below", "1e6")
     assert shown.exit_code == 1
