@@ -95,6 +95,7 @@ def test_interrupted_it_shows_what_it_has_and_leaves_nothing(tmp_path: Path) -> 
     ]  # fmt: skip
     process = subprocess.Popen(
         command, cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs may ignore it
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 60

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -123,9 +124,9 @@ process.ask("sample", count=10**12, clock="wall")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends those whose parent is killed")
-def test_it_ends_when_whoever_asks_is_killed() -> None:
+def test_it_ends_when_whoever_asks_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", BUSY]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asking:
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as asking:
         pid = int(asking.stdout.readline())
         time.sleep(0.2)
         assert not gone(pid, patience=1)
