@@ -159,6 +159,26 @@ HYB_VEC_PART(int8_t, v_i8, i8)
 HYB_VEC_PART(uint8_t, v_u8, u8)
 #endif
 
+/* Load lanes [low, high), 0 <= low <= high <= lanes, but not all; the others are zero. */
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+static inline v_f32 v_load_between_f32(const float *p, int64_t low, int64_t high)
+{
+    return (v_f32)_mm512_maskz_loadu_ps((__mmask16)((1u << high) - (1u << low)), p);
+}
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+static inline v_f32 v_load_between_f32(const float *p, int64_t low, int64_t high)
+{
+    return (v_f32)_mm256_maskload_ps(p, v_first_words(high) & ~v_first_words(low));
+}
+#else
+static inline v_f32 v_load_between_f32(const float *p, int64_t low, int64_t high)
+{
+    v_f32 v = {0};
+    v_copy_bytes((float *)&v + low, p + low, (high - low) * (int64_t)sizeof(float));
+    return v;
+}
+#endif
+
 /* Keeps a vector that has been loaded in a register, where the compiler would load it again for each
  * use: loads are what a loop of multiply-adds has least of. */
 #if defined(__x86_64__)

@@ -256,6 +256,8 @@ static hyb_status N(conv_blocks)(void *context, int64_t begin, int64_t end)
                     }
                     q += wide;
                 }
+                if (k + depth == s->terms)
+                    N(conv_finish)(job, result - job->result + corner, block.columns, rows);
             }
         }
     }
