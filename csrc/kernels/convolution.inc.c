@@ -35,6 +35,8 @@
 #define CONV_SLICE_BYTES (384 << 10)   /* of copied columns, to stay in the second-level cache */
 #define CONV_ROWS_BYTES (64 << 10)     /* of padded rows */
 #define CONV_FEW 4                     /* products of channels in a group: no matrices */
+#define CONV_UNPACKED 256              /* results of a row, at most, to read weights in place */
+#define CONV_SHARED 192                /* results of a plane, at least, in each block */
 #define CONV_PARALLEL_WORK (1 << 20)   /* multiplications and additions worth waking threads */
 
 

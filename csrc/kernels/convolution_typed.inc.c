@@ -14,7 +14,7 @@ typedef struct {
     int64_t width;             /* columns of a panel */
     int64_t depth;             /* of a block of terms */
     int64_t block, blocks;     /* columns of a task, and tasks for each group */
-    int64_t strips;            /* conv_weight: tasks for each block, which share its rows */
+    int64_t strips;            /* tasks for each block, which share its columns */
     bool    packed;
     conv_planes planes;
     conv_tiles  tiles;
@@ -139,6 +139,16 @@ static hyb_status N(conv_pack)(void *context, int64_t begin, int64_t end)
     return HYB_OK;
 }
 
+/* Where a panel of the weights that begins with `row` has `depth` terms from k on. */
+static inline const T *N(conv_rows_at)(const N(conv_job) *job, int64_t group, int64_t row, int64_t k,
+                                       int64_t depth)
+{
+    const conv_shape *s = &job->shape;
+    if (job->packed)
+        return job->room + group * s->rows * s->terms + k * s->rows + row * depth;
+    return job->weight + group * s->weight_group + row * s->weight_row + k;
+}
+
 /* Adds a tile that does not lie in the result as it stands to the columns of the runs. */
 static void N(conv_settle)(const N(conv_job) *job, const T *tile, int64_t tile_step, T *result,
                            int64_t rows, const conv_run *runs, int64_t n_runs, bool add)
@@ -193,9 +203,7 @@ static hyb_status N(conv_columns)(void *context, int64_t begin, int64_t end)
             }
             for (int64_t panel = 0; panel < job->panels; panel++) {
                 const int64_t row = N(conv_row)(job, panel), rows = job->low + (panel < job->tall);
-                const T *a = job->weight + group * s->weight_group + row * s->weight_row + k;
-                if (job->packed)
-                    a = job->room + group * s->rows * s->terms + k * s->rows + row * depth;
+                const T *a = N(conv_rows_at)(job, group, row, k, depth);
                 const int64_t a_step = job->packed ? rows : s->weight_row;
                 const N(matmul_tile_fn) *tiles =
                     N(matmul_tiles)[MATMUL_PLAIN][!job->packed][rows - 1];
