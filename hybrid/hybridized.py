@@ -202,7 +202,8 @@ class Hybridized:
         trace = functools.partial(self._trace, args, kwargs, leaves)
         capture, free = family.capture(key[1], leaves, trace)
         why += about_numbers(call, free, family.refusal(key[1], leaves), capture)
-        planned = Planned(capture, leaves, key, free.numbers)
+        fast = self.options["optimize"] == "fast"
+        planned = Planned(capture, leaves, key, free.numbers, fast=fast)
         planned.why = why
         planned.description = described(leaves, planned.numbers)
         self._clock = planned.made = planned.last_used = self._clock + 1

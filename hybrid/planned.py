@@ -46,11 +46,18 @@ class Planned:
     """An executable capture; safe to run from several threads, under ``STATE`` if it ``shares``."""
 
     def __init__(
-        self, capture: Capture, keep: Sequence[Any], key: Any, numbers: frozenset[int]
+        self,
+        capture: Capture,
+        keep: Sequence[Any],
+        key: Any,
+        numbers: frozenset[int],
+        *,
+        fast: bool = False,
     ) -> None:
         self.capture = capture
         self.guards = capture.guards
-        self.plan = optimized_plan(capture.graph)
+        self.fast = fast  # whether passes may change bits
+        self.plan = optimized_plan(capture.graph, fast=fast)
         self.calls = self.last_used = self.made = 0
         self.key = key  # of the call that it was made for
         self.why = ""  # it was made
@@ -178,7 +185,7 @@ class _CallOp:
         else:
             plan = self.plans.get(backward)
             if plan is None:
-                plan = self.plans[backward] = optimized_plan(backward.graph)
+                plan = self.plans[backward] = optimized_plan(backward.graph, fast=self.planned.fast)
             grads = call_plan(plan, operands)
         for at, (i, where) in enumerate(zip(backward.reached, backward.flags, strict=True)):
             ct = grads[at] if where < 0 else perhaps(grads[at], grads[where], True)

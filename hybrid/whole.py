@@ -26,15 +26,15 @@ from hybrid.types import TensorType
 MAX_CONSTANT = 4096  # bytes that a remembered call keeps
 
 
-def optimized(graph: Graph) -> Graph:
-    """``graph`` after all passes."""
+def optimized(graph: Graph, *, fast: bool = False) -> Graph:
+    """``graph`` after all passes; ``fast``: those that may change bits, too."""
     with phase("passes"):
-        return run_pipeline(graph, evaluate=_evaluate)
+        return run_pipeline(graph, evaluate=_evaluate, fast=fast)
 
 
-def optimized_plan(graph: Graph) -> Plan:
+def optimized_plan(graph: Graph, *, fast: bool = False) -> Plan:
     """The plan of the optimized ``graph``."""
-    return make_plan(optimized(graph))
+    return make_plan(optimized(graph, fast=fast))
 
 
 def _evaluate(

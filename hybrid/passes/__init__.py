@@ -16,6 +16,7 @@ from hybrid.passes.conds import simplify_cond
 from hybrid.passes.cse import cse
 from hybrid.passes.dce import dce
 from hybrid.passes.fold import Evaluate, fold
+from hybrid.passes.fold_norms import fold_norms
 from hybrid.passes.fuse import fuse
 from hybrid.passes.hoist import hoist
 from hybrid.passes.join import join
@@ -31,6 +32,7 @@ from hybrid.phases import phase
 Pass = Callable[..., Graph]
 
 __all__ = [
+    "FAST",
     "PIPELINE",
     "Evaluate",
     "Pass",
@@ -39,6 +41,7 @@ __all__ = [
     "cse",
     "dce",
     "fold",
+    "fold_norms",
     "fuse",
     "fuse_products",
     "hoist",
@@ -75,16 +78,23 @@ PIPELINE: tuple[Pass | tuple[Pass, ...], ...] = (
     fuse,
     fuse_products,  # after fuse: it takes whole maps
 )
+# What changes bits: for ``optimize="fast"``, before fusion.
+FAST: tuple[Pass, ...] = (fold_norms, dce)
 MAX_ROUNDS = 10
 
 
 def run_pipeline(
-    graph: Graph, *, check: bool | None = None, evaluate: Evaluate | None = None
+    graph: Graph,
+    *,
+    check: bool | None = None,
+    evaluate: Evaluate | None = None,
+    fast: bool = False,
 ) -> Graph:
     """``graph`` after all passes.
 
     ``check`` verifies it before the first and after each one; None asks HYBRID_VERIFY.
     ``evaluate`` computes constant nodes for ``fold``, with the kernels that a run would use.
+    ``fast`` runs the passes that may change bits, too.
     """
     if check is None:
         check = os.environ.get("HYBRID_VERIFY", "0") not in ("", "0")
@@ -101,6 +111,9 @@ def run_pipeline(
                 verify(graph, after=run.__name__)
 
     for entry in PIPELINE:
+        if fast and entry is fuse:
+            for run in FAST:
+                apply(run)
         if not isinstance(entry, tuple):
             apply(entry)
             continue
