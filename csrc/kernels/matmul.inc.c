@@ -18,11 +18,7 @@
 
 #define MATMUL_DEPTH_BYTES 1536         /* of at most this many items of k is one chain */
 #define MATMUL_AHEAD 8                  /* k between a line of B and its use */
-#define MATMUL_PARALLEL_WORK (2 << 20)  /* additions and multiplications worth waking threads */
-#define MATMUL_TASK_WORK (1 << 19)      /* and worth a task */
 #define MATMUL_VECTOR_BYTES (128 << 10) /* of a matrix, for one task of a product with a vector */
-#define MATMUL_NEAR_BYTES (64 << 10)    /* a matrix that small is read in place */
-#define MATMUL_SLICE_BYTES (512 << 10)  /* of an operand, to stay in the second-level cache */
 #define MATMUL_FEW 4                    /* panels of rows that go down the columns together */
 #define MATMUL_STRIPE 2048              /* rows of a shared copy of A */
 

@@ -91,7 +91,8 @@ static hyb_status merge(void)
                             candidate->kernel->name, hyb_dtype_name(candidate->kernel->dtype),
                             candidate->isa->name);
     }
-    return hyb_pool_init();
+    const hyb_status status = hyb_choices_init(merged.isa->name);
+    return status == HYB_OK ? hyb_pool_init() : status;
 }
 
 static void initialise(void)

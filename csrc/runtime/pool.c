@@ -24,7 +24,6 @@
 
 #include "runtime.h"
 
-#define SPIN_NS 30000
 #define YIELD_NS 2000 /* from then on offer the core: whoever we wait for may need it */
 
 typedef struct {
@@ -82,7 +81,7 @@ static bool spin_until(bool (*holds)(uint32_t), uint32_t argument)
                 return true;
             relax();
         }
-    } while ((now = hyb_clock()) - start < SPIN_NS);
+    } while ((now = hyb_clock()) - start < hyb_choice(HYB_SPIN_NS));
     return false;
 }
 
