@@ -21,6 +21,7 @@ from hybrid.passes.hoist import hoist
 from hybrid.passes.join import join
 from hybrid.passes.known import known
 from hybrid.passes.loops import simplify_loop
+from hybrid.passes.order import order
 from hybrid.passes.parts import holds_control_flow
 from hybrid.passes.postops import fuse_matmul
 from hybrid.passes.share import share
@@ -45,6 +46,7 @@ __all__ = [
     "implicit_broadcast",
     "join",
     "known",
+    "order",
     "run_pipeline",
     "share",
     "simplify",
@@ -74,6 +76,7 @@ PIPELINE: tuple[Pass | tuple[Pass, ...], ...] = (
     ),
     fuse,
     fuse_matmul,  # after fuse: it takes whole maps
+    order,  # last: what is one node by now has one place
 )
 MAX_ROUNDS = 10
 
