@@ -101,5 +101,5 @@ HYB_KERNEL(N(matmul))
 HYB_PREPARE(N(prepare_matmul))
 {
     *range = (hyb_range){1, 1};
-    return matmul_prepare(call, DTYPE);
+    return matmul_prepare(call, DTYPE, DTYPE, DTYPE);
 }

@@ -6,15 +6,13 @@
 #include "runtime.h"
 
 #define DECLARE_TABLE(family, isa) extern const hyb_kernel hyb_##family##_kernels_##isa[];
-#define DECLARE_TABLES(isa, rank) HYB_FAMILIES(DECLARE_TABLE, isa)
-HYB_ISAS(DECLARE_TABLES)
+HYB_TABLES(DECLARE_TABLE)
 
 #define LIST_TABLE(family, isa) {#isa, hyb_##family##_kernels_##isa},
-#define LIST_TABLES(isa, rank) HYB_FAMILIES(LIST_TABLE, isa)
 static const struct {
     const char *isa;
     const hyb_kernel *kernels;
-} tables[] = {HYB_ISAS(LIST_TABLES)};
+} tables[] = {HYB_TABLES(LIST_TABLE)};
 enum { N_TABLES = sizeof tables / sizeof tables[0] };
 
 typedef struct {
