@@ -22,7 +22,7 @@ typedef struct {
     const hyb_layout *layout;
     void *const      *data;
     const hyb_attr   *attrs;
-    const hyb_post   *post; /* NULL when there is nothing to apply; only `matmul` looks at it */
+    const hyb_post   *post; /* NULL when there is nothing to apply; kernels with HYB_POST_OPS look at it */
 } hyb_call;
 
 /* How much work a call is: units [0, n), never split finer than `grain` of them. */

@@ -51,8 +51,9 @@ static int64_t matmul_depth_of(int64_t k, int64_t itemsize)
 #endif
 #define MATMUL_EACH_ROWS(f) MATMUL_EACH_WIDE(f) MATMUL_EACH_TALL(f)
 
-/* What a tile does besides: nothing, it fetches lines of B, or it copies its panel of B. */
-typedef enum { MATMUL_PLAIN, MATMUL_FETCHING, MATMUL_COPYING } matmul_way;
+/* What a tile does besides: nothing, it fetches lines of B, or it copies its panel of B; or where it
+ * finds the lines of B. */
+typedef enum { MATMUL_PLAIN, MATMUL_FETCHING, MATMUL_COPYING, MATMUL_PLACED } matmul_way;
 
 #define EACH "kernels/matmul_typed.inc.c"
 #include "kernels/each_float.inc.c"

@@ -6,7 +6,7 @@
 
 /* Rows shorter than this are not worth a tile of their own.  Post-ops come in stretches that rarely
  * end with a row, so theirs may be shorter. */
-enum { LONG_ROW = HYB_TILE / 2, LONG_ROW_OF_POST_OPS = 64 };
+enum { LONG_ROW = HYB_TILE / 2, LONG_ROW_OF_POST_OPS = 48 };
 
 /* What gathering an element costs, as a share of a task (kernels say this through their grain). */
 #define GATHER_WORK (1.0 / 32768)

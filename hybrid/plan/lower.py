@@ -18,7 +18,7 @@ from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, Node, NotDense, Value, View
 from hybrid.ir.lowering import row_major
 from hybrid.plan import control
-from hybrid.plan.maps import append_map, is_elementwise, kernel_attrs, lower_map, lower_matmul_map
+from hybrid.plan.maps import append_map, is_elementwise, kernel_attrs, lower_map, lower_mapped
 from hybrid.plan.steps import Buffer, HostCall, Lowered, MapOp, Step, walk
 from hybrid.storage import to_bfloat16
 from hybrid.types import DType, Shape, TensorType, bfloat16
@@ -235,7 +235,7 @@ def is_whole(view: View) -> bool:
 
 _OWN_RULES = {
     "map": lower_map,
-    "matmul_map": lower_matmul_map,
+    **dict.fromkeys(("matmul_map", "conv_map", "conv_transpose_map"), lower_mapped),
     "cond": control.lower_cond,
     "while": control.lower_while,
     "for": control.lower_for,

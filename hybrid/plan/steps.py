@@ -198,7 +198,11 @@ def overwrites(step: Step, output: View, host: Buffer) -> bool:
         return False
     operands = step.operands
     position = next(i for i, view in enumerate(operands) if view is output)
-    written = min(i for i, op in enumerate(step.ops) if position in op.args[-op.n_out :])
+    written = min(
+        (i for i, op in enumerate(step.ops) if position in op.args[-op.n_out :]), default=-1
+    )
+    if written < 0:  # by the kernel itself, as room
+        return False
     ends = len(step.inputs), len(step.inputs) + len(step.outputs)
     places = [
         i
