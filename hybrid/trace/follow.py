@@ -84,12 +84,6 @@ def followed(
     return [_whole(results[at]) for at in wanted]
 
 
-def is_repeatable(graph: Graph) -> bool:
-    """Whether following it calls no function of the author's a second time."""
-    calls = [n.attributes["function"] for n in graph.walk() if n.op is py_call and n.results]
-    return all(isinstance(f.function if type(f) is Leaving else f, OwnCall) for f in calls)
-
-
 def told_by(
     graph: Graph, operands: Sequence[Tensor], recorded: Collection[Value] | None, leaving: Leaving
 ) -> list[Tensor]:

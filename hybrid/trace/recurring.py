@@ -21,8 +21,7 @@ from hybrid.ops.control import for_, while_
 from hybrid.ops.items import OF_LISTS
 from hybrid.ops.joining import join
 from hybrid.ops.shape import reshape_to
-from hybrid.trace.differentiate import as_of_for, live, remembered
-from hybrid.trace.follow import is_repeatable
+from hybrid.trace.differentiate import as_of_for, is_repeatable, live, remembered
 from hybrid.trace.handed import origins_in
 
 
