@@ -65,7 +65,7 @@ def _is_authors(function: Any) -> bool:
 
 def _override_of(function: Any) -> Callable[..., Any] | None:
     """What captured code calls in place of ``function``, with the site of the call first."""
-    if _is_ours(function):  # of Python's and its libraries' there are stand-ins
+    if _is_authors(function) or _is_ours(function):  # stand-ins are for Python's and libraries'
         return None
     from hybrid.convert.builtins import OVERRIDES, siteless
 

@@ -37,7 +37,7 @@ def staged_for(site: Site, iterable: Any) -> Any:
     return StagedFor(site, feed)
 
 
-FEW_ROWS = 16  # of a list, that are told apart
+FEW_ROWS = 64  # of a list, that are told apart
 MOST_ITEMS = 64  # that are handed over one by one where something may raise
 
 

@@ -151,7 +151,7 @@ def a_loop_of_as_many_steps_as_are_unrolled(x, s):
 @table.runs(*[(v, f32(s)) for v in VALUES for s in (-0.5, 0.25)])
 def a_loop_of_more_steps(x, s):
     h, hs = x, []
-    for _ in range(40):
+    for _ in range(70):
         h = h if hy.sum(h) > s else hy.tanh(h) * x
         hs.append(h)
     return used(h, hs[20:24]) + hs[3] * h
