@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 import hybrid as hy
-from tests.control.harness import Program, Table, draw, f32, i64
+from tests.control.harness import Program, Table, f32, i64
 
 table = Table()
 VALUES = (f32([0.5, -1.0, 2.0]), f32([-0.5, 0.35, 1.1]), f32([3.0, -2.0, 0.0]))
-SCALED = [
-    (x, f32(s), i64(n))
-    for x, s, n in zip(VALUES * 2, (0.25, 0.95, 0.75, -1.5, -0.3, -0.1), (2, 4, 3, 0, 1, 5))
-]  # fmt: skip
+LIMITS = ((0.25, 2), (0.95, 4), (0.75, 3), (-1.5, 0), (-0.3, 1), (-0.1, 5))
+SCALED = [(x, f32(s), i64(n)) for x, (s, n) in zip(VALUES * 2, LIMITS, strict=True)]
 
 
 def used(v, ys):
