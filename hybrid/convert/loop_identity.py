@@ -73,16 +73,20 @@ class LoopTies:
         """The body is traced: whether it has to be traced again, with more flags."""
         finals = self.finals = self._finals(self.members, self.members, region)
         self.changed = set()
+        doubtful = False
         for pair in {**finals, **self.heads}:
             first, last = self.heads.get(pair), finals.get(pair)
             unknown = next((w for w in (first, last) if w is not None and w.error), None)
             if unknown is not None:
                 self.refused.update(dict.fromkeys(pair, unknown))
+                doubtful = doubtful or unknown is DOUBT
             elif pair not in self.flags and not _same(first, last):
                 self.changed.add(pair)
         if not follows:
             self.unsure = self._unsure(region)
-            if any(self._is_written(key, region) for key in self.unsure):
+            # One that an inner loop leaves in doubt may be any of those that iterations find.
+            found = [*self.members, *region.cells] if doubtful else self.unsure
+            if any(self._is_written(key, region) for key in found):
                 raise Unfollowed
             return False
         for pair in self.changed:

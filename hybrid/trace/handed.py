@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
@@ -97,13 +97,6 @@ def _handed(regions: Regions) -> Handed:
         for at, (region, side) in enumerate(zip(regions, sides, strict=True))
     )
     return Handed(made_regions, tuple(ways), tuple(made))
-
-
-def any_may_be_given(graph: Graph, values: Collection[Value]) -> bool:
-    """Whether one of ``values`` is a parameter where only a run knows that, and not always."""
-    side = _Side(graph)
-    ways = [side.ways(value) for value in values]
-    return any(len(each) > 1 and not side.params.isdisjoint(each) for each in ways)
 
 
 def origins_in(graph: Graph) -> Callable[[Value], set[Value]]:

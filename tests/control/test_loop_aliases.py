@@ -342,6 +342,45 @@ def a_list_that_has_grown_goes_on(x):
     return sum(hs, x), len(hs)
 
 
+def taken_by_an_inner_loop(x):
+    a, b = x * 1.0, x * 0.5 + 1.0
+    for _ in range(3):
+        b -= 0.25
+        for _ in range(3):
+            a = max(a, b)
+    return a + b * 2.0, a
+
+
+def taken_by_an_inner_loop_of_a_while(x):
+    a, b, k = x * 1.0, x * 0.5 + 1.0, 0
+    while k < 3:
+        b -= 0.25
+        k += 1
+        for _ in range(2):
+            if b > a:
+                a = b
+    return a + b * 2.0, a
+
+
+def taken_by_a_branch_of_a_branch(x):
+    a, b = x * 1.0, x * 0.5 + 1.0
+    for k in range(3):
+        b -= 0.25
+        if x > 0.1 * k:
+            c = b * 2.0
+            if b > 1.0:
+                a = b
+            b = b + c * 0.1
+    return a + b * 2.0, a
+
+
+several(
+    taken_by_an_inner_loop,
+    taken_by_an_inner_loop_of_a_while,
+    taken_by_a_branch_of_a_branch,
+)
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
