@@ -200,8 +200,11 @@ static inline v_f64 v_abs_f64(v_f64 x) { return (v_f64)((v_i64)x & INT64_MAX); }
 static inline v_f32 v_or_f32(v_f32 a, v_f32 b) { return (v_f32)((v_i32)a | (v_i32)b); }
 static inline v_f64 v_or_f64(v_f64 a, v_f64 b) { return (v_f64)((v_i64)a | (v_i64)b); }
 
-/* x held below / above a bound; NaN stays NaN.  Correctly rounded square root. */
+/* b > a ? b : a, so NaN in b is passed over.  x held below / above a bound; NaN stays NaN.  Correctly
+ * rounded square root. */
 #if defined(__x86_64__)
+static inline v_f32 v_larger_f32(v_f32 a, v_f32 b) { return (v_f32)HYB_X86(max_ps)(b, a); }
+static inline v_f64 v_larger_f64(v_f64 a, v_f64 b) { return (v_f64)HYB_X86(max_pd)(b, a); }
 static inline v_f32 v_at_most_f32(v_f32 x, float y)
 {
     return (v_f32)HYB_X86(min_ps)(v_splat_f32(y), x);
@@ -221,6 +224,8 @@ static inline v_f64 v_at_least_f64(v_f64 x, double y)
 static inline v_f32 v_sqrt_f32(v_f32 x) { return (v_f32)HYB_X86(sqrt_ps)(x); }
 static inline v_f64 v_sqrt_f64(v_f64 x) { return (v_f64)HYB_X86(sqrt_pd)(x); }
 #else
+static inline v_f32 v_larger_f32(v_f32 a, v_f32 b) { return v_select_f32(b > a, b, a); }
+static inline v_f64 v_larger_f64(v_f64 a, v_f64 b) { return v_select_f64(b > a, b, a); }
 static inline v_f32 v_at_most_f32(v_f32 x, float y)
 {
     return v_select_f32(x > y, v_splat_f32(y), x);
@@ -368,6 +373,31 @@ static inline v_f64 v_scale_f64(v_f64 x, v_f64 n)
     const v_f64 shifter = v_splat_f64(0x1.8p52), half = (n * 0.5 + shifter) - shifter;
     return x * (v_f64)((v_i64)(half + 0x1.8p52 + 1023) << 52) *
            (v_f64)((v_i64)(n - half + 0x1.8p52 + 1023) << 52);
+}
+#endif
+
+/* The same, but 0 where `power` is below `low`; n may be anything there. */
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+static inline v_f32 v_scale_above_f32(v_f32 x, v_f32 n, v_f32 power, float low)
+{
+    const __mmask16 counts = _mm512_cmp_ps_mask(power, v_splat_f32(low), _CMP_NLT_UQ);
+    return (v_f32)_mm512_maskz_scalef_ps(counts, x, n);
+}
+static inline v_f64 v_scale_above_f64(v_f64 x, v_f64 n, v_f64 power, double low)
+{
+    const __mmask8 counts = _mm512_cmp_pd_mask(power, v_splat_f64(low), _CMP_NLT_UQ);
+    return (v_f64)_mm512_maskz_scalef_pd(counts, x, n);
+}
+#else
+static inline v_f32 v_scale_above_f32(v_f32 x, v_f32 n, v_f32 power, float low)
+{
+    const v_i32 counts = ~(v_i32)(power < low);
+    return (v_f32)((v_i32)v_scale_f32(x, (v_f32)((v_i32)n & counts)) & counts);
+}
+static inline v_f64 v_scale_above_f64(v_f64 x, v_f64 n, v_f64 power, double low)
+{
+    const v_i64 counts = ~(v_i64)(power < low);
+    return (v_f64)((v_i64)v_scale_f64(x, (v_f64)((v_i64)n & counts)) & counts);
 }
 #endif
 

@@ -92,7 +92,7 @@ static inline void N(attention_weigh)(T *row, int64_t count, int64_t vectors, T 
         const V s = N(attention_first)(N(v_load)(row + v * LANES) * scale, count - v * LANES,
                                        -(T)INFINITY);
         N(v_store)(row + v * LANES, s);
-        largest = N(softmax_larger)(largest, s);
+        largest = N(v_larger)(largest, s);
     }
     largest = N(softmax_largest_lane)(largest);
     V sum = {0};

@@ -3,13 +3,25 @@
  * (bit 1 to the sign).
  */
 
-/* e^x within the bounds of v_exp.  The reduced argument enters with its low part apart, so that only
- * its square feels its rounding. */
+/* e^x = 2^n times the result, within the bounds of v_exp.  Where products are rounded before they are
+ * added, the reduced argument enters with its low part apart, so that only its square feels that. */
+static inline V N(v_exp_parts)(V x, V *n)
+{
+    *n = N(v_count_ln2)(x);
+#if HYB_FUSED
+    const V reduced = N(v_less_ln2)(x, *n);
+    return (N(v_expm1_tail)(reduced) * reduced + 1) * reduced + 1;
+#else
+    const V high = x - *n * N(v_ln2_high), low = *n * N(v_ln2_low);
+    const V reduced = high - low, square = reduced * reduced;
+    return (high + (square * N(v_expm1_tail)(reduced) - low)) + 1;
+#endif
+}
 static inline V N(v_exp_bounded)(V x)
 {
-    const V n = N(v_count_ln2)(x), high = x - n * N(v_ln2_high), low = n * N(v_ln2_low);
-    const V reduced = high - low, square = reduced * reduced;
-    return N(v_scale)((high + (square * N(v_expm1_tail)(reduced) - low)) + 1, n);
+    V n;
+    const V y = N(v_exp_parts)(x, &n);
+    return N(v_scale)(y, n);
 }
 static inline V N(v_exp)(V x)
 {
