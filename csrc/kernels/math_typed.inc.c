@@ -102,18 +102,16 @@ static inline V N(v_tanh)(V x)
     return N(v_or)(N(v_select)((I)(size < (T)0.5625), N(v_tanh_near)(size), far), N(v_sign)(x));
 }
 
-/* factor / (1 + e^-x), e^-x = 2^n (1 + p).  Below the fraction stands (1 + 2^n) + 2^n p or, where n > 0
- * and both sides are divided by 2^n, 1 + (2^-n + p): little is lost before the last sum.  There 2^-n is
- * put in at the end, so that subnormal results are rounded once. */
+/* factor / (1 + e^-x), e^-x = 2^n (1 + p).  Below the fraction stands 1 + (2^n + 2^n p) or, where n > 0
+ * and both sides are divided by 2^n, 1 + (2^-n + p).  There 2^-n is put in at the end, so that
+ * subnormal results are rounded once. */
 static inline V N(v_times_sigmoid)(V factor, V x)
 {
     const V bounded = N(v_at_least)(N(v_at_most)(-x, -N(v_silu_low)), N(v_silu_low));
     const V n = N(v_count_ln2)(bounded), p = N(v_expm1_reduced)(N(v_less_ln2)(bounded, n));
-    const V power = N(v_power_of_two)(N(v_at_least)(-N(v_abs)(n), -(T)100));
-    const I divided = (I)(n > 0);
-    const V first = N(v_select)(divided, (V){0}, power) + 1;
-    const V rest = p * N(v_select)(divided, N(v_splat)(1), power) + N(v_select)(divided, power, (V){0});
-    return N(v_scale)(factor / (first + rest), N(v_at_most)(-n, 0));
+    const V size = N(v_or)(n, N(v_splat)(-(T)0)), power = N(v_power_of_two)(N(v_at_least)(size, -(T)100));
+    const V share = N(v_select)((I)(n > 0), N(v_splat)(1), power);
+    return N(v_scale)(factor / (1 + (p * share + power)), N(v_at_most)(-n, 0));
 }
 
 static inline V N(v_sigmoid)(V x) { return N(v_times_sigmoid)(N(v_splat)(1), x); }
