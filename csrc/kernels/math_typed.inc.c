@@ -3,8 +3,8 @@
  * (bit 1 to the sign).
  */
 
-/* e^x = 2^n times the result, within the bounds of v_exp.  Where products are rounded before they are
- * added, the reduced argument enters with its low part apart, so that only its square feels that. */
+/* e^x = 2^n times the result, within the bounds of v_exp.  Where products are rounded before they
+ * are added, the reduced argument enters with its low part apart: only its square feels that. */
 static inline V N(v_exp_parts)(V x, V *n)
 {
     *n = N(v_count_ln2)(x);
@@ -102,14 +102,15 @@ static inline V N(v_tanh)(V x)
     return N(v_or)(N(v_select)((I)(size < (T)0.5625), N(v_tanh_near)(size), far), N(v_sign)(x));
 }
 
-/* factor / (1 + e^-x), e^-x = 2^n (1 + p).  Below the fraction stands 1 + (2^n + 2^n p) or, where n > 0
- * and both sides are divided by 2^n, 1 + (2^-n + p).  There 2^-n is put in at the end, so that
+/* factor / (1 + e^-x), e^-x = 2^n (1 + p).  Below the fraction stands 1 + (2^n + 2^n p) or, where
+ * n > 0 and both sides are divided by 2^n, 1 + (2^-n + p).  There 2^-n is put in at the end, so that
  * subnormal results are rounded once. */
 static inline V N(v_times_sigmoid)(V factor, V x)
 {
     const V bounded = N(v_at_least)(N(v_at_most)(-x, -N(v_silu_low)), N(v_silu_low));
     const V n = N(v_count_ln2)(bounded), p = N(v_expm1_reduced)(N(v_less_ln2)(bounded, n));
-    const V size = N(v_or)(n, N(v_splat)(-(T)0)), power = N(v_power_of_two)(N(v_at_least)(size, -(T)100));
+    const V down = N(v_or)(n, N(v_splat)(-(T)0)); /* -|n| */
+    const V power = N(v_power_of_two)(N(v_at_least)(down, -(T)100));
     const V share = N(v_select)((I)(n > 0), N(v_splat)(1), power);
     return N(v_scale)(factor / (1 + (p * share + power)), N(v_at_most)(-n, 0));
 }

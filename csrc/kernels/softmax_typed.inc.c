@@ -73,7 +73,7 @@ static inline T N(softmax_top)(const T *x, int64_t n)
     return N(softmax_largest_lane)(N(v_larger)(N(v_larger)(a, b), N(v_larger)(c, d)))[0];
 }
 
-/* The sum of exp(x[i] - top) of a row; the exponentials themselves are kept in y unless it is NULL. */
+/* The sum of exp(x[i] - top) of a row; the exponentials themselves are kept in y, or it is NULL. */
 static inline __attribute__((always_inline)) T
 N(softmax_sum)(const T *x, int64_t n, T top, T *y)
 {
