@@ -114,6 +114,7 @@ class _Side:
         tracer.builder.params, tracer.builder.nodes = list(graph.params), list(graph.nodes)
         self.makers = {v: node for node in graph.nodes for v in node.results}
         tracer.owned.update(graph.params, self.makers)
+        tracer.owned.update(v for node in graph.nodes for v in node.operands)  # of a part, too
         self.params = set(graph.params)
         self.known: dict[Value, dict[Value, Holds]] = {}
         self.flags: dict[Node, list[Tensor]] = {}
