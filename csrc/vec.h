@@ -210,8 +210,11 @@ static inline v_f64 v_abs_f64(v_f64 x) { return (v_f64)((v_i64)x & INT64_MAX); }
 static inline v_f32 v_or_f32(v_f32 a, v_f32 b) { return (v_f32)((v_i32)a | (v_i32)b); }
 static inline v_f64 v_or_f64(v_f64 a, v_f64 b) { return (v_f64)((v_i64)a | (v_i64)b); }
 
-/* x held below / above a bound; NaN stays NaN.  Correctly rounded square root. */
+/* b > a ? b : a, so NaN in b is passed over.  x held below / above a bound; NaN stays NaN.  Correctly
+ * rounded square root. */
 #if defined(__x86_64__)
+static inline v_f32 v_larger_f32(v_f32 a, v_f32 b) { return (v_f32)HYB_X86(max_ps)(b, a); }
+static inline v_f64 v_larger_f64(v_f64 a, v_f64 b) { return (v_f64)HYB_X86(max_pd)(b, a); }
 static inline v_f32 v_at_most_f32(v_f32 x, float y)
 {
     return (v_f32)HYB_X86(min_ps)(v_splat_f32(y), x);
@@ -231,6 +234,8 @@ static inline v_f64 v_at_least_f64(v_f64 x, double y)
 static inline v_f32 v_sqrt_f32(v_f32 x) { return (v_f32)HYB_X86(sqrt_ps)(x); }
 static inline v_f64 v_sqrt_f64(v_f64 x) { return (v_f64)HYB_X86(sqrt_pd)(x); }
 #else
+static inline v_f32 v_larger_f32(v_f32 a, v_f32 b) { return v_select_f32(b > a, b, a); }
+static inline v_f64 v_larger_f64(v_f64 a, v_f64 b) { return v_select_f64(b > a, b, a); }
 static inline v_f32 v_at_most_f32(v_f32 x, float y)
 {
     return v_select_f32(x > y, v_splat_f32(y), x);
@@ -342,44 +347,7 @@ static inline v_f32 v_narrow(v_f64 first, v_f64 second)
 }
 #endif
 
-/* Of finite x > 0: the whole part of log2 x, and x divided by 2 to that power; where each is one
- * instruction. */
-#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
-#define HYB_SPLITS 1
-static inline v_f32 v_exponent_f32(v_f32 x) { return (v_f32)_mm512_getexp_ps(x); }
-static inline v_f64 v_exponent_f64(v_f64 x) { return (v_f64)_mm512_getexp_pd(x); }
-static inline v_f32 v_mantissa_f32(v_f32 x)
-{
-    return (v_f32)_mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
-}
-static inline v_f64 v_mantissa_f64(v_f64 x)
-{
-    return (v_f64)_mm512_getmant_pd(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
-}
-#else
-#define HYB_SPLITS 0
-#endif
-
-/* x * 2^n for x around 1 and a whole n, |n| <= 200 (float32) or 1500 (float64), rounded once even
- * where the result is subnormal. */
-#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
-static inline v_f32 v_scale_f32(v_f32 x, v_f32 n) { return (v_f32)_mm512_scalef_ps(x, n); }
-static inline v_f64 v_scale_f64(v_f64 x, v_f64 n) { return (v_f64)_mm512_scalef_pd(x, n); }
-#else
-/* Times two powers, of half the exponent each: the first product is exact, one rounding is left. */
-static inline v_f32 v_scale_f32(v_f32 x, v_f32 n)
-{
-    const v_i32 whole = __builtin_convertvector(n, v_i32), half = whole >> 1;
-    return x * (v_f32)((half + 127) << 23) * (v_f32)((whole - half + 127) << 23);
-}
-static inline v_f64 v_scale_f64(v_f64 x, v_f64 n)
-{
-    /* 1.5 * 2^52 keeps a whole number in its low bits: AVX2 has no 64-bit >> with a sign. */
-    const v_f64 shifter = v_splat_f64(0x1.8p52), half = (n * 0.5 + shifter) - shifter;
-    return x * (v_f64)((v_i64)(half + 0x1.8p52 + 1023) << 52) *
-           (v_f64)((v_i64)(n - half + 0x1.8p52 + 1023) << 52);
-}
-#endif
+#include "vec_exponent.h"
 
 /* Masks to bytes 0 or 1, and bytes (0: false) to masks: _16, _32 and _64 for masks of lanes of as
  * many bits. */

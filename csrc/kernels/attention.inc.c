@@ -1,18 +1,20 @@
 /* attention.inc.c - means of values, weighted by how queries meet keys; the weights are never all
  * there at once.
  *
- *   s[i, j] = scale * sum over e of q[i, e] k[j, e];  causal: -inf where j > i
+ *   s[i, j] = scale * sum over e of q[i, e] k[j, e];  causal: -inf where j > i;
+ *   masked: + m[i, j], or -inf where that is -inf
  *   attention       n[i] = log sum over j of exp s[i, j],   o[i] = sum over j of p[i, j] v[j]
  *                   with p[i, j] = exp(s[i, j] - n[i])
+ *                   (masked and nothing but -inf: o[i] = 0, n[i] = inf)
  *   attention_pull  with a cotangent g of o and a shift t, d = scale * p * (g vT - t):
  *                   dq = d k,  dk = dT q,  dv = pT g
  *
  * Sources    Dao, Fu, Ermon, Rudra, Re 2022 (blocks of keys, weights computed again backward);
  *            Milakov, Gimelshein 2018 (the sum of exponentials kept while the maximum grows).
  * Split      by heads, forward by stretches of queries as well.
- * Layout     q [a, b, l, e], k [a, b, s, e], v [a, b, s, d]: the last axis dense, the others of any
- *            stride, 0 too.  n and t [a, b, l], o and g [a, b, l, d] and the gradients are dense, g
- *            like the inputs of any stride.
+ * Layout     q [a, b, l, e], k [a, b, s, e], v [a, b, s, d], m [a, b, l, s]: the last axis dense,
+ *            the others of any stride, 0 too.  n and t [a, b, l], o and g [a, b, l, d] and the
+ *            gradients are dense, g like the inputs of any stride.
  * In place   not allowed.
  * Accuracy   about that of s, whose rounding, half an ulp of itself, the exponential takes over.
  * Bits       the order of summation of an element is given by the sizes alone.
@@ -72,6 +74,10 @@ static hyb_status attention_require(const hyb_call *call, int index, int32_t dty
 #define ATTENTION_ROWS(dtype, name)                                                               \
     {"attention", dtype, 3, 2, 2, HYB_PLAIN, HYB_SYM(prepare_attention_##name),                   \
      HYB_SYM(attention_##name)},                                                                  \
+    {"attention_masked", dtype, 4, 2, 2, HYB_PLAIN, HYB_SYM(prepare_attention_masked_##name),     \
+     HYB_SYM(attention_masked_##name)},                                                           \
+    {"attention_masked_pull", dtype, 7, 3, 2, HYB_PLAIN,                                          \
+     HYB_SYM(prepare_attention_masked_pull_##name), HYB_SYM(attention_masked_pull_##name)},       \
     {"attention_pull", dtype, 6, 3, 2, HYB_PLAIN, HYB_SYM(prepare_attention_pull_##name),         \
      HYB_SYM(attention_pull_##name)}
 

@@ -81,18 +81,30 @@ static inline V N(attention_first)(V x, int64_t count, T otherwise)
     return N(v_select)((M)(lane < (I)(count > 0 ? count : 0)), x, N(v_splat)(otherwise));
 }
 
-/* One row of scores becomes one of weights, exp(scale s - top), where `top` is the largest score so
- * far; when that grows, the sums made with the former one shrink. */
-static inline void N(attention_weigh)(T *row, int64_t count, int64_t vectors, T scale, T *top,
-                                      T *total, T *out, int64_t width, bool first)
+/* Scores of the next `count` keys and what a mask (NULL: there is none) adds to them; -inf hides a
+ * key whatever its score is. */
+static inline V N(attention_masked_scores)(V s, const T *mask, int64_t count)
+{
+    if (mask == NULL || count <= 0)
+        return s;
+    const V added = count < LANES ? N(v_load_part)(mask, count) : N(v_load)(mask);
+    return N(v_select)((M)(added == -(T)INFINITY), added, s + added);
+}
+
+/* One row of scores becomes one of weights, exp(scale s + mask - top), where `top` is the largest
+ * score so far; when that grows, the sums made with the former one shrink. */
+static inline void N(attention_weigh)(T *row, const T *mask, int64_t count, int64_t vectors,
+                                      T scale, T *top, T *total, T *out, int64_t width, bool first)
 {
     V largest = N(v_splat)(*top);
     const V before = largest;
     for (int64_t v = 0; v < vectors; v++) {
-        const V s = N(attention_first)(N(v_load)(row + v * LANES) * scale, count - v * LANES,
-                                       -(T)INFINITY);
+        const int64_t left = count - v * LANES;
+        const V all = N(attention_masked_scores)(N(v_load)(row + v * LANES) * scale,
+                                                 mask ? mask + v * LANES : NULL, left);
+        const V s = N(attention_first)(all, left, -(T)INFINITY);
         N(v_store)(row + v * LANES, s);
-        largest = N(softmax_larger)(largest, s);
+        largest = N(v_larger)(largest, s);
     }
     largest = N(softmax_largest_lane)(largest);
     V sum = {0};
@@ -122,8 +134,11 @@ static int64_t N(attention_scratch)(attention_sizes z)
            padded * (ATTENTION_KEYS + ATTENTION_QUERIES);
 }
 
-HYB_KERNEL(N(attention))
+/* Operands: q, k, v, the mask where it is `masked`; results: the mean and the logarithms. */
+static inline __attribute__((always_inline)) hyb_status
+N(attention_mean)(const hyb_call *call, int64_t begin, int64_t end, const bool masked)
 {
+    const int results = masked ? 4 : 3;
     const attention_sizes z = attention_sizes_of(&call->layout[0], &call->layout[2]);
     const T scale = (T)call->attrs[0].f;
     const bool causal = call->attrs[1].f != 0, padded = z.values % LANES != 0;
@@ -142,8 +157,10 @@ HYB_KERNEL(N(attention))
         const N(attention_rows) q = N(attention_head)(call, 0, head);
         const N(attention_rows) k = N(attention_head)(call, 1, head);
         const N(attention_rows) v = N(attention_head)(call, 2, head);
-        T *to = (T *)call->data[3] + (head * z.queries + start) * z.values;
-        T *log_sums = (T *)call->data[4] + head * z.queries + start;
+        const N(attention_rows) mask =
+            masked ? N(attention_head)(call, 3, head) : (N(attention_rows)){0};
+        T *to = (T *)call->data[results] + (head * z.queries + start) * z.values;
+        T *log_sums = (T *)call->data[results + 1] + head * z.queries + start;
         T *out = padded ? result : to;
         const int64_t seen_by_all = causal ? matmul_smaller(stop, z.keys) : z.keys;
         for (int64_t i = 0; i < stop - start; i++)
@@ -166,6 +183,7 @@ HYB_KERNEL(N(attention))
                                       z.features, false);
                 for (int64_t i = 0; i < rows; i++)
                     N(attention_weigh)(scores + i * ATTENTION_KEYS,
+                                       masked ? mask.data + (row + i) * mask.step + key : NULL,
                                        causal ? matmul_smaller(seen, row + i + 1 - key) : seen,
                                        vectors, scale, tops + at + i, totals + (at + i) * LANES,
                                        out + (at + i) * width, width, key == 0);
@@ -176,11 +194,12 @@ HYB_KERNEL(N(attention))
         }
         for (int64_t i = 0; i < stop - start; i++) {
             const V total = N(softmax_sum_of_lanes)(N(v_load)(totals + i * LANES));
-            const V share = 1 / total;
+            const bool none = masked && total[0] == 0; /* the mask hides all keys */
+            const V share = none ? (V){0} : 1 / total;
             T *row = out + i * width;
             for (int64_t d = 0; d < width; d += LANES)
                 N(v_store)(row + d, N(v_load)(row + d) * share);
-            log_sums[i] = tops[i] + N(v_log)(total)[0];
+            log_sums[i] = none ? (T)INFINITY : tops[i] + N(v_log)(total)[0];
         }
         if (padded)
             N(attention_unpadded)(result, stop - start, z.values, to);
@@ -188,12 +207,15 @@ HYB_KERNEL(N(attention))
     return HYB_OK;
 }
 
+HYB_KERNEL(N(attention)) { return N(attention_mean)(call, begin, end, false); }
+HYB_KERNEL(N(attention_masked)) { return N(attention_mean)(call, begin, end, true); }
+
 /* What a block of the backward pass works on. */
 typedef struct {
     attention_sizes z;
     T scale;
     bool causal;
-    N(attention_rows) q, k, g;
+    N(attention_rows) q, k, g, mask; /* of no mask, data is NULL */
     const T *shift, *log_sums;
     T *dq, *dk, *dv;
     int64_t features, values;  /* of a row, with zeros behind */
@@ -222,10 +244,13 @@ static void N(attention_slopes)(const N(attention_block) *b, int64_t query, int6
             const int64_t count = b->causal ? matmul_smaller(seen, first + i + 1 - key) : seen;
             const V log_sum = N(v_splat)(b->log_sums[first + i]);
             const V shift = N(v_splat)(b->shift[first + i]);
+            const T *mask = b->mask.data ? b->mask.data + (first + i) * b->mask.step + key : NULL;
             for (int64_t v = 0; v < all; v++) {
                 V weight = {0}, slope = {0};
                 if (v < vectors) {
-                    const V s = N(v_load)(weights + v * LANES) * b->scale;
+                    const V s = N(attention_masked_scores)(
+                        N(v_load)(weights + v * LANES) * b->scale,
+                        mask ? mask + v * LANES : NULL, count - v * LANES);
                     weight = N(softmax_exp)(N(v_at_most)(s - log_sum, N(v_exp_high)));
                     slope = weight * (N(v_load)(slopes + v * LANES) - shift) * b->scale;
                     weight = N(attention_first)(weight, count - v * LANES, 0);
@@ -268,8 +293,11 @@ static void N(attention_gather)(const N(attention_block) *b, int64_t query, int6
     }
 }
 
-HYB_KERNEL(N(attention_pull))
+/* Operands: g, t, n, q, k, v, the mask where it is `masked`. */
+static hyb_status N(attention_gradients)(const hyb_call *call, int64_t begin, int64_t end,
+                                         const bool masked)
 {
+    const int results = masked ? 7 : 6;
     const attention_sizes z = attention_sizes_of(&call->layout[3], &call->layout[5]);
     const int64_t features = N(attention_whole)(z.features), values = N(attention_whole)(z.values);
     const int64_t side = ATTENTION_SIDE;
@@ -285,9 +313,9 @@ HYB_KERNEL(N(attention_pull))
         return hyb_fail(HYB_NO_MEMORY, "attention_pull: no memory for a block of scores");
     T *weights = scratch + N(attention_whole)(columns), *copy = weights + 2 * side * side;
     for (int64_t head = begin; head < end; head++) {
-        T *dq = (T *)call->data[6] + head * z.queries * z.features;
-        T *dk = (T *)call->data[7] + head * z.keys * z.features;
-        T *dv = (T *)call->data[8] + head * z.keys * z.values;
+        T *dq = (T *)call->data[results] + head * z.queries * z.features;
+        T *dk = (T *)call->data[results + 1] + head * z.keys * z.features;
+        T *dv = (T *)call->data[results + 2] + head * z.keys * z.values;
         T *q_copy = copy, *k_copy = q_copy + z.queries * of_features;
         T *dq_copy = k_copy + z.keys * of_features, *dk_copy = dq_copy + z.queries * of_features;
         T *g_copy = dk_copy + z.keys * of_features, *dv_copy = g_copy + z.queries * of_values;
@@ -300,6 +328,7 @@ HYB_KERNEL(N(attention_pull))
             .q = N(attention_padded)(q, z.queries, z.features, q_copy),
             .k = N(attention_padded)(k, z.keys, z.features, k_copy),
             .g = N(attention_padded)(g, z.queries, z.values, g_copy),
+            .mask = masked ? N(attention_head)(call, 6, head) : (N(attention_rows)){0},
             .shift = (const T *)call->data[1] + head * z.queries,
             .log_sums = (const T *)call->data[2] + head * z.queries,
             .dq = of_features ? dq_copy : dq, .dk = of_features ? dk_copy : dk,
@@ -335,6 +364,9 @@ HYB_KERNEL(N(attention_pull))
     return HYB_OK;
 }
 
+HYB_KERNEL(N(attention_pull)) { return N(attention_gradients)(call, begin, end, false); }
+HYB_KERNEL(N(attention_masked_pull)) { return N(attention_gradients)(call, begin, end, true); }
+
 /* Checks q, k and v, from operand `first` on, and rows [outer, inner, queries] without features. */
 static hyb_status N(attention_checked)(const hyb_call *call, int first, const int *rows,
                                        int n_rows, attention_sizes *sizes)
@@ -367,29 +399,44 @@ static hyb_status N(attention_dense)(const hyb_call *call, int index, const int6
     return status != HYB_OK ? status : attention_require(call, index, DTYPE, shape);
 }
 
-HYB_PREPARE(N(prepare_attention))
+/* A mask, operand `index`, if there is one: what it adds to every score. */
+static hyb_status N(attention_mask)(const hyb_call *call, int index, attention_sizes z, bool masked)
 {
+    const int64_t shape[] = {z.outer, z.inner, z.queries, z.keys};
+    return masked ? attention_require(call, index, DTYPE, shape) : HYB_OK;
+}
+
+static hyb_status N(attention_check)(const hyb_call *call, hyb_range *range, bool masked)
+{
+    const int results = masked ? 4 : 3;
     attention_sizes z = {0};
     hyb_status status;
-    if ((status = N(attention_checked)(call, 0, (int[]){4}, 1, &z)) != HYB_OK ||
+    if ((status = N(attention_checked)(call, 0, (int[]){results + 1}, 1, &z)) != HYB_OK ||
+        (status = N(attention_mask)(call, 3, z, masked)) != HYB_OK ||
         (status = N(attention_dense)(
-             call, 3, (int64_t[]){z.outer, z.inner, z.queries, z.values})) != HYB_OK)
+             call, results, (int64_t[]){z.outer, z.inner, z.queries, z.values})) != HYB_OK)
         return status;
     *range = (hyb_range){z.outer * z.inner * matmul_ceil(z.queries, ATTENTION_QUERIES), 1};
     return HYB_OK;
 }
+HYB_PREPARE(N(prepare_attention)) { return N(attention_check)(call, range, false); }
+HYB_PREPARE(N(prepare_attention_masked)) { return N(attention_check)(call, range, true); }
 
-HYB_PREPARE(N(prepare_attention_pull))
+static hyb_status N(attention_pull_check)(const hyb_call *call, hyb_range *range, bool masked)
 {
+    const int results = masked ? 7 : 6;
     attention_sizes z = {0};
     hyb_status status;
     if ((status = N(attention_checked)(call, 3, (int[]){1, 2}, 2, &z)) != HYB_OK ||
+        (status = N(attention_mask)(call, 6, z, masked)) != HYB_OK ||
         (status = attention_require(
-             call, 0, DTYPE, (int64_t[]){z.outer, z.inner, z.queries, z.values})) != HYB_OK ||
-        (status = N(attention_dense)(call, 6, call->layout[3].shape)) != HYB_OK ||
-        (status = N(attention_dense)(call, 7, call->layout[4].shape)) != HYB_OK ||
-        (status = N(attention_dense)(call, 8, call->layout[5].shape)) != HYB_OK)
+             call, 0, DTYPE, (int64_t[]){z.outer, z.inner, z.queries, z.values})) != HYB_OK)
         return status;
+    for (int i = 0; i < 3; i++)
+        if ((status = N(attention_dense)(call, results + i, call->layout[3 + i].shape)) != HYB_OK)
+            return status;
     *range = (hyb_range){z.outer * z.inner, 1};
     return HYB_OK;
 }
+HYB_PREPARE(N(prepare_attention_pull)) { return N(attention_pull_check)(call, range, false); }
+HYB_PREPARE(N(prepare_attention_masked_pull)) { return N(attention_pull_check)(call, range, true); }

@@ -14,8 +14,8 @@
  *   float64        1.26     1.07     1.19     1.44     1.22     1.06     1.31     1.45     1.48
  *
  *                 atanh      pow  sigmoid      erf     gelu     silu softplus
- *   float32        1.18     1.16     1.75     1.09     3.28     1.74     1.65
- *   float64        1.18     1.12     1.70     1.29     3.40     1.67     1.59
+ *   float32        1.18     1.16     2.00     1.09     3.28     2.00     1.71
+ *   float64        1.18     1.12     1.99     1.29     3.40     1.97     1.70
  *
  * All coefficients are minimax fits (Remez), rounded one after another, the low powers first, or
  * all at once where the interval has 0 inside.

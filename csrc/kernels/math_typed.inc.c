@@ -3,13 +3,25 @@
  * (bit 1 to the sign).
  */
 
-/* e^x within the bounds of v_exp.  The reduced argument enters with its low part apart, so that only
- * its square feels its rounding. */
+/* e^x = 2^n times the result, within the bounds of v_exp.  Where products are rounded before they
+ * are added, the reduced argument enters with its low part apart: only its square feels that. */
+static inline V N(v_exp_parts)(V x, V *n)
+{
+    *n = N(v_count_ln2)(x);
+#if HYB_FUSED
+    const V reduced = N(v_less_ln2)(x, *n);
+    return (N(v_expm1_tail)(reduced) * reduced + 1) * reduced + 1;
+#else
+    const V high = x - *n * N(v_ln2_high), low = *n * N(v_ln2_low);
+    const V reduced = high - low, square = reduced * reduced;
+    return (high + (square * N(v_expm1_tail)(reduced) - low)) + 1;
+#endif
+}
 static inline V N(v_exp_bounded)(V x)
 {
-    const V n = N(v_count_ln2)(x), high = x - n * N(v_ln2_high), low = n * N(v_ln2_low);
-    const V reduced = high - low, square = reduced * reduced;
-    return N(v_scale)((high + (square * N(v_expm1_tail)(reduced) - low)) + 1, n);
+    V n;
+    const V y = N(v_exp_parts)(x, &n);
+    return N(v_scale)(y, n);
 }
 static inline V N(v_exp)(V x)
 {
@@ -90,18 +102,17 @@ static inline V N(v_tanh)(V x)
     return N(v_or)(N(v_select)((I)(size < (T)0.5625), N(v_tanh_near)(size), far), N(v_sign)(x));
 }
 
-/* factor / (1 + e^-x), e^-x = 2^n (1 + p).  Below the fraction stands (1 + 2^n) + 2^n p or, where n > 0
- * and both sides are divided by 2^n, 1 + (2^-n + p): little is lost before the last sum.  There 2^-n is
- * put in at the end, so that subnormal results are rounded once. */
+/* factor / (1 + e^-x), e^-x = 2^n (1 + p).  Below the fraction stands 1 + (2^n + 2^n p) or, where
+ * n > 0 and both sides are divided by 2^n, 1 + (2^-n + p).  There 2^-n is put in at the end, so that
+ * subnormal results are rounded once. */
 static inline V N(v_times_sigmoid)(V factor, V x)
 {
     const V bounded = N(v_at_least)(N(v_at_most)(-x, -N(v_silu_low)), N(v_silu_low));
     const V n = N(v_count_ln2)(bounded), p = N(v_expm1_reduced)(N(v_less_ln2)(bounded, n));
-    const V power = N(v_power_of_two)(N(v_at_least)(-N(v_abs)(n), -(T)100));
-    const I divided = (I)(n > 0);
-    const V first = N(v_select)(divided, (V){0}, power) + 1;
-    const V rest = p * N(v_select)(divided, N(v_splat)(1), power) + N(v_select)(divided, power, (V){0});
-    return N(v_scale)(factor / (first + rest), N(v_at_most)(-n, 0));
+    const V down = N(v_or)(n, N(v_splat)(-(T)0)); /* -|n| */
+    const V power = N(v_power_of_two)(N(v_at_least)(down, -(T)100));
+    const V share = N(v_select)((I)(n > 0), N(v_splat)(1), power);
+    return N(v_scale)(factor / (1 + (p * share + power)), N(v_at_most)(-n, 0));
 }
 
 static inline V N(v_sigmoid)(V x) { return N(v_times_sigmoid)(N(v_splat)(1), x); }

@@ -15,6 +15,7 @@
  */
 
 enum { SOFTMAX_BLOCK = 128 }; /* vectors added one after the other before they join the sum */
+enum { SOFTMAX_BYTES = 16384 }; /* of rows that are worked on together */
 
 /* For __builtin_shufflevector: the lanes whose number differs from i, i + 1 ... in the bit d. */
 #define SOFTMAX_PARTNERS_2(i, d) (i) ^ (d), ((i) + 1) ^ (d)

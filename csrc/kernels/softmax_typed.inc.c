@@ -19,13 +19,11 @@
 #define EACH_DISTANCE(step) step(1)
 #endif
 
-/* NaN is passed over: it comes back in the exponentials. */
-static inline V N(softmax_larger)(V a, V b) { return N(v_select)((M)(b > a), b, a); }
-
-/* The largest and the sum of all lanes, in every lane. */
+/* The largest and the sum of all lanes, in every lane.  Maxima pass NaN over: it comes back in the
+ * exponentials. */
 static inline V N(softmax_largest_lane)(V v)
 {
-#define STEP(d) v = N(softmax_larger)(v, __builtin_shufflevector(v, v, PARTNERS(d)));
+#define STEP(d) v = N(v_larger)(v, __builtin_shufflevector(v, v, PARTNERS(d)));
     EACH_DISTANCE(STEP)
 #undef STEP
     return v;
@@ -48,66 +46,96 @@ static inline V N(softmax_load_tail)(const T *x, int64_t n)
 }
 
 /* e to a power that is small or below 0.  Powers whose exponential is 0 (masked elements are -inf)
- * are spared the computation: numbers that fade through the subnormal range cost a hundred times as
+ * are spared the last step: numbers that fade through the subnormal range cost a hundred times as
  * much as others. */
 static inline V N(softmax_exp)(V power)
 {
-    const M counts = ~(M)(power < FADED); /* NaN does */
-    return (V)((M)N(v_exp_bounded)((V)((M)power & counts)) & counts);
+    V n;
+    const V y = N(v_exp_parts)(power, &n);
+    return N(v_scale_above)(y, n, power, FADED);
 }
 
-/* One row: its largest element and the sum of exp(x[i] - top), in every lane, and the exponentials
- * of its tail.  Those of the whole vectors are kept in y unless y is NULL. */
-typedef struct { V top, sum, tail; } N(softmax_row);
-
-static inline __attribute__((always_inline)) N(softmax_row)
-N(softmax_scan)(const T *x, int64_t n, T *y)
+/* The largest element of a row. */
+static inline T N(softmax_top)(const T *x, int64_t n)
 {
     const int64_t full = n - n % LANES;
     const V end = N(softmax_load_tail)(x + full, n - full);
     V a = end, b = end, c = end, d = end;
     int64_t i = 0;
     for (; i + 4 * LANES <= full; i += 4 * LANES) {
-        a = N(softmax_larger)(a, N(v_load)(x + i));
-        b = N(softmax_larger)(b, N(v_load)(x + i + LANES));
-        c = N(softmax_larger)(c, N(v_load)(x + i + 2 * LANES));
-        d = N(softmax_larger)(d, N(v_load)(x + i + 3 * LANES));
+        a = N(v_larger)(a, N(v_load)(x + i));
+        b = N(v_larger)(b, N(v_load)(x + i + LANES));
+        c = N(v_larger)(c, N(v_load)(x + i + 2 * LANES));
+        d = N(v_larger)(d, N(v_load)(x + i + 3 * LANES));
     }
     for (; i < full; i += LANES)
-        a = N(softmax_larger)(a, N(v_load)(x + i));
-    a = N(softmax_larger)(N(softmax_larger)(a, b), N(softmax_larger)(c, d));
+        a = N(v_larger)(a, N(v_load)(x + i));
+    return N(softmax_largest_lane)(N(v_larger)(N(v_larger)(a, b), N(v_larger)(c, d)))[0];
+}
 
-    N(softmax_row) row = {.top = N(softmax_largest_lane)(a)};
-    row.tail = N(softmax_exp)(end - row.top);
-    V total = row.tail;
-    for (i = 0; i < full;) {
+/* The sum of exp(x[i] - top) of a row; the exponentials themselves are kept in y, or it is NULL. */
+static inline __attribute__((always_inline)) T
+N(softmax_sum)(const T *x, int64_t n, T top, T *y)
+{
+    const int64_t full = n - n % LANES;
+    V total = {0};
+    if (full < n) {
+        total = N(softmax_exp)(N(softmax_load_tail)(x + full, n - full) - top);
+        if (y != NULL)
+            N(v_store_part)(y + full, total, n - full);
+    }
+    for (int64_t i = 0; i < full;) {
         const int64_t stop = full - i < SOFTMAX_BLOCK * LANES ? full : i + SOFTMAX_BLOCK * LANES;
         V part = {0};
         for (; i < stop; i += LANES) {
-            const V e = N(softmax_exp)(N(v_load)(x + i) - row.top);
-            __builtin_prefetch(x + i + n);
-            if (y != NULL) {
+            const V e = N(softmax_exp)(N(v_load)(x + i) - top);
+            if (y != NULL)
                 N(v_store)(y + i, e);
-                __builtin_prefetch(y + i + n, 1);
-            }
             part += e;
         }
         total += part;
     }
-    row.sum = N(softmax_sum_of_lanes)(total);
-    return row;
+    return N(softmax_sum_of_lanes)(total)[0];
+}
+
+/* Some rows, at most LANES and as many as stay in cache, step by step, so that the processor need
+ * not wait for the end of one row's step: the next row's is there to go on with. */
+typedef struct { T top[LANES], sum[LANES]; } N(softmax_rows);
+
+static inline int64_t N(softmax_some)(int64_t left, int64_t n)
+{
+    const int64_t fit = SOFTMAX_BYTES / (n * (int64_t)sizeof(T) + 1);
+    const int64_t some = fit < 1 ? 1 : fit < LANES ? fit : LANES;
+    return left < some ? left : some;
+}
+
+static inline __attribute__((always_inline)) void
+N(softmax_scan)(const T *x, int64_t count, int64_t n, T *y, N(softmax_rows) *rows)
+{
+    N(v_store)(rows->sum, N(v_splat)(1)); /* those of no row */
+    for (int64_t r = 0; r < count; r++)
+        rows->top[r] = N(softmax_top)(x + r * n, n);
+    for (int64_t r = 0; r < count; r++)
+        rows->sum[r] = N(softmax_sum)(x + r * n, n, rows->top[r], y != NULL ? y + r * n : NULL);
 }
 
 HYB_KERNEL(N(softmax))
 {
     const int64_t n = call->layout[0].shape[1], full = n - n % LANES;
-    for (int64_t r = begin; r < end; r++) {
-        T *y = (T *)call->data[1] + r * n;
-        const N(softmax_row) row = N(softmax_scan)((const T *)call->data[0] + r * n, n, y);
-        const V scale = 1 / row.sum;
-        for (int64_t i = 0; i < full; i += LANES)
-            N(v_store)(y + i, N(v_load)(y + i) * scale);
-        N(v_store_part)(y + full, row.tail * scale, n - full);
+    for (int64_t first = begin; first < end;) {
+        T *y = (T *)call->data[1] + first * n;
+        const int64_t count = N(softmax_some)(end - first, n);
+        N(softmax_rows) rows;
+        N(softmax_scan)((const T *)call->data[0] + first * n, count, n, y, &rows);
+        N(v_store)(rows.sum, 1 / N(v_load)(rows.sum));
+        for (int64_t r = 0; r < count; r++, y += n) {
+            const T scale = rows.sum[r];
+            for (int64_t i = 0; i < full; i += LANES)
+                N(v_store)(y + i, N(v_load)(y + i) * scale);
+            if (full < n)
+                N(v_store_part)(y + full, N(v_load_part)(y + full, n - full) * scale, n - full);
+        }
+        first += count;
     }
     return HYB_OK;
 }
@@ -115,15 +143,23 @@ HYB_KERNEL(N(softmax))
 HYB_KERNEL(N(log_softmax))
 {
     const int64_t n = call->layout[0].shape[1], full = n - n % LANES;
-    for (int64_t r = begin; r < end; r++) {
-        const T *x = (const T *)call->data[0] + r * n;
-        T *y = (T *)call->data[1] + r * n;
-        const N(softmax_row) row = N(softmax_scan)(x, n, NULL);
-        const V log_sum = N(v_log)(row.sum);
-        for (int64_t i = 0; i < full; i += LANES)
-            N(v_store)(y + i, (N(v_load)(x + i) - row.top) - log_sum);
-        const V end = N(v_load_part)(x + full, n - full);
-        N(v_store_part)(y + full, (end - row.top) - log_sum, n - full);
+    for (int64_t first = begin; first < end;) {
+        const T *x = (const T *)call->data[0] + first * n;
+        T *y = (T *)call->data[1] + first * n;
+        const int64_t count = N(softmax_some)(end - first, n);
+        N(softmax_rows) rows;
+        N(softmax_scan)(x, count, n, NULL, &rows);
+        N(v_store)(rows.sum, N(v_log)(N(v_load)(rows.sum)));
+        for (int64_t r = 0; r < count; r++, x += n, y += n) {
+            const T top = rows.top[r], log_sum = rows.sum[r];
+            for (int64_t i = 0; i < full; i += LANES)
+                N(v_store)(y + i, (N(v_load)(x + i) - top) - log_sum);
+            if (full == n)
+                continue;
+            const V last = N(v_load_part)(x + full, n - full);
+            N(v_store_part)(y + full, (last - top) - log_sum, n - full);
+        }
+        first += count;
     }
     return HYB_OK;
 }
@@ -156,13 +192,20 @@ HYB_KERNEL(N(cross_entropy))
     const int64_t n = call->layout[0].shape[1];
     const int64_t *target = call->data[1];
     T *y = call->data[2];
-    for (int64_t r = begin; r < end; r++) {
-        const T *x = (const T *)call->data[0] + r * n;
-        const hyb_status status = N(require_class)(target[r], r, n);
-        if (status != HYB_OK)
-            return status;
-        const N(softmax_row) row = N(softmax_scan)(x, n, NULL);
-        y[r] = N(v_log)(row.sum)[0] - (x[target[r]] - row.top[0]);
+    for (int64_t first = begin; first < end;) {
+        const T *x = (const T *)call->data[0] + first * n;
+        const int64_t count = N(softmax_some)(end - first, n);
+        for (int64_t r = first; r < first + count; r++) {
+            const hyb_status status = N(require_class)(target[r], r, n);
+            if (status != HYB_OK)
+                return status;
+        }
+        N(softmax_rows) rows;
+        N(softmax_scan)(x, count, n, NULL, &rows);
+        N(v_store)(rows.sum, N(v_log)(N(v_load)(rows.sum)));
+        for (int64_t r = 0; r < count; r++, x += n)
+            y[first + r] = rows.sum[r] - (x[target[first + r]] - rows.top[r]);
+        first += count;
     }
     return HYB_OK;
 }

@@ -35,6 +35,12 @@ RULES: dict[str, Callable[[Types, Types, dict[str, Any]], int]] = {
     "attention_pull": lambda given, _, __: (
         _scores(*given[3:5]) * (6 * given[3].shape[-1] + 4 * given[5].shape[-1] + 6)
     ),
+    "attention_masked": lambda given, made, _: (
+        _scores(*given[:2]) * (2 * (given[0].shape[-1] + made[0].shape[-1]) + 7)
+    ),
+    "attention_masked_pull": lambda given, _, __: (
+        _scores(*given[3:5]) * (6 * given[3].shape[-1] + 4 * given[5].shape[-1] + 7)
+    ),
     "max_pool": lambda _, made, attrs: made[0].size * math.prod(attrs["kernel"]),
     "avg_pool": lambda _, made, attrs: made[0].size * math.prod(attrs["kernel"]),
 }

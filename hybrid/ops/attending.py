@@ -10,15 +10,15 @@ import numpy as np
 from hybrid.errors import ShapeError
 from hybrid.ir import op
 from hybrid.ops.batching import leading
-from hybrid.ops.checks import require_floating, require_same_dtype, require_shape
+from hybrid.ops.checks import listed, require_floating, require_same_dtype, require_shape
 from hybrid.ops.comparison import where
 from hybrid.ops.creation import arange
-from hybrid.ops.derivatives import reshaped
+from hybrid.ops.derivatives import reshaped, unbroadcast, widened
 from hybrid.ops.exponential import exp
 from hybrid.ops.linalg import matmul
 from hybrid.ops.reduction import reduce_sum
 from hybrid.ops.shape import matrix_transpose
-from hybrid.types import TensorType
+from hybrid.types import Shape, TensorType
 
 
 def seen_by(queries: int, keys: int) -> Any:
@@ -40,6 +40,17 @@ def _require(name: str, q: TensorType, k: TensorType, v: TensorType) -> None:
         )
 
 
+def _require_mask(name: str, q: TensorType, k: TensorType, mask: TensorType) -> None:
+    require_same_dtype(name, q, mask)
+    scores = (*q.shape[:-1], k.shape[-2])
+    if mask.rank != q.rank or any(n not in (1, m) for n, m in zip(mask.shape, scores, strict=True)):
+        raise ShapeError(
+            f"{name} cannot take {listed([q, k])} with a mask {mask}",
+            why=f"Each axis of a mask has size 1 or that of the scores, {list(scores)}.",
+            fix="change the shape of the mask",
+        )
+
+
 def _heads(emit: Any, view: Any, rank: int) -> Any:
     """A view with two leading axes before the last ``rank``, of which the last one is dense."""
     lead = view.shape[: view.rank - rank]
@@ -52,8 +63,27 @@ def _heads(emit: Any, view: Any, rank: int) -> Any:
     return view
 
 
-def _scores(q: np.ndarray, k: np.ndarray, scale: float, causal: bool) -> np.ndarray:
+def _mask_heads(emit: Any, mask: Any, scores: Shape) -> Any:
+    """The mask spread over heads and queries without copies of it, if that can be."""
+    lead, behind = scores[:-2], mask.shape[-2:]
+    if behind[-1] != scores[-1] or (behind[-1] != 1 and mask.strides[-1] != 1):
+        mask = emit.dense(mask.broadcast((*mask.shape[:-1], scores[-1])))
+    if len(lead) > 2:
+        outer = mask.shape[: len(lead) - 1]
+        if any(n != 1 for n in outer):
+            outer = lead[:-1]
+            mask = mask.broadcast((*outer, *mask.shape[len(outer) :]))
+        mask = emit.dense(mask).reshape((math.prod(outer), *mask.shape[len(outer) :]))
+        lead = (math.prod(lead[:-1]), lead[-1])
+    return mask.broadcast(((1, 1, *lead)[-2:]) + scores[-2:])
+
+
+def _scores(
+    q: np.ndarray, k: np.ndarray, scale: float, causal: bool = False, mask: Any = None
+) -> np.ndarray:
     scores = scale * (q.astype(np.float64) @ np.swapaxes(k, -1, -2).astype(np.float64))
+    if mask is not None:
+        return np.where(mask == -np.inf, -np.inf, scores + mask)
     if not causal:
         return scores
     return np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
@@ -91,37 +121,56 @@ def attention_lowering(emit, q, k, v, mean, log_sum, *, scale, causal):
     emit.kernel("attention", inputs, outputs, [float(scale), float(causal)])
 
 
+def _shift(ct: Any, mean: Any, of_log_sum: Any) -> Any:
+    return reduce_sum(ct * mean, axis=(len(mean.shape) - 1,), keepdims=False) - of_log_sum
+
+
 @weighted_mean.vjp
 def attention_vjp(ct, result, q, k, v, *, scale, causal):
     (mean, log_sum), (ct, of_log_sum) = result, ct
-    shift = reduce_sum(ct * mean, axis=(len(mean.shape) - 1,), keepdims=False) - of_log_sum
+    shift = _shift(ct, mean, of_log_sum)
     return attention_pull(ct, shift, log_sum, q, k, v, scale=scale, causal=causal)
 
 
 @weighted_mean.jvp
 def attention_jvp(tangents, result, q, k, v, *, scale, causal):
-    (_, log_sum), (of_q, of_k, of_v) = result, tangents
-    weights = _weights(log_sum, q, k, scale, causal)
+    weights = _weights(result[1], q, k, scale, causal)
+    return _pushed((*tangents, None), result[1], weights, q, k, v, scale)
+
+
+def _pushed(
+    tangents: Any, log_sum: Any, weights: Any, q: Any, k: Any, v: Any, scale: float
+) -> tuple[Any, Any]:
+    """The tangents of the mean and of ``log_sum``, from those of ``q``, ``k``, ``v`` and a mask."""
+    of_q, of_k, of_v, of_mask = tangents
     slope = None
     if of_q is not None:
         slope = matmul(of_q, matrix_transpose(k))
     if of_k is not None:
         term = matmul(q, matrix_transpose(of_k))
         slope = term if slope is None else slope + term
+    slope = None if slope is None else slope * scale
+    if of_mask is not None:
+        slope = widened(of_mask, weights.shape) if slope is None else slope + of_mask
     of_mean = None if of_v is None else matmul(weights, of_v)
     if slope is None:
         return of_mean, None
-    slope = weights * (slope * scale)
+    slope = weights * slope
     of_sum = reduce_sum(slope, axis=(len(slope.shape) - 1,), keepdims=True)
     term = matmul(slope - weights * of_sum, v)
     of_mean = term if of_mean is None else of_mean + term
     return of_mean, reshaped(of_sum, log_sum.shape)
 
 
-def _weights(log_sum: Any, q: Any, k: Any, scale: float, causal: bool) -> Any:
-    """All weights at once, for derivatives of derivatives."""
+def _weights(
+    log_sum: Any, q: Any, k: Any, scale: float, causal: bool = False, mask: Any = None
+) -> Any:
+    """All weights at once, for derivatives of derivatives and of masks."""
     scores = matmul(q, matrix_transpose(k)) * scale
+    scores = scores if mask is None else scores + mask
     weights = exp(scores - reshaped(log_sum, (*log_sum.shape, 1)))
+    if mask is not None:
+        return where(mask == -math.inf, 0.0, weights)
     return where(seen_by(q.shape[-2], k.shape[-2]), weights, 0.0) if causal else weights
 
 
@@ -155,7 +204,13 @@ def attention_pull(
 
 @attention_pull.reference
 def attention_pull_reference(ct, shift, log_sum, q, k, v, *, scale, causal):
-    weights = np.exp(_scores(q, k, scale, causal) - log_sum[..., None])
+    return _pulled_reference(ct, shift, log_sum, q, k, v, _scores(q, k, scale, causal), scale)
+
+
+def _pulled_reference(
+    ct: Any, shift: Any, log_sum: Any, q: Any, k: Any, v: Any, scores: Any, scale: float
+) -> tuple[np.ndarray, ...]:
+    weights = np.exp(scores - log_sum[..., None])
     slopes = scale * weights * (ct @ np.swapaxes(v, -1, -2) - shift[..., None])
     pulled = slopes @ k, np.swapaxes(slopes, -1, -2) @ q, np.swapaxes(weights, -1, -2) @ ct
     return tuple(x.astype(q.dtype) for x in pulled)
@@ -172,11 +227,19 @@ def attention_pull_lowering(emit, *views, scale, causal):
 
 @attention_pull.vjp
 def attention_pull_vjp(cts, _results, ct, shift, log_sum, q, k, v, *, scale, causal):
+    weights = _weights(log_sum, q, k, scale, causal)
+    return _pulled_again(cts, weights, ct, shift, q, k, v, scale)[:-1]
+
+
+def _pulled_again(
+    cts: Any, weights: Any, ct: Any, shift: Any, q: Any, k: Any, v: Any, scale: float
+) -> tuple[Any, ...]:
     """With weights P, ``G = ct vᵀ - shift`` and ``D = P G``, the results are ``s D k``, ``s Dᵀ q``
     and ``Pᵀ ct``: their cotangents a, b, c give D the cotangent ``s (a kᵀ + q bᵀ)``, and so on.
+
+    The last one is that of the scores.
     """
     a, b, c = cts
-    weights = _weights(log_sum, q, k, scale, causal)
     across = matmul(ct, matrix_transpose(v)) - reshaped(shift, (*shift.shape, 1))
     slopes = weights * across * scale
     of_slopes = (matmul(a, matrix_transpose(k)) + matmul(q, matrix_transpose(b))) * scale
@@ -195,10 +258,107 @@ def attention_pull_vjp(cts, _results, ct, shift, log_sum, q, k, v, *, scale, cau
             matmul(matrix_transpose(slopes), a) + matmul(matrix_transpose(of_scores), q) * scale
         ),
         lambda: matmul(matrix_transpose(of_across), ct),
+        of_scores,
     )
 
 
-for _op in (weighted_mean, attention_pull):
+# With a mask -------------------------------------------------------------------------------------
+
+
+@op(name="attention_masked")
+def masked_mean(
+    q: TensorType, k: TensorType, v: TensorType, mask: TensorType, *, scale: float
+) -> tuple[TensorType, TensorType]:
+    """``attention`` of scores to which ``mask`` is added, each axis of its [..., L, S] of that size
+    or 1.
+
+    -inf hides a key from a query, whatever its score is; where all are hidden, the mean is 0 and
+    the logarithm inf.
+    """
+    _require("attention_masked", q, k, v)
+    _require_mask("attention_masked", q, k, mask)
+    return q.with_shape((*q.shape[:-1], v.shape[-1])), q.with_shape(q.shape[:-1])
+
+
+@masked_mean.reference
+def attention_masked_reference(q, k, v, mask, *, scale):
+    scores = _scores(q, k, scale, mask=mask)
+    top = scores.max(-1, keepdims=True)
+    hidden = top == -np.inf
+    weights = np.exp(scores - np.where(hidden, 0.0, top))
+    total = np.where(hidden, 1.0, weights.sum(-1, keepdims=True))
+    log_sum = np.where(hidden, np.inf, top + np.log(total))[..., 0]
+    return ((weights / total) @ v).astype(q.dtype), log_sum.astype(q.dtype)
+
+
+@masked_mean.lowering
+def attention_masked_lowering(emit, q, k, v, mask, mean, log_sum, *, scale):
+    inputs = [_heads(emit, x, 2) for x in (q, k, v)]
+    inputs.append(_mask_heads(emit, mask, (*q.shape[:-1], k.shape[-2])))
+    outputs = [_heads(emit, mean, 2), _heads(emit, log_sum, 1)]
+    emit.kernel("attention_masked", inputs, outputs, [float(scale), 0.0])
+
+
+@masked_mean.vjp
+def attention_masked_vjp(ct, result, q, k, v, mask, *, scale):
+    (mean, log_sum), (ct, of_log_sum) = result, ct
+    shift = _shift(ct, mean, of_log_sum)
+
+    def of_mask():
+        weights = _weights(log_sum, q, k, scale, mask=mask)
+        across = matmul(ct, matrix_transpose(v)) - reshaped(shift, (*shift.shape, 1))
+        return unbroadcast(weights * across, mask)
+
+    return *attention_masked_pull(ct, shift, log_sum, q, k, v, mask, scale=scale), of_mask
+
+
+@masked_mean.jvp
+def attention_masked_jvp(tangents, result, q, k, v, mask, *, scale):
+    weights = _weights(result[1], q, k, scale, mask=mask)
+    return _pushed(tangents, result[1], weights, q, k, v, scale)
+
+
+@op
+def attention_masked_pull(
+    ct: TensorType,
+    shift: TensorType,
+    log_sum: TensorType,
+    q: TensorType,
+    k: TensorType,
+    v: TensorType,
+    mask: TensorType,
+    *,
+    scale: float,
+) -> tuple[TensorType, TensorType, TensorType]:
+    """The gradients of ``attention_masked`` by ``q``, ``k`` and ``v``, as ``attention_pull``'s."""
+    types = attention_pull.rule(ct, shift, log_sum, q, k, v, scale=scale, causal=False)
+    _require_mask("attention_masked_pull", q, k, mask)
+    return types
+
+
+@attention_masked_pull.reference
+def attention_masked_pull_reference(ct, shift, log_sum, q, k, v, mask, *, scale):
+    return _pulled_reference(ct, shift, log_sum, q, k, v, _scores(q, k, scale, mask=mask), scale)
+
+
+@attention_masked_pull.lowering
+def attention_masked_pull_lowering(emit, *views, scale):
+    ct, shift, log_sum, q, k, v, mask, *results = views
+    rows = [_heads(emit, emit.dense(x), 1) for x in (shift, log_sum)]
+    inputs = [_heads(emit, ct, 2), *rows, *[_heads(emit, x, 2) for x in (q, k, v)]]
+    inputs.append(_mask_heads(emit, mask, (*q.shape[:-1], k.shape[-2])))
+    outputs = [_heads(emit, x, 2) for x in results]
+    emit.kernel("attention_masked_pull", inputs, outputs, [float(scale), 0.0])
+
+
+@attention_masked_pull.vjp
+def attention_masked_pull_vjp(cts, _results, ct, shift, log_sum, q, k, v, mask, *, scale):
+    weights = _weights(log_sum, q, k, scale, mask=mask)
+    *others, of_scores = _pulled_again(cts, weights, ct, shift, q, k, v, scale)
+    return *others, lambda: unbroadcast(of_scores, mask)
+
+
+for _op in (weighted_mean, attention_pull, masked_mean, attention_masked_pull):
     _op.batch(leading(_op))
 
 
@@ -231,3 +391,30 @@ def attention_pull_samples(draw):
         ct = draw(q.dtype.name, *q.shape[:-1], v.shape[-1], low=-2, high=2)
         mean, log_sum = attention_reference(q, k, v, **attrs)
         yield (ct, (ct * mean).sum(-1), log_sum, q, k, v), attrs
+
+
+def _masks(draw):
+    """Operands of every sample that is not causal, with masks of each way to have one size or 1."""
+    for operands, attrs in _drawn(draw):
+        if attrs["causal"]:
+            continue
+        q, scores = operands[0], (*operands[0].shape[:-1], operands[1].shape[-2])
+        for shape in (scores, (*(1 for _ in scores[:-2]), *scores[-2:]), (*scores[:-1], 1)):
+            mask = draw(q.dtype.name, *shape)
+            hidden = draw("bool", *shape)
+            hidden[..., :1] = False  # where all keys are hidden the logarithm has no derivative
+            yield [*operands, np.where(hidden, -np.inf, mask)], {"scale": attrs["scale"]}
+
+
+@masked_mean.samples
+def attention_masked_samples(draw):
+    for operands, attrs in _masks(draw):
+        yield tuple(operands), attrs
+
+
+@attention_masked_pull.samples
+def attention_masked_pull_samples(draw):
+    for (q, k, v, mask), attrs in _masks(draw):
+        ct = draw(q.dtype.name, *q.shape[:-1], v.shape[-1], low=-2, high=2)
+        mean, log_sum = attention_masked_reference(q, k, v, mask, **attrs)
+        yield (ct, (ct * mean).sum(-1), log_sum, q, k, v, mask), attrs

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid.errors import ArgumentError, ArgumentTypeError, OutOfRangeError, ShapeError
-from hybrid.ops.attending import seen_by, weighted_mean
+from hybrid.ops.attending import masked_mean, seen_by, weighted_mean
 from hybrid.ops.checks import (
     as_tensor,
     broadcast_shapes,
@@ -18,6 +18,7 @@ from hybrid.ops.checks import (
     type_of,
 )
 from hybrid.ops.comparison import where
+from hybrid.ops.creation import fill
 from hybrid.ops.derivatives import reshaped, widened
 from hybrid.ops.dtypes import common, converted, stop_gradient
 from hybrid.ops.indexing import as_indices, take
@@ -27,7 +28,7 @@ from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.repeat import repeat_interleave
 from hybrid.ops.shape import matrix_transpose
 from hybrid.ops.softmax import soft_maximum
-from hybrid.types import Shape, bool_, tensor_type
+from hybrid.types import DType, Shape, bool_, tensor_type
 
 _NAME = "scaled_dot_product_attention"
 
@@ -65,18 +66,23 @@ def attention(
             fix="give one of them; make the mask causal yourself",
         )
     sizes = (*key.shape[-2:], value.shape[-1])
-    if attn_mask is None and drop is None and not need_weights and 0 not in sizes:
+    mask = None if attn_mask is None else _checked_mask(as_tensor(attn_mask), shape)
+    if drop is None and not need_weights and 0 not in sizes:
         operands = [query, key, value]
         batches = [tensor_type(x.dtype, x.shape[:-2]) for x in operands]
         lead = broadcast_shapes(_NAME, *batches)
         operands = [widened(x, (*lead, *x.shape[-2:])) for x in operands]
-        return weighted_mean(*operands, scale=float(scale), causal=bool(is_causal))[0]
+        if mask is None:
+            return weighted_mean(*operands, scale=float(scale), causal=bool(is_causal))[0]
+        ones = (1,) * (len(lead) + 2 - len(mask.shape))
+        added = reshaped(_added(mask, query.dtype), (*ones, *mask.shape))
+        return masked_mean(*operands, added, scale=float(scale))[0]
     scores = matmul(query * scale, matrix_transpose(key))
     if is_causal:
         scores = where(seen_by(*shape[-2:]), scores, -math.inf)
     counted = None
-    if attn_mask is not None:
-        scores, counted = _masked(scores, as_tensor(attn_mask), shape)
+    if mask is not None:
+        scores, counted = _masked(scores, mask)
     weights = soft_maximum(scores, axis=len(shape) - 1)
     weights = weights if drop is None else drop(weights)
     found = matmul(weights, value)
@@ -124,11 +130,8 @@ def _repeated(query: Any, x: Any, label: str) -> Any:
     return x if heads == own else repeat_interleave(x, heads // own, axis=len(x.shape) - 3)
 
 
-def _masked(scores: Any, mask: Any, shape: Shape) -> tuple[Any, Any]:
-    """The scores under the mask, and which rows count: those of nothing but -inf give 0.
-
-    In place of -inf those rows hold a number, so that no NaN gets into the gradients.
-    """
+def _checked_mask(mask: Any, shape: Shape) -> Any:
+    """The mask of scores of ``shape``, with one axis at least."""
     if mask.dtype is not bool_ and not mask.dtype.is_floating:
         raise ArgumentTypeError(
             f"{_NAME} got a mask of dtype {mask.dtype.name}",
@@ -142,8 +145,22 @@ def _masked(scores: Any, mask: Any, shape: Shape) -> tuple[Any, Any]:
             why=f"It must broadcast to the scores, {list(shape)}.",
             fix="change its shape with reshape or expand_dims",
         )
-    if len(mask.shape) == 0:
-        mask = reshaped(mask, (1,))
+    return reshaped(mask, (1,)) if len(mask.shape) == 0 else mask
+
+
+def _added(mask: Any, dtype: DType) -> Any:
+    """What the mask adds to scores."""
+    if mask.dtype is not bool_:
+        return converted(mask, dtype)
+    nothing, hidden = (fill(shape=(), value=x, dtype=dtype) for x in (0.0, -math.inf))
+    return where(mask, nothing, hidden)
+
+
+def _masked(scores: Any, mask: Any) -> tuple[Any, Any]:
+    """The scores under the mask, and which rows count: those of nothing but -inf give 0.
+
+    In place of -inf those rows hold a number, so that no NaN gets into the gradients.
+    """
     taken = mask if mask.dtype is bool_ else mask > -math.inf
     counted = reduce_any(taken, axis=(len(mask.shape) - 1,), keepdims=True)
     if mask.dtype is bool_:

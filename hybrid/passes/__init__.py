@@ -22,6 +22,7 @@ from hybrid.passes.hoist import hoist
 from hybrid.passes.join import join
 from hybrid.passes.known import known
 from hybrid.passes.loops import simplify_loop
+from hybrid.passes.order import order
 from hybrid.passes.parts import holds_control_flow
 from hybrid.passes.postops import fuse_products
 from hybrid.passes.share import share
@@ -48,6 +49,7 @@ __all__ = [
     "implicit_broadcast",
     "join",
     "known",
+    "order",
     "run_pipeline",
     "share",
     "simplify",
@@ -77,6 +79,7 @@ PIPELINE: tuple[Pass | tuple[Pass, ...], ...] = (
     ),
     fuse,
     fuse_products,  # after fuse: it takes whole maps
+    order,  # last: what is one node by now has one place
 )
 # What changes bits: for ``optimize="fast"``, before fusion.
 FAST: tuple[Pass, ...] = (fold_norms, dce)

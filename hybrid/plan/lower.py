@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid import native
 from hybrid.classes import replace
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, Node, NotDense, Value, View
@@ -182,6 +183,11 @@ class Lowering:
             step.location = self.location
             step.moves = name == "copy" and is_whole(inputs[0]) and is_whole(outputs[0])
             self.steps.append(step)
+
+    @staticmethod
+    def offers(name: str, dtype: DType) -> bool:
+        """Whether the instruction set has kernel ``name`` for ``dtype``."""
+        return native.find_kernel(name, dtype.code) >= 0
 
     def copy(self, view: View, target: View) -> None:
         """``view`` at ``target`` as well; no step when both come to lie at one place."""

@@ -89,14 +89,75 @@ def test_many_blocks_of_queries_and_keys(sizes, causal) -> None:
     def fused(q, k, v):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
-    def composed(q, k, v):  # a mask keeps the weights apart
-        return F.scaled_dot_product_attention(q, k, v, mask.astype("float32"))
+    def composed(q, k, v):
+        return hy.matmul(weights_of(q, k, hy.asarray(mask.astype("float32"))), v)
 
     operands = [hy.asarray(x) for x in (q, k, v)]
     got = hy.grad(loss(fused), argnums=(0, 1, 2))(*operands)
     want = hy.grad(loss(composed), argnums=(0, 1, 2))(*operands)
     for slope, other in zip(got, want, strict=True):
         np.testing.assert_allclose(slope.numpy(), other.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def weights_of(q, k, mask):
+    scores = hy.matmul(q * (1 / math.sqrt(q.shape[-1])), hy.matrix_transpose(k)) + mask
+    return F.softmax(scores, -1)
+
+
+MASKS = [(2, 3, 200, 150), (200, 150), (2, 1, 1, 150), (3, 200, 1), (1, 3, 200, 150), (150,)]
+
+
+@pytest.mark.parametrize("shape", MASKS)
+@pytest.mark.parametrize("kind", ["bool", "float32"])
+def test_masks_of_many_blocks_and_their_gradients(shape, kind) -> None:
+    q, k, v = (hy.asarray(x) for x in drawn("float32", *[(2, 3, n, 24) for n in (200, 150, 150)]))
+    hidden = Draw(7)("bool", *shape) & (np.arange(shape[-1]) > 0)
+    added = np.where(hidden, -np.inf, 0 if kind == "bool" else Draw(8)("float32", *shape))
+    added = added.astype("float32")
+    mask = hy.asarray(~hidden if kind == "bool" else added)
+
+    def fused(q, k, v, mask):
+        return hy.sum(F.scaled_dot_product_attention(q, k, v, mask) ** 2)
+
+    def composed(q, k, v, mask):
+        return hy.sum(hy.matmul(weights_of(q, k, mask), v) ** 2)
+
+    of = (0, 1, 2) if kind == "bool" else (0, 1, 2, 3)
+    got = hy.value_and_grad(fused, argnums=of)(q, k, v, mask)
+    want = hy.value_and_grad(composed, argnums=of)(q, k, v, hy.asarray(added))
+    planned = hy.hybridize(hy.value_and_grad(fused, argnums=of))(q, k, v, mask)
+    for slope, other, again in zip(
+        [got[0], *got[1]], [want[0], *want[1]], [planned[0], *planned[1]], strict=True
+    ):
+        np.testing.assert_allclose(slope.numpy(), other.numpy(), rtol=1e-3, atol=1e-4)
+        assert same(slope, again)
+
+
+def test_masks_of_five_axes() -> None:
+    q, k, v = drawn("float64", *[(2, 2, 3, n, 4) for n in (5, 7, 7)])
+    for shape in [(2, 1, 3, 5, 7), (3, 5, 7), (1, 1, 1, 5, 7), (2, 2, 1, 1, 1)]:
+        mask = Draw(4)("float64", *shape)
+        found = F.scaled_dot_product_attention(q, k, v, mask)
+        np.testing.assert_allclose(found.numpy(), expected(q, k, v, mask), rtol=1e-12, atol=1e-12)
+
+
+def test_masked_attention_never_holds_all_scores() -> None:
+    """The ops of a captured call: one that takes the mask as it is."""
+    q = hy.zeros((2, 4, 64, 8))
+    call = hy.hybridize(lambda q, mask: F.scaled_dot_product_attention(q, q, q, mask))
+    text = str(call.graph(q, hy.ones((2, 1, 1, 64), dtype=hy.bool)))
+    assert "attention_masked" in text and "[2,4,64,64]" not in text
+
+
+@pytest.mark.parametrize("hide", [False, -math.inf])
+def test_hidden_keys_are_not_seen(hide) -> None:
+    """Neither a missing number in them nor an infinite one gets into the mean."""
+    q, k, v = drawn("float32", (4, 8), (4, 8), (4, 3))
+    k[2, 0], k[3, 0] = np.nan, np.inf
+    mask = np.full((4, 4), True if hide is False else 0.0, bool if hide is False else np.float32)
+    mask[:2, 2:] = hide
+    found = F.scaled_dot_product_attention(q, k, v, mask).numpy()
+    assert np.isfinite(found[:2]).all() and np.isnan(found[2:]).all()
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -49,6 +49,7 @@ EPSILONS = {
     **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
     **dict.fromkeys(["gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope", "silu_slope"], 4),
     **dict.fromkeys(["attention", "attention_pull"], 32),  # the exponential of a rounded score
+    **dict.fromkeys(["attention_masked", "attention_masked_pull"], 32),
     **dict.fromkeys(["remainder", *OPTIMIZERS], 4),
 }
 
