@@ -14,6 +14,7 @@ import hybrid as hy
 LATE = (
     "hybrid.explain",
     "hybrid.convert.logs",
+    "hybrid.convert.folds",
     "logging",
     "array",
     "numpy.random",
@@ -34,10 +35,20 @@ print(*[name for name in sys.argv[1:] if name in sys.modules])
 """
 
 
-def test_imports_what_captures_need_and_no_more(tmp_path: Path) -> None:
+# What a function that loops over nothing and calls this package alone does not need either.
+LATER = (*LATE, "hybrid.convert.builtins", "hybrid.convert.effects", "hybrid.convert.loop_state")
+WITHOUT_A_LOOP = PROGRAM.replace("    for _ in range(5):\n        ", "    ")
+
+
+@pytest.mark.parametrize(
+    ("text", "late"), [(PROGRAM, LATE), (WITHOUT_A_LOOP, LATER)], ids=["a loop", "none"]
+)
+def test_imports_what_captures_need_and_no_more(
+    text: str, late: tuple[str, ...], tmp_path: Path
+) -> None:
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    command = [sys.executable, str(program), *LATE]
+    program.write_text(text)
+    command = [sys.executable, str(program), *late]
     assert subprocess.check_output(command, text=True).strip() == ""
 
 
