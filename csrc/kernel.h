@@ -22,7 +22,7 @@ typedef struct {
     const hyb_layout *layout;
     void *const      *data;
     const hyb_attr   *attrs;
-    const hyb_post   *post; /* NULL when there is nothing to apply; only `matmul` looks at it */
+    const hyb_post   *post; /* NULL when there is nothing to apply; kernels with HYB_POST_OPS look at it */
 } hyb_call;
 
 /* How much work a call is: units [0, n), never split finer than `grain` of them. */
@@ -63,6 +63,18 @@ void      *hyb_scratch(size_t nbytes); /* this thread's scratch, 64-byte aligned
 typedef hyb_status (*hyb_work_fn)(void *context, int64_t begin, int64_t end);
 /* Runs fn over [0, n) in chunks of `grain`, on this thread and the pool; the first failing chunk's status. */
 hyb_status hyb_parallel_for(int64_t n, int64_t grain, hyb_work_fn fn, void *context);
+
+/* Sizes that decide how work is cut up, never what comes out of it (runtime/choices.c). */
+typedef enum {
+    HYB_SLICE_BYTES, /* of an operand, to stay in the second-level cache */
+    HYB_NEAR_BYTES,  /* a matrix that small is read in place */
+    HYB_WAKING_WORK, /* additions and multiplications of a product worth waking threads */
+    HYB_TASK_WORK,   /* and worth a task */
+    HYB_CHUNK_WORK,  /* additions of an elementwise kernel that are a chunk */
+    HYB_SPIN_NS,     /* for which threads spin before they sleep */
+    HYB_CHOICE_COUNT
+} hyb_choice_kind;
+int64_t    hyb_choice(hyb_choice_kind kind);
 
 /* Layout helpers for prepare functions (runtime/layout.c). */
 int64_t    hyb_itemsize(int32_t dtype);          /* 0 for an unknown dtype */

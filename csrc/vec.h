@@ -1,11 +1,9 @@
 /* vec.h - lanes of one instruction set, on GCC/Clang vector extensions.
  *
  * Included once by every isa/<name>.c, inside its target pragma, after HYB_ISA and HYB_VECTOR_BYTES
- * are defined (and, on x86, <immintrin.h> before the pragma).  Everything is static.  Masks are
- * integer vectors of the lane's size: all ones or zero.  Intrinsics live here and nowhere else,
- * only where the vector extensions have no word for an instruction; each has a plain twin for other
- * machines.
- */
+ * are defined (and, on x86, <immintrin.h> before the pragma).  Masks are integer vectors of the
+ * lane's size: all ones or zero.  Intrinsics live here and nowhere else, only where the vector
+ * extensions have no word for an instruction; each has a plain twin for other machines. */
 #ifndef HYB_VEC_H
 #define HYB_VEC_H
 
@@ -158,6 +156,18 @@ HYB_VEC_PART(uint16_t, v_u16, u16)
 HYB_VEC_PART(int8_t, v_i8, i8)
 HYB_VEC_PART(uint8_t, v_u8, u8)
 #endif
+
+/* Load lanes [low, high), 0 <= low <= high <= lanes, but not all; the others are zero. */
+static inline v_f32 v_load_between_f32(const float *p, int64_t low, int64_t high)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+    return (v_f32)_mm512_maskz_loadu_ps((__mmask16)((1u << high) - (1u << low)), p);
+#else
+    v_f32 v = {0};
+    v_copy_bytes((float *)&v + low, p + low, (high - low) * (int64_t)sizeof(float));
+    return v;
+#endif
+}
 
 /* Keeps a vector that has been loaded in a register, where the compiler would load it again for each
  * use: loads are what a loop of multiply-adds has least of. */

@@ -6,6 +6,7 @@ after that it is one lookup and one call into C.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -29,6 +30,7 @@ from hybrid.storage import to_bfloat16
 from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked, scalar_key
 from hybrid.types import (
     DEFAULT_FLOAT,
+    STORED,
     DType,
     TensorType,
     bfloat16,
@@ -291,15 +293,13 @@ def prepare(interpreter: Any, op: Op, operands: Sequence[Any]) -> Sequence[Tenso
 
 
 def stored_result(op: Op, operands: Sequence[Any]) -> DType | None:
-    """The dtype of float results where an operand has one that is storage; None where none has."""
-    found = None
-    if not op.moves:
-        dtypes = [t.type.dtype for t in operands if isinstance(t, Tensor)]
-        if any(dtype.is_stored for dtype in dtypes):
-            for dtype in dtypes:
-                if dtype.is_floating:
-                    found = dtype if found is None else promote(found, dtype)
-    return found
+    """The dtype of float results if ``op`` is to compute in float32 for storage; else None."""
+    tensors = [t for t in operands if isinstance(t, Tensor)]
+    dtypes = {t.type.dtype for t in tensors}
+    taken = dtypes == {op.narrow} and len(tensors) == len(operands)
+    if op.moves or taken or dtypes.isdisjoint(STORED):
+        return None
+    return functools.reduce(promote, [dtype for dtype in dtypes if dtype.is_floating])
 
 
 def in_float32(

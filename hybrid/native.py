@@ -399,6 +399,23 @@ def run_limit(name: str, rounds: int, data: Any = None, nbytes: int = 0) -> floa
     return lib.hyb_limit_run(LIMITS[name], rounds, floats, nbytes // 12)
 
 
+def choices() -> dict[str, tuple[int, int]]:
+    """How work is cut up, by name: the value in use, and the one without a tuning file."""
+    require_environment()
+    found, i = {}, 0
+    while (name := lib.hyb_choice_name(i)) != ffi.NULL:
+        found[ffi.string(name).decode()] = (lib.hyb_choice_value(i), lib.hyb_choice_usual(i))
+        i += 1
+    return found
+
+
+def tuning() -> tuple[str, str, str]:
+    """The tuning file ("": none), why nothing of it was taken ("": it was), and this machine."""
+    require_environment()
+    told = (lib.hyb_choice_file(), lib.hyb_choice_fault(), lib.hyb_choice_machine())
+    return tuple(ffi.string(text).decode("utf-8", "replace") for text in told)
+
+
 def set_num_threads(n: int) -> None:
     """Use ``n`` threads, this one included, for kernels from now on."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:

@@ -21,6 +21,7 @@ from hybrid.trace.backward import backward_of
 from hybrid.trace.captured import Asked, Backward, Capture, build
 from hybrid.trace.differentiate import kinds_of, tensors_of
 from hybrid.trace.follow import followed
+from hybrid.trace.recurring import needs_run
 from hybrid.trace.replay import replay
 from hybrid.types import TensorType
 from hybrid.whole import optimized_plan
@@ -132,7 +133,8 @@ class _CallOp:
     """Stands as the op of a call's record: its vjp is the planned backward graph.
 
     Like that of control flow it is told what the inputs have got so far, for one that the call uses
-    several times would get each use in turn if its ops ran eagerly.
+    several times would get each use in turn if its ops ran eagerly.  Where only a run knows which
+    items of its lists are one tensor, it goes back through the ops of that run, one by one.
     """
 
     differentiable = True
@@ -149,7 +151,7 @@ class _CallOp:
     ) -> list[Ct | None]:
         """The total of each parent."""
         n_sources = len(self.planned.capture.sources)
-        if is_recording():
+        if is_recording() or needs_run(self.planned.capture.graph):
             return self._replayed(pull, saved[:n_sources])
         return self._planned(pull, saved)
 
@@ -187,7 +189,7 @@ class _CallOp:
         return [ct if flows else None for ct, flows in zip(found, pull.flow, strict=True)]
 
     def _replayed(self, pull: Pull, inputs: Sequence[Tensor]) -> list[Ct | None]:
-        """Differentiable again: the forward ops once more, one by one, and back through them."""
+        """The forward ops once more, one by one, and back through them: differentiable again."""
         gradient = self.planned.capture.gradient
         variables = list(inputs)
         for i, first in zip(gradient.inputs, _places(pull), strict=True):
@@ -196,17 +198,17 @@ class _CallOp:
                 variables[i].record = Leaf(variables[i].type)
             variables[i].record = variables[gradient.inputs[first]].record
         graph = self.planned.capture.graph
-        if current().traces:
-            results = replay(graph, variables, gradient.recorded)
-            outputs = [results[i] for i in gradient.outputs]
-        else:
-            outputs = followed(graph, variables, gradient.recorded, gradient.outputs)
+        with recording(True):
+            if current().traces:
+                results = replay(graph, variables, gradient.recorded)
+                outputs = [results[i] for i in gradient.outputs]
+            else:
+                outputs = followed(graph, variables, gradient.recorded, gradient.outputs)
         targets = [variables[i].record for i in gradient.inputs]
         seeds = list(zip(targets, pull.arrived, strict=True))
         seeds += [(t.record, ct) for t, ct in zip(outputs, pull.cts, strict=True)]
         seeds = [(r, ct) for r, ct in seeds if r is not None and ct is not None]
-        with recording(True):
-            totals = pulled_back(seeds, targets, stop=True)
+        totals = pulled_back(seeds, targets, stop=True)
         places = _places(pull)
         return [
             ct if flows and places[at] == at else None

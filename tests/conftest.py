@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # compiled part.  So the checkout goes last: there for `tests.helpers`, behind what is installed.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT] + [str(ROOT)]
 
+# What was measured on this machine must not decide how tests run.
+os.environ["HYBRID_TUNING"] = ""
+
 # Programs that tests start import the same hybrid, wherever they are started.
 found = find_spec("hybrid")
 assert found is not None and found.origin is not None

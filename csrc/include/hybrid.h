@@ -208,6 +208,14 @@ hyb_status  hyb_set_num_threads(int32_t n);
 int32_t     hyb_num_threads(void);
 int32_t     hyb_core_count(const char *root); /* in the affinity mask and quotas; files under root */
 
+/* How work is cut up: by the caches of this machine, or as measured and kept in a file. */
+const char *hyb_choice_name(int32_t choice); /* NULL: there are no more */
+int64_t     hyb_choice_value(int32_t choice);
+int64_t     hyb_choice_usual(int32_t choice); /* without a file */
+const char *hyb_choice_machine(void); /* what lines of the file that are for this machine begin with */
+const char *hyb_choice_file(void);    /* "" if there is none */
+const char *hyb_choice_fault(void);   /* why nothing of it was taken; "" if it was */
+
 /* What this machine does at most, on the calling thread: operations in registers, or the bytes of a
  * triad a = b + s * c over `data`, which holds a, b and c, n floats each. */
 const char *hyb_limit_instructions(int32_t limit); /* "" where there are none */

@@ -13,10 +13,14 @@
     X(cumulative, isa) X(normalization, isa) X(distributions, isa) X(optimizer, isa)
 
 #if defined(__x86_64__)
-#define HYB_ISAS(X) X(baseline, 0) X(avx2, 1) X(avx512, 2)
+#define HYB_ISAS(X) X(baseline, 0) X(avx2, 1) X(avx512, 2) X(avx512_dot, 3)
+#define HYB_TABLES(X) \
+    HYB_FAMILIES(X, baseline) HYB_FAMILIES(X, avx2) HYB_FAMILIES(X, avx512) X(dot, avx512_dot)
 #elif defined(__aarch64__)
 #define HYB_ISAS(X) X(baseline, 0) X(neon, 1)
+#define HYB_TABLES(X) HYB_FAMILIES(X, baseline) HYB_FAMILIES(X, neon)
 #else
 #define HYB_ISAS(X) X(baseline, 0)
+#define HYB_TABLES(X) HYB_FAMILIES(X, baseline)
 #endif
 #endif

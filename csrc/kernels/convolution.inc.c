@@ -15,7 +15,10 @@
  *            weights; its range is one unit.
  * Layout     dense.
  * Aliasing   outputs overlap no input.
- * Ways       groups of few channels: convolution_direct.inc.c.  Else from copies of planes, with a
+ * Post-ops   of conv and conv_transpose, of a few rows of results as soon as they are finished; of
+ *            a transpose of several phases at the end.
+ * Ways       groups of few channels: convolution_direct.inc.c.  3x3 kernels of float32 at stride 1:
+ *            with fewer products (convolution_winograd.inc.c).  Else from copies of planes, with a
  *            register tile for the results (convolution_planes.inc.c) or for the weights
  *            (convolution_weight.inc.c).  Where planes are small against a vector, or the results
  *            few, as a product of matrices whose columns are copied.
@@ -32,6 +35,8 @@
 #define CONV_SLICE_BYTES (384 << 10)   /* of copied columns, to stay in the second-level cache */
 #define CONV_ROWS_BYTES (64 << 10)     /* of padded rows */
 #define CONV_FEW 4                     /* products of channels in a group: no matrices */
+#define CONV_UNPACKED 256              /* results of a row, at most, to read weights in place */
+#define CONV_SHARED 192                /* results of a plane, at least, in each block */
 #define CONV_PARALLEL_WORK (1 << 20)   /* multiplications and additions worth waking threads */
 
 
@@ -50,6 +55,18 @@
 #define CONV_WEIGHT_VECTORS 32 /* of columns, at least */
 #define CONV_COLUMNS 1024      /* of the blocks that a tile passes at a time */
 #define CONV_PIECES 32         /* and their number */
+
+#define CONV_POST_ITEMS (1 << 14) /* results worth a task of post-ops alone */
+
+#define WINOGRAD_LANES HYB_LANES_32 /* float32 alone */
+#define WINOGRAD_PLACES 16          /* products of a tile */
+#define WINOGRAD_BYTES (2 << 20)    /* of a block, to stay in a core's share of the caches */
+#define WINOGRAD_TILES 192          /* of a block, at least: as often are the weights used */
+#define WINOGRAD_CHANNELS 8         /* of source and result, at least */
+#define WINOGRAD_LEAST 64           /* results of a channel: they pay for transforming the weights */
+#define WINOGRAD_APART 16           /* items between the weights of places, beyond those */
+#define WINOGRAD_FEW 4              /* blocks */
+#define WINOGRAD_LARGEST (64 << 20) /* bytes of a block */
 
 /* One axis of one phase.  A result is counted by j, an item of the kernel that it needs by t. */
 typedef struct {
@@ -113,10 +130,21 @@ static hyb_status conv_require(const hyb_call *call, int32_t dtype, int x, int w
     return HYB_OK;
 }
 
+/* As many items as w; of 3x3 kernels in float32 at stride and dilation 1, unless groups have few
+ * channels, for each place of the transform as many as there are kernels, and some for each group. */
 static hyb_status conv_require_room(const hyb_call *call, int32_t dtype)
 {
     const hyb_status status = require_dense(call, 3, dtype, 1);
-    return status == HYB_OK ? require_size(call, 3, 0, hyb_elements(&call->layout[1])) : status;
+    if (status != HYB_OK)
+        return status;
+    const int64_t *kernel = call->layout[1].shape + 2, items = hyb_elements(&call->layout[1]);
+    bool transforms =
+        dtype == HYB_F32 && kernel[0] == 1 && call->layout[1].shape[1] >= WINOGRAD_CHANNELS;
+    for (int axis = 1; axis < 3; axis++)
+        transforms &= kernel[axis] == 3 && conv_attr(call, 0, axis) == 1 &&
+                      conv_attr(call, 2, axis) == 1;
+    const int64_t apart = items / 9 + WINOGRAD_APART * call->attrs[9].i;
+    return require_size(call, 3, 0, transforms ? WINOGRAD_PLACES * apart : items);
 }
 
 static int64_t conv_gcd(int64_t a, int64_t b)
@@ -387,13 +415,54 @@ static void conv_places(const conv_shape *s, const conv_planes *p, int64_t *plac
     }
 }
 
+/* How results are cut in tiles of 2x2, and those in blocks (convolution_winograd.inc.c). */
+typedef struct {
+    int64_t high, wide;   /* tiles of a plane */
+    int64_t rows, blocks; /* rows of tiles of a block, of one image after the other; all blocks */
+    int64_t pitch;        /* items of a channel of a block */
+    bool    few;          /* blocks: threads share one, and transform the weights that they use */
+    int64_t own;          /* items of a thread's part of the scratch */
+    size_t  nbytes;       /* of scratch */
+} conv_tiles;
+
+/* Blocks of tiles; false where they do not pay: for other kernels, few channels or few tiles. */
+static bool conv_plan_tiles(const conv_shape *s, conv_tiles *t)
+{
+    const conv_axis *deep = &s->axis[0];
+    if (deep->count != 1 || deep->size != 1 || deep->taps != 1 || deep->shift != 0)
+        return false;
+    for (int a = 1; a < 3; a++) {
+        const conv_axis *axis = &s->axis[a];
+        if (axis->taps != 3 || s->kernel_sizes[a] != 3 || axis->stride != 1 || axis->step != 1 ||
+            (axis->slide != 1 && axis->slide != -1))
+            return false;
+    }
+    t->high = matmul_ceil(s->axis[1].count, 2);
+    t->wide = matmul_ceil(s->axis[2].count, 2);
+    const int64_t rows = s->batch * t->high, channels = s->channels + s->rows;
+    if (s->channels < WINOGRAD_CHANNELS || s->rows < WINOGRAD_CHANNELS ||
+        s->columns < WINOGRAD_LEAST)
+        return false;
+    const int64_t tile = WINOGRAD_PLACES * channels * (int64_t)sizeof(float);
+    if ((double)tile * (double)t->wide > WINOGRAD_LARGEST)
+        return false;
+    int64_t tiles = WINOGRAD_BYTES / tile;
+    if (tiles < WINOGRAD_TILES)
+        tiles = WINOGRAD_TILES;
+    const int64_t wanted = tiles / t->wide > 1 ? tiles / t->wide : 1;
+    t->blocks = matmul_ceil(rows, matmul_smaller(wanted, rows));
+    t->rows = matmul_ceil(rows, t->blocks);
+    t->blocks = matmul_ceil(rows, t->rows);
+    return true;
+}
+
 #define EACH "kernels/convolution_typed.inc.c"
 #include "kernels/each_float.inc.c"
 #undef EACH
 
 #define CONVOLUTION_ROWS(t)                                                                      \
-    {"conv", HYB_DTYPE_##t, 2, 2, 10, HYB_PLAIN, HYB_SYM(prepare_conv_##t), HYB_SYM(conv_##t)},  \
-    {"conv_transpose", HYB_DTYPE_##t, 2, 2, 10, HYB_PLAIN, HYB_SYM(prepare_conv_transpose_##t),  \
+    {"conv", HYB_DTYPE_##t, 2, 2, 10, HYB_POST_OPS, HYB_SYM(prepare_conv_##t), HYB_SYM(conv_##t)},  \
+    {"conv_transpose", HYB_DTYPE_##t, 2, 2, 10, HYB_POST_OPS, HYB_SYM(prepare_conv_transpose_##t),  \
      HYB_SYM(conv_transpose_##t)},                                                               \
     {"conv_weight", HYB_DTYPE_##t, 2, 1, 10, HYB_PLAIN, HYB_SYM(prepare_conv_weight_##t),        \
      HYB_SYM(conv_weight_##t)},

@@ -222,6 +222,11 @@ static hyb_status N(conv_direct_units)(void *context, int64_t begin, int64_t end
                         j += n;
                     }
                 }
+                if (h + 1 == s->axis[1].count || h + 1 == block + plan->height) {
+                    const conv_run first = {image, {d, block, 0}, 0};
+                    N(conv_finish)(job, conv_place(s, &first) + group * s->rows * s->result_plane,
+                                   (h + 1 - block) * wide->count, s->rows);
+                }
             }
     }
     return HYB_OK;

@@ -98,69 +98,6 @@ static void N(conv_copy_planes)(const N(conv_job) *job, T *to, const conv_block 
         }
 }
 
-typedef void (*N(conv_tile_fn))(const T *a, const T *b, const int64_t *place, T *c, int64_t c_step,
-                                int64_t depth, bool add);
-
-/* c = or += a @ b, where row k of b lies at place[k]; a is packed. */
-static inline __attribute__((always_inline)) void
-N(conv_tile)(int rows, int vectors, const T *a, const T *b, const int64_t *place, T *c,
-             int64_t c_step, int64_t depth, bool add)
-{
-    V sum[MATMUL_ROWS][4];
-#pragma GCC unroll 12
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-            sum[i][v] = (V){0};
-            __builtin_prefetch(c + i * c_step + v * LANES, 1);
-        }
-    for (int64_t k = 0; k < depth; k++, a += rows) {
-        const T *from = b + place[k];
-        V line[4];
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++)
-            line[v] = N(v_load)(from + v * LANES);
-#pragma GCC unroll 12
-        for (int i = 0; i < rows; i++) {
-            const T item = a[i];
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++)
-                sum[i][v] += item * line[v];
-        }
-    }
-#pragma GCC unroll 12
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-            T *to = c + i * c_step + v * LANES;
-            N(v_store)(to, add ? N(v_load)(to) + sum[i][v] : sum[i][v]);
-        }
-}
-
-#define TILE(rows, vectors)                                                                        \
-    static void N(conv_tile_##rows##x##vectors)(const T *a, const T *b, const int64_t *place,      \
-                                                T *c, int64_t c_step, int64_t depth, bool add)     \
-    {                                                                                              \
-        N(conv_tile)(rows, vectors, a, b, place, c, c_step, depth, add);                           \
-    }
-#define TILES(rows) TILE(rows, 1) TILE(rows, 2)
-#define WIDE_TILES(rows) TILE(rows, 4)
-MATMUL_EACH_ROWS(TILES)
-MATMUL_EACH_WIDE(WIDE_TILES)
-
-/* [rows - 1][log2 of vectors]; only few rows come four vectors wide. */
-#define ROW(rows) [rows - 1] = {N(conv_tile_##rows##x1), N(conv_tile_##rows##x2), NULL},
-#define WIDE_ROW(rows)                                                                             \
-    [rows - 1] = {N(conv_tile_##rows##x1), N(conv_tile_##rows##x2), N(conv_tile_##rows##x4)},
-static const N(conv_tile_fn) N(conv_tiles)[MATMUL_ROWS][3] = {
-    MATMUL_EACH_WIDE(WIDE_ROW) MATMUL_EACH_TALL(ROW)
-};
-#undef WIDE_ROW
-#undef ROW
-#undef WIDE_TILES
-#undef TILES
-#undef TILE
-
 /* to[j] = or += from[j]. */
 static inline __attribute__((always_inline)) void N(conv_put_row)(T *to, const T *from, int64_t n,
                                                                   bool add)
@@ -229,17 +166,21 @@ static hyb_status N(conv_blocks)(void *context, int64_t begin, int64_t end)
     conv_places(s, p, place, job->depth);
     const int64_t plane = s->result_plane, widest = job->width == 4 * LANES ? 2 : 1;
     for (int64_t unit = begin; unit < end; unit++) {
-        const conv_block block = conv_block_of(s, p, unit);
+        const int64_t strip = unit % job->strips;
+        const int64_t panel_end = (strip + 1) * job->panels / job->strips;
+        const conv_block block = conv_block_of(s, p, unit / job->strips);
         const conv_run run = {block.image, {block.deep, block.high, block.wide}, 0};
         T *results = job->result + block.group * s->rows * plane;
         const int64_t corner = conv_place(s, &run);
         for (int64_t k = 0; k < s->terms; k += job->depth) {
             const int64_t depth = matmul_smaller(job->depth, s->terms - k);
             N(conv_copy_planes)(job, copy, &block, k / s->taps, (k + depth) / s->taps);
-            for (int64_t panel = 0; panel < job->panels; panel++) {
+            for (int64_t panel = strip * job->panels / job->strips; panel < panel_end; panel++) {
                 const int64_t row = N(conv_row)(job, panel), rows = job->low + (panel < job->tall);
-                const T *a = job->room + block.group * s->rows * s->terms + k * s->rows + row * depth;
-                const N(conv_tile_fn) *tiles = N(conv_tiles)[rows - 1];
+                const T *a = N(conv_rows_at)(job, block.group, row, k, depth);
+                const int64_t a_step = job->packed ? rows : s->weight_row;
+                const N(matmul_tile_fn) *tiles =
+                    N(matmul_tiles)[MATMUL_PLACED][!job->packed][rows - 1];
                 T *result = results + row * plane;
                 for (int64_t q = 0; q < block.columns;) {
                     const int64_t left = block.columns - q;
@@ -248,14 +189,18 @@ static hyb_status N(conv_blocks)(void *context, int64_t begin, int64_t end)
                         size--;
                     const int64_t wide = (int64_t)LANES << size, n = matmul_smaller(wide, left);
                     if (n == wide && s->dense) {
-                        tiles[size](a, copy + q, place, result + corner + q, plane, depth, k > 0);
+                        tiles[size](a, a_step, copy + q, 0, result + corner + q, plane, depth,
+                                    k > 0, place, 0, NULL);
                     } else {
                         T tile[(MATMUL_ROWS * 2 + MATMUL_WIDE * 2) * LANES];
-                        tiles[size](a, copy + q, place, tile, wide, depth, false);
+                        tiles[size](a, a_step, copy + q, 0, tile, wide, depth, false, place, 0,
+                                    NULL);
                         N(conv_put)(job, &block, tile, wide, result, rows, q, n, k > 0);
                     }
                     q += wide;
                 }
+                if (k + depth == s->terms)
+                    N(conv_finish)(job, result - job->result + corner, block.columns, rows);
             }
         }
     }
@@ -263,32 +208,42 @@ static hyb_status N(conv_blocks)(void *context, int64_t begin, int64_t end)
 }
 
 /* Plans one phase from copies of planes; false where a product of copied columns is better: if rows
- * are too long, columns too few to pack the weights for, or lost in vectors that planes do not
- * fill while many rows share the work of copying. */
+ * are too long, columns too few, or many more lost in vectors that planes do not fill than a product
+ * of all columns loses while many rows share the work of copying. */
 static bool N(conv_plan_blocks)(N(conv_job) *job)
 {
     const conv_shape *s = &job->shape;
     conv_planes *p = &job->planes;
-    const int64_t plane = s->axis[1].count * s->axis[2].count;
-    const int64_t lost = matmul_ceil(plane, LANES) * LANES - plane;
+    const int64_t plane = s->axis[1].count * s->axis[2].count, planes = s->columns / plane;
+    const int64_t lost = matmul_ceil(plane, LANES) * planes - matmul_ceil(s->columns, LANES);
     N(conv_plan_rows)(job, s->rows);
     job->width = s->rows <= MATMUL_WIDE ? 4 * LANES : 2 * LANES;
-    if (s->columns <= 4 * job->width || (double)lost * (double)s->rows > 16.0 * (double)plane)
+    if (s->columns <= job->width ||
+        (double)(lost * LANES) * (double)s->rows > 16.0 * (double)s->columns)
         return false;
     job->parallel = N(conv_is_large)(s);
+    job->packed = !s->in_order || s->columns > CONV_UNPACKED;
     const int64_t deepest = MATMUL_DEPTH_BYTES / (int64_t)sizeof(T) / s->taps;
     p->channels = matmul_ceil(s->channels, matmul_ceil(s->channels, deepest > 0 ? deepest : 1));
-    const int64_t others = s->batch * s->groups * s->axis[0].count;
-    const int64_t wanted = job->parallel && others < 8 ? matmul_ceil(8, others) : 1;
     job->depth = p->channels * s->taps;
-    return conv_plan_planes(s, p, CONV_SLICE_BYTES / (int64_t)sizeof(T), wanted);
+
+    /* A few tasks to share out: blocks; of a single one two strips of rows that each copy its planes. */
+    const int64_t others = s->batch * s->groups * s->axis[0].count;
+    int64_t wanted = job->parallel && others < 8 ? matmul_ceil(8, others) : 1;
+    wanted = matmul_smaller(wanted, 1 + plane / CONV_SHARED);
+    if (!conv_plan_planes(s, p, CONV_SLICE_BYTES / (int64_t)sizeof(T), wanted))
+        return false;
+    job->strips = job->parallel && conv_n_blocks(s, p) == 1 ? matmul_smaller(2, job->panels) : 1;
+    return true;
 }
 
 static hyb_status N(conv_from_planes)(N(conv_job) *job)
 {
     const conv_shape *s = &job->shape;
-    hyb_status status = N(conv_spread)(job, s->groups * job->panels, N(conv_pack));
+    hyb_status status = HYB_OK;
+    if (job->packed)
+        status = N(conv_spread)(job, s->groups * job->panels, N(conv_pack));
     if (status == HYB_OK)
-        status = N(conv_spread)(job, conv_n_blocks(s, &job->planes), N(conv_blocks));
+        status = N(conv_spread)(job, conv_n_blocks(s, &job->planes) * job->strips, N(conv_blocks));
     return status;
 }

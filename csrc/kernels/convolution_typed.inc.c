@@ -7,27 +7,44 @@ typedef struct {
     const T   *source, *weight; /* of conv_weight: x and y */
     T         *result, *room;
     bool       parallel;
+    const hyb_post *post; /* NULL where later phases are to come between the results */
 
     /* The plan of a product of matrices. */
     int64_t panels, low, tall; /* panels of rows: the first `tall` have low + 1, the others low */
     int64_t width;             /* columns of a panel */
     int64_t depth;             /* of a block of terms */
     int64_t block, blocks;     /* columns of a task, and tasks for each group */
-    int64_t strips;            /* conv_weight: tasks for each block, which share its rows */
+    int64_t strips;            /* tasks for each block, which share its columns */
     bool    packed;
     conv_planes planes;
+    conv_tiles  tiles;
 } N(conv_job);
+
+static hyb_status N(conv_share)(void *context, bool parallel, int64_t count, int64_t grain,
+                                hyb_work_fn work)
+{
+    if (parallel && count > grain)
+        return hyb_parallel_for(count, grain, work, context);
+    return work(context, 0, count);
+}
 
 static hyb_status N(conv_spread)(N(conv_job) *job, int64_t count, hyb_work_fn work)
 {
-    if (job->parallel && count > 1)
-        return hyb_parallel_for(count, 1, work, job);
-    return work(job, 0, count);
+    return N(conv_share)(job, job->parallel, count, 1, work);
 }
 
 static inline int64_t N(conv_row)(const N(conv_job) *job, int64_t panel)
 {
     return panel * job->low + (panel < job->tall ? panel : job->tall);
+}
+
+/* Post-ops of `count` results from `begin` on, and of those at their places in the next rows. */
+static inline void N(conv_finish)(const N(conv_job) *job, int64_t begin, int64_t count,
+                                  int64_t rows)
+{
+    const hyb_post *post = job->post;
+    if (post)
+        post->apply_rows(post->context, begin, count, rows, job->shape.result_plane);
 }
 
 static inline __attribute__((always_inline)) void N(conv_zero)(T *to, int64_t n)
@@ -122,6 +139,16 @@ static hyb_status N(conv_pack)(void *context, int64_t begin, int64_t end)
     return HYB_OK;
 }
 
+/* Where a panel of the weights that begins with `row` has `depth` terms from k on. */
+static inline const T *N(conv_rows_at)(const N(conv_job) *job, int64_t group, int64_t row, int64_t k,
+                                       int64_t depth)
+{
+    const conv_shape *s = &job->shape;
+    if (job->packed)
+        return job->room + group * s->rows * s->terms + k * s->rows + row * depth;
+    return job->weight + group * s->weight_group + row * s->weight_row + k;
+}
+
 /* Adds a tile that does not lie in the result as it stands to the columns of the runs. */
 static void N(conv_settle)(const N(conv_job) *job, const T *tile, int64_t tile_step, T *result,
                            int64_t rows, const conv_run *runs, int64_t n_runs, bool add)
@@ -176,9 +203,7 @@ static hyb_status N(conv_columns)(void *context, int64_t begin, int64_t end)
             }
             for (int64_t panel = 0; panel < job->panels; panel++) {
                 const int64_t row = N(conv_row)(job, panel), rows = job->low + (panel < job->tall);
-                const T *a = job->weight + group * s->weight_group + row * s->weight_row + k;
-                if (job->packed)
-                    a = job->room + group * s->rows * s->terms + k * s->rows + row * depth;
+                const T *a = N(conv_rows_at)(job, group, row, k, depth);
                 const int64_t a_step = job->packed ? rows : s->weight_row;
                 const N(matmul_tile_fn) *tiles =
                     N(matmul_tiles)[MATMUL_PLAIN][!job->packed][rows - 1];
@@ -200,6 +225,12 @@ static hyb_status N(conv_columns)(void *context, int64_t begin, int64_t end)
                     const int64_t n_runs = conv_runs(s, q, q + columns, runs);
                     N(conv_settle)(job, tile, (int64_t)LANES << size, result, rows, runs, n_runs,
                                    k > 0);
+                }
+                for (int64_t q = first; k + depth == s->terms && q < last;) { /* image by image */
+                    const int64_t n = matmul_smaller(plane - q % plane, last - q);
+                    N(conv_finish)(job, result - job->result + q / plane * s->result_image +
+                                            q % plane, n, rows);
+                    q += n;
                 }
             }
         }
@@ -319,6 +350,9 @@ static hyb_status N(conv_weight_product)(N(conv_job) *job)
 }
 
 #include "kernels/convolution_planes.inc.c"
+#if WINOGRAD_LANES == LANES
+#include "kernels/convolution_winograd.inc.c"
+#endif
 #include "kernels/convolution_weight.inc.c"
 #include "kernels/convolution_direct.inc.c"
 
@@ -329,6 +363,10 @@ static hyb_status N(conv_run_phase)(N(conv_job) *job)
         return HYB_OK;
     if (s->channels * s->rows <= CONV_FEW)
         return N(conv_direct)(job);
+#if WINOGRAD_LANES == LANES
+    if (N(conv_plan_winograd)(job))
+        return N(conv_winograd)(job);
+#endif
     return N(conv_plan_blocks)(job) ? N(conv_from_planes)(job) : N(conv_product)(job);
 }
 
@@ -337,13 +375,26 @@ HYB_KERNEL(N(conv))
     (void)begin;
     (void)end;
     N(conv_job) job = {.shape = conv_forward(call, 0, 1, 2), .source = call->data[0],
-                       .weight = call->data[1], .result = call->data[2], .room = call->data[3]};
+                       .weight = call->data[1], .result = call->data[2], .room = call->data[3],
+                       .post = call->post};
     const int64_t elements = hyb_elements(&call->layout[2]);
     if (elements == 0)
         return HYB_OK;
-    if (job.shape.terms == 0)
-        memset(job.result, 0, (size_t)elements * sizeof(T));
-    return N(conv_run_phase)(&job);
+    if (job.shape.terms > 0)
+        return N(conv_run_phase)(&job);
+    memset(job.result, 0, (size_t)elements * sizeof(T));
+    if (call->post)
+        call->post->apply(call->post->context, 0, elements);
+    return HYB_OK;
+}
+
+/* Post-ops of planes [begin, end) of the first output. */
+static hyb_status N(conv_finish_planes)(void *context, int64_t begin, int64_t end)
+{
+    const hyb_call *call = context;
+    const int64_t *sizes = call->layout[2].shape + 2, plane = sizes[0] * sizes[1] * sizes[2];
+    call->post->apply(call->post->context, begin * plane, (end - begin) * plane);
+    return HYB_OK;
 }
 
 HYB_KERNEL(N(conv_transpose))
@@ -354,24 +405,27 @@ HYB_KERNEL(N(conv_transpose))
     const int64_t *sizes = call->layout[2].shape + 2, elements = hyb_elements(&call->layout[2]);
     if (elements == 0)
         return HYB_OK;
-    if (hyb_elements(&call->layout[0]) == 0 || hyb_elements(&call->layout[1]) == 0 ||
-        conv_has_gaps(call))
+    const bool none = hyb_elements(&call->layout[0]) == 0 || hyb_elements(&call->layout[1]) == 0;
+    if (none || conv_has_gaps(call))
         memset(result, 0, (size_t)elements * sizeof(T));
-    if (hyb_elements(&call->layout[0]) == 0 || hyb_elements(&call->layout[1]) == 0)
-        return HYB_OK;
     int64_t phases[3], at[3];
     for (int a = 0; a < 3; a++)
-        phases[a] = matmul_smaller(conv_attr(call, 0, a), sizes[a]);
+        phases[a] = none ? 0 : matmul_smaller(conv_attr(call, 0, a), sizes[a]);
+    const bool single = phases[0] * phases[1] * phases[2] == 1 && !conv_has_gaps(call);
     hyb_status status = HYB_OK;
     for (at[0] = 0; at[0] < phases[0]; at[0]++)
         for (at[1] = 0; at[1] < phases[1]; at[1]++)
             for (at[2] = 0; at[2] < phases[2] && status == HYB_OK; at[2]++) {
                 N(conv_job) job = {.shape = conv_phase(call, at), .source = call->data[0],
                                    .weight = call->data[1], .result = result,
-                                   .room = call->data[3]};
+                                   .room = call->data[3], .post = single ? call->post : NULL};
                 status = N(conv_run_phase)(&job);
             }
-    return status;
+    if (!call->post || single || status != HYB_OK)
+        return status;
+    const int64_t plane = sizes[0] * sizes[1] * sizes[2];
+    return N(conv_share)((void *)call, true, elements / plane, 1 + CONV_POST_ITEMS / plane,
+                         N(conv_finish_planes));
 }
 
 HYB_KERNEL(N(conv_weight))

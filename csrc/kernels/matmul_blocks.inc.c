@@ -351,7 +351,7 @@ static void N(matmul_plan)(N(matmul_job) *job)
 {
     const int64_t m = job->m, n = job->n, k = job->k;
     const double work = 2.0 * (double)m * (double)n * (double)k;
-    job->parallel = job->parallel && work >= MATMUL_PARALLEL_WORK;
+    job->parallel = job->parallel && work >= hyb_choice(HYB_WAKING_WORK);
 
     job->panels = (m + MATMUL_ROWS - 1) / MATMUL_ROWS;
     job->low = matmul_quotient(m, job->panels);
@@ -362,15 +362,15 @@ static void N(matmul_plan)(N(matmul_job) *job)
     job->columns = matmul_ceil(n, job->width);
     job->by_columns = job->columns > 8 || n >= 2 * m;
     job->copy_a = job->a_col != 1 && n > 4 * job->width;
-    const bool large = (double)n * (double)k * sizeof(T) > MATMUL_NEAR_BYTES;
+    const bool large = (double)n * (double)k * sizeof(T) > hyb_choice(HYB_NEAR_BYTES);
     job->copy_b = job->b_col != 1 || n < LANES || (job->panels > 1 && large);
     job->on_the_way = job->copy_b && job->b_col == 1 && job->panels > 1;
 
     /* As many tasks as keep a slice in the second-level cache, and a few to share out. */
     const int64_t units = job->by_columns ? job->columns : job->panels;
     const int64_t unit_items = job->depth * (job->by_columns ? job->width : MATMUL_ROWS);
-    const int64_t largest = MATMUL_SLICE_BYTES / (int64_t)sizeof(T) / unit_items;
-    const int64_t wanted = work >= 4 * MATMUL_TASK_WORK ? 4 : 1;
+    const int64_t largest = hyb_choice(HYB_SLICE_BYTES) / (int64_t)sizeof(T) / unit_items;
+    const int64_t wanted = work >= 4 * hyb_choice(HYB_TASK_WORK) ? 4 : 1;
     job->tasks = matmul_ceil(units, largest);
     if (job->tasks < wanted)
         job->tasks = matmul_smaller(wanted, units);

@@ -33,11 +33,9 @@ HYB_KERNEL(N(matmul))
 
 HYB_PREPARE(N(prepare_matmul))
 {
-    const hyb_status status = matmul_prepare(call, DTYPE);
+    const hyb_status status = matmul_prepare(call, DTYPE, DTYPE, DTYPE);
     if (status != HYB_OK)
         return status;
-    const matmul_operands o = matmul_operands_of(call, sizeof(T));
-    const double cost = (double)o.n * (double)o.k;
-    *range = (hyb_range){o.batch * o.m, grain_of(cost < 32768 ? (int64_t)cost : 32768)};
+    *range = matmul_rows(call, sizeof(T));
     return HYB_OK;
 }

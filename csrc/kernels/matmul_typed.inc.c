@@ -89,17 +89,17 @@ HYB_KERNEL(N(matmul))
     if (o.batch == 1)
         return N(matmul_blocks)(&batch.job);
     const double work = 2.0 * (double)o.m * (double)o.n * (double)o.k;
-    if (work >= (o.batch < 8 ? 2 : 16) * MATMUL_PARALLEL_WORK)
+    if (work >= (o.batch < 8 ? 2 : 16) * hyb_choice(HYB_WAKING_WORK))
         return N(matmul_products)(&batch, 0, o.batch); /* threads share each product */
     batch.job.parallel = false;
-    if (work * (double)o.batch < MATMUL_PARALLEL_WORK)
+    if (work * (double)o.batch < hyb_choice(HYB_WAKING_WORK))
         return N(matmul_products)(&batch, 0, o.batch);
-    const int64_t grain = 1 + (int64_t)(MATMUL_TASK_WORK / work);
+    const int64_t grain = 1 + (int64_t)(hyb_choice(HYB_TASK_WORK) / work);
     return hyb_parallel_for(o.batch, grain, N(matmul_products), &batch);
 }
 
 HYB_PREPARE(N(prepare_matmul))
 {
     *range = (hyb_range){1, 1};
-    return matmul_prepare(call, DTYPE);
+    return matmul_prepare(call, DTYPE, DTYPE, DTYPE);
 }

@@ -7,7 +7,8 @@
  *   rms_norm_pull    y[r, i] = s * (g[r, i] - h[i] * mean_k (g[r, k] h[k]))
  *                    with h[i] = (x[r, i] - m) * s: the Jacobian of h, which is symmetric, times g
  *   channel_norm, channel_norm_pull  the same for each channel of [count, channels, n], with a
- *                    weight and a bias for each; channel_moments gives its mean and variance
+ *                    weight and a bias for each: the pull gives the gradients by x, weight and bias;
+ *                    channel_moments gives its mean and variance
  *
  * Sources    Ba, Kiros, Hinton 2016 (layer norm); Zhang, Sennrich 2019 (RMS norm), Ioffe,
  *            Szegedy 2015 (channels).
@@ -16,7 +17,8 @@
  * In place   not allowed.
  * Accuracy   the mean comes first and then the squares of what is left (two passes over a row that
  *            stays in cache), so that a mean far from 0 costs no digits; sums are taken in lanes,
- *            blocks of 128 vectors apart.
+ *            blocks of 128 vectors apart.  Channels are read once: so are blocks of 1024 of their
+ *            elements summed, and the moments of blocks added (Chan, Golub, LeVeque 1979).
  * Attributes f: eps.
  * Special    a NaN or an infinity in a row gives NaN throughout (rms_norm: an infinity makes the
  *            others 0); eps = 0 and no variance give NaN.
@@ -32,6 +34,7 @@ static inline norm_span norm_channel(const hyb_layout *x)
 }
 
 enum { NORM_BLOCK = 128 }; /* vectors added one after the other before they join the sum */
+enum { NORM_ELEMENTS = 1024 }; /* of a channel whose moments are added to those before */
 
 /* What is summed over a row. */
 typedef enum { NORM_X, NORM_SQUARES, NORM_G, NORM_G_TIMES_X } norm_term;
@@ -51,7 +54,7 @@ typedef enum { NORM_X, NORM_SQUARES, NORM_G, NORM_G_TIMES_X } norm_term;
      HYB_SYM(rms_norm_pull_##name)},                                                              \
     {"channel_norm", dtype, 3, 1, 1, HYB_PLAIN, HYB_SYM(prepare_channel_norm_##name),             \
      HYB_SYM(channel_norm_##name)},                                                               \
-    {"channel_norm_pull", dtype, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_channel_norm_pull_##name),   \
+    {"channel_norm_pull", dtype, 3, 3, 1, HYB_PLAIN, HYB_SYM(prepare_channel_norm_pull_##name),   \
      HYB_SYM(channel_norm_pull_##name)},                                                          \
     {"channel_moments", dtype, 1, 2, 0, HYB_PLAIN, HYB_SYM(prepare_channel_moments_##name),       \
      HYB_SYM(channel_moments_##name)}

@@ -12,7 +12,7 @@ static inline __attribute__((always_inline)) V N(norm_of)(norm_term what, V x, V
     }
 }
 
-/* The sum of the terms of one row, in every lane. */
+/* The sums of the terms of one row, lane by lane. */
 static inline __attribute__((always_inline)) V
 N(norm_sum)(norm_term what, const T *x, const T *g, int64_t n, V mean)
 {
@@ -37,18 +37,24 @@ N(norm_sum)(norm_term what, const T *x, const T *g, int64_t n, V mean)
             a += TERM(i);
         total += (a + b) + (c + d);
     }
-    return N(softmax_sum_of_lanes)(total);
+    return total;
 #undef TERM
 }
 
-/* The mean of the terms over all pieces. */
+/* The sum of the terms over all pieces, in every lane. */
 static inline __attribute__((always_inline)) V
-N(norm_mean)(norm_term what, const T *x, const T *g, norm_span span, V mean)
+N(norm_total)(norm_term what, const T *x, const T *g, norm_span span, V mean)
 {
     V total = N(norm_sum)(what, x, g, span.n, mean);
     for (int64_t piece = 1; piece < span.pieces; piece++)
         total += N(norm_sum)(what, x + piece * span.apart, g + piece * span.apart, span.n, mean);
-    return total / (T)(span.n * span.pieces);
+    return N(softmax_sum_of_lanes)(total);
+}
+
+static inline __attribute__((always_inline)) V
+N(norm_mean)(norm_term what, const T *x, const T *g, norm_span span, V mean)
+{
+    return N(norm_total)(what, x, g, span, mean) / (T)(span.n * span.pieces);
 }
 
 /* The mean (0 unless centered), the mean square of what is left, and the scale, in every lane. */
@@ -98,35 +104,25 @@ HYB_KERNEL(N(rms_norm))
     return HYB_OK;
 }
 
-/* One row, or the pieces of one channel. */
 static inline __attribute__((always_inline)) void
-N(norm_pull)(const T *g, const T *x, T *y, norm_span span, T eps, bool centered)
+N(norm_pull_rows)(const hyb_call *call, int64_t begin, int64_t end, bool centered)
 {
 #define PULLED(x, g) (((g) - level) - ((x) - row.mean) * slope) * row.scale
-    const int64_t n = span.n, full = n - n % LANES;
-    const N(norm_row) row = N(norm_scan)(x, span, eps, centered);
-    const V level = centered ? N(norm_mean)(NORM_G, x, g, span, row.mean) : (V){0};
-    const V along = N(norm_mean)(NORM_G_TIMES_X, x, g, span, row.mean);
-    const V slope = along * row.scale * row.scale;
-    for (int64_t piece = 0; piece < span.pieces; piece++) {
+    const int64_t n = call->layout[0].shape[1], full = n - n % LANES;
+    const norm_span span = {n, 1, 0};
+    for (int64_t r = begin; r < end; r++) {
+        const T *g = (const T *)call->data[0] + r * n, *x = (const T *)call->data[1] + r * n;
+        T *y = (T *)call->data[2] + r * n;
+        const N(norm_row) row = N(norm_scan)(x, span, (T)call->attrs[0].f, centered);
+        const V level = centered ? N(norm_mean)(NORM_G, x, g, span, row.mean) : (V){0};
+        const V along = N(norm_mean)(NORM_G_TIMES_X, x, g, span, row.mean);
+        const V slope = along * row.scale * row.scale;
         for (int64_t i = 0; i < full; i += LANES)
             N(v_store)(y + i, PULLED(N(v_load)(x + i), N(v_load)(g + i)));
         const V last = N(v_load_part)(x + full, n - full);
         N(v_store_part)(y + full, PULLED(last, N(v_load_part)(g + full, n - full)), n - full);
-        x += span.apart, g += span.apart, y += span.apart;
     }
 #undef PULLED
-}
-
-static inline __attribute__((always_inline)) void
-N(norm_pull_rows)(const hyb_call *call, int64_t begin, int64_t end, bool centered)
-{
-    const int64_t n = call->layout[0].shape[1];
-    const T *g = call->data[0], *x = call->data[1];
-    T *y = call->data[2];
-    for (int64_t r = begin; r < end; r++)
-        N(norm_pull)(g + r * n, x + r * n, y + r * n, (norm_span){n, 1, 0}, (T)call->attrs[0].f,
-                     centered);
 }
 
 HYB_KERNEL(N(layer_norm_pull))
@@ -143,6 +139,64 @@ HYB_KERNEL(N(rms_norm_pull))
 
 /* Channels: x is [count, channels, n], and a channel `count` pieces of n elements. */
 
+/* What is known of some elements of a channel: their number, the mean of x, the sum and the mean of
+ * g, and the sums of the squares of x and of its products with g, both taken from their means.  In
+ * every lane. */
+typedef struct {
+    T count;
+    V mean, total, level, squares, along;
+} N(norm_moments);
+
+/* Those of few elements, which stay in the first-level cache meanwhile. */
+static inline __attribute__((always_inline)) N(norm_moments)
+N(norm_moments_of)(const T *x, const T *g, bool pulls, norm_span span)
+{
+    N(norm_moments) m = {.count = (T)(span.n * span.pieces)};
+    m.mean = N(norm_mean)(NORM_X, x, x, span, (V){0});
+    m.squares = N(norm_total)(NORM_SQUARES, x, x, span, m.mean);
+    if (pulls) {
+        m.total = N(norm_total)(NORM_G, x, g, span, m.mean);
+        m.level = m.total / m.count;
+        m.along = N(norm_total)(NORM_G_TIMES_X, x, g, span, m.mean);
+    }
+    return m;
+}
+
+/* Those of all elements of a channel, block by block, each added to those before it. */
+static inline __attribute__((always_inline)) N(norm_moments)
+N(norm_channel_scan)(const T *x, const T *g, bool pulls, norm_span span)
+{
+    const int64_t pieces = span.n < NORM_ELEMENTS ? NORM_ELEMENTS / span.n : 1;
+    const int64_t length = span.n < NORM_ELEMENTS ? span.n : NORM_ELEMENTS;
+    N(norm_moments) all = {0};
+    for (int64_t piece = 0; piece < span.pieces; piece += pieces)
+        for (int64_t i = 0; i < span.n; i += length) {
+            const int64_t at = piece * span.apart + i;
+            const norm_span block = {span.n - i < length ? span.n - i : length,
+                                     span.pieces - piece < pieces ? span.pieces - piece : pieces,
+                                     span.apart};
+            const N(norm_moments) m = N(norm_moments_of)(x + at, g + at, pulls, block);
+            if (all.count == 0) {
+                all = m;
+                continue;
+            }
+            const T count = all.count + m.count, share = m.count / count;
+            const V away = m.mean - all.mean, higher = m.level - all.level;
+            all.squares += m.squares + away * away * (all.count * share);
+            all.along += m.along + away * higher * (all.count * share);
+            all.mean += away * share;
+            all.level += higher * share;
+            all.total += m.total;
+            all.count = count;
+        }
+    return all;
+}
+
+static inline V N(norm_scale)(const N(norm_moments) *m, T eps)
+{
+    return 1 / N(v_sqrt)(m->squares / m->count + eps);
+}
+
 HYB_KERNEL(N(channel_norm))
 {
     const norm_span span = norm_channel(&call->layout[0]);
@@ -151,9 +205,10 @@ HYB_KERNEL(N(channel_norm))
     for (int64_t c = begin; c < end; c++) {
         const T *x = (const T *)call->data[0] + c * n;
         T *y = (T *)call->data[3] + c * n;
-        const N(norm_row) row = N(norm_scan)(x, span, (T)call->attrs[0].f, true);
+        const N(norm_moments) m = N(norm_channel_scan)(x, x, false, span);
+        const V scale = N(norm_scale)(&m, (T)call->attrs[0].f);
         const V w = N(v_splat)(weight[c]), b = N(v_splat)(bias[c]);
-#define NORMAL(x) (((x) - row.mean) * row.scale * w + b)
+#define NORMAL(x) (((x) - m.mean) * scale * w + b)
         for (int64_t piece = 0; piece < span.pieces; piece++) {
             for (int64_t i = 0; i < full; i += LANES)
                 N(v_store)(y + i, NORMAL(N(v_load)(x + i)));
@@ -168,11 +223,27 @@ HYB_KERNEL(N(channel_norm))
 HYB_KERNEL(N(channel_norm_pull))
 {
     const norm_span span = norm_channel(&call->layout[0]);
-    const T *g = call->data[0], *x = call->data[1];
-    T *y = call->data[2];
-    for (int64_t c = begin; c < end; c++)
-        N(norm_pull)(g + c * span.n, x + c * span.n, y + c * span.n, span, (T)call->attrs[0].f,
-                     true);
+    const int64_t n = span.n, full = n - n % LANES;
+    const T *weight = call->data[2];
+    T *by_weight = call->data[4], *by_bias = call->data[5];
+    for (int64_t c = begin; c < end; c++) {
+        const T *g = (const T *)call->data[0] + c * n, *x = (const T *)call->data[1] + c * n;
+        T *y = (T *)call->data[3] + c * n;
+        const N(norm_moments) m = N(norm_channel_scan)(x, g, true, span);
+        const V scale = N(norm_scale)(&m, (T)call->attrs[0].f);
+        const V slope = m.along / m.count * scale * scale, w = N(v_splat)(weight[c]) * scale;
+        by_weight[c] = (m.along * scale)[0];
+        by_bias[c] = m.total[0];
+#define PULLED(x, g) ((((g) - m.level) - ((x) - m.mean) * slope) * w)
+        for (int64_t piece = 0; piece < span.pieces; piece++) {
+            for (int64_t i = 0; i < full; i += LANES)
+                N(v_store)(y + i, PULLED(N(v_load)(x + i), N(v_load)(g + i)));
+            const V last = N(v_load_part)(x + full, n - full);
+            N(v_store_part)(y + full, PULLED(last, N(v_load_part)(g + full, n - full)), n - full);
+            x += span.apart, g += span.apart, y += span.apart;
+        }
+#undef PULLED
+    }
     return HYB_OK;
 }
 
@@ -181,15 +252,17 @@ HYB_KERNEL(N(channel_moments))
     const norm_span span = norm_channel(&call->layout[0]);
     T *mean = call->data[1], *variance = call->data[2];
     for (int64_t c = begin; c < end; c++) {
-        const N(norm_row) row = N(norm_scan)((const T *)call->data[0] + c * span.n, span, 0, true);
-        mean[c] = row.mean[0];
-        variance[c] = row.variance[0];
+        const T *x = (const T *)call->data[0] + c * span.n;
+        const N(norm_moments) m = N(norm_channel_scan)(x, x, false, span);
+        mean[c] = m.mean[0];
+        variance[c] = (m.squares / m.count)[0];
     }
     return HYB_OK;
 }
 
-/* Operand 0 is [count, channels, n], and so are those before `columns`; the others [channels]. */
-static hyb_status N(channel_prepare)(const hyb_call *call, int operands, int columns,
+/* Operand 0 is [count, channels, n], and so are the others but those whose bits are set in
+ * `columns`: they are [channels]. */
+static hyb_status N(channel_prepare)(const hyb_call *call, int operands, unsigned columns,
                                      hyb_range *range)
 {
     hyb_status status;
@@ -198,7 +271,7 @@ static hyb_status N(channel_prepare)(const hyb_call *call, int operands, int col
     const norm_span span = norm_channel(&call->layout[0]);
     const int64_t channels = call->layout[0].shape[1];
     for (int i = 1; i < operands; i++) {
-        const bool column = i >= columns && i < columns + 2;
+        const bool column = columns >> i & 1;
         if ((status = require_dense(call, i, DTYPE, column ? 1 : 3)) != HYB_OK ||
             (column && (status = require_size(call, i, 0, channels)) != HYB_OK))
             return status;
@@ -212,9 +285,9 @@ static hyb_status N(channel_prepare)(const hyb_call *call, int operands, int col
     return HYB_OK;
 }
 
-HYB_PREPARE(N(prepare_channel_norm)) { return N(channel_prepare)(call, 4, 1, range); }
-HYB_PREPARE(N(prepare_channel_norm_pull)) { return N(channel_prepare)(call, 3, 3, range); }
-HYB_PREPARE(N(prepare_channel_moments)) { return N(channel_prepare)(call, 3, 1, range); }
+HYB_PREPARE(N(prepare_channel_norm)) { return N(channel_prepare)(call, 4, 6, range); }
+HYB_PREPARE(N(prepare_channel_norm_pull)) { return N(channel_prepare)(call, 6, 52, range); }
+HYB_PREPARE(N(prepare_channel_moments)) { return N(channel_prepare)(call, 3, 6, range); }
 
 /* Operand 0 and the output are [rows, n]; those between are [n], or [rows, n] too for a pull. */
 static hyb_status N(norm_prepare)(const hyb_call *call, int n_in, bool pull, hyb_range *range)

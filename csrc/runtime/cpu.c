@@ -18,9 +18,13 @@ static bool supports(const char *isa)
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (strcmp(isa, "avx2") == 0)
         return avx2;
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512vl");
     if (strcmp(isa, "avx512") == 0)
-        return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
-            && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+        return avx512;
+    if (strcmp(isa, "avx512_dot") == 0)
+        return avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
 #endif
     (void)isa; /* baseline and neon are what the compiler's default target has */
     return true;

@@ -6,15 +6,13 @@
 #include "runtime.h"
 
 #define DECLARE_TABLE(family, isa) extern const hyb_kernel hyb_##family##_kernels_##isa[];
-#define DECLARE_TABLES(isa, rank) HYB_FAMILIES(DECLARE_TABLE, isa)
-HYB_ISAS(DECLARE_TABLES)
+HYB_TABLES(DECLARE_TABLE)
 
 #define LIST_TABLE(family, isa) {#isa, hyb_##family##_kernels_##isa},
-#define LIST_TABLES(isa, rank) HYB_FAMILIES(LIST_TABLE, isa)
 static const struct {
     const char *isa;
     const hyb_kernel *kernels;
-} tables[] = {HYB_ISAS(LIST_TABLES)};
+} tables[] = {HYB_TABLES(LIST_TABLE)};
 enum { N_TABLES = sizeof tables / sizeof tables[0] };
 
 typedef struct {
@@ -91,7 +89,8 @@ static hyb_status merge(void)
                             candidate->kernel->name, hyb_dtype_name(candidate->kernel->dtype),
                             candidate->isa->name);
     }
-    return hyb_pool_init();
+    const hyb_status status = hyb_choices_init(merged.isa->name);
+    return status == HYB_OK ? hyb_pool_init() : status;
 }
 
 static void initialise(void)

@@ -76,9 +76,8 @@ bool hyb_layout_extent(const hyb_layout *layout, int64_t *low, int64_t *high)
     return true;
 }
 
-/* Additions that are worth a task of their own: some 8 us of work out of the second-level cache.
- * Every kernel also pays for moving its bytes, about as much as three additions. */
-#define GRAIN_WORK (256 * 1024)
+/* Every kernel also pays for moving its bytes, about as much as three additions: a chunk is some 8 us
+ * of work out of the second-level cache. */
 #define MEMORY_COST 3
 
 hyb_status hyb_prepare_elementwise(const hyb_call *call, int n_in, int n_out, int32_t in,
@@ -104,7 +103,8 @@ hyb_status hyb_prepare_elementwise(const hyb_call *call, int n_in, int n_out, in
             return hyb_fail(HYB_BAD_ARGUMENT, "operand %d of an elementwise kernel must be dense%s",
                             i, i < n_in ? " or one element" : "");
     }
-    const int64_t grain = GRAIN_WORK / (MEMORY_COST + (cost > 0 ? cost : 0)) / HYB_TILE * HYB_TILE;
+    const int64_t most = hyb_choice(HYB_CHUNK_WORK) / (MEMORY_COST + (cost > 0 ? cost : 0));
+    const int64_t grain = most / HYB_TILE * HYB_TILE;
     *range = (hyb_range){n, grain > HYB_TILE ? grain : HYB_TILE};
     return HYB_OK;
 }

@@ -84,7 +84,11 @@ hyb_status hyb_map_rows(const hyb_map *map, void *const *data, int64_t begin, in
                         int64_t rows, int64_t step)
 {
     /* Where every operand moves by the same distance from one stretch to the next. */
-    const bool even = map->outer_rank == 0 || (map->outer_rank == 1 && step == map->columns);
+    const int32_t outer = map->outer_rank;
+    const int64_t row = outer > 0 ? begin / map->columns : 0;
+    const bool even = outer == 0
+                      || (step == map->columns
+                          && row % map->space.shape[outer - 1] + rows <= map->space.shape[outer - 1]);
     if (!even || map->n_gathered > 0 || count > map->tile) {
         for (int64_t i = 0; i < rows; i++)
             TRY(hyb_map_stretch(map, data, begin + i * step, count));
@@ -95,7 +99,6 @@ hyb_status hyb_map_rows(const hyb_map *map, void *const *data, int64_t begin, in
         return HYB_NO_MEMORY;
     void **value = (void **)scratch;
     point_at_buffers(map, scratch + map->values_bytes, value);
-    const int64_t row = map->outer_rank > 0 ? begin / map->columns : 0;
     point_at(map, data, row, begin - row * map->columns, value);
     for (int64_t left = rows; left > 0; left--) {
         TRY(run_tile(map, value, count));
@@ -103,7 +106,7 @@ hyb_status hyb_map_rows(const hyb_map *map, void *const *data, int64_t begin, in
             const int32_t k = map->direct[i];
             const hyb_view *view = &map->views[k];
             value[k] = (char *)value[k] +
-                       (map->outer_rank > 0 ? view->strides[0] : step * view->column);
+                       (outer > 0 ? view->strides[outer - 1] : step * view->column);
         }
     }
     return HYB_OK;

@@ -6,7 +6,7 @@
 
 /* Rows shorter than this are not worth a tile of their own.  Post-ops come in stretches that rarely
  * end with a row, so theirs may be shorter. */
-enum { LONG_ROW = 256, LONG_ROW_OF_POST_OPS = 64 };
+enum { LONG_ROW = 256, LONG_ROW_OF_POST_OPS = 48 };
 
 /* The tiles of so many operands and buffers are the largest, those of more half as large: together
  * they are to stay in the nearest cache. */

@@ -2,8 +2,9 @@
  *
  * One job runs at a time.  Its chunks are taken from a counter by whoever comes: the caller at
  * once, the workers as they wake.  A caller that finds the pool busy (another thread's job, or a
- * call from inside a chunk) runs its chunks itself.  Chunks have the same bounds in every case, so
- * results depend on neither.
+ * call from inside a chunk) runs its chunks itself; for another thread's job a worker gives up its
+ * seat meanwhile, so that no more threads compute than were asked for.  Chunks have the same bounds
+ * in every case, so results depend on none of this.
  *
  * The gate is one word: how often it was opened and closed (upper half, odd while a job is open)
  * and how many workers are inside (lower half).  Workers enter by adding one while it is open; the
@@ -23,7 +24,6 @@
 
 #include "runtime.h"
 
-#define SPIN_NS 30000
 #define YIELD_NS 2000 /* from then on offer the core: whoever we wait for may need it */
 
 typedef struct {
@@ -43,6 +43,7 @@ static struct {
     _Alignas(64) atomic_uint_least64_t gate;
     _Alignas(64) atomic_bool busy; /* whoever sets it owns the job, `seats` and `started` */
     atomic_int seats;              /* workers that may enter */
+    atomic_int alone;              /* callers that run their chunks themselves */
     atomic_int sleepers;
     atomic_bool caller_sleeps;
     job *job;
@@ -80,7 +81,7 @@ static bool spin_until(bool (*holds)(uint32_t), uint32_t argument)
                 return true;
             relax();
         }
-    } while ((now = hyb_clock()) - start < SPIN_NS);
+    } while ((now = hyb_clock()) - start < hyb_choice(HYB_SPIN_NS));
     return false;
 }
 
@@ -96,9 +97,20 @@ static bool all_left(uint32_t unused)
     return inside(atomic_load(&pool.gate)) == 0;
 }
 
-static void take_chunks(job *j)
+/* Whether this thread is in a chunk, or the caller of one: it is counted already. */
+static _Thread_local bool counted;
+
+/* Workers that may be inside. */
+static uint32_t free_seats(void)
 {
-    for (;;) {
+    const int seats = atomic_load(&pool.seats) - atomic_load(&pool.alone);
+    return seats > 0 ? (uint32_t)seats : 0;
+}
+
+/* `seat` is 0 for the caller, which stays until no chunk is left. */
+static void take_chunks(job *j, uint32_t seat)
+{
+    while (seat == 0 || seat <= free_seats()) {
         const int64_t chunk = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
         if (chunk >= j->chunks)
             return;
@@ -130,13 +142,14 @@ static void sleep_until_job(uint32_t seen)
     pthread_mutex_unlock(&pool.mutex);
 }
 
-static bool enter(uint32_t turn)
+/* The seat, or 0 if the job is over or has workers enough. */
+static uint32_t enter(uint32_t turn)
 {
     uint64_t gate = atomic_load(&pool.gate);
-    while (turn_of(gate) == turn && inside(gate) < (uint32_t)atomic_load(&pool.seats))
+    while (turn_of(gate) == turn && inside(gate) < free_seats())
         if (atomic_compare_exchange_weak(&pool.gate, &gate, gate + 1))
-            return true;
-    return false;
+            return inside(gate) + 1;
+    return 0;
 }
 
 static void leave(void)
@@ -151,13 +164,14 @@ static void leave(void)
 
 static void *work(void *unused)
 {
-    uint32_t seen = 0;
+    uint32_t seen = 0, seat;
+    counted = true;
     for (;;) {
         if (!spin_until(job_is_open, seen))
             sleep_until_job(seen);
         seen = turn_of(atomic_load(&pool.gate));
-        if ((seen & 1) && enter(seen)) {
-            take_chunks(pool.job);
+        if ((seen & 1) && (seat = enter(seen)) > 0) {
+            take_chunks(pool.job, seat);
             leave();
         }
     }
@@ -203,7 +217,7 @@ static void wait_for_workers(void)
     pthread_mutex_unlock(&pool.mutex);
 }
 
-static hyb_status run_inline(int64_t n, int64_t grain, hyb_work_fn fn, void *context)
+static hyb_status run_chunks(int64_t n, int64_t grain, hyb_work_fn fn, void *context)
 {
     for (int64_t begin = 0; begin < n;) {
         const int64_t end = n - begin > grain ? begin + grain : n;
@@ -213,6 +227,19 @@ static hyb_status run_inline(int64_t n, int64_t grain, hyb_work_fn fn, void *con
         begin = end;
     }
     return HYB_OK;
+}
+
+/* The pool is busy. */
+static hyb_status run_inline(int64_t n, int64_t grain, hyb_work_fn fn, void *context)
+{
+    if (counted)
+        return run_chunks(n, grain, fn, context);
+    counted = true;
+    atomic_fetch_add(&pool.alone, 1);
+    const hyb_status status = run_chunks(n, grain, fn, context);
+    atomic_fetch_sub(&pool.alone, 1);
+    counted = false;
+    return status;
 }
 
 static hyb_status run_shared(int64_t n, int64_t grain, hyb_work_fn fn, void *context, int threads)
@@ -231,7 +258,9 @@ static hyb_status run_shared(int64_t n, int64_t grain, hyb_work_fn fn, void *con
     pool.job = &j;
     atomic_fetch_add(&pool.gate, ONE_TURN);
     wake_workers(wanted < pool.started ? wanted : pool.started);
-    take_chunks(&j);
+    counted = true;
+    take_chunks(&j, 0);
+    counted = false;
     wait_for_workers();
     return j.status == HYB_OK ? HYB_OK : hyb_fail(j.status, "%s", j.text);
 }
@@ -243,7 +272,9 @@ hyb_status hyb_parallel_for(int64_t n, int64_t grain, hyb_work_fn fn, void *cont
     if (grain < 1)
         grain = 1;
     const int threads = atomic_load_explicit(&n_threads, memory_order_relaxed);
-    if (threads < 2 || atomic_load_explicit(&pool.busy, memory_order_relaxed)
+    if (threads < 2)
+        return run_chunks(n, grain, fn, context);
+    if (atomic_load_explicit(&pool.busy, memory_order_relaxed)
         || atomic_exchange_explicit(&pool.busy, true, memory_order_acquire))
         return run_inline(n, grain, fn, context);
     const hyb_status status = run_shared(n, grain, fn, context, threads);
@@ -258,6 +289,8 @@ static void reset_in_child(void)
     hyb_recording_forget();
     atomic_store(&pool.gate, 0);
     atomic_store(&pool.sleepers, 0);
+    atomic_store(&pool.alone, 0);
+    counted = false;
     atomic_store(&pool.caller_sleeps, false);
     atomic_store(&pool.busy, false);
     pool.started = 0;

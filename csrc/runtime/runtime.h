@@ -35,6 +35,9 @@ void hyb_recording_forget(void); /* in a forked child: who was in it is gone */
 /* pool.c */
 hyb_status hyb_pool_init(void); /* reads HYBRID_NUM_THREADS */
 
+/* choices.c */
+hyb_status hyb_choices_init(const char *isa); /* reads what HYBRID_TUNING names */
+
 /* profile.c */
 int64_t hyb_clock(void); /* ns, monotonic */
 

@@ -16,6 +16,7 @@ from hybrid.tensor import Tensor
 from hybrid.types import TensorType, tensor_type
 
 At = int | Tensor  # an item
+MOST_ROWS = 64  # a term, for which a list is put together item by item
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +133,13 @@ class Listed:
         terms = [
             t for t in self.terms if not isinstance(t.at, int) or t.turn >= self.since.get(t.at, -1)
         ]
-        if all(isinstance(t.at, int) for t in terms):
+        if not terms:
+            return None
+        count = self.type.shape[0]
+        if all(isinstance(t.at, int) for t in terms) and count <= MOST_ROWS * len(terms):
             return self._of_items()
         total: Tensor | None = None
         sure = any(t.at is None and isinstance(t.ct, Tensor) for t in terms)
-        count = self.type.shape[0]
         present: Tensor | None = None
         for term in terms:
             if term.at is None:

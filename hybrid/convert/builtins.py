@@ -18,6 +18,7 @@ from hybrid import ops
 from hybrid.convert import dicts, maths, operators, output
 from hybrid.convert.checks import check
 from hybrid.convert.feed import Walk, feed_of
+from hybrid.convert.generated import Generated
 from hybrid.convert.iterables import (
     Enumerated,
     Once,
@@ -29,7 +30,6 @@ from hybrid.convert.iterables import (
 )
 from hybrid.convert.lists import length_of, optional
 from hybrid.convert.site import Site
-from hybrid.convert.staged_each import Generated
 from hybrid.convert.traced import is_grown, is_partial, is_traced, look, ordered, tracing
 from hybrid.convert.try_ import catching_in
 from hybrid.errors import CaptureError, author_location

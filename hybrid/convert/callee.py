@@ -22,6 +22,7 @@ from hybrid.convert.arrays import numpy_function
 from hybrid.convert.changes import announcer
 from hybrid.convert.site import Site
 from hybrid.convert.traced import handed, look, ordered, refuse_partial, tracing
+from hybrid.ir import Op
 from hybrid.ir.interpreter import current
 from hybrid.progress import progress, unwrapped
 from hybrid.trace.reads import is_library, is_library_class, of_package
@@ -43,7 +44,7 @@ HIGHER_ORDER = frozenset(
 def resolve(site: Site, function: Any) -> Any:
     """What to call for ``function`` at ``site``."""
     made = _resolved(site, function)
-    if _is_framed(function) or _is_authors(function):
+    if _is_framed(function) or _is_authors(function) or isinstance(function, Op):
         return made
     from hybrid.convert.effects import refusing
 
@@ -64,6 +65,8 @@ def _is_authors(function: Any) -> bool:
 
 def _override_of(function: Any) -> Callable[..., Any] | None:
     """What captured code calls in place of ``function``, with the site of the call first."""
+    if _is_authors(function) or _is_ours(function):  # stand-ins are for Python's and libraries'
+        return None
     from hybrid.convert.builtins import OVERRIDES, siteless
 
     if getattr(function, "__module__", None) != "logging":
@@ -285,7 +288,9 @@ def refuse_keys(function: Any, args: Sequence[Any]) -> None:
 
 def _is_ours(function: Any) -> bool:
     """Whether ``function`` is this package's: it has functions that it calls converted first."""
-    return isinstance(function, types.FunctionType) and of_package(function.__code__)
+    if isinstance(function, types.FunctionType):
+        return of_package(function.__code__)
+    return isinstance(function, Op)
 
 
 def _name(function: Any) -> str:

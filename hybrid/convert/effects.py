@@ -25,7 +25,6 @@ from hybrid.convert.output import write_method
 from hybrid.convert.site import Site
 from hybrid.convert.traced import CONTAINERS
 from hybrid.errors import CaptureError, Location, author_location
-from hybrid.ir import Op
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.progress import unwrapped
@@ -140,7 +139,7 @@ def _is_shared(value: Any) -> bool:
 
 def refusing(site: Site, function: Any, made: Callable[..., Any]) -> Callable[..., Any]:
     """``made``, which is called for the library's ``function``; refused where it has effects."""
-    if isinstance(function, Op) or write_method(function) is not None:
+    if write_method(function) is not None:
         return made
     bound: list[Any] = []
     while isinstance(function, functools.partial):

@@ -73,16 +73,22 @@ class LoopTies:
         """The body is traced: whether it has to be traced again, with more flags."""
         finals = self.finals = self._finals(self.members, self.members, region)
         self.changed = set()
+        doubtful = False
+        for one, where in region.ties.in_doubt(region.owns):
+            self.outside[id(one)], self.refused[id(one)] = one, where
         for pair in {**finals, **self.heads}:
             first, last = self.heads.get(pair), finals.get(pair)
             unknown = next((w for w in (first, last) if w is not None and w.error), None)
             if unknown is not None:
                 self.refused.update(dict.fromkeys(pair, unknown))
+                doubtful = doubtful or unknown is DOUBT
             elif pair not in self.flags and not _same(first, last):
                 self.changed.add(pair)
         if not follows:
             self.unsure = self._unsure(region)
-            if any(self._is_written(key, region) for key in self.unsure):
+            # One that an inner loop leaves in doubt may be any of those that iterations find.
+            found = [*self.members, *region.cells] if doubtful else self.unsure
+            if any(self._matters(key, region) for key in found):
                 raise Unfollowed
             return False
         for pair in self.changed:
@@ -268,6 +274,11 @@ class LoopTies:
             if self.finals.get(pair) is ALWAYS and new.issuperset(pair):
                 self.heads[pair] = ALWAYS
         self.changed -= self.heads.keys() - {p for p in self.changed if not new.issuperset(p)}
+
+    def _matters(self, key: Any, region: Region) -> bool:
+        """Whether the body writes to it, or asks who it is."""
+        known = id(self.members[key].given) if type(key) is tuple else key
+        return known in region.ties.asked or self._is_written(key, region)
 
     def _is_written(self, key: Any, region: Region) -> bool:
         if type(key) is tuple:

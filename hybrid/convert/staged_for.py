@@ -24,8 +24,8 @@ from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.branches import Continued
 from hybrid.trace.grown import MOST, LostItems
-from hybrid.trace.handed import any_may_be_given
 from hybrid.trace.merge import constant, number_tensor
+from hybrid.trace.recurring import names_of
 from hybrid.trace.region import truth
 
 
@@ -37,7 +37,7 @@ def staged_for(site: Site, iterable: Any) -> Any:
     return StagedFor(site, feed)
 
 
-FEW_ROWS = 16  # of a list, that are told apart
+FEW_ROWS = 64  # of a list, that are told apart
 MOST_ITEMS = 64  # that are handed over one by one where something may raise
 
 
@@ -307,10 +307,17 @@ class StagedFor(Loop):
         if all(region.record_of(row) is None for row in rows):
             return
         leaves = [leaf for carry in carries for leaf in carry.leaves]
-        next_of = {leaf.param.data: leaf.final.data for leaf in leaves}
-        params = (*next_of, *[cell.initial for cell in region.cells.values()])
-        graph = Graph("body", params, tuple(region.builder.nodes), ())
-        if any_may_be_given(graph, {next_of.get(row.data, row.data) for row in rows}):
+        written = [cell for cell in region.cells.values() if cell.written]
+        fixed = [cell.initial for cell in region.cells.values() if not cell.written]
+        params = [*[leaf.param.data for leaf in leaves], *[cell.initial for cell in written]]
+        finals = [*[leaf.final.data for leaf in leaves], *[cell.value for cell in written]]
+        body = Graph(
+            "body",
+            (self.index.data, *params, *fixed),
+            tuple(region.builder.nodes),
+            (*finals, *[row.data for row in rows]),
+        )
+        if names_of(body, len(finals), range(len(finals))) is None:
             raise CaptureError(
                 "a list gets tensors that may be ones it has got before",
                 at=self.site.location,

@@ -18,6 +18,7 @@ from hybrid.explain.watch import Place, Watch
 from hybrid.explain.words import counted
 from hybrid.explain.written import Written, written
 from hybrid.trace.captured import Capture
+from hybrid.trace.recurring import needs_run
 
 LAYERS = "layers of hybrid that no line above calls"
 
@@ -168,4 +169,6 @@ def _summary(capture: Capture, nodes: int) -> str:
     if capture.gradient is not None:
         backward = sum(1 for _ in capture.gradient.backward.graph.walk())
         parts.append(f"backward {counted(backward, 'node')}")
+        if needs_run(capture.graph):
+            parts[-1] = "backward op by op: only a run tells which items of a list are one tensor"
     return "; ".join(parts)

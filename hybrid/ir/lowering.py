@@ -110,6 +110,9 @@ class Emit(Protocol):
     ) -> None:
         """Run kernel ``name`` (elementwise kernels take any strides and broadcast views)."""
 
+    def offers(self, name: str, dtype: DType) -> bool:
+        """Whether the instruction set has kernel ``name`` for ``dtype``."""
+
     def temporary(self, dtype: DType, shape: Shape) -> View:
         """A dense buffer that lives for this op alone."""
 

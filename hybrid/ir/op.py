@@ -33,6 +33,9 @@ on the elements of the operands, as it does for an index.
 
 ``moves=True``: elements of any dtype are moved or converted, not computed with, as in a view.
 
+``narrow=bfloat16``: a dtype of storage that the op takes as it is, if all operands have it; of
+others of storage operands are cast to float32, and results back.
+
 ``hosted=True``: no kernel computes the op; a plan calls its reference, with NumPy arrays.
 """
 
@@ -45,7 +48,7 @@ from typing import Any
 
 from hybrid.errors import ArgumentTypeError
 from hybrid.ir import interpreter
-from hybrid.types import TensorType
+from hybrid.types import DType, TensorType
 
 REGISTRY: dict[str, Op] = {}
 MAX_INFERRED = 4096
@@ -65,6 +68,7 @@ class Op:
         raises: bool = False,
         hosted: bool = False,
         moves: bool = False,
+        narrow: DType | None = None,
         promotes: bool | str = False,
         differentiable: bool = True,
         inline: bool = False,
@@ -76,6 +80,7 @@ class Op:
         self.elementwise, self.commutative, self.pure = elementwise, commutative, pure
         self.raises, self.hosted, self.inline = raises, hosted, inline
         self.moves = moves or not pure
+        self.narrow = narrow
         self.promotes, self.differentiable, self.domain = promotes, differentiable, domain
         self.__doc__, self.__name__, self.__module__ = rule.__doc__, rule.__name__, rule.__module__
         parameters = inspect.signature(rule).parameters.values()

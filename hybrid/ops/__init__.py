@@ -1,6 +1,7 @@
 """The ops and the array functions made of them; one family a file."""
 
 from hybrid.ops import control as control  # declares its ops, which are no array functions
+from hybrid.ops import matmul_integer as matmul_integer  # the same
 from hybrid.ops import optimizer as optimizer  # the same
 from hybrid.ops import optimizer_adaptive as optimizer_adaptive
 from hybrid.ops.activation import (

@@ -80,11 +80,14 @@ def channel_norm_reference(x, weight, bias, *, eps):
 
 @channel_norm.vjp
 def channel_norm_vjp(ct, _y, x, weight, _bias, *, eps):
-    return (
-        lambda: channel_norm_pull(ct * along_channels(weight, 3), x, eps=eps),
-        lambda: _sum_of_channels(ct * _plain(x, eps)),
-        lambda: _sum_of_channels(ct),
-    )
+    found: list[Any] = []  # one kernel gives all three
+
+    def part(i):
+        if not found:
+            found.extend(channel_norm_pull(ct, x, weight, eps=eps))
+        return found[i]
+
+    return (lambda: part(0)), (lambda: part(1)), (lambda: part(2))
 
 
 @channel_norm.jvp
@@ -92,7 +95,7 @@ def channel_norm_jvp(tangents, _y, x, weight, _bias, *, eps):
     of_x, of_weight, of_bias = tangents
     terms = []
     if of_x is not None:
-        terms.append(channel_norm_pull(of_x, x, eps=eps) * along_channels(weight, 3))
+        terms.append(_pulled(of_x, x, eps) * along_channels(weight, 3))
     if of_weight is not None:
         terms.append(_plain(x, eps) * along_channels(of_weight, 3))
     if of_bias is not None:
@@ -114,38 +117,59 @@ def _sum_of_channels(x: Any) -> Any:
 
 
 @op
-def channel_norm_pull(g: TensorType, x: TensorType, *, eps: float = 1e-5) -> TensorType:
-    """The Jacobian of ``channel_norm`` (of weight 1 and bias 0) at ``x``, applied to ``g``."""
-    _require_type("channel_norm_pull", x, eps)
+def channel_norm_pull(
+    g: TensorType, x: TensorType, weight: TensorType, *, eps: float = 1e-5
+) -> tuple[TensorType, TensorType, TensorType]:
+    """The gradients of ``channel_norm`` by ``x``, ``weight`` and bias from ``g``, its result's.
+
+    That by ``x`` is [count, channels, n], the others [channels].
+    """
+    _require_type("channel_norm_pull", x, eps, weight=weight)
     require_same_dtype("channel_norm_pull", g, x)
     require_shape("channel_norm_pull", "g", g, x.shape)
-    return x
+    return x, weight, weight
 
 
 @channel_norm_pull.reference
-def channel_norm_pull_reference(g, x, *, eps):
+def channel_norm_pull_reference(g, x, weight, *, eps):
     mean, variance = _moments(x)
     scale = 1 / np.sqrt(variance + eps)
     normal = (x - mean) * scale
     level, along = _moments(g)[0], _moments(g * normal)[0]
-    return ((g - level - normal * along) * scale).astype(x.dtype)
+    by_x = (g - level - normal * along) * scale * weight[:, None]
+    sums = [np.sum(v, (0, 2), dtype=np.float64) for v in (g * normal, g)]
+    return tuple(v.astype(x.dtype) for v in (by_x, *sums))
 
 
 @channel_norm_pull.vjp
-def channel_norm_pull_vjp(ct, y, g, x, *, eps):
-    """That of ``layer_norm_pull``, with the means over channels."""
+def channel_norm_pull_vjp(cts, results, g, x, weight, *, eps):
+    """With J the Jacobian of the normalised channels h, which is symmetric, the results are
+    ``J (w g)`` and the sums of ``g h`` and of ``g``; their cotangents are a, b and c.
+    """
+    a, b, c = cts
+    w, along_b = along_channels(weight, 3), along_channels(b, 3)
 
     def mean(v):
         return along_channels(_sum_of_channels(v) / (x.shape[0] * x.shape[2]), 3)
 
     def by_x():
+        """As ``layer_norm_pull`` by ``x``, with the means over channels; and that of ``g h``."""
         away = x - mean(x)
         scale = rsqrt(mean(square(away)) + eps)
         normal = away * scale
-        terms = mean(ct * y) * normal + mean(g * normal) * channel_norm_pull(ct, x, eps=eps)
-        return -scale * (terms + mean(ct * normal) * y)
+        terms = mean(a * results[0]) * normal + mean(w * g * normal) * _pulled(a, x, eps)
+        return _pulled(g * along_b, x, eps) - scale * (terms + mean(a * normal) * results[0])
 
-    return channel_norm_pull(ct, x, eps=eps), by_x
+    return (
+        lambda: w * _pulled(a, x, eps) + _plain(x, eps) * along_b + along_channels(c, 3),
+        by_x,
+        lambda: _sum_of_channels(g * _pulled(a, x, eps)),
+    )
+
+
+def _pulled(g: Any, x: Any, eps: float) -> Any:
+    """The Jacobian of the normalised channels at ``x``, applied to ``g``."""
+    return channel_norm_pull(g, x, ones(x.shape[1:2], dtype=x.dtype), eps=eps)[0]
 
 
 @op(differentiable=False)
@@ -168,8 +192,9 @@ def channel_norm_lowering(emit, x, weight, bias, result, *, eps):
 
 
 @channel_norm_pull.lowering
-def channel_norm_pull_lowering(emit, g, x, result, *, eps):
-    emit.kernel("channel_norm_pull", [emit.dense(g), emit.dense(x)], [result], [float(eps)])
+def channel_norm_pull_lowering(emit, g, x, weight, *results, eps):
+    given = [emit.dense(v) for v in (g, x, weight)]
+    emit.kernel("channel_norm_pull", given, results, [float(eps)])
 
 
 @channel_moments.lowering
@@ -180,7 +205,16 @@ def channel_moments_lowering(emit, x, mean, variance):
 def _samples(whole: int, columns: int, *, eps: tuple[float, ...] = (1e-5, 0.5)) -> Any:
     def samples(draw):
         for dtype in draw.floats:
-            for shape in [(1, 1, 1), (3, 2, 1), (2, 3, 17), (1, 2, 300), (5, 1, 4), (2, 0, 3)]:
+            for shape in [
+                (1, 1, 1),
+                (3, 2, 1),
+                (2, 3, 17),
+                (1, 2, 300),
+                (5, 1, 4),
+                (2, 0, 3),
+                (2, 2, 3000),
+                (90, 1, 40),
+            ]:
                 shapes = [shape] * whole + [shape[1:2]] * columns
                 for number in eps:
                     yield tuple(draw(dtype, *each) for each in shapes), {"eps": number}
@@ -189,7 +223,7 @@ def _samples(whole: int, columns: int, *, eps: tuple[float, ...] = (1e-5, 0.5)) 
 
 
 channel_norm.samples(_samples(1, 2))
-channel_norm_pull.samples(_samples(2, 0))
+channel_norm_pull.samples(_samples(2, 1))
 
 
 @channel_moments.samples

@@ -1,4 +1,4 @@
-"""The ops that fusion makes: a map, and a matrix product with a map applied to it.
+"""The ops that fusion makes: a map, and a product or a convolution with a map applied to it.
 
 Their region is a graph of elementwise nodes, each with a result of the same shape as the node's
 results.  Passes build them just before planning; nothing differentiates or interprets them eagerly.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybrid.errors import GraphError
-from hybrid.ir import Graph, get_op, op
+from hybrid.ir import Graph, Op, get_op, op
 from hybrid.ops.control import run_region
 from hybrid.types import Shape, TensorType
 
@@ -41,22 +41,76 @@ def matmul_map(
     The region's first parameter is the product, the others are ``operands``.  Its results are the
     node's: the product itself is the first of them when it is needed elsewhere.
     """
-    region = _region("matmul_map", regions)
-    (product,) = get_op("matmul").infer((a, b), ())
-    _require_parameters("matmul_map", region, (product, *operands))
-    _require_elementwise("matmul_map", region, product.shape)
+    return _mapped("matmul", (a, b), {}, operands, regions)
+
+
+@op(differentiable=False)
+def conv_map(
+    x: TensorType,
+    w: TensorType,
+    *operands: TensorType,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    size: Shape,
+    regions: tuple[Graph, ...],
+) -> tuple[TensorType, ...]:
+    """A map over a convolution, as ``matmul_map`` is one over a product."""
+    attrs = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, size=size)
+    return _mapped("conv", (x, w), attrs, operands, regions)
+
+
+@op(differentiable=False)
+def conv_transpose_map(
+    y: TensorType,
+    w: TensorType,
+    *operands: TensorType,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    size: Shape,
+    regions: tuple[Graph, ...],
+) -> tuple[TensorType, ...]:
+    """A map over a transposed convolution, as ``matmul_map`` is one over a product."""
+    attrs = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, size=size)
+    return _mapped("conv_transpose", (y, w), attrs, operands, regions)
+
+
+MAPPED: dict[str, Op] = {  # of two operands: the op that applies a map to their product
+    "matmul": matmul_map, "conv": conv_map, "conv_transpose": conv_transpose_map
+}  # fmt: skip
+
+
+def _mapped(
+    name: str,
+    factors: tuple[TensorType, TensorType],
+    attrs: dict[str, Any],
+    operands: tuple[TensorType, ...],
+    regions: tuple[Graph, ...],
+) -> tuple[TensorType, ...]:
+    """The types of the results of ``regions[0]`` over the product ``name`` of two ``factors``."""
+    region = _region(f"{name}_map", regions)
+    (product,) = get_op(name).infer(factors, tuple(attrs.items()))
+    _require_parameters(f"{name}_map", region, (product, *operands))
+    _require_elementwise(f"{name}_map", region, product.shape)
     if not any(region.params[0] in node.operands for node in region.nodes):
-        raise GraphError("the region of matmul_map does not use the product")
+        raise GraphError(f"the region of {name}_map does not use the product")
     if region.params[0] in region.results[1:]:
-        raise GraphError("the region of matmul_map returns the product, but not first")
+        raise GraphError(f"the region of {name}_map returns the product, but not first")
     return tuple([v.type for v in region.results])
 
 
-@matmul_map.reference
-def matmul_map_reference(
-    a: Any, b: Any, *operands: Any, regions: tuple[Graph, ...]
-) -> tuple[Any, ...]:
-    return run_region(regions[0], (get_op("matmul").reference_rule(a, b), *operands))
+def _reference(name: str) -> Any:
+    def reference(a: Any, b: Any, *operands: Any, regions: tuple[Graph, ...], **attrs: Any) -> Any:
+        return run_region(regions[0], (get_op(name).reference_rule(a, b, **attrs), *operands))
+
+    return reference
+
+
+for _name, _op in MAPPED.items():
+    _op.reference(_reference(_name))
 
 
 def _region(name: str, regions: tuple[Graph, ...]) -> Graph:
@@ -90,7 +144,7 @@ def _require_elementwise(name: str, region: Graph, shape: Shape) -> None:
                 )
     computed = {value for node in region.nodes for value in node.results}
     returned = [v for v in region.results if v in computed]
-    params = 1 if name == "matmul_map" and region.results[0] is region.params[0] else 0
+    params = 1 if name != "map" and region.results[0] is region.params[0] else 0
     if len(returned) + params != len(region.results) or len(set(returned)) != len(returned):
         raise GraphError(
             f"the region of {name} returns a parameter, or a value twice",

@@ -25,13 +25,21 @@ from hybrid.ops.derivatives import reshaped, unbroadcast
 from hybrid.ops.dtypes import common
 from hybrid.ops.remembered import remembered_of_any, remembered_of_two
 from hybrid.ops.shape import matrix_transpose, permute, reshape_to
-from hybrid.types import Shape, TensorType, tensor_type
+from hybrid.types import Shape, TensorType, bfloat16, float32, tensor_type
 
 
-@op(name="matmul", promotes=True)
+@op(name="matmul", promotes=True, narrow=bfloat16)
 def product(a: TensorType, b: TensorType) -> TensorType:
-    """Matrix products of ``a`` [..., M, K] and ``b`` [..., K, N]; leading axes broadcast."""
+    """Matrix products of ``a`` [..., M, K] and ``b`` [..., K, N]; leading axes broadcast.
+
+    Those of bfloat16 are summed in float32 and rounded once.
+    """
     require_numeric("matmul", a=a, b=b)
+    return tensor_type(a.dtype, product_shape("matmul", a, b))
+
+
+def product_shape(name: str, a: TensorType, b: TensorType) -> Shape:
+    """The shape of the products of two stacks of matrices."""
     if a.rank < 2 or b.rank < 2 or a.shape[-1] != b.shape[-2]:
         why = "Both need at least two dimensions."
         if a.rank >= 2 and b.rank >= 2:
@@ -40,11 +48,11 @@ def product(a: TensorType, b: TensorType) -> TensorType:
                 f"of the second ({b.shape[-2]})."
             )
         raise ShapeError(
-            f"matmul cannot take {a} and {b}",
+            f"{name} cannot take {a} and {b}",
             why=why,
             fix="transpose one with matrix_transpose, or change a shape",
         )
-    return tensor_type(a.dtype, (*batch_shape("matmul", a, b), a.shape[-2], b.shape[-1]))
+    return (*batch_shape(name, a, b), a.shape[-2], b.shape[-1])
 
 
 def batch_shape(name: str, a: TensorType, b: TensorType) -> Shape:
@@ -113,6 +121,18 @@ def _batched(emit: Emit, view: View, batch: Shape) -> View:
 
 @product.lowering
 def matmul_lowering(emit, a, b, result):
+    if result.dtype is not bfloat16 or emit.offers("matmul", bfloat16):
+        lower_product(emit, "matmul", a, b, result)
+        return
+    wide = [emit.temporary(float32, view.shape) for view in (a, b, result)]
+    for view, place in zip((a, b), wide[:2], strict=True):
+        emit.kernel("cast_f32", [view], [place])
+    lower_product(emit, "matmul", *wide)
+    emit.kernel("cast_bf16", [wide[2]], [result])
+
+
+def lower_product(emit: Emit, kernel: str, a: View, b: View, result: View) -> None:
+    """The products of ``a`` and ``b`` by ``kernel``, which reads matrices as they lie."""
     batch = result.shape[:-2]
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     if result.size == 0:
@@ -127,7 +147,7 @@ def matmul_lowering(emit, a, b, result):
         a, b = a.reshape((rows, inner)), b.squeeze(range(b.rank - 2))
     count = math.prod(batch)
     emit.kernel(
-        "matmul",
+        kernel,
         [_batched(emit, a, batch), _batched(emit, b, batch)],
         [result.reshape((count, rows, columns))],
     )
@@ -189,7 +209,7 @@ def _transposed(x: TensorType) -> TensorType:
     return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
 
 
-@op(name="matmul_nt", promotes=True)
+@op(name="matmul_nt", promotes=True, narrow=bfloat16)
 def product_nt(a: TensorType, b: TensorType) -> TensorType:
     """``a @ b.mT``: eagerly it reads ``b`` as it lies, without a transposed copy."""
     return product.rule(a, _transposed(b))
@@ -230,7 +250,7 @@ def matmul_nt_samples(draw):
             yield (draw(dtype, *a), draw(dtype, *b)), {}
 
 
-@op(name="matmul_tn", promotes=True)
+@op(name="matmul_tn", promotes=True, narrow=bfloat16)
 def product_tn(a: TensorType, b: TensorType) -> TensorType:
     """``a.mT @ b``: eagerly it reads ``a`` as it lies, without a transposed copy."""
     return product.rule(_transposed(a), b)

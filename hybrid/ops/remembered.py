@@ -132,13 +132,14 @@ def remembered_of_none(function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         if ACTIVE:
             return function(*args, **kwargs)
+        key = _key((), args, kwargs)
         try:
-            key = _key((), args, kwargs)
             return launches[key].run(())[0]
         except (AttributeError, KeyError):
-            return known.call(key, (), args, kwargs)
+            pass
         except TypeError:  # arguments that have no hash
             return function(*args, **kwargs)
+        return known.call(key, (), args, kwargs)
 
     return call
 

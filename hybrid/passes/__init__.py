@@ -21,8 +21,9 @@ from hybrid.passes.hoist import hoist
 from hybrid.passes.join import join
 from hybrid.passes.known import known
 from hybrid.passes.loops import simplify_loop
+from hybrid.passes.order import order
 from hybrid.passes.parts import holds_control_flow
-from hybrid.passes.postops import fuse_matmul
+from hybrid.passes.postops import fuse_products
 from hybrid.passes.share import share
 from hybrid.passes.simplify import simplify
 from hybrid.passes.sink import sink
@@ -40,11 +41,12 @@ __all__ = [
     "dce",
     "fold",
     "fuse",
-    "fuse_matmul",
+    "fuse_products",
     "hoist",
     "implicit_broadcast",
     "join",
     "known",
+    "order",
     "run_pipeline",
     "share",
     "simplify",
@@ -73,7 +75,8 @@ PIPELINE: tuple[Pass | tuple[Pass, ...], ...] = (
         dce,  # before fuse: a value that nobody uses would become the result of a map
     ),
     fuse,
-    fuse_matmul,  # after fuse: it takes whole maps
+    fuse_products,  # after fuse: it takes whole maps
+    order,  # last: what is one node by now has one place
 )
 MAX_ROUNDS = 10
 

@@ -1,4 +1,4 @@
-"""Post-ops: a map over a matrix product is applied to each part of the product as it is finished.
+"""Post-ops: a map over a product or a convolution is applied to each part of it as it is finished.
 
 Before::                                  After::
 
@@ -11,26 +11,26 @@ Before::                                  After::
       }                                       }
     }
 
-A product that something else needs too is the first result.  The kernels and the order of summation
-are the same, so the bits are.
+Convolutions become ``conv_map`` and ``conv_transpose_map``.  A product that something else needs
+too is the first result.  The kernels and the order of summation are the same, so the bits are.
 """
 
 from __future__ import annotations
 
 from hybrid.ir import Graph, Node, Value, with_regions
-from hybrid.ops.fusion import matmul_map
+from hybrid.ops.fusion import MAPPED
 from hybrid.passes.fuse import MAX_OPERANDS, MAX_RESULTS, is_fusable, owns_graphs, region_of
 
 
-def fuse_matmul(graph: Graph) -> Graph:
-    """``graph`` with maps moved into the matrix products that they begin with."""
+def fuse_products(graph: Graph) -> Graph:
+    """``graph`` with maps moved into the products and convolutions that they begin with."""
     nodes: list[Node | None] = list(graph.nodes)
     readers: dict[Value, list[int]] = {}
     for i, node in enumerate(graph.nodes):
         for value in dict.fromkeys(node.operands):
             readers.setdefault(value, []).append(i)
         if owns_graphs(node):
-            nodes[i] = with_regions(node, fuse_matmul)
+            nodes[i] = with_regions(node, fuse_products)
     returned = set(graph.results)
     # The last product first: it is the one that a map of two products joins.
     for i in reversed(range(len(nodes))):
@@ -51,7 +51,7 @@ def fuse_matmul(graph: Graph) -> Graph:
 
 def _takes_post_ops(node: Node) -> bool:
     """A floating product; those of integers are plain loops without post-ops."""
-    return node.op.name == "matmul" and node.results[0].type.dtype.is_floating
+    return node.op.name in MAPPED and node.results[0].type.dtype.is_floating
 
 
 def _is_post_op(node: Node | None, product: Value) -> bool:
@@ -60,9 +60,9 @@ def _is_post_op(node: Node | None, product: Value) -> bool:
     return node.results[0].type.shape == product.type.shape
 
 
-def _merged(matmul: Node, user: Node, *, keep: bool) -> Node | None:
-    """``matmul`` and the map or elementwise node ``user`` in one; None when that is too much."""
-    (product,) = matmul.results
+def _merged(node: Node, user: Node, *, keep: bool) -> Node | None:
+    """``node`` and the map or elementwise node ``user`` in one; None when that is too much."""
+    (product,) = node.results
     extra = [v for v in dict.fromkeys(user.operands) if v is not product]
     results = [*([product] if keep else []), *user.results]
     if len(extra) > MAX_OPERANDS or len(results) > MAX_RESULTS:
@@ -76,6 +76,6 @@ def _merged(matmul: Node, user: Node, *, keep: bool) -> Node | None:
         region = Graph("", params, region.nodes, returned)
     else:
         region = region_of([user], [product, *extra], results)
-    operands = (*matmul.operands, *extra)
-    location = user.location or matmul.location
-    return Node(matmul_map, operands, (), tuple(results), (region,), location)
+    operands = (*node.operands, *extra)
+    location = user.location or node.location
+    return Node(MAPPED[node.op.name], operands, node.attrs, tuple(results), (region,), location)

@@ -252,7 +252,7 @@ def _reach(steps: Sequence[Step], reached: dict[Step, set[Buffer]]) -> set[Buffe
     """Everything that ``steps`` reach, and each of them with its blocks."""
     everything: set[Buffer] = set()
     for step in steps:
-        found = step_touches(step)
+        found = set(step_touches(step))
         for block in step.blocks:
             found |= _reach(block, reached)
         reached[step] = found

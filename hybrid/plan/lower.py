@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from hybrid import native
 from hybrid.classes import replace
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, Node, NotDense, Value, View
 from hybrid.ir.lowering import row_major
 from hybrid.plan import control
-from hybrid.plan.maps import append_map, is_elementwise, kernel_attrs, lower_map, lower_matmul_map
+from hybrid.plan.maps import append_map, is_elementwise, kernel_attrs, lower_map, lower_mapped
 from hybrid.plan.steps import Buffer, HostCall, Lowered, MapOp, Step, walk
 from hybrid.storage import to_bfloat16
 from hybrid.types import DType, Shape, TensorType, bfloat16
@@ -183,6 +184,11 @@ class Lowering:
             step.moves = name == "copy" and is_whole(inputs[0]) and is_whole(outputs[0])
             self.steps.append(step)
 
+    @staticmethod
+    def offers(name: str, dtype: DType) -> bool:
+        """Whether the instruction set has kernel ``name`` for ``dtype``."""
+        return native.find_kernel(name, dtype.code) >= 0
+
     def copy(self, view: View, target: View) -> None:
         """``view`` at ``target`` as well; no step when both come to lie at one place."""
         self.kernel("copy", [view], [target])
@@ -229,7 +235,7 @@ def is_whole(view: View) -> bool:
 
 _OWN_RULES = {
     "map": lower_map,
-    "matmul_map": lower_matmul_map,
+    **dict.fromkeys(("matmul_map", "conv_map", "conv_transpose_map"), lower_mapped),
     "cond": control.lower_cond,
     "while": control.lower_while,
     "for": control.lower_for,

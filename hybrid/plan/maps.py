@@ -25,8 +25,8 @@ def lower_map(low: Lowering, node: Node) -> None:
     append_map(low, inputs, outputs, map_ops(region, places, at))
 
 
-def lower_matmul_map(low: Lowering, node: Node) -> None:
-    """A product whose finished parts go through a map: see passes/postops.py."""
+def lower_mapped(low: Lowering, node: Node) -> None:
+    """A product or convolution whose finished parts go through a map: see passes/postops.py."""
     region = node.regions[0]
     product = region.params[0]
     results = dict(zip(region.results, map(low.result, node.results), strict=True))
@@ -36,12 +36,15 @@ def lower_matmul_map(low: Lowering, node: Node) -> None:
     else:
         target = low.whole(results.pop(host).buffer, product.type)
     before = len(low.steps)
-    REGISTRY["matmul"].lowering_rule(low, *[low.views[v] for v in node.operands[:2]], target)
+    kernel = node.op.name.removesuffix("_map")
+    factors = [low.views[v] for v in node.operands[:2]]
+    REGISTRY[kernel].lowering_rule(low, *factors, target, **node.attributes)
     step = low.steps[-1] if len(low.steps) > before else None
-    if step is None or step.kernel != "matmul":  # of nothing, or of sums of nothing
+    if step is None or step.kernel != kernel:  # of nothing, or of sums of nothing
         _map_over(low, node, region, product, target, results, host)
         return
     walked = step.outputs[0].shape
+    own = len(step.outputs)  # results and room of the kernel itself
     step.outputs += [view.reshape(walked) for view in results.values()]
     shape = product.type.shape
     step.extra = [_reshaped(low, low.views[v].broadcast(shape), walked) for v in node.operands[2:]]
@@ -49,7 +52,7 @@ def lower_matmul_map(low: Lowering, node: Node) -> None:
     places = {product: at_product}
     for i, param in enumerate(region.params[1:]):
         places[param] = at_product + n_out + i
-    outputs = {value: at_product + 1 + i for i, value in enumerate(results)}
+    outputs = {value: at_product + own + i for i, value in enumerate(results)}
     if host is not None and host is not product:
         outputs[host] = at_product
     step.ops = map_ops(region, places, outputs)
@@ -80,13 +83,17 @@ def _map_over(
 
 def _reshaped(low: Lowering, view: View, shape: Shape) -> View:
     """``view`` in another ``shape`` of the last axis and those before it; a copy if it must be."""
+    if [n for n in view.shape if n != 1] == [n for n in shape if n != 1]:
+        strides = iter([s for n, s in zip(view.shape, view.strides, strict=True) if n != 1])
+        among = tuple([next(strides) if n != 1 else 0 for n in shape])
+        return View(view.buffer, view.dtype, shape, among, view.offset)
     *leading, columns = view.shape
     rows, stride = 1, 0
     for n, step in zip(reversed(leading), reversed(view.strides[:-1]), strict=True):
         if n == 1:
             continue
         if rows != 1 and step != stride * rows:
-            return view if view.shape == shape else low.dense(view).reshape(shape)
+            return low.dense(view).reshape(shape)
         stride = step if rows == 1 else stride
         rows *= n
     if shape[-1] != columns:

@@ -159,17 +159,17 @@ def touched(buffer: Buffer) -> Iterator[Buffer]:
         yield buffer
 
 
-def step_touches(step: Step) -> set[Buffer]:
-    """What ``step`` itself reaches; what its blocks reach is theirs."""
-    found: set[Buffer] = set()
+def step_touches(step: Step) -> dict[Buffer, None]:
+    """What ``step`` itself reaches, in order; what its blocks reach is theirs."""
+    found: dict[Buffer, None] = {}
     for view in step.operands:
         if view.buffer.root.kind in ("row", "carried"):
-            found.update(touched(view.buffer))
+            found.update(dict.fromkeys(touched(view.buffer)))
         else:
-            found.add(view.buffer.root)
+            found[view.buffer.root] = None
     if step.control is not None:
         for buffer in (*step.control.rows, *step.control.carried, *step.control.homes):
-            found.update(touched(buffer))
+            found.update(dict.fromkeys(touched(buffer)))
     return found
 
 
@@ -198,7 +198,11 @@ def overwrites(step: Step, output: View, host: Buffer) -> bool:
         return False
     operands = step.operands
     position = next(i for i, view in enumerate(operands) if view is output)
-    written = min(i for i, op in enumerate(step.ops) if position in op.args[-op.n_out :])
+    written = min(
+        (i for i, op in enumerate(step.ops) if position in op.args[-op.n_out :]), default=-1
+    )
+    if written < 0:  # by the kernel itself, as room
+        return False
     ends = len(step.inputs), len(step.inputs) + len(step.outputs)
     places = [
         i

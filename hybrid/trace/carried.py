@@ -21,7 +21,7 @@ from hybrid.ir import Graph, Value
 from hybrid.ops.control import for_
 from hybrid.record import recording
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.differentiate import FLAG, applied, computing
+from hybrid.trace.differentiate import FLAG, applied, computing, is_repeatable
 from hybrid.trace.tracer import Tracer
 
 Holds = bool | Tensor  # where something is so; a bool if that is known
@@ -70,8 +70,8 @@ class Carried:
         self.read = [at for at, value in inside if value in used]
         self.twins = [results.index(v) if v.type.floating else i for i, v in enumerate(results)]
         self.possible = self._possible()
-        # Mostly the loop is run again to tell; not if the world would notice.
-        self.repeatable = all(node.pure for node in computing(body, body.results).nodes)
+        # Mostly the loop is run again to tell; not if the author would notice.
+        self.repeatable = is_repeatable(computing(body, body.results))
         self.pairs = self._pairs() if self.repeatable else set()
         keys = [(at, o) for at in range(n) for o in (at, *self.possible[at]) if o >= 0]
         self.keys = {*keys, *[(a, ~b) for a, b in self.pairs]}

@@ -21,7 +21,8 @@ from hybrid.ir import with_regions as change_regions
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of
 from hybrid.lanes import is_known
-from hybrid.ops.control import COUNT, FLAG
+from hybrid.number.staging import OwnCall
+from hybrid.ops.control import COUNT, FLAG, py_call
 from hybrid.record import (
     Leaf,
     Output,
@@ -32,6 +33,7 @@ from hybrid.record import (
     recording,
     with_regions,
 )
+from hybrid.remains import Leaving
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.tracer import Tracer
 from hybrid.types import TensorType, bool_, tensor_type
@@ -275,6 +277,12 @@ def copied(graph: Graph, name: str) -> Graph:
         nodes.append(Node(node.op, operands, node.attrs, results, node.regions, node.location))
     params = tuple([new[v] for v in graph.params])
     return Graph(name, params, tuple(nodes), tuple([new[v] for v in graph.results]))
+
+
+def is_repeatable(graph: Graph) -> bool:
+    """Whether running it once more calls no function of the author's a second time."""
+    calls = [n.attributes["function"] for n in graph.walk() if n.op is py_call and n.results]
+    return all(isinstance(f.function if type(f) is Leaving else f, OwnCall) for f in calls)
 
 
 def silent(graph: Graph) -> Graph:

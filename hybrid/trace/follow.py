@@ -7,6 +7,7 @@ outside itself is not done again: nothing is printed.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from hybrid.ops.checkpointed import checkpoint_call
 from hybrid.ops.control import cond, for_, py_call, while_
 from hybrid.ops.dtypes import identity
 from hybrid.ops.items import item, item_at
+from hybrid.ops.joining import join
+from hybrid.ops.shape import reshape_to
 from hybrid.record import AnyRecord, is_recording, node_of
 from hybrid.remains import Leaving
 from hybrid.tensor import Tensor
@@ -108,7 +111,10 @@ class _Follower:
             identity: self._identity,
             item: self._item,
             item_at: self._item,
+            reshape_to: self._reshape,
+            join: self._join,
         }
+        self.packed: dict[int, tuple[Tensor, dict[int, Tensor]]] = {}  # rows by the id of a stack
 
     def results(
         self, graph: Graph, operands: Sequence[Any], recorded: Collection[Value] | None = None
@@ -122,11 +128,51 @@ class _Follower:
         return apply_node(node, [_whole(value) for value in operands])
 
     def _item(self, node: Node, operands: list[Any]) -> Sequence[Tensor]:
-        stack = operands[0]
         at = node.attributes["at"] if node.op is item else int(operands[1].numpy())
-        if type(stack) is _Stack and at in stack.rows:
-            return (stack.rows[at],)
-        return self._apply(node, operands)
+        row = self._rows(operands[0]).get(at)
+        return self._apply(node, operands) if row is None else (row,)
+
+    def _rows(self, value: Tensor | _Stack) -> dict[int, Tensor]:
+        """The rows of a stack that are known to be tensors of their own."""
+        if type(value) is _Stack:
+            return value.rows
+        return self.packed[id(value)][1] if id(value) in self.packed else {}
+
+    def _pack(self, made: Sequence[Any], rows: dict[int, Tensor]) -> Sequence[Any]:
+        """Remember the rows of a tensor, which is kept alive: its id is the key."""
+        self.packed[id(made[0])] = made[0], rows
+        return made
+
+    def _reshape(self, node: Node, operands: list[Any]) -> Sequence[Any]:
+        """What makes a stack of one item, or one of all items of rows that hold several."""
+        (value,) = operands
+        before, after = value.type.shape, node.attributes["shape"]
+        if type(value) is not _Stack:
+            made = self._apply(node, operands)
+            return self._pack(made, {0: value}) if after == (1, *before) else made
+        rows = {at: self._rows(row) for at, row in value.rows.items()}
+        per = before[1] if len(before) > 1 else 0
+        if after[1:] != before[2:] or any(len(each) != per for each in rows.values()):
+            return self._apply(node, operands)
+        items = {at * per + i: t for at, each in rows.items() for i, t in each.items()}
+        return (_Stack(node.results[0].type, items),)
+
+    def _join(self, node: Node, operands: list[Any]) -> Sequence[Any]:
+        known = [self._rows(value) for value in operands]
+        sizes = [value.type.shape[0] if value.type.rank else 0 for value in operands]
+        lists = [type(value) is _Stack for value in operands]
+        whole = any(
+            not is_list and len(rows) != size
+            for is_list, rows, size in zip(lists, known, sizes, strict=True)
+        )
+        if whole or node.attributes["axis"]:
+            return self._apply(node, operands)
+        starts = [0, *itertools.accumulate(sizes)]
+        rows = {start + at: t for start, each in zip(starts, known, strict=False)
+                for at, t in each.items()}  # fmt: skip
+        if any(lists):
+            return (_Stack(node.results[0].type, rows),)
+        return self._pack(self._apply(node, operands), rows)
 
     def _identity(self, node: Node, operands: list[Any]) -> Sequence[Tensor]:
         (value,) = operands

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
@@ -99,13 +99,6 @@ def _handed(regions: Regions) -> Handed:
     return Handed(made_regions, tuple(ways), tuple(made))
 
 
-def any_may_be_given(graph: Graph, values: Collection[Value]) -> bool:
-    """Whether one of ``values`` is a parameter where only a run knows that, and not always."""
-    side = _Side(graph)
-    ways = [side.ways(value) for value in values]
-    return any(len(each) > 1 and not side.params.isdisjoint(each) for each in ways)
-
-
 def origins_in(graph: Graph) -> Callable[[Value], set[Value]]:
     """What tells which values of ``graph`` one of them may be: parameters, or such as it makes."""
     side = _Side(graph)
@@ -121,6 +114,7 @@ class _Side:
         tracer.builder.params, tracer.builder.nodes = list(graph.params), list(graph.nodes)
         self.makers = {v: node for node in graph.nodes for v in node.results}
         tracer.owned.update(graph.params, self.makers)
+        tracer.owned.update(v for node in graph.nodes for v in node.operands)  # of a part, too
         self.params = set(graph.params)
         self.known: dict[Value, dict[Value, Holds]] = {}
         self.flags: dict[Node, list[Tensor]] = {}

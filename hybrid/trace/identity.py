@@ -24,7 +24,7 @@ that would need one is in doubt.  Should a tensor in doubt be written, the captu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +86,7 @@ class Ties:
 
     def __init__(self) -> None:
         self._twins: dict[int, tuple[Any, Twins]] = {}
+        self.asked: set[int] = set()  # ids of those of which somebody has asked who they are
 
     def tie(self, a: Any, b: Any, where: Where) -> None:
         """``a`` and ``b`` are one there."""
@@ -98,6 +99,12 @@ class Ties:
     def of(self, one: Any) -> Twins:
         """The others that ``one`` may be."""
         return self._twins[id(one)][1] if id(one) in self._twins else {}
+
+    def in_doubt(self, owns: Callable[[Any], bool]) -> Iterator[tuple[Any, Where]]:
+        """Those that may be anyone, but for such as ``owns`` says."""
+        for one, found in list(self._twins.values()):
+            if id(None) in found and not owns(one):
+                yield one, found[id(None)][1]
 
 
 def twins(tracer: Tracer | None, one: Any) -> Twins:
@@ -145,6 +152,10 @@ def is_one(tracer: Tracer, a: Tensor, b: Tensor) -> bool | Number:
     """``a is b``."""
     if a is b:
         return True
+    here: Tracer | None = tracer
+    while here is not None:
+        here.ties.asked |= {id(a), id(b)}
+        here = here.parent
     found = twins(tracer, a)
     doubt = found.get(id(None)) if id(None) in twins(tracer, b) else None
     _, where = found.get(id(b)) or doubt or (None, None)
@@ -238,6 +249,8 @@ def meet(merge: Merge, follows: bool) -> list[_Pair]:
     found: dict[tuple[Any, Any], _Pair] = {}
     order = {met: at for at, met in enumerate(merge.met.values())}
     for at, region in enumerate((merge.first.region, merge.second.region)):
+        for one, where in region.ties.in_doubt(region.owns):
+            region.parent.ties.tie(one, None, where)
         at_side: dict[int, list[Met]] = {}
         for met in order:
             if isinstance(met.sides[at], Tensor):

@@ -11,6 +11,7 @@ from hybrid.bench.bits import require_close, require_same_bits
 from hybrid.bench.registry import BenchError, Case, Workload, find, workload, workloads
 from hybrid.bench.runner import run_case, threads_set_to
 from hybrid.bench.workloads import digits, overheads
+from hybrid.bench.workloads.callers import Callers
 from hybrid.bench.workloads.digits import RowReader, compare
 from hybrid.errors import ArgumentError
 
@@ -45,6 +46,13 @@ def test_overheads_have_budgets_and_the_graphs_they_speak_of() -> None:
     with pytest.raises(BenchError) as raised:
         wrong.check()
     assert str(raised.value) == "two: the graph has 1 nodes instead of 2"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_callers_share_the_calls(count: int) -> None:
+    calls: list[int] = []
+    assert Callers(2, lambda: calls.append(0)).sample(count) > 0
+    assert len(calls) == count
 
 
 def test_digits_reaches_its_accuracy_with_identical_bits() -> None:

@@ -61,7 +61,8 @@ def test_what_is_said_of_an_op() -> None:
     assert computed_by(get_op("reshape"), kernels) == "none: a view"
     assert computed_by(get_op("inv"), kernels) == "none: NumPy's, in a host step"
     assert computed_by(get_op("while"), kernels) == "none: its regions"
-    assert isas(get_op("exp"), kernels) == native.isa()
+    # avx512_dot adds products to what avx512 has.
+    assert isas(get_op("exp"), kernels) == native.isa().removesuffix("_dot")
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))

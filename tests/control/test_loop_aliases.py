@@ -342,6 +342,91 @@ def a_list_that_has_grown_goes_on(x):
     return sum(hs, x), len(hs)
 
 
+def taken_by_an_inner_loop(x):
+    a, b = x * 1.0, x * 0.5 + 1.0
+    for _ in range(3):
+        b -= 0.25
+        for _ in range(3):
+            a = max(a, b)
+    return a + b * 2.0, a
+
+
+def taken_by_an_inner_loop_of_a_while(x):
+    a, b, k = x * 1.0, x * 0.5 + 1.0, 0
+    while k < 3:
+        b -= 0.25
+        k += 1
+        for _ in range(2):
+            if b > a:
+                a = b
+    return a + b * 2.0, a
+
+
+def taken_by_a_branch_of_a_branch(x):
+    a, b = x * 1.0, x * 0.5 + 1.0
+    for k in range(3):
+        b -= 0.25
+        if x > 0.1 * k:
+            c = b * 2.0
+            if b > 1.0:
+                a = b
+            b = b + c * 0.1
+    return a + b * 2.0, a
+
+
+def written_after_nested_loops(x):
+    a, b, w = x * 2.0, x * 0.5, x * 0.25
+    for _ in range(2):
+        for k in range(3):
+            a = a if a > 0.3 * k else w
+            a, b = b, a
+    w += 1.0
+    return a, b, w
+
+
+def written_after_a_loop_in_a_branch(x):
+    a, b, w = x * 2.0, x * 0.5, x * 0.25
+    if x > 0:
+        for k in range(3):
+            a = a if a > 0.3 * k else w
+            a, b = b, a
+    w += 1.0
+    return a, b, w
+
+
+def asked_who_it_is(x):
+    a, b = x * 2.0, x * 0.5
+    for k in range(3):
+        if b is a:
+            b = b + 1.0
+        if x > 0.3 * k:
+            b = a
+    return a, b
+
+
+def one_loop_for_each_of_two_names(x):
+    w, a, b = x * 2.0, x * 1.0, x + 1.0
+    k = 0
+    while k < 3 and b < 90:
+        k += 1
+        for j in range(3):
+            w += 1.0
+            a = b if x > 0.2 * j else a
+        a = b if x > 1 else a
+    return w, a + b
+
+
+several(
+    written_after_nested_loops,
+    written_after_a_loop_in_a_branch,
+    asked_who_it_is,
+    one_loop_for_each_of_two_names,
+    taken_by_an_inner_loop,
+    taken_by_an_inner_loop_of_a_while,
+    taken_by_a_branch_of_a_branch,
+)
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()

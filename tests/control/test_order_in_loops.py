@@ -133,6 +133,15 @@ def an_old_value_in_the_rows_of_a_list(x, rows):
     return sum(found) + mixed(best, h)
 
 
+@table.runs(*ROWS)
+def a_window_beside_a_number_that_python_computes(x, rows):
+    v, xs, i = x + x, [x * 3.0, x + 1.0], 1
+    for _ in range(3):
+        xs = [*xs[1:], v]
+        i = i + (i * i % 7)
+    return v * 0.5 + sum(xs) * rows, i
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()

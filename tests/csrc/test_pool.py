@@ -116,6 +116,29 @@ def test_several_python_threads_at_once() -> None:
     assert not wrong
 
 
+def test_two_python_threads_do_not_get_less_done_than_one() -> None:
+    """On a pool of two: whoever finds it busy computes alone, and a worker stands back for it."""
+    lib.hyb_set_num_threads(2)
+    x, plan = floats(64 * 20_000), sum_plan(64 * 20_000)
+
+    def seconds(threads: int, runs: int = 200) -> float:
+        def work() -> None:
+            total = np.empty(64, np.float32)
+            for _ in range(runs // threads):
+                run(plan, x, total)
+
+        workers = [threading.Thread(target=work) for _ in range(threads)]
+        start = time.perf_counter()
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        return time.perf_counter() - start
+
+    ratios = sorted(seconds(1) / seconds(2) for _ in range(9))
+    assert ratios[-3] > 0.9, ratios  # a busy machine makes some of them worse, never better
+
+
 def test_a_plan_with_an_arena_runs_in_more_threads_than_it_keeps_states_for() -> None:
     add = find("add", "float32")
     x = floats(5000)

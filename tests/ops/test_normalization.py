@@ -156,6 +156,28 @@ def test_channels_of_many_elements() -> None:
     hy.check_grads(norm, x, weight, bias, order=2, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(32, 3, 40), (2, 3, 5000), (300, 3, 17), (40_000, 3)])
+def test_one_pass_over_channels_costs_no_digits(shape) -> None:
+    """Means far from 0, and a first element far from the mean: what simple sums fail at."""
+    draw = Draw(21)
+    x = draw("float32", *shape)
+    x[:, 1] += 1e4
+    x[0, 2] += 1e3
+    axes = tuple(i for i in range(len(shape)) if i != 1)
+    mean, variance = hy.zeros(3), hy.ones(3)
+    found = F.batch_norm(x, mean, variance, training=True, momentum=1.0).numpy()
+    wide, count = x.astype(np.float64), x.size // 3
+    spread = wide.var(axes)
+    np.testing.assert_allclose(mean.numpy(), wide.mean(axes), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(variance.numpy(), spread * count / (count - 1), rtol=1e-4)
+    near = (
+        3e-7
+        * (1 + np.abs(wide).max(axes) / np.sqrt(spread))
+        * (1 + np.abs(normal(x, axes)).max(axes))
+    )
+    assert (np.abs(found - normal(x, axes)).max(axes) <= near).all()
+
+
 @pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 def test_derivatives(norm) -> None:
     draw = Draw(8)

@@ -141,3 +141,48 @@ def test_numpy_shares_float16_and_has_no_bfloat16():
             ask()
     with pytest.raises(DTypeError, match="cast it to float32 first"):
         hy.ops.cast(x, dtype=hy.int64)
+
+
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (1, 70, 40), (40, 70, 1), (3, 5, 7), (13, 33, 65), (130, 257, 300)]
+)
+def test_products_of_bfloat16_are_summed_in_float32(sizes, transposed):
+    m, k, n = sizes
+    draw = np.random.default_rng(m + k + n)
+
+    def drawn(rows, columns, turned):
+        shape = (2, columns, rows) if turned else (2, rows, columns)
+        x = hy.asarray(draw.standard_normal(shape).astype("float32"), dtype=hy.bfloat16)
+        return x.mT if turned else x
+
+    a, b = drawn(m, k, "a" in transposed), drawn(k, n, "b" in transposed)
+    left, right = (np.asarray(x.astype(hy.float32), np.float64) for x in (a, b))
+    exact, size = left @ right, np.abs(left) @ np.abs(right)
+    found = hy.matmul(a, b)
+    assert found.dtype is hy.bfloat16
+    error = np.abs(np.asarray(found.astype(hy.float32)) - exact)
+    assert np.all(error <= 2.0**-8 * np.abs(exact) + k * 2.0**-24 * size)
+    captured = hy.hybridize(lambda a, b: (a @ b, hy.tanh(a @ b) * 2 + 1))
+    plain, mapped = captured(a, b)
+    assert plain.tolist() == found.tolist()
+    assert mapped.tolist() == (hy.tanh(found) * 2 + 1).tolist()
+
+
+def test_gradients_of_products_of_bfloat16():
+    draw = np.random.default_rng(3)
+    a, b = (hy.asarray(draw.standard_normal(s).astype("float32")) for s in [(9, 20), (20, 6)])
+    wide = hy.grad(lambda a, b: hy.sum(a @ b), argnums=(0, 1))
+    narrow = wide(a.astype(hy.bfloat16), b.astype(hy.bfloat16))
+    for found, exact in zip(narrow, wide(a, b), strict=True):
+        assert found.dtype is hy.bfloat16
+        np.testing.assert_allclose(found.astype(hy.float32).numpy(), exact.numpy(), atol=0.1)
+    captured = hy.hybridize(wide)(a.astype(hy.bfloat16), b.astype(hy.bfloat16))
+    assert [x.tolist() for x in captured] == [x.tolist() for x in narrow]
+
+
+def test_products_of_two_dtypes_are_of_both():
+    a, b = hy.ones((2, 3), dtype=hy.bfloat16), hy.ones((3, 2))
+    assert (a @ b).dtype is hy.float32 and (b @ a).dtype is hy.float32
+    assert (a @ b.astype(hy.float16)).dtype is hy.float32
+    assert (a.astype(hy.float16) @ b.astype(hy.float16)).dtype is hy.float16

@@ -1,11 +1,13 @@
-"""fuse_matmul moves the map that reads a product into it."""
+"""fuse_products moves the map that reads a product or a convolution into it."""
+
+# ruff: noqa: E501  graphs as they print
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 from hybrid.ir import Graph, verify
-from hybrid.passes import fuse, fuse_matmul
+from hybrid.passes import fuse, fuse_products
 from tests.helpers import assert_rewrites, bits, graph_of, interpret
 from tests.passes.samples import arrays_for
 from tests.random_graphs import exact_ops, graphs, unhurried
@@ -35,6 +37,55 @@ CASES = {
             }
           }
           return %r
+        }
+        """,
+    ),
+    "a convolution": (
+        """
+        graph @f(%x: f32[2,3,8,8], %w: f32[4,3,3,3], %b: f32[4,1,1], %r: f32[2,4,6,6]) {
+          %y: f32[2,4,6,6] = conv %x, %w {stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, size=(6, 6)}
+          %z: f32[2,4,6,6] = map %b, %y, %r {
+            (%b: f32[4,1,1], %y: f32[2,4,6,6], %r: f32[2,4,6,6]) {
+              %s: f32[2,4,6,6] = add %y, %b
+              %t: f32[2,4,6,6] = add %s, %r
+              %u: f32[2,4,6,6] = relu %t
+              return %u
+            }
+          }
+          return %z
+        }
+        """,
+        """
+        graph @f(%x: f32[2,3,8,8], %w: f32[4,3,3,3], %b: f32[4,1,1], %r: f32[2,4,6,6]) {
+          %z: f32[2,4,6,6] = conv_map %x, %w, %b, %r {stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, size=(6, 6)} {
+            (%y: f32[2,4,6,6], %b: f32[4,1,1], %r: f32[2,4,6,6]) {
+              %s: f32[2,4,6,6] = add %y, %b
+              %t: f32[2,4,6,6] = add %s, %r
+              %u: f32[2,4,6,6] = relu %t
+              return %u
+            }
+          }
+          return %z
+        }
+        """,
+    ),
+    "a transposed convolution that is needed itself": (
+        """
+        graph @f(%y: f64[1,2,4], %w: f64[2,3,3]) {
+          %x: f64[1,3,9] = conv_transpose %y, %w {stride=(2,), padding=(0,), dilation=(1,), groups=1, size=(9,)}
+          %z: f64[1,3,9] = tanh %x
+          return %x, %z
+        }
+        """,
+        """
+        graph @f(%y: f64[1,2,4], %w: f64[2,3,3]) {
+          %x: f64[1,3,9], %z: f64[1,3,9] = conv_transpose_map %y, %w {stride=(2,), padding=(0,), dilation=(1,), groups=1, size=(9,)} {
+            (%x: f64[1,3,9]) {
+              %z: f64[1,3,9] = tanh %x
+              return %x, %z
+            }
+          }
+          return %x, %z
         }
         """,
     ),
@@ -230,8 +281,8 @@ CASES = {
 
 
 @pytest.mark.parametrize(("before", "after"), CASES.values(), ids=CASES)
-def test_fuse_matmul(before: str, after: str | None) -> None:
-    assert_rewrites(fuse_matmul, before, before if after is None else after)
+def test_fuse_products(before: str, after: str | None) -> None:
+    assert_rewrites(fuse_products, before, before if after is None else after)
 
 
 def test_too_many_results_stay_apart() -> None:
@@ -242,10 +293,10 @@ def test_too_many_results_stay_apart() -> None:
           %p: f32[8,4] = matmul %a, %b
           {lines} return {names}, %p }}"""
     )
-    kept = fuse_matmul(fuse(graph))
+    kept = fuse_products(fuse(graph))
     verify(kept)
     assert [node.op.name for node in kept.nodes] == ["matmul", "map"]
-    alone = fuse_matmul(fuse(Graph("f", graph.params, graph.nodes, graph.results[:-1])))
+    alone = fuse_products(fuse(Graph("f", graph.params, graph.nodes, graph.results[:-1])))
     assert [node.op.name for node in alone.nodes] == ["matmul_map"]
 
 
@@ -255,7 +306,7 @@ UNARY = ["exp", "sin", "cos", "tan", "tanh", "relu", "abs", "square"]
 @unhurried
 @given(graphs(exact_ops, nodes=30))
 def test_random_graphs_keep_their_bits(graph: Graph) -> None:
-    fused = fuse_matmul(fuse(graph))
+    fused = fuse_products(fuse(graph))
     verify(fused)
     arrays = arrays_for(graph)
     assert bits(interpret(fused, *arrays)) == bits(interpret(graph, *arrays))

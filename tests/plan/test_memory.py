@@ -2,10 +2,13 @@
 
 import itertools
 
+import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hybrid.ir import Graph, View
 from hybrid.passes import run_pipeline
+from hybrid.plan import memory
 from hybrid.plan.lower import Lowered, lower
 from hybrid.plan.memory import ALIGNMENT, place
 from tests.helpers import graph_of
@@ -67,6 +70,36 @@ def test_a_chain_needs_two_buffers() -> None:
     _, placement = placed(graph_of(CHAIN))
     assert placement.arena_nbytes == 2 * 4032  # 4,000 bytes, rounded up to the alignment
     assert placement.scratch_nbytes == 4 * 4032
+
+
+@pytest.mark.parametrize("compared", [memory.COMPARED, 0])
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    spans=st.lists(
+        st.tuples(st.integers(1, 9), st.integers(0, 20), st.integers(0, 20)), max_size=30
+    )
+)
+def test_places_in_use_together_do_not_overlap(
+    compared: int, spans: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "COMPARED", compared)
+    places = [memory._Place(64 * size, min(a, b), max(a, b), []) for size, a, b in sorted(spans)]
+    end = memory._lay_out(places)
+    assert end == max([place.offset + place.size for place in places], default=0)
+    for one, other in itertools.combinations(places, 2):
+        if one.first <= other.last and other.first <= one.last:
+            assert one.offset + one.size <= other.offset or other.offset + other.size <= one.offset
+
+
+def test_large_places_come_first() -> None:
+    """In the order of time the last one would find two gaps, each too small for it."""
+    sizes_and_lives = [(64, 0, 2), (128, 2, 3), (128, 0, 0), (192, 3, 4)]
+    places = [memory._Place(size, first, last, []) for size, first, last in sizes_and_lives]
+    assert memory._in_turn(places) == 384
+    assert memory._by_size(places) == 320  # as many bytes are in use at once
+    assert [place.offset for place in places] == [128, 192, 0, 0]
 
 
 UPDATE = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from hybrid.bench.compare.process import Missing, PeerError, Process, framework_process
@@ -34,9 +34,12 @@ class Contender:
     framework: str
     variant: str
     python: str
+    environment: Mapping[str, str] = field(default_factory=dict)  # beside what all are given
 
     def start(self, threads: int, timeout: float) -> Process:
-        return framework_process(self.python, self.framework, threads, timeout)
+        return framework_process(
+            self.python, self.framework, threads, timeout, more=self.environment
+        )
 
 
 def contender(name: str, pythons: Mapping[str, str] | None = None) -> Contender:

@@ -27,6 +27,25 @@ class Problem:
     parameters: Arrays = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
 
+    def laid_out(self) -> Arrays:
+        """Parameters with weights as [entering, leaving] and [height, width, entering, leaving].
+
+        Tables of vectors stay as they are, and so do the gates of an LSTM.
+        """
+        found = {}
+        for name, values in self.parameters.items():
+            if values.ndim == 4:
+                values = values.transpose(2, 3, 1, 0)
+            elif values.ndim == 2 and not name.startswith(("wte", "wpe", "weight_")):
+                values = values.T
+            found[name] = values
+        return found
+
+
+def is_trained(name: str) -> bool:
+    """Whether the parameter is trained: not what a batch norm keeps of the batches it has seen."""
+    return not name.endswith(("running_mean", "running_var", "num_batches_tracked"))
+
 
 def normal(draw: np.random.RandomState, *shape: int, scale: float = 1.0) -> np.ndarray:
     return (draw.standard_normal(shape) * scale).astype(np.float32)

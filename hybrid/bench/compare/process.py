@@ -140,10 +140,15 @@ class Process:
         self.errors.close()
 
 
-def framework_process(python: str, framework: str, threads: int, timeout: float) -> Process:
-    """The process of a framework of ``adapters``, under the interpreter ``python``."""
+def framework_process(
+    python: str, framework: str, threads: int, timeout: float, *, more: Mapping[str, str]
+) -> Process:
+    """The process of a framework of ``adapters``, under the interpreter ``python``.
+
+    ``more`` is added to its environment.
+    """
     command = [python, str(START), framework, str(threads)]
-    env = environment(threads)
+    env = {**environment(threads), **more}
     if framework != "hybrid":  # an interpreter of another version writes nothing beside its files
         env["PYTHONDONTWRITEBYTECODE"] = "1"
     return Process(command, env=env, timeout=timeout)

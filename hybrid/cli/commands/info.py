@@ -21,6 +21,7 @@ def info() -> None:
         "processor": f"{machine['processor']}, {machine['cores']} cores",
         "instruction set": f"{native.isa()} (runs here: {', '.join(native.isas())})",
         "threads": str(native.num_threads()),
+        "tuning": tuning(),
         "compiler": native.compiler(),
         "kernels": str(len(native.kernel_table())),
         "memory": f"{megabytes(memory['live_bytes'])} live, {megabytes(memory['cached_bytes'])}"
@@ -32,6 +33,19 @@ def info() -> None:
     for row in rows.items():
         table.add_row(*row)
     Console(highlight=False).print(table)
+
+
+def tuning() -> str:
+    """The choices that a file made, or why it made none."""
+    path, fault, _ = native.tuning()
+    if not path:
+        return "as usual; `hybrid tune` measures what is best here"
+    if fault:
+        return f"as usual: {path}: {fault}; write it anew with `hybrid tune`"
+    changed = [
+        f"{name} {value}" for name, (value, usual) in native.choices().items() if value != usual
+    ]
+    return f"{', '.join(changed) or 'as usual'}, by {path}"
 
 
 def megabytes(count: int) -> str:

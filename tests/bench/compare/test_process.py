@@ -114,7 +114,7 @@ def test_ctrl_c_at_the_terminal_does_not_reach_it(fake: Fake) -> None:
 BUSY = """
 from hybrid.bench.compare.process import framework_process
 import sys
-process = framework_process(sys.executable, "numpy", 1, 600)
+process = framework_process(sys.executable, "numpy", 1, 600, more={})
 process.ask("load")
 process.ask("build", workload="dispatch", case="8", variant="")
 process.ask("check")
@@ -143,7 +143,7 @@ def test_everyone_gets_as_many_threads() -> None:
 
 def test_an_interpreter_without_hybrid_serves_it(tmp_path: object) -> None:
     """The adapters use nothing but NumPy and each other: the package itself is not imported."""
-    with framework_process(sys.executable, "numpy", 1, 60) as process:
+    with framework_process(sys.executable, "numpy", 1, 60, more={}) as process:
         told = process.ask("load")
         assert "gemm" in told["workloads"] and told["version"]
         process.ask("build", workload="gemm", case="1x1024x1024", variant="")

@@ -21,37 +21,22 @@ from hybrid.bench.compare.problems import (
     STEP,
     Problem,
     blocks,
+    is_trained,
     projects,
 )
 from hybrid.bench.compare.program import Program, function, gradients, training
 
 VERSION = jax.__version__
 Parameters = dict[str, jax.Array]
-STATE = ("running_mean", "running_var", "num_batches_tracked")  # of networks, and not trained
 
 
 def set_threads(count: int) -> None:
     """It takes the cores that it sees, and reads XLA_FLAGS."""
 
 
-def laid_out(problem: Problem, keep: Callable[[str], bool] = lambda _: True) -> Parameters:
-    """Weights as [entering, leaving] and [height, width, entering, leaving], what ``keep`` names.
-
-    Tables of vectors stay as they are, and so do the gates of an LSTM.
-    """
-    found = {}
-    for name, values in problem.parameters.items():
-        if keep(name):
-            if values.ndim == 4:
-                values = values.transpose(2, 3, 1, 0)
-            elif values.ndim == 2 and not name.startswith(("wte", "wpe", "weight_")):
-                values = values.T
-            found[name] = jnp.asarray(values)
-    return found
-
-
-def trained(name: str) -> bool:
-    return not name.endswith(STATE)
+def parameters_of(problem: Problem, keep: Callable[[str], bool] = lambda _: True) -> Parameters:
+    """Those that ``keep`` names."""
+    return {n: jnp.asarray(values) for n, values in problem.laid_out().items() if keep(n)}
 
 
 def done(result: Any) -> Any:
@@ -75,7 +60,7 @@ def inference(
 
     def program(problem: Problem, _: str) -> Program:
         (x,) = problem.inputs
-        parameters = laid_out(problem)
+        parameters = parameters_of(problem)
         x = jnp.asarray(x.transpose(0, 2, 3, 1) if images else x)
         call = jax.jit(lambda parameters, x: network(parameters, x, *problem.sizes))
         return function(lambda: done(call(parameters, x)))
@@ -139,8 +124,8 @@ def learning(
     def program(problem: Problem, _: str) -> Program:
         x, y = problem.inputs
         batch = jnp.asarray(x.transpose(0, 2, 3, 1) if images else x), jnp.asarray(y)
-        parameters = laid_out(problem, trained)
-        state = laid_out(problem, lambda name: not trained(name))
+        parameters = parameters_of(problem, is_trained)
+        state = parameters_of(problem, lambda name: not is_trained(name))
         kept = parameters, state, start(parameters)
         stacked = x.ndim == stacked_rank
         steps = (lambda kept, batches: lax.scan(step, kept, batches)) if stacked else step
@@ -151,7 +136,7 @@ def learning(
             kept, value = call(kept, batch)
             return done(value)  # what one executable makes is there all at once
 
-        names = list(filter(trained, problem.parameters))
+        names = list(filter(is_trained, problem.parameters))
         more = {"runs": 1} if stacked else {}
         return training(run, lambda: [kept[0][name] for name in names], **more)
 
@@ -277,7 +262,7 @@ def lstm_train(problem: Problem, _: str) -> Program:
         (h, _), _ = lax.scan(cell, (zeros, zeros), entering)
         return (h * h).mean()
 
-    call, parameters = jax.jit(jax.value_and_grad(loss)), laid_out(problem)
+    call, parameters = jax.jit(jax.value_and_grad(loss)), parameters_of(problem)
 
     def run() -> tuple[jax.Array, list[jax.Array]]:
         value, found = call(parameters, x)

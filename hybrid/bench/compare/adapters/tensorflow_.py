@@ -18,13 +18,13 @@ from hybrid.bench.compare.problems import (
     STEP,
     Problem,
     blocks,
+    is_trained,
     projects,
 )
 from hybrid.bench.compare.program import Program, function, gradients, training
 
 VERSION = tf.__version__
 Parameters = dict[str, Any]
-STATE = ("running_mean", "running_var", "num_batches_tracked")  # of networks, and not trained
 
 
 def set_threads(count: int) -> None:
@@ -33,18 +33,10 @@ def set_threads(count: int) -> None:
 
 
 def variables(problem: Problem) -> Parameters:
-    """Weights as [entering, leaving] and [height, width, entering, leaving].
-
-    Tables of vectors stay as they are, and so do the gates of an LSTM.
-    """
-    found = {}
-    for name, values in problem.parameters.items():
-        if values.ndim == 4:
-            values = values.transpose(2, 3, 1, 0)
-        elif values.ndim == 2 and not name.startswith(("wte", "wpe", "weight_")):
-            values = values.T
-        found[name] = tf.Variable(values, trainable=not name.endswith(STATE))
-    return found
+    return {
+        name: tf.Variable(values, trainable=is_trained(name))
+        for name, values in problem.laid_out().items()
+    }
 
 
 def of(build: Callable[..., Any], *, xla: bool = False) -> Callable[[Problem, str], Program]:
