@@ -27,7 +27,7 @@
 #define HYB_ABI 2
 #define HYB_MAX_RANK 32
 #define HYB_MAP_ARGS 12 /* inputs and outputs of one map op, together */
-#define HYB_TILE 512    /* elements of one tile of a map */
+#define HYB_TILE 1024   /* elements of the largest tile of a map */
 #define HYB_MAX_TILES 16 /* tile buffers of one map */
 #define HYB_MAX_DEPTH 200 /* blocks inside blocks */
 

@@ -6,7 +6,11 @@
 
 /* Rows shorter than this are not worth a tile of their own.  Post-ops come in stretches that rarely
  * end with a row, so theirs may be shorter. */
-enum { LONG_ROW = HYB_TILE / 2, LONG_ROW_OF_POST_OPS = 48 };
+enum { LONG_ROW = 256, LONG_ROW_OF_POST_OPS = 48 };
+
+/* The tiles of so many operands and buffers are the largest, those of more half as large: together
+ * they are to stay in the nearest cache. */
+enum { FEW_VALUES = 6 };
 
 /* What gathering an element costs, as a share of a task (kernels say this through their grain). */
 #define GATHER_WORK (1.0 / 32768)
@@ -174,6 +178,14 @@ static hyb_status check_overlaps(maker *m)
     return HYB_OK;
 }
 
+static int64_t largest_tile(const maker *m)
+{
+    int32_t values = m->map->n_tile_buffers;
+    for (int32_t k = 0; k < m->map->n_operands; k++)
+        values += m->views[k].used;
+    return values <= FEW_VALUES ? HYB_TILE : HYB_TILE / 2;
+}
+
 /* Fills in tiles of the rows of the last axis; operands must be dense or constant along it. */
 static void walk_rows(maker *m, int64_t columns)
 {
@@ -181,9 +193,9 @@ static void walk_rows(maker *m, int64_t columns)
     map->columns = columns;
     map->outer_rank = map->space.rank > 1 ? map->space.rank - 1 : 0;
     /* Tiles of about even size, in whole cache lines. */
-    const int64_t fewest = (columns + HYB_TILE - 1) / HYB_TILE;
+    const int64_t largest = largest_tile(m), fewest = (columns + largest - 1) / largest;
     const int64_t even = (columns / fewest + 1 + 63) / 64 * 64;
-    map->tile = even < HYB_TILE ? even : HYB_TILE;
+    map->tile = even < largest ? even : largest;
     map->tiles_per_row = (columns + map->tile - 1) / map->tile;
     for (int32_t k = 0; k < map->n_operands; k++) {
         hyb_view *view = &m->views[k];
@@ -204,7 +216,7 @@ static void walk_flat(maker *m)
         block *= space->shape[--outside];
     map->columns = map->elements;
     map->outer_rank = 0;
-    map->tile = HYB_TILE / block * block;
+    map->tile = largest_tile(m) / block * block;
     map->tiles_per_row = (map->elements + map->tile - 1) / map->tile;
     for (int32_t k = 0; k < map->n_operands; k++) {
         hyb_view *view = &m->views[k];
