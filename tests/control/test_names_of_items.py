@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hybrid as hy
-from tests.control.harness import Program, Table, f32, i64
+from tests.control.harness import Program, Table, f32, i64, same
 
 table = Table()
 VALUES = (f32([0.5, -1.0, 2.0]), f32([-0.5, 0.35, 1.1]), f32([3.0, -2.0, 0.0]))
@@ -158,6 +158,22 @@ def a_loop_of_more_steps(x, s):
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
+
+
+@table.each()
+def test_gradients_inside(program: Program) -> None:
+    """A captured function that takes the gradient itself, as a training step does."""
+
+    function = program.function
+
+    def derivative(x, *rest):
+        def loss(x):
+            found = function(x, *rest)
+            return hy.sum((found[0] if isinstance(found, tuple) else found) * x)
+
+        return hy.grad(loss)(x)
+
+    same(derivative, calls=program.calls, grad=False, may_refuse=True, plans=9)
 
 
 @table.each()
