@@ -3,7 +3,7 @@
 Starting at the function, every global name, closure cell and default that its code (or the code of
 a user's function, method or module it leads to) loads is followed.  Objects met on the way, classes
 and modules included, are watched: those of their attributes whose names occur in that code, or are
-spelled out there for ``getattr``, count as read.
+spelled out there for ``getattr``, count as read; so do methods.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hybrid.ir import Op
 from hybrid.progress import Progress
 from hybrid.tensor import Tensor
 from hybrid.trace.key import CONTENT, Key, key_of
-from hybrid.trace.names import Place, names_in, place_in
+from hybrid.trace.names import Names, Place, names_in, place_in
 from hybrid.types import DType, TensorType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -50,6 +50,10 @@ ATOMS = (
 )
 _ENDS = (*ATOMS, Tensor, Op, np.ndarray, np.generic)  # nothing is reached through these
 CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+# Functions that may find an attribute by a name that is spelled out nowhere.
+_COMPUTING = frozenset(
+    {"getattr", "vars", "dir", "eval", "exec", "methodcaller", "attrgetter", "__dict__"}
+)
 MISSING: Any = object()  # in place of an attribute that is not there
 MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)  # what is compared item by item
 
@@ -119,7 +123,9 @@ class Reads:
         self.seen: set[int] = set()  # ids of all that was met
         self.containers: dict[int, Any] = {}  # those met whose content can change
         self.objects.update(owners or {})  # such as functions with attributes to come
-        self._bases: set[type] = set()  # those whose functions have been followed
+        self._bases: set[type] = set()  # those whose functions have been followed, or wait
+        self._waiting: dict[str, list[types.FunctionType]] = {}  # for their names to turn up
+        self._computes = False  # names of attributes
         self._keep: list[Any] = []  # ids stay unique while their objects live
         self.visit(function)
         for argument in arguments:
@@ -235,7 +241,7 @@ class Reads:
             if function.__dict__:
                 self.objects[id(function)] = function
         names = names_in(function.__code__, self.hosted)
-        self.attributes |= names.attributes
+        self._name(names, guarded)
         for name in names.modules:
             self.visit(sys.modules.get(name))
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
@@ -260,16 +266,34 @@ class Reads:
                 self.visit(content_of(cell))
 
     def _class(self, kind: type) -> None:
+        strange = [base for base in kind.__mro__[:-1] if is_library_class(base)]
         for base in kind.__mro__:
             if base in self._bases:
                 continue
             self._bases.add(base)
             if not is_library_class(base) and not base.__module__.startswith("hybrid."):
                 self.classes[base] = None
-            for member in vars(base).values():
+            for name, member in vars(base).items():
                 inner = _plain_function(member)
-                if inner is not None and not is_library(inner.__code__):
+                if inner is None or is_library(inner.__code__):
+                    continue
+                # Python itself, and code that is not followed, call these by their own names.
+                called = name.startswith("__") or any(hasattr(other, name) for other in strange)
+                if called or self._computes or name in self.attributes:
                     self.visit(inner)
+                else:
+                    self._waiting.setdefault(name, []).append(inner)
+
+    def _name(self, names: Names, of_author: bool) -> None:
+        """Methods of classes that were met are followed once their names turn up."""
+        fresh = names.attributes - self.attributes
+        self.attributes |= fresh
+        if of_author and not _COMPUTING.isdisjoint(names.loaded | names.attributes):
+            self._computes = True
+            fresh = frozenset(self._waiting)
+        for name in fresh & self._waiting.keys():
+            for method in self._waiting.pop(name, ()):
+                self.visit(method)
 
     def _instance(self, value: Any) -> None:
         self.visit(getattr(value, "__dict__", {}).get("__wrapped__"))  # a Hybridized, a cache

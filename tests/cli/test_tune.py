@@ -47,10 +47,9 @@ def test_info_tells_what_is_in_use(tmp_path: Path) -> None:
         env = {**os.environ, "COLUMNS": "300", "HYBRID_TUNING": "", **environment}
         if not environment.get("HYBRID_TUNING", "x"):
             del env["HYBRID_TUNING"]
-        env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         done = subprocess.run(
-            [sys.executable, "-m", "hybrid", "info"], env=env, capture_output=True, text=True,
-            timeout=60,
+            [sys.executable, "-m", "hybrid", "info"], env=env, cwd=tmp_path, capture_output=True,
+            text=True, timeout=60,
         )  # fmt: skip
         return next(line for line in done.stdout.splitlines() if line.startswith("tuning")).strip()
 

@@ -37,10 +37,10 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     told = {"HYBRID_TUNING": "", **os.environ, **environment}
     if told["HYBRID_TUNING"] == "unset":
         del told["HYBRID_TUNING"]
-    told["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     return subprocess.run(
-        [sys.executable, "-c", script], env=told, capture_output=True, text=True, timeout=120
-    )
+        [sys.executable, "-c", script], env=told, cwd="/", capture_output=True, text=True,
+        timeout=120,
+    )  # fmt: skip
 
 
 def look(**environment: str) -> tuple[dict[str, list[int]], list[str]]:

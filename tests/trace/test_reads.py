@@ -8,6 +8,7 @@ import enum
 import functools
 import types
 from collections.abc import Callable, Iterator
+from string import Formatter
 from typing import Any
 
 import numpy as np
@@ -358,6 +359,50 @@ def a_callable_object() -> Case:
     return scale, lambda: setattr(scale, "scale", 3.0)
 
 
+def scaling(*, through: str) -> Case:
+    """Methods that read a closure variable, found in some way other than by ``owner.name``."""
+    factor = 2.0
+
+    def change() -> None:
+        nonlocal factor
+        factor = 3.0
+
+    class Named:
+        def scale_by_two(self, x):
+            return x * factor
+
+        def __call__(self, x):
+            return x * factor
+
+        @property
+        def scale(self):
+            return factor
+
+    class Formatted(Formatter):  # a library's method calls it by its own name
+        def convert_field(self, value, conversion):
+            seen.append(value * factor)
+            return ""
+
+    owner, parts, seen = Named(), ("scale", "by", "two"), []
+    ways = {
+        "getattr": lambda x: getattr(owner, "_".join(parts))(x),
+        "the dict": lambda x: Named.__dict__["_".join(parts)](owner, x),
+        "a later call": lambda x: later(owner, x),
+        "a call": lambda x: owner(x),
+        "a property": lambda x: x * owner.scale,
+        "a library": lambda x: (Formatted().vformat("{0!r}", (x,), {}), seen.pop())[1],
+    }
+    return ways[through], change
+
+
+def later(owner: Any, x: hy.Tensor) -> hy.Tensor:
+    """Names a method of a class that was met before."""
+    return owner.scale_by_two(x)
+
+
+for way in ("getattr", "the dict", "a later call", "a call", "a property", "a library"):
+    CASES[f"a method found through {way}"] = lambda way=way: scaling(through=way)
+
 ORIGINAL = None
 
 
@@ -385,3 +430,19 @@ def test_a_changed_value_is_honoured(make: Callable[[], Case], restored: None) -
     assert not same(after, before)
     assert same(hybridized(x), after) and same(hybridized(x), after)
     assert len(hybridized.plans) == 2
+
+
+def test_methods_that_are_not_called_are_not_followed() -> None:
+    class Busy:
+        def __init__(self) -> None:
+            self.function = lambda x: x * 2
+
+        def unused(self) -> Any:
+            return pytest, np, argparse, CASES, functools
+
+    owner, x = Busy(), hy.ones(3)
+    captured = hy.hybridize(lambda x: owner.function(x))
+    assert captured(x).tolist() == [2.0] * 3
+    (plan,) = captured.plans
+    assert not any("pytest" in guard or "CASES" in guard for guard in plan.guards)
+    assert len(plan.guards) < 10
