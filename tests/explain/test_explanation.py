@@ -247,7 +247,6 @@ self.seen
 Guards: what must be as it was
 Linear.in_features is 2
 Linear.out_features is 1
-Linear.training is True
 14 more on functions, modules, objects and hybrid's own registries"""
     )
 
