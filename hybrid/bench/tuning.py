@@ -83,9 +83,7 @@ def try_choice(
     values = {round(usual * share) for share in shares}
     with tempfile.TemporaryDirectory(prefix="hybrid-") as folder:
         contenders = []
-        for value in sorted(
-            values, key=lambda value: (value != usual, value)
-        ):  # the usual one first
+        for value in (usual, *sorted(values - {usual})):
             path = Path(folder, str(value))
             path.write_text(lines(EACH, {**chosen, name: value}), encoding="utf-8")
             who = replace(contender(OURS), name=str(value))

@@ -33,8 +33,8 @@ on the elements of the operands, as it does for an index.
 
 ``moves=True``: elements of any dtype are moved or converted, not computed with, as in a view.
 
-``narrow=bfloat16``: a dtype of storage that the op takes as it is, if all operands have it; of
-others of storage operands are cast to float32, and results back.
+``narrow=bfloat16``: a dtype of storage that the op takes as it is, if all operands have it.  Other
+operands of such dtypes are cast to float32, and the results back.
 
 ``hosted=True``: no kernel computes the op; a plan calls its reference, with NumPy arrays.
 """

@@ -379,6 +379,14 @@ def _drawn(draw):
                 yield operands, {"scale": 0.3, "causal": causal}
 
 
+def _pulled(draw, reference, operands, attrs):
+    """The operands of a pull: a cotangent, what it takes off, and what went forward."""
+    q, _, v, *_ = operands
+    ct = draw(q.dtype.name, *q.shape[:-1], v.shape[-1], low=-2, high=2)
+    mean, log_sum = reference(*operands, **attrs)
+    return (ct, (ct * mean).sum(-1), log_sum, *operands)
+
+
 @weighted_mean.samples
 def attention_samples(draw):
     for operands, attrs in _drawn(draw):
@@ -387,10 +395,8 @@ def attention_samples(draw):
 
 @attention_pull.samples
 def attention_pull_samples(draw):
-    for (q, k, v), attrs in _drawn(draw):
-        ct = draw(q.dtype.name, *q.shape[:-1], v.shape[-1], low=-2, high=2)
-        mean, log_sum = attention_reference(q, k, v, **attrs)
-        yield (ct, (ct * mean).sum(-1), log_sum, q, k, v), attrs
+    for operands, attrs in _drawn(draw):
+        yield _pulled(draw, attention_reference, operands, attrs), attrs
 
 
 def _masks(draw):
@@ -414,7 +420,5 @@ def attention_masked_samples(draw):
 
 @attention_masked_pull.samples
 def attention_masked_pull_samples(draw):
-    for (q, k, v, mask), attrs in _masks(draw):
-        ct = draw(q.dtype.name, *q.shape[:-1], v.shape[-1], low=-2, high=2)
-        mean, log_sum = attention_masked_reference(q, k, v, mask, **attrs)
-        yield (ct, (ct * mean).sum(-1), log_sum, q, k, v, mask), attrs
+    for operands, attrs in _masks(draw):
+        yield _pulled(draw, attention_masked_reference, operands, attrs), attrs

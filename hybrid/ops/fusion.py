@@ -44,43 +44,32 @@ def matmul_map(
     return _mapped("matmul", (a, b), {}, operands, regions)
 
 
-@op(differentiable=False)
-def conv_map(
-    x: TensorType,
-    w: TensorType,
-    *operands: TensorType,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    groups: int,
-    size: Shape,
-    regions: tuple[Graph, ...],
-) -> tuple[TensorType, ...]:
-    """A map over a convolution, as ``matmul_map`` is one over a product."""
-    attrs = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, size=size)
-    return _mapped("conv", (x, w), attrs, operands, regions)
+def _over_convolution(name: str) -> Op:
+    """``conv_map`` or ``conv_transpose_map``."""
 
+    def rule(
+        source: TensorType,
+        w: TensorType,
+        *operands: TensorType,
+        stride: Shape,
+        padding: Shape,
+        dilation: Shape,
+        groups: int,
+        size: Shape,
+        regions: tuple[Graph, ...],
+    ) -> tuple[TensorType, ...]:
+        """A map over a convolution, as ``matmul_map`` is one over a product."""
+        attrs = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, size=size)
+        return _mapped(name, (source, w), attrs, operands, regions)
 
-@op(differentiable=False)
-def conv_transpose_map(
-    y: TensorType,
-    w: TensorType,
-    *operands: TensorType,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    groups: int,
-    size: Shape,
-    regions: tuple[Graph, ...],
-) -> tuple[TensorType, ...]:
-    """A map over a transposed convolution, as ``matmul_map`` is one over a product."""
-    attrs = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, size=size)
-    return _mapped("conv_transpose", (y, w), attrs, operands, regions)
+    rule.__name__ = f"{name}_map"
+    return op(differentiable=False)(rule)
 
 
 MAPPED: dict[str, Op] = {  # of two operands: the op that applies a map to their product
-    "matmul": matmul_map, "conv": conv_map, "conv_transpose": conv_transpose_map
-}  # fmt: skip
+    "matmul": matmul_map,
+    **{name: _over_convolution(name) for name in ("conv", "conv_transpose")},
+}
 
 
 def _mapped(

@@ -245,6 +245,7 @@ def _dying_operand(
             host.kind == kind
             and host not in taken
             and lives[host].last == now
+            and (kind == "input" or lives[host].first < now)  # no step makes what is empty
             and overwrites(step, output, host)
         ):
             return host

@@ -72,6 +72,24 @@ def test_a_chain_needs_two_buffers() -> None:
     assert placement.scratch_nbytes == 4 * 4032
 
 
+EMPTY = """
+graph @empty(%x: f32[0,4]) {
+  %a: f32[0,0] = matmul_nt %x, %x
+  %b: f32[0,0] = exp %a
+  %c: f32[0,0] = exp %b
+  return %c
+}
+"""
+
+
+def test_the_place_of_what_no_step_writes() -> None:
+    """The product has no elements and no step; the map may not take over a place it never got."""
+    lowered, placement = placed(graph_of(EMPTY))
+    assert len(lowered.steps) == 2
+    assert {view.buffer.offset for _, view in arena_views(lowered)} == {0, ALIGNMENT}
+    assert placement.arena_nbytes == 2 * ALIGNMENT
+
+
 @pytest.mark.parametrize("compared", [memory.COMPARED, 0])
 @settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
