@@ -19,9 +19,10 @@ from typing import Any
 
 from hybrid import native
 from hybrid.config import advance_epoch
-from hybrid.eager import as_tensor, set_record
+from hybrid.eager import as_tensor
 from hybrid.errors import OF_CAPTURE
 from hybrid.plan import Plan
+from hybrid.record import set_record
 from hybrid.remains import taken
 from hybrid.tensor import Tensor
 from hybrid.trace.address import GIVEN, Address, LeafOf

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
 
 from hybrid import native
-from hybrid.config import advance_epoch
 from hybrid.errors import ArgumentTypeError, RangeError, ShapeError
 from hybrid.ir import Builder, Graph, NotDense, Op, Value, View
 from hybrid.ir.interpreter import set_bottom
@@ -25,7 +24,7 @@ from hybrid.parts import MAX_BYTES
 from hybrid.plan import Plan, make_plan
 from hybrid.plan.host import call_function
 from hybrid.plan.steps import HostCall
-from hybrid.record import AnyRecord, Record, record_call, with_regions
+from hybrid.record import Record, record_call, set_record, with_regions
 from hybrid.storage import to_bfloat16
 from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked, scalar_key
 from hybrid.types import (
@@ -230,17 +229,12 @@ class Eager:
         for record in records:
             record.free()
 
+    def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:
+        return nullcontext()
+
     def assign(self, cell: Tensor, value: Tensor) -> None:
         cell.data = value.data
         set_record(cell, value.record)
-
-
-def set_record(cell: Tensor, record: AnyRecord | None) -> None:
-    """Let the value of ``cell`` have the history ``record``; without one it may be a variable."""
-    record = record or getattr(cell, "leaf", None)
-    if (record is None) != (cell.record is None):
-        advance_epoch()  # captures depend on which cells gradients flow to
-    cell.record = record
 
 
 def remember(op: Op, key: Any, launch: Launch) -> Launch:

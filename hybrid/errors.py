@@ -137,6 +137,10 @@ class CaptureError(HybridError, RuntimeError):
     """A function cannot be captured as it is written."""
 
 
+class EagerOnlyError(CaptureError):
+    """Only op by op does a function give the bits that it gives eagerly."""
+
+
 class LeakedValueError(CaptureError):
     """A traced value was used after its capture had ended."""
 

@@ -16,6 +16,7 @@ from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
     CaptureError,
+    EagerOnlyError,
     NeedsValue,
     TracedBoolError,
     author_frame,
@@ -89,6 +90,7 @@ class Hybridized:
         self._clock = 0
         self._dropped: dict[Hashable, None] = {}  # keys of plans that had to go
         self._warned: set[str] = set()
+        self._eager: set[Hashable] = set()  # families of calls that no plan gives the bits of
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if ACTIVE:
@@ -121,6 +123,8 @@ class Hybridized:
     def _general(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A call of any arguments: find the plan by the whole key, or capture."""
         leaves, key = self._leaves(args, kwargs)
+        if self._eager and family_key(key, leaves) in self._eager:
+            return self.function(*args, **kwargs)
         try:
             planned = self._find(key, leaves)
             if planned is None or planned.shares:
@@ -130,6 +134,11 @@ class Hybridized:
                     if planned.shares:
                         return self._run(planned, args, kwargs, leaves)
             return self._run(planned, args, kwargs, leaves)
+        except EagerOnlyError as error:
+            if len(self._eager) >= 4 * self.options["max_plans"]:
+                self._eager.clear()
+            self._eager.add(family_key(key, leaves))
+            self._warn(error)
         except CaptureError as error:  # of the capture, or what the values of this call ask for
             if self.options["fallback"] != "eager":
                 raise
@@ -411,6 +420,7 @@ class Hybridized:
             self._plans.clear()
             self._families.clear()
             self._dropped.clear()
+            self._eager.clear()
             for quick in self._quick:
                 quick.clear()
 

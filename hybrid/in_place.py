@@ -12,9 +12,9 @@ from typing import Any
 
 from hybrid import native
 from hybrid.binding import UNSHARED
-from hybrid.eager import launch_for, set_record
+from hybrid.eager import launch_for
 from hybrid.ir import Op
-from hybrid.record import Leaf
+from hybrid.record import Leaf, set_record
 from hybrid.tensor import Tensor, refuse_leaked
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from hybrid.config import advance_epoch
 from hybrid.ir.op import Op
 from hybrid.types import TensorType
 
@@ -195,3 +196,11 @@ def record_binary(op: Op, a: Any, b: Any, result: Any) -> None:
         (b.type, b.data, b_record) if keep_b else b.type,
     )
     record.results = ((result.type, result.data) if keep_result else result.type,)
+
+
+def set_record(cell: Any, record: AnyRecord | None) -> None:
+    """Let the value of ``cell`` have the history ``record``; without one it may be a variable."""
+    record = record or getattr(cell, "leaf", None)
+    if (record is None) != (cell.record is None):
+        advance_epoch()  # captures depend on which cells gradients flow to
+    cell.record = record

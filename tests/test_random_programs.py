@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 
+import hybrid as hy
 from tests.control.harness import draw, f32, i64, same
 from tests.random_programs import Program, programs
 
@@ -36,12 +37,31 @@ def function_of(program: Program, folder: Path) -> Callable[..., Any]:
 def check(program: Program, folder: Path) -> None:
     note(program.text)
     make = function_of(program, folder)
-    same(
-        make,
-        calls=CALLS,
-        make=True,
-        may_refuse=program.features.grow,
-    )
+    same(make, calls=CALLS, make=True, may_refuse=program.features.grow)
+
+
+def check_derivative(program: Program, folder: Path) -> None:
+    """The program takes its gradient itself, as a training step does."""
+    note(program.text)
+    make = function_of(program, folder)
+
+    def make_derivative() -> Any:
+        made = make()
+        function, *state = made if isinstance(made, tuple) else (made,)
+
+        def loss(x, *rest):
+            results = function(x, *rest)
+            total = hy.sum(x) * 0
+            for number, result in enumerate(results if isinstance(results, tuple) else (results,)):
+                if isinstance(result, hy.Tensor) and result.dtype == x.dtype:
+                    total = total + hy.sum(result * result) * (number + 1)
+            return total
+
+        derivative = hy.grad(loss)
+        return (derivative, *state) if state else derivative
+
+    options = dict(make=True, grad=False, may_refuse=program.features.grow)
+    same(make_derivative, calls=CALLS, runs_eagerly=None, **options)
 
 
 relaxed = settings(
@@ -64,8 +84,21 @@ def test_random_programs(program: Program, folder: Path) -> None:
     check(program, folder)
 
 
+@settings(relaxed, max_examples=40, derandomize=True)
+@given(program=programs())
+def test_random_derivatives(program: Program, folder: Path) -> None:
+    check_derivative(program, folder)
+
+
 @pytest.mark.nightly
 @settings(relaxed, max_examples=2000)
 @given(program=programs())
 def test_many_random_programs(program: Program, folder: Path) -> None:
     check(program, folder)
+
+
+@pytest.mark.nightly
+@settings(relaxed, max_examples=1000)
+@given(program=programs())
+def test_many_random_derivatives(program: Program, folder: Path) -> None:
+    check_derivative(program, folder)

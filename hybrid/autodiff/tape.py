@@ -7,7 +7,6 @@ same order whether the ops run eagerly or are being traced.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,6 @@ from hybrid.errors import (
 )
 from hybrid.ir.interpreter import current
 from hybrid.ops.items import OF_LISTS
-from hybrid.phases import phase
 from hybrid.record import (
     LOST,
     AnyRecord,
@@ -128,7 +126,8 @@ def cotangents(
                 for node in nodes
             )
         )
-    with recording(differentiable):
+    ends = [node_of(record)[0] for record, _ in seeds]
+    with recording(differentiable), current().going_back(ends, nodes):
         found = _pull(seeds, targets, wanted, descendants(nodes, wanted))
         return [plain(ct) for ct in found]
 
@@ -424,7 +423,7 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
     refuse_foreign(nodes)
     leaves = [node for node in nodes if isinstance(node, Leaf)]
     interpreter = current()
-    with recording(False), phase("backward") if interpreter.traces else nullcontext():
+    with recording(False), interpreter.going_back([node_of(root.record)[0]], nodes):
         grads = pulled_back([(root.record, seed)], leaves)
         for leaf, grad in zip(leaves, grads, strict=True):
             if grad is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ class Interpreter(Protocol):
 
     def use_up(self, records: Sequence[Any]) -> None:
         """Free what records have kept: backward() has walked them."""
+
+    def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:
+        """What a gradient is within while it walks ``nodes`` from ``ends``."""
 
 
 class _Stack(threading.local):

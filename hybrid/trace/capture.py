@@ -27,6 +27,7 @@ from hybrid.trace.guards import Guards
 from hybrid.trace.lent import Lent, as_input, number_cell, put_numbers
 from hybrid.trace.making import Known, Making
 from hybrid.trace.reads import MISSING
+from hybrid.trace.recurring import refuse_recurring
 from hybrid.trace.remaining import Remaining
 from hybrid.trace.rewind import put_attributes
 from hybrid.trace.settle import (
@@ -74,6 +75,7 @@ def capture(
         general=bool(numbers or guards.inputs),
         unrolls=unrolls,
         follows=follows,
+        refuses=None if current().batches else refuse_recurring,
         many=current().many,
     )
     structure = flatten((args, kwargs))[1]

@@ -10,19 +10,24 @@ To gradients the uses of an item are uses of that row of a stack; eagerly they t
 of all other names of the tensor.  The way back minds the names that are known before the graph runs
 (see kin.py), as long as the list and such a name do not go into one region together.  Otherwise a
 loop over a few items that are known is unrolled; and a call goes back through the ops of its run.
+A function that takes such a gradient itself cannot be captured, and runs eagerly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from hybrid.autodiff.origins import Node as TapeNode
+from hybrid.errors import EagerOnlyError, author_location
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.control import for_, while_
 from hybrid.ops.items import OF_LISTS
 from hybrid.ops.joining import join
 from hybrid.ops.shape import reshape_to
+from hybrid.record import Record
 from hybrid.trace.differentiate import as_of_for, is_repeatable, live, remembered
 from hybrid.trace.handed import origins_in
+from hybrid.trace.tracer import Tracer
 
 
 def needs_run(graph: Graph) -> bool:
@@ -45,6 +50,44 @@ def recurs(graph: Graph) -> bool:
                 return True
             lists |= found
     return bool(lists) and any(_meet(graph, lists))
+
+
+def refuse_recurring(
+    tracer: Tracer, ends: Collection[TapeNode], nodes: Collection[TapeNode]
+) -> None:
+    """Raise where a captured function takes a gradient of which only a run tells the order.
+
+    It goes from the ``ends`` through ``nodes`` of what ``tracer`` and those around it have traced;
+    what has passed once, or was made by another such way, is minded.
+    """
+    walked, left = _of_control(nodes), _of_control(ends)
+    here: Tracer | None = tracer
+    while here is not None and walked:
+        found, made = here.builder, here.builder.nodes
+        loops = [n for n in made if n.regions and not walked.isdisjoint(n.results)]
+        loops = [n for n in loops if n.results[0] not in here.minded]
+        if loops:
+            kept = tuple([n for n in made if not n.regions or n in loops])
+            results = tuple([v for n in loops for v in n.results if v in left])
+            if recurs(Graph(found.name, tuple(found.params), kept, results)):
+                raise EagerOnlyError(
+                    "this gradient is one that a captured function cannot take itself",
+                    at=author_location(),
+                    why="Items of a list, with which a loop goes"
+                    + (f" ({loops[0].location})" if loops[0].location else "")
+                    + ", may be tensors that have other names, too: only a run tells which, and "
+                    "so in which order the terms of their gradients are added.",
+                    fix="append what has no other name (h + 0 for h), or take the gradient of the "
+                    "hybridized function from outside it",
+                )
+        here.minded.update([n.results[0] for n in loops])
+        here = here.parent
+
+
+def _of_control(nodes: Iterable[TapeNode]) -> set[Value]:
+    """The results of those ``nodes`` that have regions."""
+    controls = [n for n in nodes if type(n) is Record and "regions" in n.attrs]
+    return {kept[1] for node in controls for kept in node.results if type(kept) is tuple}
 
 
 def _hands_out_items(region: Graph) -> bool:

@@ -57,6 +57,7 @@ class Region(Tracer):
             hosted=parent.hosted,
             called=parent.called,
             remaining=parent.remaining,
+            refuses=parent.refuses,
             many=parent.many,
         )
         self.roots = roots  # what the code of the region can get at from outside

@@ -15,10 +15,10 @@ import numpy as np
 
 from hybrid.classes import dataclass, replace
 from hybrid.config import advance_epoch
-from hybrid.eager import from_numpy, set_record
+from hybrid.eager import from_numpy
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import current
-from hybrid.record import LOST, Leaf, is_recording
+from hybrid.record import LOST, Leaf, is_recording, set_record
 from hybrid.remains import Leaving, Put, leave, taken
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address

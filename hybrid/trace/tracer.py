@@ -7,7 +7,8 @@ tensors (``.grad``, a module's state) are *slots*, and treated alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.number import Number, number_of
 from hybrid.ops.items import item
+from hybrid.phases import phase
 from hybrid.record import (
     AnyRecord,
     Boundary,
@@ -95,6 +97,8 @@ class Tracer:
     hosted: set[Place] = field(default_factory=set)  # of functions that the plan is to call
     called: set[Place] = field(default_factory=set)  # of those that were called meanwhile
     remaining: Any = None  # tells what is written so far (a Remaining)
+    refuses: Callable[..., None] | None = None  # ways back that only a run knows
+    minded: set[Value] = field(default_factory=set)  # first results of nodes that it lets pass
     rewritten: Collection[int] = ()  # ids of tensors that other iterations write
     told: Collection[int] | None = None  # ids of those that all that may raise here hands over
     located: Location | None = None  # of nodes that are made of others
@@ -182,6 +186,24 @@ class Tracer:
     def use_up(self, records: Sequence[Record]) -> None:
         for record in records:
             record.free()
+
+    def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:
+        if self.refuses is not None:
+            self.refuses(self, ends, nodes)
+        return self._going_back()
+
+    @contextmanager
+    def _going_back(self) -> Iterator[None]:
+        with phase("backward"), self.minding():
+            yield
+
+    @contextmanager
+    def minding(self) -> Iterator[None]:
+        """Control-flow nodes that are made meanwhile are not the author's."""
+        start = len(self.builder.nodes)
+        yield
+        for node in self.builder.nodes[start:]:
+            self.minded.update(node.results[:1] if node.regions else ())
 
     def put(self, owner: Any, name: str, value: Any) -> None:
         """Write to a place what a node has made of it."""

@@ -125,6 +125,7 @@ def _traced(
     parent: Tracer = current()
     region = Region(parent, "row", roots_of({"function": function, "leaves": leaves}))
     region.many *= max(rows, 1)
+    region.refuses = None  # eagerly rows that part are staged, too
     given, params, operands = [], [], []
     for leaf, axis in zip(leaves, axes, strict=True):
         if axis is not None:
@@ -151,7 +152,8 @@ def _traced(
     )
     operands += [parent.traced(tensor) for tensor in cells.values()]
     flags = [True] * len(params) + [False] * len(cells)
-    found, batched = replay_batched(graph, operands, flags, rows)
+    with parent.minding():
+        found, batched = replay_batched(graph, operands, flags, rows)
     for cell, value, differs in zip(
         written, found[len(values) :], batched[len(values) :], strict=True
     ):

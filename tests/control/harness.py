@@ -249,6 +249,7 @@ def same(
     make: bool = False,
     identity: bool = False,
     may_refuse: bool = False,
+    runs_eagerly: bool | None = False,
 ) -> None:
     """Assert that nobody can tell ``function`` from ``hybridize(function)``.
 
@@ -257,7 +258,10 @@ def same(
     the function to be called, or a pair of that and of its state.  All calls share one hybridized
     function, which may make ``plans`` plans: one, unless said, when the arguments are alike.
     ``may_refuse`` lets the capture raise CaptureError, provided that it leaves no trace.
+    With ``runs_eagerly`` calls that no graph gives the bits of run eagerly, and warn of that once;
+    None: they may.
     """
+    warned: list[Any] = []
     given = [*([args] if args else []), *[c if isinstance(c, tuple) else (c,) for c in calls]]
     if plans is None and not make and len({_kinds(c) for c in given}) == 1:
         plans = 1
@@ -272,6 +276,9 @@ def same(
             found = hybridized.call(arguments, grad_now, identity)
             error = found.pop("error", None)
             expected.pop("error", None)
+            warned += [event for event in found["printed"] if _is_of_eager_run(event)]
+            if runs_eagerly is not False:
+                found["printed"] = [e for e in found["printed"] if not _is_of_eager_run(e)]
             if may_refuse and isinstance(error, CaptureError):
                 after = found["arguments after"], found["state"]
                 assert after == untouched, f"{where}: a refused capture has left traces"
@@ -283,6 +290,11 @@ def same(
             kept = hybridized.function.plans
             # A call that always raises while it is captured never becomes a plan.
             assert len(kept) <= plans, "\n".join([f"more than {plans} plans:", *map(str, kept)])
+    assert runs_eagerly is None or bool(warned) == runs_eagerly
+
+
+def _is_of_eager_run(event: tuple[str, ...]) -> bool:
+    return event[:2] == ("warning", "UserWarning") and " runs eagerly: " in event[2]
 
 
 def _kinds(args: tuple[Any, ...]) -> Any:

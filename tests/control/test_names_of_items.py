@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hybrid as hy
+from hybrid.errors import CaptureError
 from tests.control.harness import Program, Table, f32, i64, same
 
 table = Table()
@@ -160,6 +161,15 @@ def test_same(program: Program) -> None:
     program.check()
 
 
+# Those of which only a run tells the names of items, or might: the rest is captured.
+EAGERLY = """
+    a_state_that_stays_on_some_steps the_best_so_far_beside_all two_states_that_swap
+    several_items_a_step several_items_on_some_paths an_item_that_a_condition_picks
+    an_item_that_a_loop_keeps a_list_that_a_branch_makes a_list_of_an_inner_loop
+    a_loop_that_may_end a_loop_of_more_steps
+"""
+
+
 @table.each()
 def test_gradients_inside(program: Program) -> None:
     """A captured function that takes the gradient itself, as a training step does."""
@@ -173,7 +183,8 @@ def test_gradients_inside(program: Program) -> None:
 
         return hy.grad(loss)(x)
 
-    same(derivative, calls=program.calls, grad=False, may_refuse=True, plans=9)
+    eagerly = program.name in EAGERLY.split()
+    same(derivative, calls=program.calls, grad=False, runs_eagerly=eagerly, plans=9)
 
 
 @table.each()
@@ -184,6 +195,32 @@ def test_coverage(program: Program) -> None:
 def test_it_is_told() -> None:
     found = hy.hybridize(a_state_that_stays_on_some_steps).explain(*required(SCALED[0]))
     assert "backward op by op: only a run tells which items of a list are one tensor" in str(found)
+
+
+def test_a_captured_function_that_cannot_take_a_gradient_itself() -> None:
+    captured = hy.hybridize(derivative_of_states)
+    with pytest.warns(UserWarning) as seen:
+        first = captured(*SCALED[0])
+    (warning,) = seen
+    line = derivative_of_states.__code__.co_firstlineno
+    loop = a_state_that_stays_on_some_steps.__code__.co_firstlineno + 3
+    assert str(warning.message) == (
+        "derivative_of_states runs eagerly: this gradient is one that a captured function cannot "
+        f"take itself ({__file__}:{line + 1})\n    {line + 1} | return hy.grad(lambda v: "
+        "hy.sum(a_state_that_stays_on_some_steps(v, s, n)))(x)\nItems of a list, with which a "
+        f"loop goes ({__file__}:{loop}), may be tensors that have other names, too: only a run "
+        "tells which, and so in which order the terms of their gradients are added.\nFix: append "
+        "what has no other name (h + 0 for h), or take the gradient of the hybridized function "
+        "from outside it."
+    )
+    again = captured(*SCALED[0])  # does not try once more, nor warn
+    assert first.numpy().tobytes() == again.numpy().tobytes() and not captured.plans
+    with pytest.raises(CaptureError, match="this gradient is one"):
+        captured.explain(*SCALED[0])
+
+
+def derivative_of_states(x, s, n):
+    return hy.grad(lambda v: hy.sum(a_state_that_stays_on_some_steps(v, s, n)))(x)
 
 
 def required(args):
