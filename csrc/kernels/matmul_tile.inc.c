@@ -9,7 +9,7 @@
  * On the way it fetches its lines of C and, across, the lines of B a few k ahead (along k the
  * machine does better alone).  It may also fetch, for each k, what lies at `next`, and on in steps:
  * B in place, whose rows are far apart.  Or it leaves a copy of its panel of B for the tiles below
- * it: stores cost next to nothing here, a pass of their own would.  Or the lines of B are not evenly
+ * it, and fetches the next panel: stores cost next to nothing here, a pass of their own would.  Or the lines of B are not evenly
  * spaced, and `next` has the place of each: so convolutions go through copies of planes.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
@@ -55,10 +55,12 @@ N(matmul_tile)(int rows, int vectors, bool along, matmul_way way, const T *a, in
                 __builtin_prefetch(b + MATMUL_AHEAD * b_step + v * LANES);
             if (way == MATMUL_FETCHING)
                 __builtin_prefetch(fetched + v * LANES);
+            if (way == MATMUL_COPYING)
+                __builtin_prefetch(fetched + v * LANES, 0, 2);
         }
         if (way != MATMUL_PLACED)
             b += b_step;
-        if (way == MATMUL_FETCHING)
+        if (way == MATMUL_FETCHING || way == MATMUL_COPYING)
             fetched += next_step;
         if (way == MATMUL_COPYING)
             copy += vectors * LANES;
