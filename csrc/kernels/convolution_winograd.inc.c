@@ -346,23 +346,31 @@ static hyb_status N(winograd_blocks)(void *context, int64_t begin, int64_t end)
     return HYB_OK;
 }
 
-/* Panels [begin, end) of the results of a block, from weights as they are. */
+/* Panels [begin, end) of the results of a block, from weights as they are unless prepared. */
 static hyb_status N(winograd_panels)(void *context, int64_t begin, int64_t end)
 {
     const N(winograd_block) *block = context;
     const N(conv_job) *job = block->job;
+    const conv_shape *s = &job->shape;
     const conv_tiles *t = &job->tiles;
     T *scratch = hyb_scratch(t->nbytes);
     if (!scratch)
         return hyb_fail(HYB_NO_MEMORY, "conv: no memory for tiles");
     for (int64_t panel = begin; panel < end; panel++) {
         const int64_t row = N(conv_row)(job, panel), rows = job->low + (panel < job->tall);
-        const int64_t apart = N(winograd_apart)(rows, job->shape.channels);
+        const int64_t own = N(winograd_apart)(rows, s->channels);
         const int64_t of_sums = N(winograd_apart)(rows, t->pitch);
-        T *sums = scratch + WINOGRAD_PLACES * apart;
-        N(winograd_weights)(job, block->group, panel, scratch, apart);
+        T *sums = scratch + WINOGRAD_PLACES * own;
+        const T *weights = scratch;
+        int64_t apart = own;
+        if (job->part == CONV_PREPARED) {
+            apart = N(winograd_apart)(s->rows, s->channels);
+            weights = job->room + block->group * WINOGRAD_PLACES * apart + row * s->channels;
+        } else {
+            N(winograd_weights)(job, block->group, panel, scratch, apart);
+        }
         for (int64_t place = 0; place < WINOGRAD_PLACES; place++)
-            N(winograd_multiply)(block, place, rows, scratch + place * apart,
+            N(winograd_multiply)(block, place, rows, weights + place * apart,
                                  sums + place * of_sums);
         N(winograd_results)(block, sums, of_sums, row, rows);
     }
@@ -396,15 +404,17 @@ static hyb_status N(conv_winograd)(N(conv_job) *job)
     const conv_shape *s = &job->shape;
     const conv_tiles *t = &job->tiles;
     const int64_t blocks = s->groups * t->blocks;
-    if (!t->few) {
-        const hyb_status status = N(conv_spread)(job, s->groups * job->panels, N(winograd_pack));
-        return status == HYB_OK ? N(conv_spread)(job, blocks, N(winograd_blocks)) : status;
-    }
+    hyb_status status = HYB_OK;
+    if (job->part == CONV_PREPARES || (job->part == CONV_WHOLE && !t->few))
+        status = N(conv_spread)(job, s->groups * job->panels, N(winograd_pack));
+    if (status != HYB_OK || job->part == CONV_PREPARES)
+        return status;
+    if (!t->few)
+        return N(conv_spread)(job, blocks, N(winograd_blocks));
     /* All threads ask for the same size, so this moves nothing under the calling thread. */
     T *scratch = hyb_scratch(t->nbytes);
     if (!scratch)
         return hyb_fail(HYB_NO_MEMORY, "conv: no memory for tiles");
-    hyb_status status = HYB_OK;
     for (int64_t unit = 0; unit < blocks && status == HYB_OK; unit++) {
         N(winograd_block) block = N(winograd_block_of)(job, unit, scratch + t->own);
         status = N(conv_share)(&block, job->parallel, s->channels, 8, N(winograd_sources));

@@ -66,6 +66,7 @@ from hybrid.ops.convolution import (
     conv_transpose2d,
     conv_transpose3d,
 )
+from hybrid.ops.convolution_prepared import conv_prepare, conv_prepared
 from hybrid.ops.creation import (
     arange,
     empty,
