@@ -21,6 +21,7 @@ from hybrid import native
 from hybrid.config import advance_epoch
 from hybrid.eager import as_tensor
 from hybrid.errors import OF_CAPTURE
+from hybrid.kept import Kept
 from hybrid.plan import Plan
 from hybrid.record import set_record
 from hybrid.remains import taken
@@ -96,18 +97,28 @@ class _Writer:
         return made
 
 
-def bind(capture: Capture, plan: Plan, record: Callable[..., None] | None, used: Any) -> Any:
+def bind(
+    capture: Capture,
+    plan: Plan,
+    record: Callable[..., None] | None,
+    used: Any,
+    kept: Kept | None = None,
+) -> Any:
     """``call(leaves)``: fetch, run, write back, record, and build the result.
 
     ``record(tensors, datas, results, buffers)`` attaches the history of a call that takes part in a
-    gradient; ``used`` is the record of results whose history was used up inside.
+    gradient; ``used`` is the record of results whose history was used up inside; ``kept`` holds
+    what ``plan`` takes besides the sources of the capture.
     """
-    return _Binding(capture, plan, record, used).write()
+    return _Binding(capture, plan, record, used, kept).write()
 
 
 class _Binding:
-    def __init__(self, capture: Capture, plan: Plan, record: Any, used: Any) -> None:
+    def __init__(
+        self, capture: Capture, plan: Plan, record: Any, used: Any, kept: Kept | None
+    ) -> None:
         self.capture, self.plan, self.record, self.used = capture, plan, record, used
+        self.kept = kept
         self.types = plan.output_types
         self.n_outputs = len(self.types)
         self.writer = _Writer()
@@ -172,8 +183,8 @@ class _Binding:
 
     def write(self) -> Any:
         w = self.writer
-        n_externals = self.n_outputs + len(self.capture.sources)
-        n_made = self.n_outputs
+        n_externals = self.n_outputs + len(self.plan.input_types)
+        n_made = self.n_outputs + (self.kept is not None)  # the last: whose results are there
         spare: list[Any] = []
         w.names["spare"] = spare
         w.names["new_state"] = lambda: (native.pointers(n_externals), [None] * n_made)
@@ -196,6 +207,8 @@ class _Binding:
         for keys, local in self.given.items():
             w.line(f"{local} = {Address(GIVEN, CONTENT, keys).text(w.name)}", depth)
         self._inputs(depth)
+        if self.kept is not None:
+            self._kept(self.kept, depth, locks)
         if self.in_place:
             w.line("moved = False", depth)
         for output in range(self.n_outputs):
@@ -205,18 +218,9 @@ class _Binding:
                 self._slot(output, depth)
             else:
                 self._fresh(output, depth)
-        sources = range(len(self.capture.sources))
-        tensors = "".join([f"t{i}, " for i in sources])
-        if not locks and sources:
-            w.line(
-                "if not WRITER.acquire(False):  # a run that writes in place is under way", depth
-            )
-            w.line("with WRITER:", depth + 1)
-            datas = "".join([f"d{i}, " for i in sources])
-            places = f"externals[{self.n_outputs}:{self.n_outputs + len(sources)}]"
-            w.line(f"{datas}= {places} = [t.data for t in ({tensors})]", depth + 2)
-            w.line("else:", depth)
-            w.line("WRITER.release()", depth + 1)
+        tensors = "".join([f"t{i}, " for i in range(len(self.capture.sources))])
+        if not locks and self.kept is None:
+            self._wait(depth)
         w.line("status = run_plan(handle, externals)", depth)
         w.line("if status:", depth)
         w.line(f"fail(status, ({tensors}), leaves, given)", depth + 1)
@@ -227,9 +231,43 @@ class _Binding:
         for output, source in self.in_place.items():
             w.line(f"externals[{self.n_outputs + source}] = b{output}", depth + 1)
 
+    def _wait(self, depth: int) -> None:
+        """Look at the operands again if another run may have been writing them."""
+        w, sources = self.writer, range(len(self.capture.sources))
+        if not sources:
+            return
+        w.line("if not WRITER.acquire(False):  # a run that writes in place is under way", depth)
+        w.line("with WRITER:", depth + 1)
+        datas, tensors = ("".join([f"{x}{i}, " for i in sources]) for x in "dt")
+        places = f"externals[{self.n_outputs}:{self.n_outputs + len(sources)}]"
+        w.line(f"{datas}= {places} = [t.data for t in ({tensors})]", depth + 2)
+        w.line("else:", depth)
+        w.line("WRITER.release()", depth + 1)
+
+    def _kept(self, kept: Kept, depth: int, locks: bool) -> None:
+        """What is kept, renewed if a cell holds another buffer than then."""
+        w = self.writer
+        if not locks:
+            self._wait(depth)
+        name, datas = w.name("kept", kept), ", ".join([f"d{i}" for i in kept.cells])
+        changed = "".join([f" or d{i} is not now[{at}]" for at, i in enumerate(kept.cells, 1)])
+        w.line(f"now = {name}.now", depth)
+        w.line(f"if now is None{changed}:", depth)
+        w.line(f"now = {name}.renewed({datas})", depth + 1)
+        w.line("if now is None:", depth + 1)
+        w.line("spare.append(state)", depth + 2)
+        w.line(f"return {name}.whole(leaves, given)", depth + 2)
+        w.line("if made[-1] is not now[0]:", depth)
+        first = self.n_outputs + len(self.capture.sources)
+        w.line(f"externals[{first}:{first + len(kept.plan.output_types)}] = "
+               f"now[{1 + len(kept.cells)}:]", depth + 1)  # fmt: skip
+        for i in kept.cells:
+            w.line(f"externals[{self.n_outputs + i}] = d{i}", depth + 1)
+        w.line("made[-1] = now[0]", depth + 1)
+
     def _inputs(self, depth: int) -> None:
         w = self.writer
-        swapped = set(self.in_place.values())
+        swapped = {*self.in_place.values(), *(() if self.kept is None else self.kept.cells)}
         for i, source in enumerate(self.capture.sources):
             w.line(f"t{i} = {self._fetch(source)}", depth)
             w.line(f"d{i} = t{i}.data", depth)

@@ -410,6 +410,7 @@ class Hybridized:
                 tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
                 planned.calls,
                 planned.why,
+                0 if planned.kept is None else planned.kept.nbytes,
             )
             for planned in self._all_plans()
         ]

@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "profile",
         "binding",
         "in_place",
+        "kept",
         "control",
         "interop",
         "often",
@@ -36,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("autodiff", "random", "linalg"),
     ("number",),
     ("tensor", "lanes", "eager", "conversion", "inspection", "notebook", "passes", "whole"),
-    ("ops", "plan", "record", "progress"),
+    ("ops", "plan", "record", "progress", "lending"),
     ("ir", "native"),
     (
         "errors",

@@ -262,7 +262,8 @@ MODULES = ["data", "linalg", "nn", "optim", "plots", "random"]
 PARTS = [
     "classes", "phases", "why", "notebook", "storage", "whole", "autodiff", "bench", "binding",
     "cli", "config", "control", "conversion", "convert", "eager", "errors", "explain", "extras",
-    "families", "hybridized", "in_place", "interop", "inspection", "ir", "lanes", "marks",
+    "families", "hybridized", "in_place", "interop", "inspection", "ir", "kept", "lanes",
+    "lending", "marks",
     "models", "native", "number", "often", "ops", "parts", "passes", "plan", "planned",
     "record", "remains", "tensor", "trace", "transforms", "tree", "types", "version", "weights",
 ]  # fmt: skip

@@ -66,7 +66,6 @@ from hybrid.ops.convolution import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from hybrid.ops.convolution_prepared import conv_prepare, conv_prepared
 from hybrid.ops.creation import (
     arange,
     empty,

@@ -14,10 +14,12 @@ import numpy as np
 from hybrid.errors import ShapeError
 from hybrid.ir import op
 from hybrid.ops.convolution import conv
-from hybrid.ops.windows import items_of_room, wide, widened_attrs
+from hybrid.ops.windows import is_transformed, items_of_room, wide, widened_attrs
 from hybrid.types import Shape, TensorType, dtype_of, tensor_type
 
 FEW = 4  # products of channels in a group, at most, for which there is nothing to prepare
+
+UNCOPIED = 256  # results of a channel, at most, for which ``conv`` copies no weights
 
 
 def is_prepared(x: TensorType, w: TensorType, groups: int, size: Shape) -> bool:
@@ -26,12 +28,23 @@ def is_prepared(x: TensorType, w: TensorType, groups: int, size: Shape) -> bool:
     return many and bool(x.size and w.size and math.prod(size))
 
 
+def pays(x: TensorType, w: TensorType, attrs: dict[str, Any]) -> bool:
+    """Whether a convolution of prepared weights is faster: where ``conv`` makes copies of them.
+
+    Those that few results read are best where they are.
+    """
+    result = (x.shape[0], w.shape[0], *attrs["size"])
+    results = x.shape[0] * math.prod(attrs["size"])
+    copies = results > UNCOPIED or is_transformed(w, attrs["stride"], attrs["dilation"], result)
+    return copies and is_prepared(x, w, attrs["groups"], attrs["size"])
+
+
 def _require(x: TensorType, w: TensorType, attrs: dict[str, Any]) -> TensorType:
     (result,) = conv.infer((x, w), conv.attributes(attrs))
     if not is_prepared(x, w, attrs["groups"], attrs["size"]):
         raise ShapeError(
             f"there is nothing to prepare in the convolution of {x} with {w}",
-            why="It is empty, or its groups have so few channels that weights are read as they are.",
+            why="It is empty, or its groups have few channels: weights are read as they are.",
             fix="use conv",
         )
     return result

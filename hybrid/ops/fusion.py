@@ -111,9 +111,9 @@ def _mapped(
 
 
 def _reference(name: str) -> Any:
-    product, count = get_op(name), len(get_op(name).operand_names)
-
     def reference(*given: Any, regions: tuple[Graph, ...], **attrs: Any) -> Any:
+        product = get_op(name)
+        count = len(product.operand_names)
         made = product.reference_rule(*given[:count], **attrs)
         return run_region(regions[0], (made, *given[count:]))
 

@@ -99,16 +99,20 @@ def widened_attrs(*groups: Sequence[int], fill: Sequence[int]) -> list[int]:
     return attrs
 
 
-def items_of_room(w: TensorType, stride: Shape, dilation: Shape, groups: int, result: Shape) -> int:
-    """How many items weights take in the order in which kernels read them.
+def is_transformed(w: TensorType, stride: Shape, dilation: Shape, result: Shape) -> bool:
+    """Whether there is room for transformed weights: of 3x3 kernels in float32 at stride 1.
 
-    3x3 kernels in float32 at stride 1 are transformed if there are channels and results enough:
-    see csrc/kernels/convolution_winograd.inc.c.
+    There must be channels and results enough: see csrc/kernels/convolution_winograd.inc.c.
     """
     _, channels, *sizes = w.shape
     plain = stride[-2:] == dilation[-2:] == (1, 1) and w.dtype is float32
-    places = result[0] * math.prod(result[2:])
-    if plain and sizes in ([3, 3], [1, 3, 3]) and channels >= 8 and places >= 64:
+    many = channels >= 8 and result[0] * math.prod(result[2:]) >= 64
+    return plain and many and sizes in ([3, 3], [1, 3, 3])
+
+
+def items_of_room(w: TensorType, stride: Shape, dilation: Shape, groups: int, result: Shape) -> int:
+    """How many items weights take in the order in which kernels read them."""
+    if is_transformed(w, stride, dilation, result):
         return 16 * (w.size // 9 + 16 * groups)
     return w.size
 

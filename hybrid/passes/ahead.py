@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.rewrite import with_replaced
-from hybrid.ops.convolution_prepared import conv_prepare, conv_prepared, is_prepared
+from hybrid.ops.convolution_prepared import conv_prepare, conv_prepared, pays
 
 WORTH = 1024  # elements read or written ahead: fewer are computed at once
 GROWTH = 4  # bytes of a kept result for each byte that it is made of, at most,
@@ -42,7 +42,7 @@ class Ahead(NamedTuple):
 
 
 def ahead(graph: Graph, fixed: Collection[int]) -> Ahead | None:
-    """``graph`` in two parts, given which of its parameters are fixed; None if it is not worth it."""
+    """``graph`` in two parts, given which parameters are fixed; None if that is not worth it."""
     known = _known(graph, fixed)
     nodes = _prepared(graph.nodes, known)
     kept = _kept(graph, nodes, known)
@@ -55,9 +55,7 @@ def ahead(graph: Graph, fixed: Collection[int]) -> Ahead | None:
     first = Graph(name, tuple([graph.params[i] for i in params]), tuple(early), tuple(kept))
     given = {value: Value(value.type, value.hint, value.location) for value in kept}
     late = [
-        with_replaced(node, given)
-        for node in nodes
-        if not _is_known(node, known) or _stays(node, known)
+        with_replaced(node, given) for node in nodes if not _is_known(node, known) or _stays(node)
     ]
     results = tuple([given.get(value, value) for value in graph.results])
     late = _needed(late, results, observable=True)
@@ -66,12 +64,18 @@ def ahead(graph: Graph, fixed: Collection[int]) -> Ahead | None:
 
 
 def _known(graph: Graph, fixed: Collection[int]) -> set[Value]:
-    """The values that follow from fixed parameters."""
-    known = {graph.params[i] for i in fixed}
+    """The values that follow from fixed parameters, and the constants."""
+    based = {graph.params[i] for i in fixed}
+    known = set(based)
     for node in graph.nodes:
         if node.observable or node.regions or not known.issuperset(node.operands):
             continue
-        if _is_view(node) or not node.operands or _made(node) <= _given(node) * GROWTH + SMALL:
+        if not node.operands:
+            known.update(node.results)
+        elif not based.isdisjoint(node.operands) and (
+            _is_view(node) or _made(node) <= _given(node) * GROWTH + SMALL
+        ):
+            based.update(node.results)
             known.update(node.results)
     return known
 
@@ -99,7 +103,7 @@ def _is_known(node: Node, known: set[Value]) -> bool:
     return bool(node.results) and known.issuperset(node.results)
 
 
-def _stays(node: Node, known: set[Value]) -> bool:
+def _stays(node: Node) -> bool:
     """Whether a known node costs nothing where it is."""
     return _is_view(node) or not node.operands
 
@@ -112,7 +116,7 @@ def _prepared(nodes: tuple[Node, ...], known: set[Value]) -> list[Node]:
             made.append(node)
             continue
         (x, w), attrs = node.operands, node.attributes
-        if not is_prepared(x.type, w.type, attrs["groups"], attrs["size"]):
+        if not pays(x.type, w.type, attrs):
             made.append(node)
             continue
         builder = Builder()
@@ -132,7 +136,7 @@ def _kept(graph: Graph, nodes: list[Node], known: set[Value]) -> list[Value]:
     for value in (*wanted, *graph.results):
         while value in known and value in defining:
             node = defining[value]
-            if not _stays(node, known):
+            if not _stays(node):
                 found[value] = None
                 break
             if not node.operands:
