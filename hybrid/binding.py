@@ -241,6 +241,8 @@ class _Binding:
         datas, tensors = ("".join([f"{x}{i}, " for i in sources]) for x in "dt")
         places = f"externals[{self.n_outputs}:{self.n_outputs + len(sources)}]"
         w.line(f"{datas}= {places} = [t.data for t in ({tensors})]", depth + 2)
+        if self.kept is not None:
+            w.line("made[-1] = None  # pointers are no longer those of what is kept", depth + 1)
         w.line("else:", depth)
         w.line("WRITER.release()", depth + 1)
 

@@ -75,6 +75,7 @@ class Kept:
                 a is b for a, b in zip(now[1:], datas, strict=False)
             ):  # another thread was faster
                 return now
+            self.now = None
             if self._left > 0:
                 self._left -= 1
                 return None
@@ -84,7 +85,7 @@ class Kept:
             self._vain = self._vain + 1 if call - self._served <= 1 else 0
             self._served = call
             if self._vain >= PATIENCE:
-                self.now, self._left = None, self._pause
+                self._left = self._pause
                 self._pause = min(2 * self._pause, LONGEST)
                 return None
             try:

@@ -130,7 +130,7 @@ def borrow(obj: Any) -> Any:
 
 def owns(buffer: Any) -> bool:
     """Whether ``buffer`` has memory of its own: the C type of one that borrows has no length."""
-    return ffi.typeof(buffer).length is not None
+    return isinstance(buffer, ffi.CData) and ffi.typeof(buffer).length is not None
 
 
 def view(buffer: Any, nbytes: int) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid import kept, lending, native
+from hybrid import binding, kept, lending, native
 from hybrid.nn import functional
 from hybrid.tensor import make_tensor
 from tests.helpers import same, tensor
@@ -271,6 +271,32 @@ def test_arrays_of_values_cannot_be_made_writable() -> None:
                 array.flags.writeable = True
             array = array.base
         assert memoryview(array).readonly
+
+
+def test_a_call_that_waits_for_one_that_writes_leaves_no_pointers_behind() -> None:
+    cell = own()
+    function, eager = make(cell)
+    warm(function, eager)
+    before, array = cell.data, np.array(own(3).numpy())
+    held, let = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with binding.WRITER:
+            held.set()
+            let.wait()
+
+    for data in (hy.asarray(array).data, before, own(4).data, before):
+        held.clear()
+        let.clear()
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait()
+        cell.data = data
+        threading.Timer(0.05, let.set).start()
+        got = function(X)  # looks again once the other one has ended
+        holder.join()
+        assert same(got, eager(X))
+        checked(function, eager)
 
 
 # When it is worth it --------------------------------------------------------------------------

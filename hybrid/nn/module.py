@@ -283,10 +283,10 @@ class Module:
         """Write tensors or arrays by dotted path into parameters and persistent buffers.
 
         ``state_dict`` may be the path of a safetensors file.  Everything is checked before anything
-        is written.  Memory that values share with arrays or files is copied.  Shapes must agree, and
-        so must dtypes; ``assign`` takes over memory and dtypes of the state as they are.  Unless ``strict``, keys that are
-        missing or unexpected are left out.  Returns ``(missing_keys, unexpected_keys)``; a tensor
-        that has several paths is missing if none of them is there.
+        is written.  Memory that values share with arrays or files is copied.  Shapes must agree,
+        and so must dtypes; ``assign`` takes memory and dtypes of the state as they are.  Unless
+        ``strict``, keys that are missing or unexpected are left out.  Returns ``(missing_keys,
+        unexpected_keys)``; a tensor that has several paths is missing if none of them is there.
         """
         return load(self, state_dict, strict, assign)
 
