@@ -44,6 +44,18 @@ def matmul_map(
     return _mapped("matmul", (a, b), {}, operands, regions)
 
 
+@op(differentiable=False)
+def matmul_prepared_map(
+    a: TensorType,
+    b: TensorType,
+    p: TensorType,
+    *operands: TensorType,
+    regions: tuple[Graph, ...],
+) -> tuple[TensorType, ...]:
+    """A map over a product with a prepared matrix, as ``matmul_map`` is one over a product."""
+    return _mapped("matmul_prepared", (a, b, p), {}, operands, regions)
+
+
 def _over_convolution(name: str) -> Op:
     """``conv_map`` or ``conv_transpose_map``."""
 
@@ -88,6 +100,7 @@ MAPPED: dict[str, Op] = {  # of a product's operands: the op that applies a map 
     "matmul": matmul_map,
     **{name: _over_convolution(name) for name in ("conv", "conv_transpose")},
     "conv_prepared": conv_prepared_map,
+    "matmul_prepared": matmul_prepared_map,
 }
 
 

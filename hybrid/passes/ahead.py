@@ -21,12 +21,14 @@ much out of little.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
-from hybrid.ir import Builder, Graph, Node, Value
+from hybrid.classes import replace
+from hybrid.ir import Builder, Graph, Node, Op, Value
 from hybrid.ir.rewrite import with_replaced
-from hybrid.ops.convolution_prepared import conv_prepare, conv_prepared, pays
+from hybrid.ops import convolution_prepared, matmul_prepared
 
 WORTH = 1024  # elements read or written ahead: fewer are computed at once
 GROWTH = 4  # bytes of a kept result for each byte that it is made of, at most,
@@ -109,23 +111,50 @@ def _stays(node: Node) -> bool:
 
 
 def _prepared(nodes: tuple[Node, ...], known: set[Value]) -> list[Node]:
-    """``nodes`` with convolutions by known weights in two; ``known`` learns of the first."""
+    """``nodes`` with products by known weights in two; ``known`` learns of the first."""
     made: list[Node] = []
     for node in nodes:
-        if node.op.name != "conv" or node.operands[1] not in known or node.operands[0] in known:
+        parts = _PARTS.get(node.op.name)
+        if parts is None or node.operands[1] not in known or node.operands[0] in known:
             made.append(node)
             continue
-        (x, w), attrs = node.operands, node.attributes
-        if not pays(x.type, w.type, attrs):
+        attrs = parts.attrs(*node.operands, node.attributes)
+        if attrs is None:
             made.append(node)
             continue
         builder = Builder()
         builder.location = node.location
-        (p,) = builder.apply(conv_prepare, [w], {"source": x.type.shape, **attrs})
+        (p,) = builder.apply(parts.prepare, node.operands[1:], attrs)
         known.add(p)
         made += builder.nodes
-        made.append(Node(conv_prepared, (x, w, p), node.attrs, node.results, (), node.location))
+        made.append(replace(node, op=parts.rest, operands=(*node.operands, p)))
     return made
+
+
+class _Parts(NamedTuple):
+    """What a product becomes: an op of its right operand, and one of both and what that gave."""
+
+    prepare: Op
+    rest: Op
+    attrs: Callable[[Value, Value, dict[str, Any]], dict[str, Any] | None]  # None: it does not pay
+
+
+def _of_convolution(x: Value, w: Value, attrs: dict[str, Any]) -> dict[str, Any] | None:
+    paying = convolution_prepared.pays(x.type, w.type, attrs)
+    return {"source": x.type.shape, **attrs} if paying else None
+
+
+def _of_product(a: Value, b: Value, _attrs: dict[str, Any]) -> dict[str, Any] | None:
+    paying = matmul_prepared.pays(a.type, b.type)
+    return {"rows": math.prod(a.type.shape[:-1])} if paying else None
+
+
+_PARTS = {
+    "conv": _Parts(
+        convolution_prepared.conv_prepare, convolution_prepared.conv_prepared, _of_convolution
+    ),
+    "matmul": _Parts(matmul_prepared.matmul_prepare, matmul_prepared.matmul_prepared, _of_product),
+}
 
 
 def _kept(graph: Graph, nodes: list[Node], known: set[Value]) -> list[Value]:

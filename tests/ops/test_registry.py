@@ -38,7 +38,7 @@ ULPS = {
 }
 # Where terms cancel: in units of the dtype's epsilon, relative to the largest element.
 EPSILONS = {
-    **dict.fromkeys(["matmul", "matmul_nt", "matmul_tn"], 16),
+    **dict.fromkeys(["matmul", "matmul_nt", "matmul_tn", "matmul_prepared"], 16),
     **dict.fromkeys(["conv", "conv_transpose", "conv_weight", "conv_prepared"], 16),
     **dict.fromkeys(["sum", "mean", "scatter_add", "scatter_along_add"], 16),
     **dict.fromkeys(["avg_pool", "avg_pool_spread", "resample", "resample_spread", "fold"], 16),
@@ -130,7 +130,7 @@ def test_a_graph_of_the_op_prints_and_parses_back(op):
 
 
 # Whose results say something to another op alone, which is tested with them.
-PREPARING = {"conv_prepare": "conv_prepared"}
+PREPARING = ("conv_prepare", "matmul_prepare")  # conv_prepared, matmul_prepared
 
 
 @pytest.mark.parametrize(

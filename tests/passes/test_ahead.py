@@ -55,13 +55,13 @@ def test_weights_of_convolutions_are_prepared() -> None:
 
 def test_what_is_computed_of_fixed_values_is_kept_and_views_are_not() -> None:
     text = """
-    graph @g(%x: f32[64,32], %w: f32[64,32], %s: f32[64,1]) {
+    graph @g(%x: f32[200,32], %w: f32[64,32], %s: f32[64,1]) {
       %a: f32[64,32] = multiply %w, %s
       %b: f32[64,32] = exp %a
       %t: f32[32,64] = permute_dims %b {axes=(1, 0)}
-      %y: f32[64,64] = matmul %x, %t
+      %y: f32[200,64] = matmul %x, %t
       %u: f32[32,64] = permute_dims %w {axes=(1, 0)}
-      %z: f32[64,64] = matmul %x, %u
+      %z: f32[200,64] = matmul %x, %u
       return %y, %z, %b
     }
     """
@@ -74,17 +74,43 @@ def test_what_is_computed_of_fixed_values_is_kept_and_views_are_not() -> None:
     }
     """),
         graph_of("""
-    graph @g(%x: f32[64,32], %w: f32[64,32], %s: f32[64,1], %b: f32[64,32]) {
+    graph @g(%x: f32[200,32], %w: f32[64,32], %s: f32[64,1], %b: f32[64,32]) {
       %t: f32[32,64] = permute_dims %b {axes=(1, 0)}
-      %y: f32[64,64] = matmul %x, %t
+      %y: f32[200,64] = matmul %x, %t
       %u: f32[32,64] = permute_dims %w {axes=(1, 0)}
-      %z: f32[64,64] = matmul %x, %u
+      %z: f32[200,64] = matmul %x, %u
       return %y, %z, %b
     }
     """),
     )
     assert parts_of(text, (1,)) is None  # what is left ahead are views
     assert ahead(graph_of(text), (0, 1, 2)).params == (0, 1, 2)
+
+
+def test_right_matrices_of_products_are_prepared() -> None:
+    text = """
+    graph @g(%x: f32[8,32], %w: f32[70,32]) {
+      %t: f32[32,70] = permute_dims %w {axes=(1, 0)}
+      %y: f32[8,70] = matmul %x, %t
+      return %y
+    }
+    """
+    assert parts_of(text, (1,)) == (
+        graph_of("""
+    graph @g_ahead(%w: f32[70,32]) {
+      %t: f32[32,70] = permute_dims %w {axes=(1, 0)}
+      %p: f32[4096] = matmul_prepare %t {rows=8}
+      return %p
+    }
+    """),
+        graph_of("""
+    graph @g(%x: f32[8,32], %w: f32[70,32], %p: f32[4096]) {
+      %t: f32[32,70] = permute_dims %w {axes=(1, 0)}
+      %y: f32[8,70] = matmul_prepared %x, %t, %p
+      return %y
+    }
+    """),
+    )
 
 
 @pytest.mark.parametrize(
