@@ -29,9 +29,15 @@ HYB_KERNEL(N(matmul_prepare))
     job.b = call->data[0];
     job.b_row = b->shape[0] == 1 ? 1 : b->strides[0] / (int64_t)sizeof(T);
     job.b_col = b->shape[1] == 1 ? 1 : b->strides[1] / (int64_t)sizeof(T);
-    for (int64_t k = 0; k < job.k; k += job.depth)
-        N(matmul_copy_b)(&job, to + k * job.columns * job.width, 0, job.n, k,
-                         matmul_smaller(job.depth, job.k - k));
+    const int64_t last = (job.columns - 1) * job.width, left = job.n - last;
+    for (int64_t k = 0; k < job.k; k += job.depth) {
+        const int64_t depth = matmul_smaller(job.depth, job.k - k);
+        T *block = to + k * job.columns * job.width;
+        N(matmul_copy_b)(&job, block, 0, job.n, k, depth);
+        for (int64_t i = 0; i < depth; i++) /* what is copied past the last column is any item */
+            memset(block + last * depth + i * job.width + left, 0,
+                   (size_t)(job.width - left) * sizeof(T));
+    }
     return HYB_OK;
 }
 
