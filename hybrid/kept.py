@@ -38,7 +38,8 @@ def fixed_sources(capture: Capture) -> list[int]:
 class Kept:
     """The results of ``plan``, on the sources ``cells`` of a capture.
 
-    ``now`` is None or a tuple: a mark of its own, the buffers that the cells held, the results.
+    ``now`` is None or a mark of its own, the buffers that the cells held, and the results.  Buffers
+    are equal if they are one memory.
     ``whole`` makes the function that does without, for when that is better or nothing can be kept.
     """
 
@@ -67,13 +68,11 @@ class Kept:
     def forget(self) -> None:
         self.now = None
 
-    def renewed(self, *datas: Any) -> tuple[Any, ...] | None:
+    def renewed(self, datas: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """``now`` for cells that hold ``datas``; None if this call is to do without."""
         with self.lock:
             now = self.now
-            if now is not None and all(
-                a is b for a, b in zip(now[1:], datas, strict=False)
-            ):  # another thread was faster
+            if now is not None and now[1] == datas:  # another thread was faster
                 return now
             self.now = None
             if self._left > 0:
@@ -95,7 +94,7 @@ class Kept:
             with lending.LOCK:
                 if not all(map(lending.is_own, datas)):
                     return None
-                self.now = (object(), *datas, *made)
+                self.now = object(), datas, made
                 return self.now
 
     def _computed(self, datas: tuple[Any, ...]) -> list[Any]:

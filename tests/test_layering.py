@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "kept",
         "control",
         "interop",
+        "late",
         "often",
         "weights",
         "why",
@@ -51,6 +52,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "phases",
         "remains",
         "storage",
+        "unshared",
+        "writer",
         "version",
     ),
 )

@@ -32,6 +32,7 @@ _NAMING = {
     if name in opcode.opmap
 }
 _DEREFS = {op: name == "STORE_DEREF" for name, op in opcode.opmap.items() if "DEREF" in name}
+_MARKS = bytes([op in _NAMING or op in _DEREFS for op in range(256)])
 
 Place = tuple[Any, ...]  # of code: where it is written, which conversion does not change
 
@@ -94,14 +95,17 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
 
 
 def _instructions(code: bytes) -> Iterator[tuple[int, int]]:
-    """Each instruction and its argument."""
-    high = 0
-    for op, low in zip(code[::2], code[1::2], strict=True):
-        if op == _EXTENDED:
-            high = (high | low) << 8
-        else:
-            yield op, high | low
-            high = 0
+    """Each instruction that refers to a name, and its argument."""
+    ops, arguments = code[::2], code[1::2]
+    marks = ops.translate(_MARKS)
+    at = marks.find(1)
+    while at >= 0:
+        argument, shift, before = arguments[at], 8, at - 1
+        while before >= 0 and ops[before] == _EXTENDED:
+            argument |= arguments[before] << shift
+            shift, before = shift + 8, before - 1
+        yield ops[at], argument
+        at = marks.find(1, at + 1)
 
 
 def _cells(code: types.CodeType) -> tuple[str, ...]:
