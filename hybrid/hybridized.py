@@ -465,6 +465,9 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     mode: ``"auto"``, ``"trace"`` or ``"ast"``; optimize: ``"exact"`` never changes a bit,
     ``"fast"`` may; fallback: ``"error"``, or ``"eager"`` to run what cannot be captured eagerly,
     with a warning; max_plans: how many plans are kept (least recently used go first).
+
+    What a function computes of tensors from outside alone, which it does not write, is computed
+    again only when they have been written.
     """
     if function is None:
         return functools.partial(hybridize, **options)

@@ -8,6 +8,7 @@ that others can write (see ``lending``) take no part.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from hybrid.plan import Plan
 from hybrid.trace.captured import Capture
 
 PATIENCE = 3  # times in a row that what is kept serves no second call
+LIMIT = 1 << 29  # bytes that all plans of a process keep; those that were renewed first go first
 PAUSE, LONGEST = 64, 1024  # calls after that in which nothing is kept, at first and at most
 
 
@@ -33,6 +35,33 @@ def fixed_sources(capture: Capture) -> list[int]:
         for i, source in enumerate(capture.sources)
         if source.kind == "cell" and i not in written and lending.is_own(source.tensor.data)
     ]
+
+
+_holders: dict[int, weakref.ref[Kept]] = {}  # what keeps something, the one renewed last at the end
+
+
+def fits(plan: Plan) -> bool:
+    """Whether the results of ``plan`` may be kept at all."""
+    return _nbytes(plan) <= LIMIT
+
+
+def _nbytes(plan: Plan) -> int:
+    return sum([t.nbytes for t in plan.output_types])
+
+
+def _make_room(newest: Kept) -> None:
+    """Let others forget what is beyond the limit with ``newest``."""
+    key = id(newest)
+    _holders.pop(key, None)
+    _holders[key] = weakref.ref(newest, lambda gone: _holders.pop(key, None))
+    held = [other for ref in list(_holders.values()) if (other := ref()) is not None]
+    total = sum([other.nbytes for other in held if other.now is not None])
+    for other in held:
+        if total <= LIMIT:
+            break
+        if other.now is not None:
+            total -= other.nbytes
+            other.forget()
 
 
 class Kept:
@@ -63,7 +92,7 @@ class Kept:
     @property
     def nbytes(self) -> int:
         """Of the results."""
-        return sum([t.nbytes for t in self.plan.output_types])
+        return _nbytes(self.plan)
 
     def forget(self) -> None:
         self.now = None
@@ -94,8 +123,9 @@ class Kept:
             with lending.LOCK:
                 if not all(map(lending.is_own, datas)):
                     return None
-                self.now = object(), datas, made
-                return self.now
+                self.now = now = object(), datas, made
+                _make_room(self)
+                return now
 
     def _computed(self, datas: tuple[Any, ...]) -> list[Any]:
         made = [native.allocate(t.nbytes) for t in self.plan.output_types]

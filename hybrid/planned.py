@@ -14,7 +14,7 @@ from hybrid.binding import bind
 from hybrid.classes import dataclass
 from hybrid.eager import call_plan
 from hybrid.ir.interpreter import current
-from hybrid.kept import Kept, fixed_sources
+from hybrid.kept import Kept, fits, fixed_sources
 from hybrid.phases import phase
 from hybrid.plan import Plan
 from hybrid.record import Leaf, Output, Record, is_recording, recording
@@ -62,6 +62,8 @@ class Planned:
         self.fast = fast  # whether passes may change bits
         fixed = fixed_sources(capture)
         self.plan, cells, first = optimized_parts(capture.graph, fixed, fast=fast)
+        if first is not None and not fits(first):
+            self.plan, first = optimized_plan(capture.graph, fast=fast), None
         self.calls = self.last_used = self.made = 0
         self.key = key  # of the call that it was made for
         self.why = ""  # it was made

@@ -359,6 +359,29 @@ def test_what_is_kept_goes_with_the_plan() -> None:
     assert [x() for x in gone] == [None] * len(gone)
 
 
+def test_all_plans_together_keep_no_more_than_the_limit(monkeypatch) -> None:
+    cell = own()
+    function, eager = make(cell)
+    sizes = [tensor(1, 8, 12, width) for width in range(10, 15)]
+    function(sizes[0])
+    one = kept_of(function).nbytes
+    gc.collect()
+    others = sum(k.nbytes for ref in kept._holders.values() if (k := ref()) and k.now) - one
+    monkeypatch.setattr(kept, "LIMIT", others + 3 * one)
+    for _ in range(3):
+        for x in sizes:
+            assert same(function(x), eager(x))
+            found = [planned.kept for planned in function._all_plans()]
+            assert sum(k.nbytes for k in found if k.now is not None) <= 3 * one
+            assert found[-1].nbytes == one
+    for x in (sizes[3],) * 3:
+        assert same(function(x), eager(x))
+    assert function._all_plans()[3].kept.now is not None
+    monkeypatch.setattr(kept, "LIMIT", one - 1)
+    function(tensor(1, 8, 12, 20))
+    assert function._all_plans()[-1].kept is None
+
+
 def test_a_function_without_fixed_cells_pays_nothing() -> None:
     @hy.hybridize
     def function(x, w):
