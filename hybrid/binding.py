@@ -21,6 +21,7 @@ from hybrid import native
 from hybrid.config import advance_epoch
 from hybrid.eager import as_tensor
 from hybrid.errors import OF_CAPTURE
+from hybrid.kept import Kept
 from hybrid.plan import Plan
 from hybrid.record import set_record
 from hybrid.remains import taken
@@ -32,86 +33,45 @@ from hybrid.trace.objects import blank, filled
 from hybrid.trace.rewind import is_hooked, put_attribute, refill
 from hybrid.tree import LEAF
 from hybrid.types import DType
+from hybrid.unshared import UNSHARED, UNSHARED_DATA
+from hybrid.writer import Writer
 
 WRITER = threading.RLock()
 MANY = 8  # cells or slots: from so many on they are updated in a loop, which is sooner compiled
 
 
-class _Holder:
-    """Stands for a cell while the references to an unshared buffer are counted."""
-
-    __slots__ = ("data",)
-
-
-def _count_unshared() -> tuple[int, int]:
-    """What ``getrefcount`` says, in a call such as those below, of what only its cell holds.
-
-    First of a buffer that a cell, the state that made it and a local name refer to; then of the
-    buffer of a gradient, which its tensor alone refers to.  It depends on how this Python passes
-    arguments.  Without the GIL the counts say nothing: no buffer is then ever taken for unshared.
-    """
-    if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return -1, -1
-    getrefcount = sys.getrefcount
-    holder = _Holder()
-    holder.data = object()
-    made = [holder.data]
-    data = holder.data
-    unshared = getrefcount(data)
-    made.clear()
-    del data
-    return unshared, getrefcount(holder.data)
-
-
-UNSHARED, UNSHARED_DATA = _count_unshared()
-
-
-class _Writer:
-    """The text of the function, line by line, and the objects its names stand for."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.names: dict[str, Any] = {
-            "getrefcount": sys.getrefcount,
-            "new": object.__new__,
-            "Tensor": Tensor,
-            "run_plan": native.run_plan,
-            "advance_epoch": advance_epoch,
-            "WRITER": WRITER,
-        }
-
-    def line(self, text: str, depth: int = 1) -> None:
-        self.lines.append("    " * depth + text)
-
-    def name(self, prefix: str, value: Any) -> str:
-        """A name for ``value``."""
-        name = f"{prefix}{len(self.names)}"
-        self.names[name] = value
-        return name
-
-    def function(self, header: str) -> Callable[..., Any]:
-        text = "\n".join([header, *self.lines]) + "\n"
-        exec(compile(text, "<binding>", "exec"), self.names)
-        made = self.names["call"]
-        made.source = text
-        return made
-
-
-def bind(capture: Capture, plan: Plan, record: Callable[..., None] | None, used: Any) -> Any:
+def bind(
+    capture: Capture,
+    plan: Plan,
+    record: Callable[..., None] | None,
+    used: Any,
+    kept: Kept | None = None,
+) -> Any:
     """``call(leaves)``: fetch, run, write back, record, and build the result.
 
     ``record(tensors, datas, results, buffers)`` attaches the history of a call that takes part in a
-    gradient; ``used`` is the record of results whose history was used up inside.
+    gradient; ``used`` is the record of results whose history was used up inside; ``kept`` holds
+    what ``plan`` takes besides the sources of the capture.
     """
-    return _Binding(capture, plan, record, used).write()
+    return _Binding(capture, plan, record, used, kept).write()
 
 
 class _Binding:
-    def __init__(self, capture: Capture, plan: Plan, record: Any, used: Any) -> None:
+    def __init__(
+        self, capture: Capture, plan: Plan, record: Any, used: Any, kept: Kept | None
+    ) -> None:
         self.capture, self.plan, self.record, self.used = capture, plan, record, used
+        self.kept = kept
         self.types = plan.output_types
         self.n_outputs = len(self.types)
-        self.writer = _Writer()
+        self.writer = Writer(
+            getrefcount=sys.getrefcount,
+            new=object.__new__,
+            Tensor=Tensor,
+            run_plan=native.run_plan,
+            advance_epoch=advance_epoch,
+            WRITER=WRITER,
+        )
         self.cell_of_output = {output: source for source, output in capture.writes}
         self.in_place = {
             output: source
@@ -186,8 +146,8 @@ class _Binding:
 
     def write(self) -> Any:
         w = self.writer
-        n_externals = self.n_outputs + len(self.capture.sources)
-        n_made = self.n_outputs
+        n_externals = self.n_outputs + len(self.plan.input_types)
+        n_made = self.n_outputs + (self.kept is not None)  # the last: whose results are there
         spare: list[Any] = []
         w.names["spare"] = spare
         w.names["new_state"] = lambda: (native.pointers(n_externals), [None] * n_made)
@@ -210,6 +170,8 @@ class _Binding:
         for keys, local in self.given.items():
             w.line(f"{local} = {Address(GIVEN, CONTENT, keys).text(w.name)}", depth)
         self._inputs(depth)
+        if self.kept is not None:
+            self._kept(self.kept, depth, locks)
         if self.in_place:
             w.line("moved = False", depth)
         self._cells_in_a_loop(depth)
@@ -223,18 +185,9 @@ class _Binding:
                 self._slot(output, depth)
             else:
                 self._fresh(output, depth)
-        sources = range(len(self.capture.sources))
-        tensors = "".join([f"t{i}, " for i in sources])
-        if not locks and sources:
-            w.line(
-                "if not WRITER.acquire(False):  # a run that writes in place is under way", depth
-            )
-            w.line("with WRITER:", depth + 1)
-            datas = "".join([f"d{i}, " for i in sources])
-            places = f"externals[{self.n_outputs}:{self.n_outputs + len(sources)}]"
-            w.line(f"{datas}= {places} = [t.data for t in ({tensors})]", depth + 2)
-            w.line("else:", depth)
-            w.line("WRITER.release()", depth + 1)
+        tensors = "".join([f"t{i}, " for i in range(len(self.capture.sources))])
+        if not locks and self.kept is None:
+            self._wait(depth)
         w.line("status = run_plan(handle, externals)", depth)
         w.line("if status:", depth)
         w.line(f"fail(status, ({tensors}), leaves, given)", depth + 1)
@@ -254,9 +207,45 @@ class _Binding:
                    depth + 1)  # fmt: skip
             w.line("externals[source] = buffer", depth + 2)
 
+    def _wait(self, depth: int) -> None:
+        """Look at the operands again if another run may have been writing them."""
+        w, sources = self.writer, range(len(self.capture.sources))
+        if not sources:
+            return
+        w.line("if not WRITER.acquire(False):  # a run that writes in place is under way", depth)
+        w.line("with WRITER:", depth + 1)
+        datas, tensors = ("".join([f"{x}{i}, " for i in sources]) for x in "dt")
+        places = f"externals[{self.n_outputs}:{self.n_outputs + len(sources)}]"
+        w.line(f"{datas}= {places} = [t.data for t in ({tensors})]", depth + 2)
+        if self.kept is not None:
+            w.line("made[-1] = None  # pointers are no longer those of what is kept", depth + 1)
+        w.line("else:", depth)
+        w.line("WRITER.release()", depth + 1)
+
+    def _kept(self, kept: Kept, depth: int, locks: bool) -> None:
+        """What is kept, renewed if a cell holds another buffer than then."""
+        w = self.writer
+        if not locks:
+            self._wait(depth)
+        name = w.name("kept", kept)
+        w.line(f"held, now = ({''.join([f'd{i}, ' for i in kept.cells])}), {name}.now", depth)
+        w.line("if now is None or now[1] != held:", depth)
+        w.line(f"now = {name}.renewed(held)", depth + 1)
+        w.line("if now is None:", depth + 1)
+        w.line("spare.append(state)", depth + 2)
+        w.line(f"return {name}.whole(leaves, given)", depth + 2)
+        w.line("if made[-1] is not now[0]:", depth)
+        first = self.n_outputs + len(self.capture.sources)
+        w.line(f"externals[{first}:{len(self.plan.input_types) + self.n_outputs}] = now[2]",
+               depth + 1)  # fmt: skip
+        places = w.name("places", [self.n_outputs + i for i in kept.cells])
+        w.line(f"for at, data in zip({places}, held):", depth + 1)
+        w.line("externals[at] = data", depth + 2)
+        w.line("made[-1] = now[0]", depth + 1)
+
     def _inputs(self, depth: int) -> None:
         w = self.writer
-        swapped = set(self.in_place.values())
+        swapped = {*self.in_place.values(), *(() if self.kept is None else self.kept.cells)}
         looped = {self.in_place[output] for output in self.many_cells}
         for i, source in enumerate(self.capture.sources):
             w.line(f"t{i} = {self._fetch(source)}", depth)

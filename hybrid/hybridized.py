@@ -403,6 +403,7 @@ class Hybridized:
                 tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
                 planned.calls,
                 planned.why,
+                0 if planned.kept is None else planned.kept.nbytes,
             )
             for planned in self._all_plans()
         ]
@@ -464,6 +465,9 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     mode: ``"auto"``, ``"trace"`` or ``"ast"``; optimize: ``"exact"`` never changes a bit,
     ``"fast"`` may; fallback: ``"error"``, or ``"eager"`` to run what cannot be captured eagerly,
     with a warning; max_plans: how many plans are kept (least recently used go first).
+
+    What a function computes of tensors from outside alone, which it does not write, is computed
+    again only when they have been written.
     """
     if function is None:
         return functools.partial(hybridize, **options)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid import native
-from hybrid.binding import UNSHARED
 from hybrid.eager import launch_for
 from hybrid.ir import Op
 from hybrid.record import Leaf, set_record
 from hybrid.tensor import Tensor, refuse_leaked
+from hybrid.unshared import UNSHARED
 
 
 class Calls:

@@ -128,6 +128,11 @@ def borrow(obj: Any) -> Any:
     return ffi.from_buffer(obj)
 
 
+def owns(buffer: Any) -> bool:
+    """Whether ``buffer`` has memory of its own: the C type of one that borrows has no length."""
+    return isinstance(buffer, ffi.CData) and ffi.typeof(buffer).length is not None
+
+
 def view(buffer: Any, nbytes: int) -> Any:
     """A Python buffer over the first ``nbytes`` of ``buffer``, which it keeps alive."""
     return ffi.buffer(buffer, nbytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from hybrid.binding import bind
 from hybrid.classes import dataclass
 from hybrid.eager import call_plan
 from hybrid.ir.interpreter import current
+from hybrid.kept import Kept, fits, fixed_sources
 from hybrid.phases import phase
 from hybrid.plan import Plan
 from hybrid.record import Leaf, Output, Record, is_recording, recording
@@ -24,7 +26,7 @@ from hybrid.trace.follow import followed
 from hybrid.trace.recurring import needs_run
 from hybrid.trace.replay import replay
 from hybrid.types import TensorType
-from hybrid.whole import optimized_plan
+from hybrid.whole import optimized_parts, optimized_plan
 
 
 def _used_record() -> Record:
@@ -58,7 +60,10 @@ class Planned:
         self.capture = capture
         self.guards = capture.guards
         self.fast = fast  # whether passes may change bits
-        self.plan = optimized_plan(capture.graph, fast=fast)
+        fixed = fixed_sources(capture)
+        self.plan, cells, first = optimized_parts(capture.graph, fixed, fast=fast)
+        if first is not None and not fits(first):
+            self.plan, first = optimized_plan(capture.graph, fast=fast), None
         self.calls = self.last_used = self.made = 0
         self.key = key  # of the call that it was made for
         self.why = ""  # it was made
@@ -75,8 +80,18 @@ class Planned:
         )
         record = None if capture.gradient is None else self._record
         with phase("bind"):
-            self.run = bind(capture, self.plan, record, USED)
+            self.kept = None if first is None else self._keeping(first, cells)
+            self.run = bind(capture, self.plan, record, USED, self.kept)
             self.holds = capture.guards.compiled(capture)
+
+    def _keeping(self, plan: Plan, cells: Sequence[int]) -> Kept:
+        """What keeps the results of ``plan``; it does not keep what it belongs to."""
+        own, capture, fast = weakref.ref(self), self.capture, self.fast
+
+        def whole() -> Any:
+            return bind(capture, optimized_plan(capture.graph, fast=fast), None, USED)
+
+        return Kept(plan, cells, whole, lambda: own().calls)
 
     def serves(self, leaves: Sequence[Any]) -> bool:
         """Whether all that the capture has read is as it was, at a call of these leaves."""
@@ -248,6 +263,7 @@ class PlanInfo:
     guards: tuple[str, ...]
     calls: int
     why: str  # it was built rather than another one used
+    kept_nbytes: int = 0  # of what is computed ahead and kept from call to call
 
     def __str__(self) -> str:
         return f"{self.sizes}; built because: {self.why}"
@@ -262,6 +278,7 @@ class PlanInfo:
             counted(self.nodes, "node"),
             counted(self.steps, "step"),
             f"{counted(self.arena_nbytes, 'byte')} of scratch{instead}",
+            *([f"{counted(self.kept_nbytes, 'byte')} kept"] if self.kept_nbytes else []),
             counted(len(self.guards), "guard"),
             counted(self.calls, "call"),
         ]

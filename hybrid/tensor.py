@@ -28,6 +28,7 @@ from hybrid.errors import (
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.lanes import Lane, leaked, refuse_leaked, shared
+from hybrid.lending import lend
 from hybrid.parts import part_at
 from hybrid.record import AnyRecord, Leaf, record_binary
 from hybrid.storage import array_dtype
@@ -126,20 +127,20 @@ class Tensor:
 
     def numpy(self) -> np.ndarray:
         """The values as a read-only NumPy array that shares this value's memory."""
-        array = self._array("numpy()")
-        array.flags.writeable = False
-        return array
+        return self._array("numpy()", lent=True)
 
-    def _array(self, asked: str) -> np.ndarray:
+    def _array(self, asked: str, *, lent: bool = False) -> np.ndarray:  # which is read-only
         if ACTIVE or isinstance(self.data, Value):
             self._require_value(asked)
             if isinstance(self.data, Lane):
-                return shared(self.data, asked)._array(asked)
+                return shared(self.data, asked)._array(asked, lent=lent)
         kind, dtype = self.type, array_dtype(self.type.dtype, asked)
         if not kind.size:
             return np.empty(kind.shape, dtype)
-        flat = np.frombuffer(native.view(self.data, kind.nbytes), dtype)
-        return flat.reshape(kind.shape)
+        if asked == "DLPack":  # not all of its consumers heed that memory is read-only
+            lend(self.data)
+        memory = memoryview(native.view(self.data, kind.nbytes))
+        return np.frombuffer(memory.toreadonly() if lent else memory, dtype).reshape(kind.shape)
 
     def _repr_html_(self) -> str:
         """The type and a table of values, for notebooks."""
@@ -180,8 +181,7 @@ class Tensor:
             raise ArgumentError(f"no stream {stream!r} on a CPU", fix="pass stream=None")
         options: dict[str, Any] = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
         options = {name: value for name, value in options.items() if value is not None}
-        array = self._array("DLPack")
-        array.flags.writeable = False
+        array = self._array("DLPack", lent=True)
         try:
             return array.__dlpack__(**options)
         except BufferError:  # the consumer knows nothing of read-only memory: it gets its own

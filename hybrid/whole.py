@@ -6,7 +6,7 @@ it has come to is one launch from then on: that of its only op, or the optimized
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from hybrid.eager import EAGER, Eager, Launch, in_float32, prepare, stored_resul
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import interpreting
 from hybrid.ops.remembered import set_watcher
-from hybrid.passes import run_pipeline
+from hybrid.passes import run_parts, run_pipeline
 from hybrid.phases import phase
 from hybrid.plan import Plan, make_plan
 from hybrid.record import is_recording, record_call
@@ -35,6 +35,20 @@ def optimized(graph: Graph, *, fast: bool = False) -> Graph:
 def optimized_plan(graph: Graph, *, fast: bool = False) -> Plan:
     """The plan of the optimized ``graph``."""
     return make_plan(optimized(graph, fast=fast))
+
+
+def optimized_parts(
+    graph: Graph, fixed: Collection[int], *, fast: bool = False
+) -> tuple[Plan, tuple[int, ...], Plan | None]:
+    """The plan of the optimized ``graph``, and what it leaves to be computed ahead, if anything.
+
+    ``fixed`` are the parameters that stay the same from run to run: the results of the second plan,
+    which takes those in the middle, are further inputs of the first one.
+    """
+    with phase("passes"):
+        rest, parts = run_parts(graph, fixed, evaluate=_evaluate, fast=fast)
+    plan = make_plan(rest)
+    return (plan, (), None) if parts is None else (plan, parts.params, make_plan(parts.graph))
 
 
 def _evaluate(

@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "profile",
         "binding",
         "in_place",
+        "kept",
         "control",
         "interop",
         "late",
@@ -37,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("autodiff", "random", "linalg"),
     ("number",),
     ("tensor", "lanes", "eager", "conversion", "inspection", "notebook", "passes", "whole"),
-    ("ops", "plan", "record", "progress"),
+    ("ops", "plan", "record", "progress", "lending"),
     ("ir", "native"),
     (
         "errors",
@@ -51,6 +52,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "phases",
         "remains",
         "storage",
+        "unshared",
+        "writer",
         "version",
     ),
 )

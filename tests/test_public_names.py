@@ -262,9 +262,11 @@ MODULES = ["data", "linalg", "nn", "optim", "plots", "random"]
 PARTS = [
     "classes", "phases", "why", "notebook", "storage", "whole", "autodiff", "bench", "binding",
     "cli", "config", "control", "conversion", "convert", "eager", "errors", "explain", "extras",
-    "families", "hybridized", "in_place", "interop", "inspection", "ir", "lanes", "late", "marks",
+    "families", "hybridized", "in_place", "interop", "inspection", "ir", "kept", "lanes", "late",
+    "lending", "marks",
     "models", "native", "number", "often", "ops", "parts", "passes", "plan", "planned",
-    "record", "remains", "tensor", "trace", "transforms", "tree", "types", "version", "weights",
+    "record", "remains", "tensor", "trace", "transforms", "tree", "types", "unshared", "version",
+    "weights", "writer",
 ]  # fmt: skip
 
 TENSOR = [

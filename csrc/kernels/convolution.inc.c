@@ -7,10 +7,13 @@
  * for i = p * stride - padding + k * dilation along each axis; where x or y has no such place, it
  * counts as 0.  The shapes of all three are given, so that any sizes are good.
  *
- * Operands   conv: x, w -> y, room; conv_transpose: y, w -> x, room; conv_weight: x, y -> w.
+ * Operands   conv: x, w -> y, room; conv_transpose: y, w -> x, room; conv_weight: x, y -> w;
+ *            conv_prepare: w -> p; conv_prepared: x, w, p -> y.
  *            x is [N, groups * C, 3 axes], y [N, groups * O, 3 axes], w [groups * O, C, 3 axes];
- *            room is as large as w, and what is left in it has no meaning.
- * Attributes i: stride (3), padding (3), dilation (3), groups.
+ *            room is as large as w, and what is left in it has no meaning.  p is what conv makes of
+ *            w in its room: with it conv_prepared begins where conv has done so, and reads no w.
+ * Attributes i: stride (3), padding (3), dilation (3), groups; conv_prepare: and N, the axes of x (3)
+ *            and those of y (3).
  * Split      the kernel shares its work out itself, so that threads can share a copy of the
  *            weights; its range is one unit.
  * Layout     dense.
@@ -98,54 +101,7 @@ static inline int64_t conv_attr(const hyb_call *call, int kind, int axis)
     return call->attrs[3 * kind + axis].i;
 }
 
-/* Attributes and operands fit together.  `x`, `w` and `y` say where the operands are. */
-static hyb_status conv_require(const hyb_call *call, int32_t dtype, int x, int w, int y)
-{
-    hyb_status status;
-    for (int index = 0; index < 3; index++)
-        if ((status = require_dense(call, index, dtype, 5)) != HYB_OK)
-            return status;
-    for (int axis = 0; axis < 3; axis++) {
-        const int64_t stride = conv_attr(call, 0, axis), padding = conv_attr(call, 1, axis);
-        const int64_t dilation = conv_attr(call, 2, axis);
-        if (stride < 1 || stride > CONV_LIMIT || dilation < 1 || dilation > CONV_LIMIT ||
-            padding < 0 || padding > CONV_LIMIT)
-            return hyb_fail(HYB_BAD_ARGUMENT,
-                            "conv: stride %lld, padding %lld or dilation %lld is out of range",
-                            (long long)stride, (long long)padding, (long long)dilation);
-        for (int index = 0; index < 3; index++)
-            if (call->layout[index].shape[2 + axis] > CONV_LIMIT)
-                return hyb_fail(HYB_BAD_ARGUMENT, "conv: axis %d of operand %d is too long",
-                                2 + axis, index);
-    }
-    const int64_t *of_x = call->layout[x].shape, *of_w = call->layout[w].shape;
-    const int64_t groups = call->attrs[9].i;
-    if (groups < 1 || of_x[1] % groups != 0 || of_w[0] % groups != 0)
-        return hyb_fail(HYB_BAD_ARGUMENT, "conv: %lld groups do not divide the channels",
-                        (long long)groups);
-    if ((status = require_size(call, y, 0, of_x[0])) != HYB_OK ||
-        (status = require_size(call, y, 1, of_w[0])) != HYB_OK ||
-        (status = require_size(call, w, 1, of_x[1] / groups)) != HYB_OK)
-        return status;
-    return HYB_OK;
-}
-
-/* As many items as w; of 3x3 kernels in float32 at stride and dilation 1, unless groups have few
- * channels, for each place of the transform as many as there are kernels, and some for each group. */
-static hyb_status conv_require_room(const hyb_call *call, int32_t dtype)
-{
-    const hyb_status status = require_dense(call, 3, dtype, 1);
-    if (status != HYB_OK)
-        return status;
-    const int64_t *kernel = call->layout[1].shape + 2, items = hyb_elements(&call->layout[1]);
-    bool transforms =
-        dtype == HYB_F32 && kernel[0] == 1 && call->layout[1].shape[1] >= WINOGRAD_CHANNELS;
-    for (int axis = 1; axis < 3; axis++)
-        transforms &= kernel[axis] == 3 && conv_attr(call, 0, axis) == 1 &&
-                      conv_attr(call, 2, axis) == 1;
-    const int64_t apart = items / 9 + WINOGRAD_APART * call->attrs[9].i;
-    return require_size(call, 3, 0, transforms ? WINOGRAD_PLACES * apart : items);
-}
+#include "kernels/convolution_checks.inc.c"
 
 static int64_t conv_gcd(int64_t a, int64_t b)
 {
@@ -166,11 +122,11 @@ static void conv_complete(conv_shape *s)
     s->dense = s->axis[0].step == 1 && s->axis[1].step == 1 && s->axis[2].step == 1;
 }
 
-/* A convolution: one phase. */
-static conv_shape conv_forward(const hyb_call *call, int x, int w, int y)
+/* A convolution of such shapes: one phase. */
+static conv_shape conv_forward(const hyb_call *call, const int64_t *of_x, const int64_t *of_w,
+                               const int64_t *of_y)
 {
-    const int64_t *of_x = call->layout[x].shape, *of_w = call->layout[w].shape;
-    const int64_t *of_y = call->layout[y].shape, groups = call->attrs[9].i;
+    const int64_t groups = call->attrs[9].i;
     conv_shape s = {.batch = of_x[0], .groups = groups, .channels = of_w[1],
                     .rows = of_w[0] / groups, .in_order = true};
     for (int a = 0; a < 3; a++) {
@@ -456,6 +412,9 @@ static bool conv_plan_tiles(const conv_shape *s, conv_tiles *t)
     return true;
 }
 
+/* Of the whole way from weights to results, what a kernel does. */
+typedef enum { CONV_WHOLE, CONV_PREPARES, CONV_PREPARED } conv_part;
+
 #define EACH "kernels/convolution_typed.inc.c"
 #include "kernels/each_float.inc.c"
 #undef EACH
@@ -464,6 +423,10 @@ static bool conv_plan_tiles(const conv_shape *s, conv_tiles *t)
     {"conv", HYB_DTYPE_##t, 2, 2, 10, HYB_POST_OPS, HYB_SYM(prepare_conv_##t), HYB_SYM(conv_##t)},  \
     {"conv_transpose", HYB_DTYPE_##t, 2, 2, 10, HYB_POST_OPS, HYB_SYM(prepare_conv_transpose_##t),  \
      HYB_SYM(conv_transpose_##t)},                                                               \
+    {"conv_prepare", HYB_DTYPE_##t, 1, 1, 17, HYB_PLAIN, HYB_SYM(prepare_conv_prepare_##t),        \
+     HYB_SYM(conv_prepare_##t)},                                                                 \
+    {"conv_prepared", HYB_DTYPE_##t, 3, 1, 10, HYB_POST_OPS, HYB_SYM(prepare_conv_prepared_##t),   \
+     HYB_SYM(conv_prepared_##t)},                                                                \
     {"conv_weight", HYB_DTYPE_##t, 2, 1, 10, HYB_PLAIN, HYB_SYM(prepare_conv_weight_##t),        \
      HYB_SYM(conv_weight_##t)},
 

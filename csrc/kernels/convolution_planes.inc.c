@@ -222,7 +222,7 @@ static bool N(conv_plan_blocks)(N(conv_job) *job)
         (double)(lost * LANES) * (double)s->rows > 16.0 * (double)s->columns)
         return false;
     job->parallel = N(conv_is_large)(s);
-    job->packed = !s->in_order || s->columns > CONV_UNPACKED;
+    job->packed = job->part != CONV_WHOLE || !s->in_order || s->columns > CONV_UNPACKED;
     const int64_t deepest = MATMUL_DEPTH_BYTES / (int64_t)sizeof(T) / s->taps;
     p->channels = matmul_ceil(s->channels, matmul_ceil(s->channels, deepest > 0 ? deepest : 1));
     job->depth = p->channels * s->taps;
@@ -241,9 +241,9 @@ static hyb_status N(conv_from_planes)(N(conv_job) *job)
 {
     const conv_shape *s = &job->shape;
     hyb_status status = HYB_OK;
-    if (job->packed)
+    if (job->packed && job->part != CONV_PREPARED)
         status = N(conv_spread)(job, s->groups * job->panels, N(conv_pack));
-    if (status == HYB_OK)
+    if (status == HYB_OK && job->part != CONV_PREPARES)
         status = N(conv_spread)(job, conv_n_blocks(s, &job->planes) * job->strips, N(conv_blocks));
     return status;
 }

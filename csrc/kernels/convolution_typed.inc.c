@@ -6,6 +6,7 @@ typedef struct {
     conv_shape shape;
     const T   *source, *weight; /* of conv_weight: x and y */
     T         *result, *room;
+    conv_part  part;
     bool       parallel;
     const hyb_post *post; /* NULL where later phases are to come between the results */
 
@@ -259,7 +260,7 @@ static hyb_status N(conv_product)(N(conv_job) *job)
     job->width = s->rows <= MATMUL_WIDE ? 4 * LANES : 2 * LANES;
     job->depth = matmul_depth_of(s->terms, sizeof(T));
     job->parallel = N(conv_is_large)(s);
-    job->packed = !s->in_order || s->columns > 4 * job->width;
+    job->packed = job->part != CONV_WHOLE || !s->in_order || s->columns > 4 * job->width;
 
     /* Tasks whose columns fit the cache, and a few to share out. */
     const int64_t panels = matmul_ceil(s->columns, job->width);
@@ -271,9 +272,9 @@ static hyb_status N(conv_product)(N(conv_job) *job)
     job->blocks = matmul_ceil(s->columns, job->block);
 
     hyb_status status = HYB_OK;
-    if (job->packed)
+    if (job->packed && job->part != CONV_PREPARED)
         status = N(conv_spread)(job, s->groups * job->panels, N(conv_pack));
-    if (status == HYB_OK)
+    if (status == HYB_OK && job->part != CONV_PREPARES)
         status = N(conv_spread)(job, s->groups * job->blocks, N(conv_columns));
     return status;
 }
@@ -370,14 +371,16 @@ static hyb_status N(conv_run_phase)(N(conv_job) *job)
     return N(conv_plan_blocks)(job) ? N(conv_from_planes)(job) : N(conv_product)(job);
 }
 
-HYB_KERNEL(N(conv))
+/* x, w -> result, or with `part` from prepared weights in `room`. */
+static hyb_status N(conv_results)(const hyb_call *call, int result, T *room, conv_part part)
 {
-    (void)begin;
-    (void)end;
-    N(conv_job) job = {.shape = conv_forward(call, 0, 1, 2), .source = call->data[0],
-                       .weight = call->data[1], .result = call->data[2], .room = call->data[3],
+    const hyb_layout *layout = call->layout;
+    N(conv_job) job = {.shape = conv_forward(call, layout[0].shape, layout[1].shape,
+                                             layout[result].shape),
+                       .source = call->data[0], .weight = call->data[1],
+                       .result = call->data[result], .room = room, .part = part,
                        .post = call->post};
-    const int64_t elements = hyb_elements(&call->layout[2]);
+    const int64_t elements = hyb_elements(&layout[result]);
     if (elements == 0)
         return HYB_OK;
     if (job.shape.terms > 0)
@@ -386,6 +389,13 @@ HYB_KERNEL(N(conv))
     if (call->post)
         call->post->apply(call->post->context, 0, elements);
     return HYB_OK;
+}
+
+HYB_KERNEL(N(conv))
+{
+    (void)begin;
+    (void)end;
+    return N(conv_results)(call, 2, call->data[3], CONV_WHOLE);
 }
 
 /* Post-ops of planes [begin, end) of the first output. */
@@ -432,8 +442,10 @@ HYB_KERNEL(N(conv_weight))
 {
     (void)begin;
     (void)end;
-    N(conv_job) job = {.shape = conv_forward(call, 0, 2, 1), .source = call->data[0],
-                       .weight = call->data[1], .result = call->data[2]};
+    const hyb_layout *layout = call->layout;
+    N(conv_job) job = {.shape = conv_forward(call, layout[0].shape, layout[2].shape,
+                                             layout[1].shape),
+                       .source = call->data[0], .weight = call->data[1], .result = call->data[2]};
     const conv_shape *s = &job.shape;
     const int64_t elements = hyb_elements(&call->layout[2]);
     if (elements == 0)
@@ -452,14 +464,18 @@ HYB_PREPARE(N(prepare_conv))
 {
     *range = (hyb_range){1, 1};
     const hyb_status status = conv_require(call, DTYPE, 0, 1, 2);
-    return status == HYB_OK ? conv_require_room(call, DTYPE) : status;
+    return status == HYB_OK ? conv_require_room(call, DTYPE, 3, &call->layout[1],
+                                                call->layout[2].shape)
+                            : status;
 }
 
 HYB_PREPARE(N(prepare_conv_transpose))
 {
     *range = (hyb_range){1, 1};
     const hyb_status status = conv_require(call, DTYPE, 2, 1, 0);
-    return status == HYB_OK ? conv_require_room(call, DTYPE) : status;
+    return status == HYB_OK ? conv_require_room(call, DTYPE, 3, &call->layout[1],
+                                                call->layout[2].shape)
+                            : status;
 }
 
 HYB_PREPARE(N(prepare_conv_weight))
@@ -467,3 +483,5 @@ HYB_PREPARE(N(prepare_conv_weight))
     *range = (hyb_range){1, 1};
     return conv_require(call, DTYPE, 0, 2, 1);
 }
+
+#include "kernels/convolution_prepared.inc.c"

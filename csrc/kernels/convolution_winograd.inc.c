@@ -13,7 +13,8 @@
  *
  * A block is some rows of tiles, of one image after the other.  Of many blocks each thread works on
  * its own, from weights that were transformed before, place by place.  A few are shared: each thread
- * takes some rows of results, from transforming their weights to the results themselves.
+ * takes some rows of results, from transforming their weights to the results themselves; or, of
+ * prepared weights, some places.
  *
  * Accuracy   all coefficients are powers of 2: only sums and products are rounded, and what small
  *            integers give is exact.  With chains of D of the C channels and u half an ulp of 1,
@@ -230,14 +231,14 @@ static hyb_status N(winograd_sources)(void *context, int64_t begin, int64_t end)
     return HYB_OK;
 }
 
-/* The product of one place: `rows` rows of results from as many packed rows of weights. */
+/* The product of one place: `rows` rows of results from as many packed rows of weights.  Weights that
+ * come from afar are fetched: those at `next`, if it is not NULL, while these are worked on. */
 static void N(winograd_multiply)(const N(winograd_block) *block, int64_t place, int64_t rows,
-                                 const T *weights, T *to)
+                                 const T *weights, T *to, const T *next)
 {
     const N(conv_job) *job = block->job;
     const conv_tiles *t = &job->tiles;
     const int64_t tiles = block->rows * t->wide, channels = job->shape.channels;
-    const N(matmul_tile_fn) *multiply = N(matmul_tiles)[MATMUL_PLAIN][0][rows - 1];
     for (int64_t k = 0; k < channels; k += job->depth) {
         const int64_t depth = matmul_smaller(job->depth, channels - k);
         const T *from =
@@ -247,30 +248,35 @@ static void N(winograd_multiply)(const N(winograd_block) *block, int64_t place, 
             int size = left > LANES;
             if (left > 2 * LANES && rows <= MATMUL_WIDE)
                 size = 2;
-            multiply[size](weights + k * rows, rows, from + tile, t->pitch, to + tile, t->pitch,
-                           depth, k > 0, NULL, 0, NULL);
+            const matmul_way way =
+                next && size == 1 && tile == 0 ? MATMUL_FETCHING : MATMUL_PLAIN;
+            N(matmul_tiles)[way][0][rows - 1][size](weights + k * rows, rows, from + tile, t->pitch,
+                                                    to + tile, t->pitch, depth, k > 0,
+                                                    next ? next + k * rows : NULL, rows, NULL);
             tile += (int64_t)LANES << size;
         }
     }
 }
 
-/* All products of a block from transformed weights. */
-static void N(winograd_products)(const N(winograd_block) *block)
+/* Products of places [begin, end) of a block from transformed weights. */
+static hyb_status N(winograd_places)(void *context, int64_t begin, int64_t end)
 {
+    const N(winograd_block) *block = context;
     const N(conv_job) *job = block->job;
     const conv_shape *s = &job->shape;
     const int64_t apart = N(winograd_apart)(s->rows, s->channels);
-    const T *weights = job->room + block->group * WINOGRAD_PLACES * apart;
-    T *sums = block->sums;
-    for (int64_t place = 0; place < WINOGRAD_PLACES; place++) {
+    for (int64_t place = begin; place < end; place++) {
+        const T *weights = job->room + (block->group * WINOGRAD_PLACES + place) * apart;
+        T *sums = block->sums + place * N(winograd_apart)(s->rows, job->tiles.pitch);
         for (int64_t panel = 0; panel < job->panels; panel++) {
             const int64_t row = N(conv_row)(job, panel), rows = job->low + (panel < job->tall);
-            N(winograd_multiply)(block, place, rows, weights + row * s->channels,
-                                 sums + row * job->tiles.pitch);
+            const T *here = weights + row * s->channels;
+            const bool more = job->part == CONV_PREPARED && panel + 1 < job->panels;
+            N(winograd_multiply)(block, place, rows, here, sums + row * job->tiles.pitch,
+                                 more ? here + rows * s->channels : NULL);
         }
-        weights += apart;
-        sums += N(winograd_apart)(s->rows, job->tiles.pitch);
     }
+    return HYB_OK;
 }
 
 /* Transforms sums to results [row, row + rows) of a block; `place` is from one place to the next. */
@@ -322,6 +328,21 @@ static void N(winograd_results)(const N(winograd_block) *block, const T *sums, i
     }
 }
 
+/* Results of panels [begin, end) of a block from the sums of all. */
+static hyb_status N(winograd_rows)(void *context, int64_t begin, int64_t end)
+{
+    const N(winograd_block) *block = context;
+    const N(conv_job) *job = block->job;
+    const int64_t pitch = job->tiles.pitch;
+    for (int64_t panel = begin; panel < end; panel++) {
+        const int64_t row = N(conv_row)(job, panel);
+        N(winograd_results)(block, block->sums + row * pitch,
+                            N(winograd_apart)(job->shape.rows, pitch), row,
+                            job->low + (panel < job->tall));
+    }
+    return HYB_OK;
+}
+
 /* Blocks [begin, end), numbered group by group, once the weights are transformed. */
 static hyb_status N(winograd_blocks)(void *context, int64_t begin, int64_t end)
 {
@@ -335,13 +356,8 @@ static hyb_status N(winograd_blocks)(void *context, int64_t begin, int64_t end)
         N(winograd_block) block = N(winograd_block_of)(job, unit, scratch);
         block.sums = scratch + WINOGRAD_PLACES * N(winograd_apart)(s->channels, t->pitch);
         N(winograd_sources)(&block, 0, s->channels);
-        N(winograd_products)(&block);
-        for (int64_t panel = 0; panel < job->panels; panel++) {
-            const int64_t row = N(conv_row)(job, panel);
-            N(winograd_results)(&block, block.sums + row * t->pitch,
-                                N(winograd_apart)(s->rows, t->pitch), row,
-                                job->low + (panel < job->tall));
-        }
+        N(winograd_places)(&block, 0, WINOGRAD_PLACES);
+        N(winograd_rows)(&block, 0, job->panels);
     }
     return HYB_OK;
 }
@@ -363,7 +379,7 @@ static hyb_status N(winograd_panels)(void *context, int64_t begin, int64_t end)
         N(winograd_weights)(job, block->group, panel, scratch, apart);
         for (int64_t place = 0; place < WINOGRAD_PLACES; place++)
             N(winograd_multiply)(block, place, rows, scratch + place * apart,
-                                 sums + place * of_sums);
+                                 sums + place * of_sums, NULL);
         N(winograd_results)(block, sums, of_sums, row, rows);
     }
     return HYB_OK;
@@ -382,10 +398,10 @@ static bool N(conv_plan_winograd)(N(conv_job) *job)
     t->pitch = (matmul_ceil(t->rows * t->wide, LANES) | 1) * LANES; /* odd, as WINOGRAD_APART */
     t->few = s->groups * t->blocks < WINOGRAD_FEW;
     t->own = 0;
-    if (t->few)
+    if (t->few && job->part != CONV_PREPARED)
         t->own = WINOGRAD_PLACES * (N(winograd_apart)(job->low + 1, s->channels) +
                                     N(winograd_apart)(job->low + 1, t->pitch));
-    const int64_t rows = s->channels + (t->few ? 0 : s->rows);
+    const int64_t rows = s->channels + (t->own > 0 ? 0 : s->rows);
     t->nbytes = (size_t)(t->own + WINOGRAD_PLACES * (N(winograd_apart)(rows, t->pitch) +
                                                      WINOGRAD_APART)) * sizeof(T);
     return true;
@@ -396,20 +412,27 @@ static hyb_status N(conv_winograd)(N(conv_job) *job)
     const conv_shape *s = &job->shape;
     const conv_tiles *t = &job->tiles;
     const int64_t blocks = s->groups * t->blocks;
-    if (!t->few) {
-        const hyb_status status = N(conv_spread)(job, s->groups * job->panels, N(winograd_pack));
-        return status == HYB_OK ? N(conv_spread)(job, blocks, N(winograd_blocks)) : status;
-    }
+    hyb_status status = HYB_OK;
+    if (job->part == CONV_PREPARES || (job->part == CONV_WHOLE && !t->few))
+        status = N(conv_spread)(job, s->groups * job->panels, N(winograd_pack));
+    if (status != HYB_OK || job->part == CONV_PREPARES)
+        return status;
+    if (!t->few)
+        return N(conv_spread)(job, blocks, N(winograd_blocks));
     /* All threads ask for the same size, so this moves nothing under the calling thread. */
     T *scratch = hyb_scratch(t->nbytes);
     if (!scratch)
         return hyb_fail(HYB_NO_MEMORY, "conv: no memory for tiles");
-    hyb_status status = HYB_OK;
     for (int64_t unit = 0; unit < blocks && status == HYB_OK; unit++) {
         N(winograd_block) block = N(winograd_block_of)(job, unit, scratch + t->own);
+        block.sums = block.source + WINOGRAD_PLACES * N(winograd_apart)(s->channels, t->pitch);
         status = N(conv_share)(&block, job->parallel, s->channels, 8, N(winograd_sources));
+        if (status == HYB_OK && job->part == CONV_PREPARED)
+            status = N(conv_share)(&block, job->parallel, WINOGRAD_PLACES, 1, N(winograd_places));
         if (status == HYB_OK)
-            status = N(conv_share)(&block, job->parallel, job->panels, 1, N(winograd_panels));
+            status = N(conv_share)(&block, job->parallel, job->panels, 1,
+                                   job->part == CONV_PREPARED ? N(winograd_rows)
+                                                              : N(winograd_panels));
     }
     return status;
 }

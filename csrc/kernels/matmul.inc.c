@@ -2,6 +2,9 @@
  *
  *   c[i, m, n] = sum over k of a[i, m, k] * b[i, k, n]
  *
+ *            matmul_prepare: b [K, N] -> p; matmul_prepared: a [M, K], p -> c [M, N], with b in the
+ *            order in which the tiles read it (matmul_prepared.inc.c).
+ * Attributes of matmul_prepare i: M.
  * Split      floats: the kernel shares its work out itself, so that threads can share copies of
  *            the operands; its range is one unit.  Integers: rows of the output.
  * Layout     a, b: of the last two axes one is dense, the other has any stride, so transposed
@@ -23,6 +26,7 @@
 #define MATMUL_VECTOR_BYTES (128 << 10) /* of a matrix, for one task of a product with a vector */
 #define MATMUL_FEW 4                    /* panels of rows that go down the columns together */
 #define MATMUL_STRIPE 2048              /* rows of a shared copy of A */
+#define MATMUL_PADDING 64               /* columns that any panel divides */
 
 /* The depth of all blocks of k but the last, which may be shallower. */
 static int64_t matmul_depth_of(int64_t k, int64_t itemsize)
@@ -77,8 +81,15 @@ static hyb_range matmul_rows(const hyb_call *call, size_t itemsize)
     {"matmul", HYB_DTYPE_##t, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_##t),                  \
      HYB_SYM(matmul_##t)},
 
+#define MATMUL_PREPARED_ROWS(t)                                                                   \
+    {"matmul_prepare", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_matmul_prepare_##t),     \
+     HYB_SYM(matmul_prepare_##t)},                                                               \
+    {"matmul_prepared", HYB_DTYPE_##t, 2, 1, 0, HYB_POST_OPS,                                     \
+     HYB_SYM(prepare_matmul_prepared_##t), HYB_SYM(matmul_prepared_##t)},
+
 const hyb_kernel HYB_SYM(hyb_matmul_kernels)[] = {
     HYB_NUMBERS(MATMUL_ROW)
+    HYB_FLOATS(MATMUL_PREPARED_ROWS)
     {"matmul_integer", HYB_I8, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_integer),
      HYB_SYM(matmul_integer)},
     {"matmul_integer", HYB_U8, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_integer),
@@ -86,3 +97,4 @@ const hyb_kernel HYB_SYM(hyb_matmul_kernels)[] = {
     {0},
 };
 #undef MATMUL_ROW
+#undef MATMUL_PREPARED_ROWS

@@ -25,6 +25,7 @@ typedef struct {
     int64_t         a_row, a_col, b_row, b_col; /* in items; one of each pair is 1 */
     int64_t         c_row, c_col;               /* one is 1: the second, but of a transposed C */
     int64_t         first;                      /* place of c[0] in the whole output */
+    const T        *prepared;                   /* B in the order of the tiles (matmul_prepared.inc.c) */
     bool            parallel;                   /* whether threads may be woken */
     const hyb_post *post;
 
@@ -325,6 +326,8 @@ static hyb_status N(matmul_tasks)(void *context, int64_t begin, int64_t end)
                 copy = own_b;
                 if (whole < col_end)
                     N(matmul_copy_b)(job, copy + (whole - col) * depth, whole, col_end, k, depth);
+            } else if (job->prepared) {
+                b = (N(matmul_side)){job->prepared + k * padded, 0, depth, job->width};
             } else if (job->copy_b && job->by_columns) {
                 b = (N(matmul_side)){own_b, col, depth, job->width};
                 N(matmul_copy_b)(job, own_b, col, col_end, k, depth);
@@ -363,8 +366,9 @@ static void N(matmul_plan)(N(matmul_job) *job)
     job->by_columns = job->columns > 8 || n >= 2 * m;
     job->copy_a = job->a_col != 1 && n > 4 * job->width;
     const bool large = (double)n * (double)k * sizeof(T) > hyb_choice(HYB_NEAR_BYTES);
-    job->copy_b = job->b_col != 1 || n < LANES || (job->panels > 1 && large);
-    job->on_the_way = job->copy_b && job->b_col == 1 && job->panels > 1;
+    const bool copies = job->b_col != 1 || n < LANES || (job->panels > 1 && large);
+    job->copy_b = job->prepared || copies;
+    job->on_the_way = !job->prepared && copies && job->b_col == 1 && job->panels > 1;
 
     /* As many tasks as keep a slice in the second-level cache, and a few to share out. */
     const int64_t units = job->by_columns ? job->columns : job->panels;
@@ -375,7 +379,8 @@ static void N(matmul_plan)(N(matmul_job) *job)
     if (job->tasks < wanted)
         job->tasks = matmul_smaller(wanted, units);
 
-    const bool shares = job->by_columns ? job->copy_a : job->copy_b && !job->on_the_way;
+    const bool own_copies = job->copy_b && !job->prepared;
+    const bool shares = job->by_columns ? job->copy_a : own_copies && !job->on_the_way;
     job->group = shares ? matmul_smaller(2 * job->depth, k) : k;
     job->stripe = job->panels;
     job->shared_items = job->own_a = job->own_b = 0;
@@ -388,7 +393,7 @@ static void N(matmul_plan)(N(matmul_job) *job)
     job->shared_items = (job->shared_items + LANES - 1) / LANES * LANES;
     if (!job->by_columns && job->copy_a)
         job->own_a = matmul_ceil(units, job->tasks) * unit_items;
-    if (job->by_columns ? job->copy_b : job->on_the_way)
+    if (job->by_columns ? own_copies : job->on_the_way)
         job->own_b = job->depth * job->width *
                      (job->by_columns ? matmul_ceil(units, job->tasks) : job->columns);
     job->own_a = (job->own_a + LANES - 1) / LANES * LANES;

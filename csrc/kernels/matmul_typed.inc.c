@@ -103,3 +103,5 @@ HYB_PREPARE(N(prepare_matmul))
     *range = (hyb_range){1, 1};
     return matmul_prepare(call, DTYPE, DTYPE, DTYPE);
 }
+
+#include "kernels/matmul_prepared.inc.c"

@@ -282,11 +282,11 @@ class Module:
     ) -> LoadResult:
         """Write tensors or arrays by dotted path into parameters and persistent buffers.
 
-        ``state_dict`` may be the path of a safetensors file, which is mapped (see ``hybrid.load``).
-        Everything is checked before anything is written.  Shapes must agree, and so must dtypes
-        unless ``assign``, which takes over those of the state.  Unless ``strict``, keys that are
-        missing or unexpected are left out.  Returns ``(missing_keys, unexpected_keys)``; a tensor
-        that has several paths is missing if none of them is there.
+        ``state_dict`` may be the path of a safetensors file.  Everything is checked before anything
+        is written.  Memory that values share with arrays or files is copied.  Shapes must agree,
+        and so must dtypes; ``assign`` takes memory and dtypes of the state as they are.  Unless
+        ``strict``, keys that are missing or unexpected are left out.  Returns ``(missing_keys,
+        unexpected_keys)``; a tensor that has several paths is missing if none of them is there.
         """
         return load(self, state_dict, strict, assign)
 

@@ -117,7 +117,7 @@ def _fix(problems: list[str], strict: bool) -> str:
 def _take(name: str, cell: Tensor, given: Any, assign: bool, chosen: dict[int, Any]) -> list[str]:
     """Choose what ``cell`` is to hold, or say why ``given`` cannot be that."""
     try:
-        value = _value(given)
+        value = _value(given, assign)
     except HybridError as error:
         return [f"  wrong type: {name} cannot be a tensor: {error.what}"]
     if not isinstance(value, Tensor):
@@ -134,10 +134,16 @@ def _take(name: str, cell: Tensor, given: Any, assign: bool, chosen: dict[int, A
     return []
 
 
-def _value(given: Any) -> Any:
-    """A tensor to assign; arrays are copied, so that later writes to them stay theirs."""
+def _value(given: Any, assign: bool) -> Any:
+    """A tensor to assign; arrays are copied, so that later writes to them stay theirs.
+
+    So is the memory of an array, or of a file, that a tensor shares, unless ``assign`` takes it.
+    """
     if isinstance(given, Tensor):
-        return given.detach()
+        value = given.detach()
+        if not assign and not native.owns(value.data):
+            value.data = native.part(value.data, 0, value.type.nbytes)
+        return value
     is_array = hasattr(given, "__array__") or hasattr(given, "__dlpack__")
     return asarray(given, copy=True) if is_array else given
 

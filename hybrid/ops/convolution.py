@@ -31,6 +31,7 @@ from hybrid.ops.derivatives import reshaped
 from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.windows import (
     LARGEST,
+    items_of_room,
     lifted,
     meetings,
     padding_pairs,
@@ -42,7 +43,7 @@ from hybrid.ops.windows import (
     widened_attrs,
     window_counts,
 )
-from hybrid.types import Shape, TensorType, float32, tensor_type
+from hybrid.types import Shape, TensorType, tensor_type
 
 # The ops -----------------------------------------------------------------------------------------
 
@@ -205,11 +206,7 @@ def _lower(kernel: str, room: bool) -> Any:
         operands = [wide(emit.dense(first)), wide(emit.dense(second))]
         results = [wide(result)]
         if room:  # for the weights in the order in which they are read
-            items = second.size
-            _, channels, *sizes = operands[1].shape
-            plain = stride[-2:] == dilation[-2:] == (1, 1) and second.dtype is float32
-            if plain and sizes == [1, 3, 3] and channels >= 8:
-                items = 16 * (items // 9 + 16 * groups)  # transformed
+            items = items_of_room(second.type, stride, dilation, groups, result.shape)
             results.append(emit.temporary(second.dtype, (items,)))
         emit.kernel(kernel, operands, results, attrs)
 

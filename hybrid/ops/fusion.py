@@ -44,6 +44,18 @@ def matmul_map(
     return _mapped("matmul", (a, b), {}, operands, regions)
 
 
+@op(differentiable=False)
+def matmul_prepared_map(
+    a: TensorType,
+    b: TensorType,
+    p: TensorType,
+    *operands: TensorType,
+    regions: tuple[Graph, ...],
+) -> tuple[TensorType, ...]:
+    """A map over a product with a prepared matrix, as ``matmul_map`` is one over a product."""
+    return _mapped("matmul_prepared", (a, b, p), {}, operands, regions)
+
+
 def _over_convolution(name: str) -> Op:
     """``conv_map`` or ``conv_transpose_map``."""
 
@@ -66,20 +78,40 @@ def _over_convolution(name: str) -> Op:
     return op(differentiable=False)(rule)
 
 
-MAPPED: dict[str, Op] = {  # of two operands: the op that applies a map to their product
+@op(differentiable=False)
+def conv_prepared_map(
+    x: TensorType,
+    w: TensorType,
+    p: TensorType,
+    *operands: TensorType,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    size: Shape,
+    regions: tuple[Graph, ...],
+) -> tuple[TensorType, ...]:
+    """A map over a convolution with prepared weights, as ``matmul_map`` is one over a product."""
+    attrs = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, size=size)
+    return _mapped("conv_prepared", (x, w, p), attrs, operands, regions)
+
+
+MAPPED: dict[str, Op] = {  # of a product's operands: the op that applies a map to it
     "matmul": matmul_map,
     **{name: _over_convolution(name) for name in ("conv", "conv_transpose")},
+    "conv_prepared": conv_prepared_map,
+    "matmul_prepared": matmul_prepared_map,
 }
 
 
 def _mapped(
     name: str,
-    factors: tuple[TensorType, TensorType],
+    factors: tuple[TensorType, ...],
     attrs: dict[str, Any],
     operands: tuple[TensorType, ...],
     regions: tuple[Graph, ...],
 ) -> tuple[TensorType, ...]:
-    """The types of the results of ``regions[0]`` over the product ``name`` of two ``factors``."""
+    """The types of the results of ``regions[0]`` over the product ``name`` of ``factors``."""
     region = _region(f"{name}_map", regions)
     (product,) = get_op(name).infer(factors, tuple(attrs.items()))
     _require_parameters(f"{name}_map", region, (product, *operands))
@@ -92,8 +124,11 @@ def _mapped(
 
 
 def _reference(name: str) -> Any:
-    def reference(a: Any, b: Any, *operands: Any, regions: tuple[Graph, ...], **attrs: Any) -> Any:
-        return run_region(regions[0], (get_op(name).reference_rule(a, b, **attrs), *operands))
+    def reference(*given: Any, regions: tuple[Graph, ...], **attrs: Any) -> Any:
+        product = get_op(name)
+        count = len(product.operand_names)
+        made = product.reference_rule(*given[:count], **attrs)
+        return run_region(regions[0], (made, *given[count:]))
 
     return reference
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ops.checks import as_tensor, type_of
 from hybrid.ops.derivatives import reshaped
-from hybrid.types import Shape, TensorType, shape_of
+from hybrid.types import Shape, TensorType, float32, shape_of
 
 LARGEST = 2**31 - 1  # what kernels take as a stride, a padding or the size of a spatial axis
 AXES = 3  # that kernels work on
@@ -96,6 +97,24 @@ def widened_attrs(*groups: Sequence[int], fill: Sequence[int]) -> list[int]:
     for group, value in zip(groups, fill, strict=True):
         attrs += [value] * (AXES - len(group)) + list(group)
     return attrs
+
+
+def is_transformed(w: TensorType, stride: Shape, dilation: Shape, result: Shape) -> bool:
+    """Whether there is room for transformed weights: of 3x3 kernels in float32 at stride 1.
+
+    There must be channels and results enough: see csrc/kernels/convolution_winograd.inc.c.
+    """
+    _, channels, *sizes = w.shape
+    plain = stride[-2:] == dilation[-2:] == (1, 1) and w.dtype is float32
+    many = channels >= 8 and result[0] * math.prod(result[2:]) >= 64
+    return plain and many and sizes in ([3, 3], [1, 3, 3])
+
+
+def items_of_room(w: TensorType, stride: Shape, dilation: Shape, groups: int, result: Shape) -> int:
+    """How many items weights take in the order in which kernels read them."""
+    if is_transformed(w, stride, dilation, result):
+        return 16 * (w.size // 9 + 16 * groups)
+    return w.size
 
 
 def meetings(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> Any:

@@ -6,9 +6,10 @@ A pass is a file in this folder and a line in ``PIPELINE``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from hybrid.ir import Graph, inlined, verify
+from hybrid.passes.ahead import Ahead, ahead
 from hybrid.passes.assemble import assemble
 from hybrid.passes.broadcast import implicit_broadcast
 from hybrid.passes.canonical import canonical
@@ -35,8 +36,10 @@ Pass = Callable[..., Graph]
 __all__ = [
     "FAST",
     "PIPELINE",
+    "Ahead",
     "Evaluate",
     "Pass",
+    "ahead",
     "assemble",
     "canonical",
     "cse",
@@ -50,6 +53,7 @@ __all__ = [
     "join",
     "known",
     "order",
+    "run_parts",
     "run_pipeline",
     "share",
     "simplify",
@@ -99,9 +103,49 @@ def run_pipeline(
     ``evaluate`` computes constant nodes for ``fold``, with the kernels that a run would use.
     ``fast`` runs the passes that may change bits, too.
     """
-    if check is None:
-        check = os.environ.get("HYBRID_VERIFY", "0") not in ("", "0")
+    first, last = _stages(fast)
+    return _run(graph, (*first, *last), _asked(check), evaluate)
 
+
+def run_parts(
+    graph: Graph,
+    fixed: Collection[int],
+    *,
+    check: bool | None = None,
+    evaluate: Evaluate | None = None,
+    fast: bool = False,
+) -> tuple[Graph, Ahead | None]:
+    """``graph`` after all passes; of two parts, if that is worth it, the rest, and both.
+
+    ``fixed`` are the parameters that stay the same from run to run: see ``ahead``.
+    """
+    check = _asked(check)
+    first, last = _stages(fast)
+    graph = _run(graph, first, check, evaluate)
+    with phase("ahead"):
+        parts = ahead(graph, fixed)
+    if parts is None:
+        return _run(graph, last, check, evaluate), None
+    early, rest = (_run(part, last, check, evaluate) for part in (parts.graph, parts.rest))
+    return rest, Ahead(early, parts.params, rest)
+
+
+def _asked(check: bool | None) -> bool:
+    return os.environ.get("HYBRID_VERIFY", "0") not in ("", "0") if check is None else check
+
+
+def _stages(fast: bool) -> tuple[tuple[Pass | tuple[Pass, ...], ...], ...]:
+    """What runs on whole graphs, and what comes last, from ``fuse`` on."""
+    at = PIPELINE.index(fuse) if fuse in PIPELINE else len(PIPELINE)
+    return (*PIPELINE[:at], *(FAST if fast else ())), PIPELINE[at:]
+
+
+def _run(
+    graph: Graph,
+    entries: Sequence[Pass | tuple[Pass, ...]],
+    check: bool,
+    evaluate: Evaluate | None,
+) -> Graph:
     if check:
         verify(graph)
 
@@ -113,10 +157,7 @@ def run_pipeline(
             with phase("verify"):
                 verify(graph, after=run.__name__)
 
-    for entry in PIPELINE:
-        if fast and entry is fuse:
-            for run in FAST:
-                apply(run)
+    for entry in entries:
         if not isinstance(entry, tuple):
             apply(entry)
             continue

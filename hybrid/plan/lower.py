@@ -235,7 +235,16 @@ def is_whole(view: View) -> bool:
 
 _OWN_RULES = {
     "map": lower_map,
-    **dict.fromkeys(("matmul_map", "conv_map", "conv_transpose_map"), lower_mapped),
+    **dict.fromkeys(
+        (
+            "matmul_map",
+            "conv_map",
+            "conv_transpose_map",
+            "conv_prepared_map",
+            "matmul_prepared_map",
+        ),
+        lower_mapped,
+    ),
     "cond": control.lower_cond,
     "while": control.lower_while,
     "for": control.lower_for,

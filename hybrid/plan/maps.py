@@ -37,7 +37,8 @@ def lower_mapped(low: Lowering, node: Node) -> None:
         target = low.whole(results.pop(host).buffer, product.type)
     before = len(low.steps)
     kernel = node.op.name.removesuffix("_map")
-    factors = [low.views[v] for v in node.operands[:2]]
+    count = len(REGISTRY[kernel].operand_names)
+    factors = [low.views[v] for v in node.operands[:count]]
     REGISTRY[kernel].lowering_rule(low, *factors, target, **node.attributes)
     step = low.steps[-1] if len(low.steps) > before else None
     if step is None or step.kernel != kernel:  # of nothing, or of sums of nothing
@@ -47,7 +48,9 @@ def lower_mapped(low: Lowering, node: Node) -> None:
     own = len(step.outputs)  # results and room of the kernel itself
     step.outputs += [view.reshape(walked) for view in results.values()]
     shape = product.type.shape
-    step.extra = [_reshaped(low, low.views[v].broadcast(shape), walked) for v in node.operands[2:]]
+    step.extra = [
+        _reshaped(low, low.views[v].broadcast(shape), walked) for v in node.operands[count:]
+    ]
     at_product, n_out = len(step.inputs), len(step.outputs)
     places = {product: at_product}
     for i, param in enumerate(region.params[1:]):
@@ -75,7 +78,8 @@ def _map_over(
         results = {**results, host: low.views[node.results[region.results.index(host)]]}
     results.pop(product, None)
     shape = product.type.shape
-    extra = [low.views[v].broadcast(shape) for v in node.operands[2:]]
+    count = len(node.operands) - (len(region.params) - 1)
+    extra = [low.views[v].broadcast(shape) for v in node.operands[count:]]
     places = {param: i for i, param in enumerate(region.params)}
     outputs = {value: 1 + len(extra) + i for i, value in enumerate(results)}
     append_map(low, [target, *extra], list(results.values()), map_ops(region, places, outputs))
