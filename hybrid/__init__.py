@@ -23,6 +23,7 @@ from hybrid.autodiff import no_grad as no_grad
 from hybrid.autodiff import stop_gradient as stop_gradient
 from hybrid.autodiff import value_and_grad as value_and_grad
 from hybrid.autodiff import vjp as vjp
+from hybrid.config import cache_plans as cache_plans
 from hybrid.control import cond as cond
 from hybrid.control import py_call as py_call
 from hybrid.control import scan as scan

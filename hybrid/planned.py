@@ -62,6 +62,7 @@ class Planned:
         self.calls = self.last_used = self.made = 0
         self.key = key  # of the call that it was made for
         self.why = ""  # it was made
+        self.kept = ""  # in a file, or loaded from there, or why not
         self.description: tuple[str, ...] = ()
         self.numbers = numbers  # argument leaves that are numbers and inputs
         # Places outside that hold numbers which are inputs.
@@ -248,9 +249,11 @@ class PlanInfo:
     guards: tuple[str, ...]
     calls: int
     why: str  # it was built rather than another one used
+    kept: str = ""  # in a file, or loaded from one, or why not; see hybrid.cache_plans
 
     def __str__(self) -> str:
-        return f"{self.sizes}; built because: {self.why}"
+        kept = f"; {self.kept}" if self.kept else ""
+        return f"{self.sizes}; built because: {self.why}{kept}"
 
     @property
     def sizes(self) -> str:

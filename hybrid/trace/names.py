@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import opcode
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ _NAMING = {
     if name in opcode.opmap
 }
 _DEREFS = {op: name == "STORE_DEREF" for name, op in opcode.opmap.items() if "DEREF" in name}
+_ON_NAMES = re.compile(b"[%b]" % re.escape(bytes([*_NAMING, *_DEREFS])))
 
 Place = tuple[Any, ...]  # of code: where it is written, which conversion does not change
 
@@ -64,7 +66,7 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
     """The names in ``code`` and the code nested in it, but for that at the places ``hosted``."""
     found: dict[str, set[str]] = {kind: set() for kind in _KINDS.values()}
     variables: set[str] = set()
-    for op, argument in _instructions(code.co_code):
+    for op, argument in _on_names(code.co_code):
         if op in _NAMING:
             kind, shift = _NAMING[op]
             found[kind].add(code.co_names[argument >> shift])
@@ -93,7 +95,7 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
     return Names(*map(frozenset, (loaded, assigned, attributes, modules, variables)))
 
 
-def _instructions(code: bytes) -> Iterator[tuple[int, int]]:
+def instructions(code: bytes) -> Iterator[tuple[int, int]]:
     """Each instruction and its argument."""
     high = 0
     for op, low in zip(code[::2], code[1::2], strict=True):
@@ -102,6 +104,17 @@ def _instructions(code: bytes) -> Iterator[tuple[int, int]]:
         else:
             yield op, high | low
             high = 0
+
+
+def _on_names(code: bytes) -> Iterator[tuple[int, int]]:
+    """Those that have to do with names."""
+    ops, arguments = code[::2], code[1::2]
+    for found in _ON_NAMES.finditer(ops):
+        at = first = found.start()
+        while first and ops[first - 1] == _EXTENDED:
+            first -= 1
+        argument = arguments[at] if first == at else int.from_bytes(arguments[first : at + 1], "big")
+        yield ops[at], argument
 
 
 def _cells(code: types.CodeType) -> tuple[str, ...]:

@@ -1,0 +1,148 @@
+"""Lookup: the way of one capture through the plans that are kept in files.
+
+The file of a capture is named by its fingerprint: all that guards would look at, and the versions
+of all that made it.  So nothing is guessed: either everything is as it was, or there is no file.
+Guards are made anew, of the objects of this process; where what is kept fits them, the plan serves
+this call and all later ones as if it had been captured here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid import native
+from hybrid.config import is_configured, plan_cache
+from hybrid.families import Free
+from hybrid.ir.interpreter import ACTIVE
+from hybrid.phases import phase
+from hybrid.plan_cache.entry import Malformed, read, written
+from hybrid.plan_cache.fingerprint import Fingerprint, Unkeepable, blake2b
+from hybrid.plan_cache.store import FORMAT, Damaged, load, path_of, save, warn
+from hybrid.planned import STATE, Planned
+from hybrid.trace.captured import Capture
+from hybrid.trace.guards import Guards
+from hybrid.trace.reads import Reads
+from hybrid.tree import flatten
+from hybrid.version import __version__
+from hybrid.whole import OPTIMIZED
+
+_OPTIONS = ("mode", "optimize", "name")  # those that a capture depends on
+
+
+class Lookup:
+    """Captures a call, or finds that it has been: to be called in place of ``trace``."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        given: tuple[Sequence[Any], dict[str, Any]],
+        leaves: Sequence[Any],
+        key: Any,
+        options: dict[str, Any],
+        trace: Callable[[Free], Capture],
+    ) -> None:
+        self.function, self.given, self.leaves = function, given, leaves
+        self.key, self.options, self.trace = key, options, trace
+        found = plan_cache()
+        assert found is not None
+        self.folder, self.limit = found
+        self.found: Fingerprint | None = None  # of the capture made last
+        self.loaded = False  # whether that came from a file
+        self.reason = ""  # why it is not to be kept
+
+    def __call__(self, free: Free) -> Capture:
+        self.found, self.loaded, self.reason = None, False, ""
+        with phase("load"), STATE:
+            try:
+                self.found = self._fingerprint(free)
+                capture = self._load(self.found)
+            except Unkeepable as error:
+                self.reason = str(error.args[0])
+                capture = None
+        self.loaded = capture is not None
+        return self.trace(free) if capture is None else capture
+
+    def _fingerprint(self, free: Free) -> Fingerprint:
+        if ACTIVE:
+            raise Unkeepable("it was called inside a transform or another capture")
+        if free.places:
+            raise Unkeepable("numbers outside its arguments are inputs of it")
+        _, keys, recording, aliases, many = self.key
+        tensors = [len(key) == 2 and type(key[1]) is bool for key in keys]
+        about = (
+            *environment(),
+            [(name, self.options[name]) for name in _OPTIONS],
+            Fingerprint.structure(flatten(self.given)[1]),
+            (recording, aliases, many, len(self.leaves), tensors),
+        )
+        reads = Reads(self.function, list(self.leaves))
+        return Fingerprint(reads, self.leaves, [(item,) for item in about], free.numbers)
+
+    def _load(self, found: Fingerprint) -> Capture | None:
+        path = path_of(self.folder, found.digest)
+        try:
+            entry = load(self.folder, found.digest)
+            if entry is None:
+                return None
+            guards = functools.partial(Guards, found.reads, is_configured, made=True)
+            capture, optimized = read(entry, found, self.leaves, guards)
+        except (Damaged, Malformed) as error:
+            warn(path, f"the plan kept in {path} cannot be used, it is captured anew: {error}")
+            return None
+        fast = self.options["optimize"] == "fast"
+        capture.graph.derived[OPTIMIZED, fast] = optimized
+        return capture
+
+    def settle(self, planned: Planned) -> bool:
+        """Keep a plan that was captured; whether one that was loaded serves the call."""
+        if self.loaded:
+            planned.kept = "loaded from a file"
+            return planned.serves(self.leaves)
+        if self.found is not None:
+            with phase("keep"):
+                try:
+                    entry = written(planned.capture, planned.plan.graph, self.found)
+                    save(self.folder, self.found.digest, entry, self.limit)
+                    planned.kept = "kept in a file"
+                    return True
+                except Unkeepable as error:
+                    self.reason = str(error.args[0])
+                except OSError as error:
+                    self.reason = error.strerror or str(error)
+                    warn(
+                        self.folder, f"no plans are kept in {self.folder}: {self.reason}"
+                    )
+        planned.kept = f"not kept in a file: {self.reason}"
+        return True
+
+
+@functools.lru_cache(maxsize=1)
+def environment() -> tuple[Any, ...]:
+    """What all captures of this process depend on: versions, the instruction set, Python."""
+    return (
+        FORMAT, __version__, build(), native.isa(), sys.version, sys.implementation.name,
+        sys.platform, sys.byteorder, tuple(sys.flags), np.__version__,
+    )  # fmt: skip
+
+
+def build() -> str:
+    """What tells this package from one of the same version that was changed: its files."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    found: list[tuple[str, int, int]] = []
+    folders = [root]
+    for folder in folders:
+        with os.scandir(folder) as listing:
+            for item in listing:
+                if item.name.endswith((".py", ".so", ".pyd")):
+                    about = item.stat()
+                    found.append((item.path, about.st_size, about.st_mtime_ns))
+                elif "." not in item.name and item.name != "__pycache__" and item.is_dir():
+                    folders.append(item.path)
+    return blake2b(repr(sorted(found)).encode(), digest_size=20).hexdigest()
+
