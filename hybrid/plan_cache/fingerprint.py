@@ -31,7 +31,13 @@ import numpy as np
 from hybrid.in_place import Calls
 from hybrid.ir import Op, get_op
 from hybrid.ir.op import REGISTRY
-from hybrid.plan_cache.library import impure_names, is_pure_module, makes_sets, searched
+from hybrid.plan_cache.library import (
+    impure_names,
+    is_pure,
+    is_pure_module,
+    makes_sets,
+    searched,
+)
 from hybrid.random import Generator
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
@@ -161,8 +167,10 @@ class Fingerprint:
         elif isinstance(value, (DType, TensorType)):
             self._say(kind.__name__, str(value))
         elif isinstance(value, enum.Enum):
-            self.value(kind)
-            self._say("member", value.name)
+            if self.is_new(value):
+                self.value(kind)
+                self._say("member", value._name_)
+                self.value(value._value_)
         elif isinstance(value, Tensor):
             self._tensor(value)
         elif isinstance(value, Leaf):
@@ -316,8 +324,7 @@ class Fingerprint:
         if found is not value:
             raise Unkeepable(f"a {type(value).__name__} ({name}) that no name leads to")
         assert isinstance(module, str)
-        root = module.partition(".")[0]
-        if not is_pure_module(module) or str(name).partition(".")[0] in impure_names(root):
+        if not is_pure(module, str(name)):
             raise Unkeepable(f"{module}.{name}, which may differ from process to process")
         self._say("named", module, name)
 
@@ -325,13 +332,13 @@ class Fingerprint:
         if not self.is_new(function):
             return
         code = function.__code__
+        if is_library(code):
+            self._library_function(function)
+            return
         wrapped = getattr(function, "__wrapped__", None)
         if wrapped is not None:
             self._say("wrapped")
             self.value(wrapped)
-        if is_library(code):
-            self._library_function(function)
-            return
         guarded = not of_package(code)
         if guarded:
             self._say("function", function.__module__, function.__qualname__)
@@ -392,12 +399,17 @@ class Fingerprint:
             raise Unkeepable(f"code that may use {module.__name__}.{sorted(found)[0]}", True)
 
     def _library_function(self, function: types.FunctionType) -> None:
-        if "<locals>" not in function.__qualname__ and "<lambda>" not in function.__qualname__:
+        """One with a name, or what a decorator has made of the author's."""
+        wrapped = getattr(function, "__wrapped__", None)
+        users = isinstance(wrapped, types.FunctionType) and not is_library(wrapped.__code__)
+        if not users and "<" not in function.__qualname__:
             self._named(function)
             return
-        if not is_pure_module(function.__module__ or ""):  # what a decorator of theirs has made
-            raise Unkeepable(f"a function of {function.__module__}")
-        self._say("library", function.__module__, function.__qualname__)
+        code, module = function.__code__, function.__globals__.get("__name__", "")
+        if not is_pure_module(module):
+            raise Unkeepable(f"a function that {module} has made")
+        self._say("library", module, code.co_name, code.co_firstlineno)
+        self.value(wrapped)
         self.value(function.__defaults__)
         for cell in function.__closure__ or ():
             if self.is_new(cell):
@@ -448,8 +460,10 @@ class Fingerprint:
         if own:
             self._say("member", name, type(member).__name__, len(parts))
         for part in parts:
-            if own or not is_library(part.__code__):
+            if not is_library(part.__code__):
                 self.value(part)
+            elif own:  # as of named tuples
+                self._say("made", part.__code__.co_name, part.__code__.co_firstlineno)
         read = reads.computes or name in reads.attributes
         if own and not parts and read and not _parts(member):
             with self._at(f"{kind.__name__}.{name}"):

@@ -49,6 +49,7 @@ _IMPURE = {
     ),
     "hybrid": frozenset({"bench", "data", "load", "num_threads", "plots", "profile", "weights"}),
 }  # fmt: skip
+_PLAIN = frozenset({("argparse", "Namespace")})  # that only hold attributes
 _NONE: frozenset[str] = frozenset()
 
 
@@ -58,6 +59,14 @@ def is_pure_module(name: str) -> bool:
     if root == "hybrid":
         return rest.partition(".")[0] not in _WORLDLY
     return name in _PURE or name.startswith("numpy._core") or name.startswith("numpy.core")
+
+
+def is_pure(module: str, name: str) -> bool:
+    """Whether what has this qualified name in a module is the same in every process."""
+    if (module, name) in _PLAIN:
+        return True
+    root = module.partition(".")[0]
+    return is_pure_module(module) and name.partition(".")[0] not in impure_names(root)
 
 
 def impure_names(module: str) -> frozenset[str]:

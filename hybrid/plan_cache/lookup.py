@@ -18,7 +18,7 @@ import numpy as np
 
 from hybrid import native
 from hybrid.config import is_configured, plan_cache
-from hybrid.families import Free
+from hybrid.families import NONE, Free
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.phases import phase
 from hybrid.plan_cache.entry import Malformed, read, written
@@ -52,6 +52,7 @@ class Lookup:
         found = plan_cache()
         assert found is not None
         self.folder, self.limit = found
+        self.free = NONE
         self.found: Fingerprint | None = None  # of the capture made last
         self.loaded = False  # whether that came from a file
         self.reason = ""  # why it is not to be kept
@@ -60,7 +61,7 @@ class Lookup:
         self.found, self.loaded, self.reason = None, False, ""
         with phase("load"), STATE:
             try:
-                self.found = self._fingerprint(free)
+                self.free, self.found = free, self._fingerprint(free)
                 capture = self._load(self.found)
             except Unkeepable as error:
                 self.reason = str(error.args[0])
@@ -99,6 +100,12 @@ class Lookup:
         capture.graph.derived[OPTIMIZED, fast] = optimized
         return capture
 
+    def _require_unchanged(self, found: Fingerprint) -> None:
+        """Raise if the capture has left something behind: a loaded plan would not."""
+        now = self._fingerprint(self.free)
+        if now.digest != found.digest or list(map(id, now.objects)) != list(map(id, found.objects)):
+            raise Unkeepable("capturing it has changed what it reads: a cached property, say")
+
     def settle(self, planned: Planned) -> bool:
         """Keep a plan that was captured; whether one that was loaded serves the call."""
         if self.loaded:
@@ -107,6 +114,7 @@ class Lookup:
         if self.found is not None:
             with phase("keep"):
                 try:
+                    self._require_unchanged(self.found)
                     entry = written(planned.capture, planned.plan.graph, self.found)
                     save(self.folder, self.found.digest, entry, self.limit)
                     planned.kept = "kept in a file"
