@@ -33,9 +33,7 @@ PLAN_CACHE_BYTES = 256 << 20
 _plan_cache: list[tuple[str, int]] = []  # what cache_plans() has set: none, or one
 
 
-def cache_plans(
-    directory: str | os.PathLike[str] | None, *, limit: int = PLAN_CACHE_BYTES
-) -> None:
+def cache_plans(directory: str | os.PathLike[str] | None, *, limit: int = PLAN_CACHE_BYTES) -> None:
     """Keep plans in files of ``directory``, for the first calls of later processes; None: nowhere.
 
     A hybridized function whose code, types, and all that it reads are as they were when a process

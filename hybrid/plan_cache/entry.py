@@ -384,5 +384,3 @@ def _count(structure: Structure) -> int:
         return 1
     kind, items = structure
     return sum(_count(item[1] if kind is dict else item) for item in items)
-
-

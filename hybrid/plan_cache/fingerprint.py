@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.autodiff.functional import Varied
 from hybrid.in_place import Calls
 from hybrid.ir import Op, get_op
 from hybrid.ir.op import REGISTRY
@@ -64,6 +65,8 @@ except ImportError:
 _PLAIN_CONTAINERS = (list, dict, set, frozenset, deque, defaultdict, OrderedDict)
 _ATOMS = (bool, int, str, bytes, type(None), type(...), type(NotImplemented))
 _BY_NAME = (types.BuiltinFunctionType, np.ufunc)
+_Cache = functools._lru_cache_wrapper
+_UNREACHED = (types.DynamicClassAttribute,)  # of the standard library: what classes of its hold
 _HASH = ("hash", "__hash__")
 # What a class holds that says nothing of what its objects do.
 _IGNORED = UNREAD | {
@@ -133,7 +136,8 @@ class Fingerprint:
             ("function", reads.functions), ("variable", reads.cells), ("object", reads.objects),
         ):  # fmt: skip
             for key, value in found.items():
-                if key not in self.numbers:
+                own = isinstance(value, _Cache) and (value.__module__ or "").startswith("hybrid.")
+                if key not in self.numbers and not (own or isinstance(value, _UNREACHED)):
                     name = reads.variables.get(key) or getattr(value, "__qualname__", None)
                     raise Unkeepable(f"the {kind} {name or type(value).__name__} has no name")
 
@@ -274,7 +278,10 @@ class Fingerprint:
         elif isinstance(value, functools.cached_property):
             self._say("cached property", value.attrname)
             self.value(value.func)
-        elif kind is functools._lru_cache_wrapper:
+        elif kind is _Cache:
+            if (value.__module__ or "").startswith("hybrid."):
+                self._named(value)
+                return
             raise Unkeepable("a function with a cache, whose content is another in each process")
         elif isinstance(value, Generator):
             if self.is_new(value):
@@ -285,8 +292,14 @@ class Fingerprint:
                 self._say("object of")
                 self.value(kind)
                 self._attributes(value)
+        elif kind is Varied:
+            self._say("varied", value.numbers, value.single)
         elif kind is Calls:
             self._say("calls")  # of eager ops alone
+        elif kind.__module__ == "hybrid.often":
+            if self.is_new(value):
+                self._say("often")
+                self.value(value.function)
         elif kind.__module__ == "hybrid.hybridized":
             if self.is_new(value):
                 self._say("hybridized", repr(sorted(value.options.items())))
@@ -302,7 +315,7 @@ class Fingerprint:
             names = names & reads.attributes
         name = ""
         try:
-            for name in sorted(names):
+            for name in sorted(names - _IGNORED):
                 self._say("attribute", name)
                 self.value(stored(owner, name))
         except Unkeepable as error:
@@ -356,7 +369,7 @@ class Fingerprint:
             self._imported(name, names.attributes, guarded)
         self._say("defaults")
         self.value(function.__defaults__)
-        self.value(None if function.__kwdefaults__ is None else dict(function.__kwdefaults__))
+        self.value(tuple(sorted((function.__kwdefaults__ or {}).items())))
         namespace = function.__globals__
         for name in sorted(names.loaded | names.assigned):
             if guarded and name not in namespace and hasattr(builtins, name):
@@ -381,9 +394,12 @@ class Fingerprint:
                 if isinstance(value, types.ModuleType):
                     self._require_pure(value, attributes)
                 self.value(value)
-        elif isinstance(value, (types.FunctionType, type)):  # which users may have put there
-            if id(value) in self.reads.seen and not _is_library(value):
-                self.value(value)
+        elif (  # what users may have put there
+            isinstance(value, (types.FunctionType, type))
+            and id(value) in self.reads.seen
+            and not _is_library(value)
+        ):
+            self.value(value)
 
     def _imported(self, name: str, attributes: frozenset[str], guarded: bool) -> None:
         module = sys.modules.get(name)

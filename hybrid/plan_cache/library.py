@@ -75,9 +75,7 @@ def impure_names(module: str) -> frozenset[str]:
 
 
 _SETS = frozenset(
-    opcode.opmap[name]
-    for name in ("BUILD_SET", "SET_ADD", "SET_UPDATE")
-    if name in opcode.opmap
+    opcode.opmap[name] for name in ("BUILD_SET", "SET_ADD", "SET_UPDATE") if name in opcode.opmap
 )
 _IN = opcode.opmap["CONTAINS_OP"]
 _CONSTANT = opcode.opmap["LOAD_CONST"]

@@ -123,9 +123,7 @@ class Lookup:
                     self.reason = str(error.args[0])
                 except OSError as error:
                     self.reason = error.strerror or str(error)
-                    warn(
-                        self.folder, f"no plans are kept in {self.folder}: {self.reason}"
-                    )
+                    warn(self.folder, f"no plans are kept in {self.folder}: {self.reason}")
         planned.kept = f"not kept in a file: {self.reason}"
         return True
 
@@ -139,9 +137,8 @@ def environment() -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def build() -> str:
-    """What tells this package from one of the same version that was changed: its files."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+def build(root: str = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) -> str:
+    """What tells the package at ``root`` from one of the same version that was changed."""
     found: list[tuple[str, int, int]] = []
     folders = [root]
     for folder in folders:
@@ -153,4 +150,3 @@ def build() -> str:
                 elif "." not in item.name and item.name != "__pycache__" and item.is_dir():
                     folders.append(item.path)
     return blake2b(repr(sorted(found)).encode(), digest_size=20).hexdigest()
-

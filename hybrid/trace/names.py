@@ -113,7 +113,9 @@ def _on_names(code: bytes) -> Iterator[tuple[int, int]]:
         at = first = found.start()
         while first and ops[first - 1] == _EXTENDED:
             first -= 1
-        argument = arguments[at] if first == at else int.from_bytes(arguments[first : at + 1], "big")
+        argument = (
+            arguments[at] if first == at else int.from_bytes(arguments[first : at + 1], "big")
+        )
         yield ops[at], argument
 
 
