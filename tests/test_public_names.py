@@ -13,6 +13,7 @@ TOP = [
     "hybridize",
     "no_convert",
     "checkpoint",
+    "cache_plans",
     "cond",
     "while_loop",
     "scan",
@@ -264,7 +265,7 @@ PARTS = [
     "cli", "config", "control", "conversion", "convert", "eager", "errors", "explain", "extras",
     "families", "hybridized", "in_place", "interop", "inspection", "ir", "lanes", "marks",
     "models", "native", "number", "often", "ops", "parts", "passes", "plan", "planned",
-    "record", "remains", "tensor", "trace", "transforms", "tree", "types", "version", "weights",
+    "plan_cache", "record", "remains", "tensor", "trace", "transforms", "tree", "types", "version", "weights",
 ]  # fmt: skip
 
 TENSOR = [

@@ -13,7 +13,8 @@ from typing import Any
 
 from hybrid.ir import Graph, Value
 from hybrid.ir.rows import RowReader, RowWriter, Unwritable, at, plain, value_of, values_in
-from hybrid.plan_cache.fingerprint import Fingerprint, Unkeepable
+from hybrid.plan_cache.fingerprint import Fingerprint
+from hybrid.plan_cache.writing import Unkeepable
 from hybrid.random import default_generator
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor

@@ -21,8 +21,7 @@ import struct
 import sys
 import types
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -32,17 +31,11 @@ from hybrid.autodiff.functional import Varied
 from hybrid.in_place import Calls
 from hybrid.ir import Op, get_op
 from hybrid.ir.op import REGISTRY
-from hybrid.plan_cache.library import (
-    impure_names,
-    is_pure,
-    is_pure_module,
-    makes_sets,
-    searched,
-)
+from hybrid.plan_cache.library import impure_names, is_pure_module, makes_sets
+from hybrid.plan_cache.writing import Unkeepable, Writing, placed
 from hybrid.random import Generator
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
-from hybrid.trace.members import UNREAD
 from hybrid.trace.names import names_in
 from hybrid.trace.reads import (
     CONTAINERS,
@@ -57,11 +50,6 @@ from hybrid.trace.reads import (
 from hybrid.tree import LEAF, Structure
 from hybrid.types import DType, TensorType
 
-try:
-    from _blake2 import blake2b  # without the library that hashlib loads, which takes milliseconds
-except ImportError:
-    from hashlib import blake2b
-
 _PLAIN_CONTAINERS = (list, dict, set, frozenset, deque, defaultdict, OrderedDict)
 _ATOMS = (bool, int, str, bytes, type(None), type(...), type(NotImplemented))
 _BY_NAME = (types.BuiltinFunctionType, np.ufunc)
@@ -69,18 +57,16 @@ _Cache = functools._lru_cache_wrapper
 _UNREACHED = (types.DynamicClassAttribute,)  # of the standard library: what classes of its hold
 _HASH = ("hash", "__hash__")
 # What a class holds that says nothing of what its objects do.
-_IGNORED = UNREAD | {
-    "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations_cache__",
-    "__classdictcell__", "__firstlineno__", "__orig_bases__", "__parameters__", "__qualname__",
-    "__static_attributes__", "__type_params__", "_abc_impl",
+_IGNORED = {
+    "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__",
+    "__annotations_cache__", "__classdictcell__", "__dataclass_fields__", "__dataclass_params__",
+    "__dict__", "__doc__", "__firstlineno__", "__match_args__", "__module__", "__orig_bases__",
+    "__parameters__", "__qualname__", "__slots__", "__static_attributes__", "__type_params__",
+    "__weakref__", "_abc_impl",
 }  # fmt: skip
 
 
-class Unkeepable(Exception):
-    """Why a capture is not kept in a file; the text is for the author."""
-
-
-class Fingerprint:
+class Fingerprint(Writing):
     """What a capture of the function of ``reads`` depends on, besides what ``about`` says.
 
     ``free`` are the argument leaves that may be any number of their kind.
@@ -90,19 +76,16 @@ class Fingerprint:
         self, reads: Reads, leaves: Sequence[Any], about: Iterable[Any], free: Iterable[int] = ()
     ) -> None:
         self.reads = reads
-        self.objects: list[Any] = []  # by their numbers
-        self.numbers: dict[int, int] = {}  # of objects, by their ids
-        self._tokens: list[str] = []
-        self._seen: set[int] = set()  # functions and classes among them, gone into
+        super().__init__()
         for item in about:
-            self._say(item)
+            self.say(item)
         free = frozenset(free)
         try:
-            with self._at("the function"):
+            with self.at("the function"):
                 self.value(reads.function)
             for i, leaf in enumerate(leaves):
-                with self._at("an argument"):
-                    self._say("any" if i in free else "leaf", type(leaf).__name__)
+                with self.at("an argument"):
+                    self.say("any" if i in free else "leaf", type(leaf).__name__)
                     if i not in free:
                         self.value(leaf)
             self._require_all()
@@ -111,23 +94,6 @@ class Fingerprint:
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             # Objects of the author's may do anything when they are asked what they hold.
             raise Unkeepable(f"what it reads cannot be told: {error}") from None
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """Hexadecimal, of 160 bits."""
-        text = "\n".join(self._tokens)
-        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
-
-    def _say(self, *token: Any) -> None:
-        self._tokens.append(repr(token))  # of plain values, whose text holds no line breaks
-
-    @contextmanager
-    def _at(self, place: str) -> Iterator[None]:
-        """Let what is refused inside say where it is."""
-        try:
-            yield
-        except Unkeepable as error:
-            raise _placed(error, place) from None
 
     def _require_all(self) -> None:
         """Raise unless all that the capture will be guarded on has been written down."""
@@ -141,63 +107,53 @@ class Fingerprint:
                     name = reads.variables.get(key) or getattr(value, "__qualname__", None)
                     raise Unkeepable(f"the {kind} {name or type(value).__name__} has no name")
 
-    def is_new(self, value: Any) -> bool:
-        """Give ``value``, which is an object of its own, a number; or say the one that it has."""
-        number = self.numbers.get(id(value))
-        if number is not None:
-            self._say("again", number)
-            return False
-        self.numbers[id(value)] = len(self.objects)
-        self.objects.append(value)
-        return True
-
     # Values -----------------------------------------------------------------------------------
 
     def value(self, value: Any) -> None:
         """Write ``value`` down; raises Unkeepable."""
         kind = type(value)
         if kind in _ATOMS:
-            self._say(kind.__name__, value)
+            self.say(kind.__name__, value)
         elif kind is float:
-            self._say("float", struct.pack("<d", value))
+            self.say("float", struct.pack("<d", value))
         elif kind is complex:
-            self._say("complex", struct.pack("<dd", value.real, value.imag))
+            self.say("complex", struct.pack("<dd", value.real, value.imag))
         elif value is MISSING:
-            self._say("missing")
+            self.say("missing")
         elif kind is range or kind is slice:
-            self._say(kind.__name__)
+            self.say(kind.__name__)
             for part in (value.start, value.stop, value.step):
                 self.value(part)
         elif isinstance(value, (DType, TensorType)):
-            self._say(kind.__name__, str(value))
+            self.say(kind.__name__, str(value))
         elif isinstance(value, enum.Enum):
             if self.is_new(value):
                 self.value(kind)
-                self._say("member", value._name_)
+                self.say("member", value._name_)
                 self.value(value._value_)
         elif isinstance(value, Tensor):
             self._tensor(value)
         elif isinstance(value, Leaf):
             if self.is_new(value):
-                self._say("leaf", str(value.type))
+                self.say("leaf", str(value.type))
         elif kind is np.ndarray:
             if value.dtype.hasobject:
                 raise Unkeepable("an array of objects")
-            self._say("array", str(value.dtype), value.shape, bool(value.flags.writeable))
-            self._bytes(value.tobytes())
+            self.say("array", str(value.dtype), value.shape, bool(value.flags.writeable))
+            self.content(value.tobytes())
         elif isinstance(value, np.generic) and kind is not np.object_:
-            self._say("scalar", str(value.dtype), value.tobytes())
+            self.say("scalar", str(value.dtype), value.tobytes())
         elif isinstance(value, CONTAINERS):
             self._container(value)
         elif isinstance(value, types.FunctionType):
             self._function(value)
         elif isinstance(value, types.MethodType):
-            self._say("method")
+            self.say("method")
             self.value(value.__func__)
             self.value(value.__self__)
         elif isinstance(value, functools.partial):
             if self.is_new(value):
-                self._say("partial")
+                self.say("partial")
                 for part in (kind, value.func, value.args, value.keywords):
                     self.value(part)
         elif isinstance(value, type):
@@ -207,30 +163,27 @@ class Fingerprint:
         else:
             self._other(value)
 
-    def _bytes(self, content: bytes) -> None:
-        self._say("bytes", len(content), blake2b(content, digest_size=20).digest())
-
     def _tensor(self, tensor: Tensor) -> None:
         if not self.is_new(tensor):
             return
         record, leaf = tensor.record, getattr(tensor, "leaf", None)
-        self._say("tensor", str(tensor.type), record is not None, record is leaf)
+        self.say("tensor", str(tensor.type), record is not None, record is leaf)
         self.value(type(tensor))
         if getattr(tensor, "__dict__", None):
             self.value(vars(tensor))
         if leaf is not None:
             self.value(leaf)
             if leaf.grad is None or isinstance(leaf.grad, Tensor):
-                self._say("grad", None if leaf.grad is None else str(leaf.grad.type))
+                self.say("grad", None if leaf.grad is None else str(leaf.grad.type))
 
     def _container(self, value: Any) -> None:
         kind = type(value)
         if kind is not tuple and not self.is_new(value):
             return
         if kind is tuple or kind in _PLAIN_CONTAINERS:
-            self._say(kind.__name__, len(value))
+            self.say(kind.__name__, len(value))
         else:
-            self._say("items", len(value))
+            self.say("items", len(value))
             self.value(kind)
         if isinstance(value, dict):
             for key, item in value.items():
@@ -252,57 +205,57 @@ class Fingerprint:
         if isinstance(value, Op):
             if REGISTRY.get(value.name) is not value or get_op(value.name) is not value:
                 raise Unkeepable(f"an op called {value.name} that is not declared")
-            self._say("op", value.name)
+            self.say("op", value.name)
         elif isinstance(value, _BY_NAME):
-            self._named(value)
+            self.named(value)
         elif isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
-            self._say("member of", value.__name__)
+            self.say("member of", value.__name__)
             self.value(value.__objclass__)
         elif isinstance(value, types.CodeType):
-            self._code(value)
+            self.code(value)
         elif kind is np.dtype or isinstance(value, PurePath):
-            self._say("text of", kind.__name__, str(value))
+            self.say("text of", kind.__name__, str(value))
         elif kind is re.Pattern:
-            self._say("pattern", value.flags)
+            self.say("pattern", value.flags)
             self.value(value.pattern)
         elif kind is object:
             if self.is_new(value):
-                self._say("object")
+                self.say("object")
         elif isinstance(value, (staticmethod, classmethod)):
-            self._say(kind.__name__)
+            self.say(kind.__name__)
             self.value(value.__func__)
         elif isinstance(value, property):
-            self._say("property")
+            self.say("property")
             for part in (value.fget, value.fset, value.fdel):
                 self.value(part)
         elif isinstance(value, functools.cached_property):
-            self._say("cached property", value.attrname)
+            self.say("cached property", value.attrname)
             self.value(value.func)
         elif kind is _Cache:
             if (value.__module__ or "").startswith("hybrid."):
-                self._named(value)
+                self.named(value)
                 return
             raise Unkeepable("a function with a cache, whose content is another in each process")
         elif isinstance(value, Generator):
             if self.is_new(value):
-                self._say("generator")
+                self.say("generator")
                 self.value(value.state)
         elif user_object(value):
             if self.is_new(value):
-                self._say("object of")
+                self.say("object of")
                 self.value(kind)
                 self._attributes(value)
         elif kind is Varied:
-            self._say("varied", value.numbers, value.single)
+            self.say("varied", value.numbers, value.single)
         elif kind is Calls:
-            self._say("calls")  # of eager ops alone
+            self.say("calls")  # of eager ops alone
         elif kind.__module__ == "hybrid.often":
             if self.is_new(value):
-                self._say("often")
+                self.say("often")
                 self.value(value.function)
         elif kind.__module__ == "hybrid.hybridized":
             if self.is_new(value):
-                self._say("hybridized", repr(sorted(value.options.items())))
+                self.say("hybridized", repr(sorted(value.options.items())))
                 self.value(value.function)
         else:
             raise Unkeepable(f"a {kind.__name__}")
@@ -316,30 +269,12 @@ class Fingerprint:
         name = ""
         try:
             for name in sorted(names - _IGNORED):
-                self._say("attribute", name)
+                self.say("attribute", name)
                 self.value(stored(owner, name))
         except Unkeepable as error:
-            raise _placed(error, f"{_label(owner)}.{name}") from None
+            raise placed(error, f"{_label(owner)}.{name}") from None
 
     # Code -------------------------------------------------------------------------------------
-
-    def _named(self, value: Any) -> None:
-        """A function or class of a library, which a name leads to."""
-        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-        if isinstance(value, np.ufunc):
-            module, name = "numpy", value.__name__
-        owner = getattr(value, "__self__", None)
-        if isinstance(owner, types.ModuleType):
-            module = owner.__name__
-        found: Any = sys.modules.get(str(module))
-        for part in str(name).split("."):
-            found = getattr(found, part, None)
-        if found is not value:
-            raise Unkeepable(f"a {type(value).__name__} ({name}) that no name leads to")
-        assert isinstance(module, str)
-        if not is_pure(module, str(name)):
-            raise Unkeepable(f"{module}.{name}, which may differ from process to process")
-        self._say("named", module, name)
 
     def _function(self, function: types.FunctionType) -> None:
         if not self.is_new(function):
@@ -350,24 +285,24 @@ class Fingerprint:
             return
         wrapped = getattr(function, "__wrapped__", None)
         if wrapped is not None:
-            self._say("wrapped")
+            self.say("wrapped")
             self.value(wrapped)
         guarded = not of_package(code)
         if guarded:
-            self._say("function", function.__module__, function.__qualname__)
-            self._code(code)
+            self.say("function", function.__module__, function.__qualname__)
+            self.code(code)
             if makes_sets(code):
                 raise Unkeepable("code that makes a set, the order of whose items may differ")
             for name, item in sorted(function.__dict__.items()):
-                self._say("holds", name)
+                self.say("holds", name)
                 self.value(item)
         else:
-            self._say("package", function.__module__, function.__qualname__)
+            self.say("package", function.__module__, function.__qualname__)
         names = names_in(code)
         for name in sorted(names.modules):
-            self._say("import", name)
+            self.say("import", name)
             self._imported(name, names.attributes, guarded)
-        self._say("defaults")
+        self.say("defaults")
         self.value(function.__defaults__)
         self.value(tuple(sorted((function.__kwdefaults__ or {}).items())))
         namespace = function.__globals__
@@ -380,8 +315,8 @@ class Fingerprint:
             self._global(namespace, name, names.attributes, guarded)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             if name != "__class__" and self.is_new(cell):
-                self._say("variable", name)
-                with self._at(f"the variable {name}"):
+                self.say("variable", name)
+                with self.at(f"the variable {name}"):
                     self.value(_content(cell))
 
     def _global(
@@ -389,8 +324,8 @@ class Fingerprint:
     ) -> None:
         value = namespace.get(name, MISSING)
         if guarded:
-            self._say("global", name)
-            with self._at(f"the global {name}"):
+            self.say("global", name)
+            with self.at(f"the global {name}"):
                 if isinstance(value, types.ModuleType):
                     self._require_pure(value, attributes)
                 self.value(value)
@@ -419,50 +354,31 @@ class Fingerprint:
         wrapped = getattr(function, "__wrapped__", None)
         users = isinstance(wrapped, types.FunctionType) and not is_library(wrapped.__code__)
         if not users and "<" not in function.__qualname__:
-            self._named(function)
+            self.named(function)
             return
         code, module = function.__code__, function.__globals__.get("__name__", "")
         if not is_pure_module(module):
             raise Unkeepable(f"a function that {module} has made")
-        self._say("library", module, code.co_name, code.co_firstlineno)
+        self.say("library", module, code.co_name, code.co_firstlineno)
         self.value(wrapped)
         self.value(function.__defaults__)
         for cell in function.__closure__ or ():
             if self.is_new(cell):
                 self.value(_content(cell))
 
-    def _code(self, code: types.CodeType) -> None:
-        self._say(
-            "code", code.co_name, code.co_filename, code.co_firstlineno, code.co_argcount,
-            code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_names,
-            code.co_varnames, code.co_freevars, code.co_cellvars,
-        )  # fmt: skip
-        lines = code.co_linetable, getattr(code, "co_exceptiontable", b"")
-        self._bytes(b"\0".join([code.co_code, *lines]))
-        unordered = None
-        for number, constant in enumerate(code.co_consts):
-            if isinstance(constant, types.CodeType):
-                self._code(constant)
-            elif isinstance(constant, frozenset):
-                unordered = set(searched(code)) if unordered is None else unordered
-                items = [repr(item) for item in constant]
-                self._say("set", *(sorted(items) if number in unordered else items))
-            else:
-                self.value(constant)
-
     def _class(self, kind: type) -> None:
         if not self.is_new(kind):
             return
         if is_library_class(kind) or kind.__module__.startswith("hybrid."):
-            self._named(kind)
+            self.named(kind)
         else:
-            self._say("class", kind.__module__, kind.__qualname__, len(kind.__bases__))
+            self.say("class", kind.__module__, kind.__qualname__, len(kind.__bases__))
             self.value(type(kind))
         for base in kind.__mro__[1:]:
             self.value(base)
         own = not (is_library_class(kind) or kind.__module__.startswith("hybrid."))
         for name, member in sorted(vars(kind).items()):
-            if name not in _IGNORED or (own and name == "__slots__"):
+            if name not in _IGNORED or (own and name in self.reads.attributes):
                 self._member(kind, name, member, own)
 
     def _member(self, kind: type, name: str, member: Any, own: bool) -> None:
@@ -474,24 +390,24 @@ class Fingerprint:
             if id(part) in reads.seen or (own and name.startswith("__"))
         ]
         if own:
-            self._say("member", name, type(member).__name__, len(parts))
+            self.say("member", name, type(member).__name__, len(parts))
         for part in parts:
             if not is_library(part.__code__):
                 self.value(part)
             elif own:  # as of named tuples
-                self._say("made", part.__code__.co_name, part.__code__.co_firstlineno)
+                self.say("made", part.__code__.co_name, part.__code__.co_firstlineno)
         read = reads.computes or name in reads.attributes
         if own and not parts and read and not _parts(member):
-            with self._at(f"{kind.__name__}.{name}"):
+            with self.at(f"{kind.__name__}.{name}"):
                 if isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType)):
-                    self._say("slot")
+                    self.say("slot")
                 else:
                     self.value(member)
 
     def _module(self, module: types.ModuleType) -> None:
         if not self.is_new(module):
             return
-        self._say("module", module.__name__)
+        self.say("module", module.__name__)
         if id(module) in self.reads.objects:
             self._attributes(module)
         elif not is_pure_module(module.__name__):
@@ -512,11 +428,6 @@ class Fingerprint:
         if kind not in (list, tuple):
             raise Unkeepable(f"a {kind.__name__} is among its arguments")
         return kind.__name__, [Fingerprint.structure(item) for item in items]
-
-
-def _placed(error: Unkeepable, place: str) -> Unkeepable:
-    """``error``, which says where it is, innermost."""
-    return error if error.args[1:] else Unkeepable(f"{place} is {error}", True)
 
 
 def _content(cell: types.CellType) -> Any:

@@ -22,8 +22,9 @@ from hybrid.families import NONE, Free
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.phases import phase
 from hybrid.plan_cache.entry import Malformed, read, written
-from hybrid.plan_cache.fingerprint import Fingerprint, Unkeepable, blake2b
+from hybrid.plan_cache.fingerprint import Fingerprint
 from hybrid.plan_cache.store import FORMAT, Damaged, load, path_of, save, warn
+from hybrid.plan_cache.writing import Unkeepable, blake2b
 from hybrid.planned import STATE, Planned
 from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guards

@@ -16,7 +16,7 @@ import time
 import warnings
 from typing import Any
 
-from hybrid.plan_cache.fingerprint import blake2b
+from hybrid.plan_cache.writing import blake2b
 
 SUFFIX = ".plan"
 FORMAT = "hybrid-plan 1"
@@ -33,8 +33,11 @@ def path_of(folder: str, digest: str) -> str:
     return os.path.join(folder, digest + SUFFIX)
 
 
-def load(folder: str, digest: str) -> Any:
-    """The entry for a fingerprint; None if there is none, Damaged if it is none."""
+def load(folder: str, digest: str, *, use: bool = True) -> Any:
+    """The entry for a fingerprint; None if there is none, Damaged if it is none.
+
+    One that is of ``use`` counts as used now.
+    """
     path = path_of(folder, digest)
     try:
         # What is no file is not waited for.
@@ -56,8 +59,9 @@ def load(folder: str, digest: str) -> Any:
     entry = _entry(content)
     if entry.get("fingerprint") != digest:
         raise Damaged("it is the entry of something else")
-    with contextlib.suppress(OSError):  # of a folder that may only be read
-        os.utime(path)  # the oldest go first
+    if use:
+        with contextlib.suppress(OSError):  # of a folder that may only be read
+            os.utime(path)  # the oldest go first
     return entry
 
 

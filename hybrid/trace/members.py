@@ -17,7 +17,7 @@ from hybrid.trace.reads import Reads, attribute_names
 _MADE = (staticmethod, classmethod, property, functools.cached_property)
 _ITSELF = (types.FunctionType, types.BuiltinFunctionType, type, property, functools.cached_property)
 # What Python calls by itself only when a class is made, or an object goes.
-UNREAD = frozenset(
+_UNREAD = frozenset(
     {
         "__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__slots__",
         "__match_args__", "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__",
@@ -55,7 +55,7 @@ def _found(reads: Reads) -> Iterator[tuple[type, str, str, Any]]:
         for base in kind.__mro__:
             for name, member in vars(base).items() if base in reads.classes else ():
                 special = name.startswith("__") and name.endswith("__")
-                if name in known or not (name not in UNREAD if special else name in names):
+                if name in known or not (name not in _UNREAD if special else name in names):
                     continue
                 known.add(name)
                 if name.isidentifier() and (callable(member) or isinstance(member, _MADE)):

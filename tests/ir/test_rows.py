@@ -45,7 +45,7 @@ def test_graphs_come_back(graph: Graph) -> None:
 def test_captured_graphs_come_back() -> None:
     def function(x, n):
         total = x
-        for i in range(4):
+        for _ in range(4):
             if hy.sum(total) > n:
                 total = total * 2 + hy.asarray([1.0, -0.0, math.inf])
         return total
@@ -94,7 +94,7 @@ def test_what_rows_do_not_hold() -> None:
     "rows", [None, 3, [], {}, {"types": []}, {"types": [["f99", []]]}], ids=repr
 )
 def test_what_is_no_rows(rows: Any) -> None:
-    with pytest.raises(GraphError, match="^these rows are no graph: "):
+    with pytest.raises(GraphError, match=r"^these rows are no graph: "):
         RowReader(rows)
 
 

@@ -17,7 +17,6 @@ import pytest
 import hybrid as hy
 from hybrid.plan_cache import store
 from tests.control.harness import describe, f32
-from tests.ir.test_rows import changed
 
 KEPT, LOADED = "kept in a file", "loaded from a file"
 X = f32([0.5, -1.0, 2.0])
@@ -115,7 +114,8 @@ import json, random, sys, warnings
 from pathlib import Path
 import hybrid as hy
 from tests.plan_cache import test_store
-from tests.plan_cache.test_store import X, function, changed, signed, entry_of, describe
+from tests.ir.test_rows import changed
+from tests.plan_cache.test_store import X, entry_of, function, signed
 
 folder = Path(sys.argv[1])
 hy.cache_plans(folder)
