@@ -265,7 +265,8 @@ PARTS = [
     "cli", "config", "control", "conversion", "convert", "eager", "errors", "explain", "extras",
     "families", "hybridized", "in_place", "interop", "inspection", "ir", "lanes", "marks",
     "models", "native", "number", "often", "ops", "parts", "passes", "plan", "planned",
-    "plan_cache", "record", "remains", "tensor", "trace", "transforms", "tree", "types", "version", "weights",
+    "plan_cache", "record", "remains", "tensor", "trace", "transforms", "tree", "types", "version",
+    "weights",
 ]  # fmt: skip
 
 TENSOR = [

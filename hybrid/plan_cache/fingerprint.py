@@ -180,6 +180,9 @@ class Fingerprint(Writing):
         kind = type(value)
         if kind is not tuple and not self.is_new(value):
             return
+        if kind is tuple and all([type(item) in _ATOMS for item in value]):
+            self.say("tuple of", [(type(item).__name__, item) for item in value])
+            return
         if kind is tuple or kind in _PLAIN_CONTAINERS:
             self.say(kind.__name__, len(value))
         else:
@@ -269,8 +272,12 @@ class Fingerprint(Writing):
         name = ""
         try:
             for name in sorted(names - _IGNORED):
-                self.say("attribute", name)
-                self.value(stored(owner, name))
+                value = stored(owner, name)
+                if type(value) in _ATOMS:
+                    self.say("attribute", name, type(value).__name__, value)
+                else:
+                    self.say("attribute", name)
+                    self.value(value)
         except Unkeepable as error:
             raise placed(error, f"{_label(owner)}.{name}") from None
 
@@ -376,28 +383,28 @@ class Fingerprint(Writing):
             self.value(type(kind))
         for base in kind.__mro__[1:]:
             self.value(base)
-        own = not (is_library_class(kind) or kind.__module__.startswith("hybrid."))
-        for name, member in sorted(vars(kind).items()):
-            if name not in _IGNORED or (own and name in self.reads.attributes):
-                self._member(kind, name, member, own)
+        if not (is_library_class(kind) or kind.__module__.startswith("hybrid.")):
+            for name, member in sorted(vars(kind).items()):
+                if name not in _IGNORED or name in self.reads.attributes:
+                    self._member(kind, name, member)
+        elif not is_library_class(kind):  # of the layers the methods in use, or what replaces them
+            for _, member in sorted(vars(kind).items()):
+                for part in _parts(member):
+                    if id(part) in self.reads.seen and not is_library(part.__code__):
+                        self.value(part)
 
-    def _member(self, kind: type, name: str, member: Any, own: bool) -> None:
-        """What a class holds: all of its code that may run, and its data that may be read."""
+    def _member(self, kind: type, name: str, member: Any) -> None:
+        """What a class of the author's holds: all code that may run, all data that may be read."""
         reads = self.reads
-        parts = [
-            part
-            for part in _parts(member)
-            if id(part) in reads.seen or (own and name.startswith("__"))
-        ]
-        if own:
-            self.say("member", name, type(member).__name__, len(parts))
-        for part in parts:
-            if not is_library(part.__code__):
-                self.value(part)
-            elif own:  # as of named tuples
+        parts = _parts(member)
+        used = [part for part in parts if id(part) in reads.seen or name.startswith("__")]
+        self.say("member", name, type(member).__name__, len(used))
+        for part in used:
+            if is_library(part.__code__):  # as of named tuples
                 self.say("made", part.__code__.co_name, part.__code__.co_firstlineno)
-        read = reads.computes or name in reads.attributes
-        if own and not parts and read and not _parts(member):
+            else:
+                self.value(part)
+        if not parts and (reads.computes or name in reads.attributes):
             with self.at(f"{kind.__name__}.{name}"):
                 if isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType)):
                     self.say("slot")
@@ -445,14 +452,15 @@ def _is_library(value: Any) -> bool:
 
 def _parts(member: Any) -> list[types.FunctionType]:
     """The functions that ``member`` of a class runs."""
+    if type(member) is types.FunctionType:
+        return [member]
+    found: list[Any] = []
     if isinstance(member, (staticmethod, classmethod)):
         found = [member.__func__]
     elif isinstance(member, property):
         found = [member.fget, member.fset, member.fdel]
     elif isinstance(member, functools.cached_property):
         found = [member.func]
-    else:
-        found = [member]
     return [part for part in found if isinstance(part, types.FunctionType)]
 
 

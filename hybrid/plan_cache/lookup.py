@@ -23,11 +23,11 @@ from hybrid.ir.interpreter import ACTIVE
 from hybrid.phases import phase
 from hybrid.plan_cache.entry import Malformed, read, written
 from hybrid.plan_cache.fingerprint import Fingerprint
+from hybrid.plan_cache.guards import LoadedGuards
 from hybrid.plan_cache.store import FORMAT, Damaged, load, path_of, save, warn
 from hybrid.plan_cache.writing import Unkeepable, blake2b
 from hybrid.planned import STATE, Planned
 from hybrid.trace.captured import Capture
-from hybrid.trace.guards import Guards
 from hybrid.trace.reads import Reads
 from hybrid.tree import flatten
 from hybrid.version import __version__
@@ -92,7 +92,7 @@ class Lookup:
             entry = load(self.folder, found.digest)
             if entry is None:
                 return None
-            guards = functools.partial(Guards, found.reads, is_configured, made=True)
+            guards = functools.partial(LoadedGuards, found.reads, is_configured)
             capture, optimized = read(entry, found, self.leaves, guards)
         except (Damaged, Malformed) as error:
             warn(path, f"the plan kept in {path} cannot be used, it is captured anew: {error}")

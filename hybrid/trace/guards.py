@@ -62,7 +62,7 @@ class Guard:
         return self.matches(self.read())
 
 
-def _set_by_users(kind: type, name: str) -> bool:
+def set_by_users(kind: type, name: str) -> bool:
     """Whether a class outside this package holds ``name``: writes to classes move no epoch."""
     return any(
         name in vars(base) and not base.__module__.startswith("hybrid.") for base in kind.__mro__
@@ -181,7 +181,7 @@ class Guards:
         read = functools.partial(namespace.get, name, MISSING)
         module = sys.modules.get(namespace.get("__name__", ""))
         if assigned and module is not None and vars(module) is namespace:
-            self._place(module, name, read, f"global {name}")
+            self._place(module, name, read, f"global {name}", read())
             return
 
         def put(value: Any) -> None:
@@ -202,7 +202,7 @@ class Guards:
                 return MISSING
 
         if assigned:
-            self._place(cell, "cell_contents", read, label)
+            self._place(cell, "cell_contents", read, label, read())
         else:
             value, key = read(), (id(cell), "cell_contents")
             matches = self.matching.exactly(value, Address(cell, "cell_contents"))
@@ -237,7 +237,10 @@ class Guards:
         label, key = f"{type(argument).__name__} argument", (id(argument), CONTENT)
         self._add(label, lambda: argument, argument, matches, key)
 
-    def _attribute(self, owner: Any, name: str, configured: bool, label: str) -> None:
+    def _attribute(
+        self, owner: Any, name: str, configured: bool, label: str, value: Any = Ellipsis
+    ) -> None:
+        """Guard what is there: ``value``, or what it is now."""
         own = getattr(owner, "__dict__", {})
         if name in own:
             read = functools.partial(own.get, name, MISSING)
@@ -245,14 +248,20 @@ class Guards:
             read = functools.partial(getattr, owner, name, MISSING)
         else:
             read = functools.partial(stored, owner, name)
-        by_epoch = configured and (name in own or not _set_by_users(type(owner), name))
-        self._place(owner, name, read, f"{label}.{name}", by_epoch)
+        by_epoch = configured and (name in own or not set_by_users(type(owner), name))
+        value = read() if value is Ellipsis else value
+        self._place(owner, name, read, f"{label}.{name}", value, by_epoch)
 
     def _place(
-        self, owner: Any, name: str, read: Callable[[], Any], label: str, by_epoch: bool = False
+        self,
+        owner: Any,
+        name: str,
+        read: Callable[[], Any],
+        label: str,
+        value: Any,
+        by_epoch: bool = False,
     ) -> None:
         """An attribute, or a variable that the function sets: a tensor there may be any other."""
-        value = read()
         slot = type(value) is Tensor
         written = (id(owner), name) in self.written.places
         if slot:
