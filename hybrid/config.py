@@ -40,7 +40,10 @@ def cache_plans(directory: str | os.PathLike[str] | None, *, limit: int = PLAN_C
     captured it then takes its plan from there, which saves conversion, tracing and passes.  The
     folder is made when it is needed, and holds at most ``limit`` bytes: of more, what was not used
     for the longest time goes.  ``HYBRID_PLAN_CACHE=directory`` in the environment does the same.
-    ``fn.plans`` tells of each plan whether it was loaded or kept and, if not, why.
+    ``fn.plans`` tells of each plan whether it was loaded or kept and, if not, why.  Not kept is
+    what calls Python while it runs (``print``, ``py_call``, ``assert`` on tensors), what changes
+    lists or dicts, and what may depend on more than can be written down: the clock, files, objects
+    of libraries.
 
     Whoever may write there decides what such functions compute: let it be a folder of your own.
 

@@ -14,6 +14,7 @@ that may depend on it is not kept.
 from __future__ import annotations
 
 import builtins
+import collections
 import enum
 import functools
 import re
@@ -55,6 +56,8 @@ _ATOMS = (bool, int, str, bytes, type(None), type(...), type(NotImplemented))
 _BY_NAME = (types.BuiltinFunctionType, np.ufunc)
 _Cache = functools._lru_cache_wrapper
 _UNREACHED = (types.DynamicClassAttribute,)  # of the standard library: what classes of its hold
+_Field: Any = collections._tuplegetter  # type: ignore[attr-defined]
+_CODE = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
 _HASH = ("hash", "__hash__")
 # What a class holds that says nothing of what its objects do.
 _IGNORED = {
@@ -210,14 +213,17 @@ class Fingerprint(Writing):
                 raise Unkeepable(f"an op called {value.name} that is not declared")
             self.say("op", value.name)
         elif isinstance(value, _BY_NAME):
-            self.named(value)
+            if self.is_new(value):
+                self.named(value)
         elif isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
             self.say("member of", value.__name__)
             self.value(value.__objclass__)
         elif isinstance(value, types.CodeType):
             self.code(value)
-        elif kind is np.dtype or isinstance(value, PurePath):
+        elif isinstance(value, (np.dtype, PurePath)):
             self.say("text of", kind.__name__, str(value))
+        elif kind is _Field:
+            self.say("field", value.__reduce__()[1])  # its number and what it is documented by
         elif kind is re.Pattern:
             self.say("pattern", value.flags)
             self.value(value.pattern)
@@ -384,7 +390,13 @@ class Fingerprint(Writing):
         for base in kind.__mro__[1:]:
             self.value(base)
         if not (is_library_class(kind) or kind.__module__.startswith("hybrid.")):
-            for name, member in sorted(vars(kind).items()):
+            members = dict(vars(kind))
+            if issubclass(kind, enum.Enum):
+                for name, member in kind.__members__.items():
+                    self.say("member", name)
+                    self.value(member)
+                members = {n: m for n, m in members.items() if isinstance(m, _CODE)}
+            for name, member in sorted(members.items()):
                 if name not in _IGNORED or name in self.reads.attributes:
                     self._member(kind, name, member)
         elif not is_library_class(kind):  # of the layers the methods in use, or what replaces them

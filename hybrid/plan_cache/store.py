@@ -11,11 +11,13 @@ import contextlib
 import json
 import os
 import stat
+import sys
 import threading
 import time
 import warnings
 from typing import Any
 
+from hybrid.errors import author_frame
 from hybrid.plan_cache.writing import blake2b
 
 SUFFIX = ".plan"
@@ -150,6 +152,11 @@ _warned: set[str] = set()
 
 def warn(about: str, text: str) -> None:
     """Warn once in a process ``about`` a file or folder: captures go on without it."""
-    if about not in _warned:
-        _warned.add(about)
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    if about in _warned:
+        return
+    _warned.add(about)
+    frame, level = sys._getframe(), 1
+    author = author_frame(frame)
+    while frame is not author and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, RuntimeWarning, stacklevel=level)

@@ -76,6 +76,10 @@ class Writing:
         if isinstance(value, np.ufunc):
             module, name = "numpy", value.__name__
         owner = getattr(value, "__self__", None)
+        if isinstance(owner, type) and getattr(owner, value.__name__, None) == value:
+            self.value(owner)
+            self.say("of class", value.__name__)
+            return
         if isinstance(owner, types.ModuleType):
             module = owner.__name__
         found: Any = sys.modules.get(str(module))

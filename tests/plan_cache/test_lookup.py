@@ -48,7 +48,7 @@ class Net(hy.nn.Module):
         super().__init__()
         self.first, self.second = hy.nn.Linear(3, 5), hy.nn.Linear(5, 3)
         self.norm, self.drop = hy.nn.BatchNorm1d(5), hy.nn.Dropout(dropout)
-        self.seen = hy.zeros(())
+        self.seen, self.slope = hy.zeros(()), 1.0
 
     def forward(self, x: hy.Tensor) -> hy.Tensor:
         self.seen = self.seen + 1.0
@@ -229,6 +229,21 @@ def test_guards_hold_on_loaded_plans(folder: Path, monkeypatch: pytest.MonkeyPat
             patch.setitem(globals(), "SETTINGS", Settings(4.0))
             assert describe(function(x)) == describe(net(x) * 4.0)
         assert [plan.kept for plan in function.plans][:2] == [expected] * 2
+
+
+def test_numbers_outside_become_inputs_of_loaded_plans(folder: Path) -> None:
+    for expected in (KEPT, LOADED):
+        net = Net().eval()
+        function = hy.hybridize(lambda x, net=net: net(x) * net.slope)
+        x = draw(4, 3, seed=1)
+        for slope in (0.5, 1.5, 2.5, 3.5):
+            net.slope = slope
+            assert describe(function(x)) == describe(net(x) * slope)
+        told = [plan.kept for plan in function.plans]
+        assert told == [
+            expected,
+            "not kept in a file: numbers outside its arguments are inputs of it",
+        ]
 
 
 def test_equal_objects_are_not_the_same(folder: Path) -> None:

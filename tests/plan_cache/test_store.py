@@ -86,6 +86,7 @@ def test_a_damaged_file_is_written_anew_with_one_warning(damage: str, path: Path
     with pytest.warns(RuntimeWarning) as caught:
         assert kept(hy.hybridize(function)) == KEPT
     assert [str(w.message).startswith(text) for w in caught] == [True]
+    assert caught[0].filename == __file__
     assert path.read_bytes() == content
     assert kept(hy.hybridize(function)) == LOADED
     path.write_bytes(DAMAGE[damage](content))
