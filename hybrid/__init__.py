@@ -1,19 +1,17 @@
 """hybrid: write models imperatively, run them compiled on a CPU.
 
-The public names and nothing else; the tutorials are the tour.
+The public names and nothing else; the tutorials are the tour.  Tensors and ops are there at once;
+what is around them is imported when it is first asked for.
 """
 
+import typing as _typing
 from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 
-from hybrid import data as data
 from hybrid import interop as interop
-from hybrid import linalg as linalg
-from hybrid import nn as nn
-from hybrid import optim as optim
-from hybrid import plots as plots
+from hybrid import late as _late
 from hybrid import random as random
 from hybrid.autodiff import check_grads as check_grads
 from hybrid.autodiff import enable_grad as enable_grad
@@ -24,14 +22,9 @@ from hybrid.autodiff import stop_gradient as stop_gradient
 from hybrid.autodiff import value_and_grad as value_and_grad
 from hybrid.autodiff import vjp as vjp
 from hybrid.config import cache_plans as cache_plans
-from hybrid.control import cond as cond
-from hybrid.control import py_call as py_call
-from hybrid.control import scan as scan
-from hybrid.control import while_loop as while_loop
 from hybrid.conversion import asarray as asarray
 from hybrid.conversion import from_dlpack as from_dlpack
 from hybrid.errors import HybridError as HybridError
-from hybrid.hybridized import hybridize as hybridize
 from hybrid.inspection import ARRAY_API_VERSION as __array_api_version__  # noqa: F401
 from hybrid.inspection import array_namespace_info as __array_namespace_info__  # noqa: F401
 from hybrid.inspection import finfo as finfo
@@ -39,7 +32,6 @@ from hybrid.inspection import iinfo as iinfo
 from hybrid.marks import no_convert as no_convert
 from hybrid.native import num_threads as num_threads
 from hybrid.native import set_num_threads as set_num_threads
-from hybrid.nn import summary as summary
 from hybrid.ops import abs as abs
 from hybrid.ops import acos as acos
 from hybrid.ops import acosh as acosh
@@ -239,12 +231,6 @@ from hybrid.ops import zeros_like as zeros_like
 from hybrid.profile import profile as profile
 from hybrid.progress import progress as progress
 from hybrid.tensor import Tensor as Tensor
-from hybrid.trace.checkpoint import checkpoint as checkpoint
-from hybrid.transforms import custom_vjp as custom_vjp
-from hybrid.transforms import hessian as hessian
-from hybrid.transforms import hvp as hvp
-from hybrid.transforms import jacobian as jacobian
-from hybrid.transforms import vmap as vmap
 from hybrid.types import bfloat16 as bfloat16
 from hybrid.types import bool_ as bool  # noqa: F401  exported under the standard's name
 from hybrid.types import float16 as float16
@@ -259,8 +245,45 @@ from hybrid.types import uint16 as uint16
 from hybrid.types import uint32 as uint32
 from hybrid.types import uint64 as uint64
 from hybrid.version import __version__ as __version__
-from hybrid.weights import load as load
-from hybrid.weights import save as save
+
+if _typing.TYPE_CHECKING:
+    from hybrid import data as data
+    from hybrid import linalg as linalg
+    from hybrid import nn as nn
+    from hybrid import optim as optim
+    from hybrid import plots as plots
+    from hybrid.control import cond as cond
+    from hybrid.control import py_call as py_call
+    from hybrid.control import scan as scan
+    from hybrid.control import while_loop as while_loop
+    from hybrid.hybridized import hybridize as hybridize
+    from hybrid.nn import summary as summary
+    from hybrid.trace.checkpoint import checkpoint as checkpoint
+    from hybrid.transforms import custom_vjp as custom_vjp
+    from hybrid.transforms import hessian as hessian
+    from hybrid.transforms import hvp as hvp
+    from hybrid.transforms import jacobian as jacobian
+    from hybrid.transforms import vmap as vmap
+    from hybrid.weights import load as load
+    from hybrid.weights import save as save
 
 newaxis = None
 interop.register()
+_late.register()
+
+__all__ = [
+    *[name for name in globals() if not name.startswith("_")], *_late.MODULE_OF, *_late.MODULES
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> _typing.Any:
+    if name in _late.MODULES:
+        return _late.module(name)
+    if name not in _late.MODULE_OF:
+        raise AttributeError(f"module 'hybrid' has no attribute {name!r}")
+    found = globals()[name] = _late.member(name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

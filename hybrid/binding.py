@@ -34,6 +34,7 @@ from hybrid.tree import LEAF
 from hybrid.types import DType
 
 WRITER = threading.RLock()
+MANY = 8  # cells or slots: from so many on they are updated in a loop, which is sooner compiled
 
 
 class _Holder:
@@ -123,6 +124,9 @@ class _Binding:
         self.given = self._given()
         self.slot_of_output = self._slots()
         self.needs_tensor = self._tensors()
+        self.many_cells = self._many([o for o in self.in_place if o not in self.needs_tensor])
+        plain = [o for o, w in self.slot_of_output.items() if self._is_plain(w)]
+        self.many_slots = self._many(plain)
 
     def _given(self) -> dict[tuple[Any, ...], str]:
         """The containers among the arguments that a run needs: by their keys, what they are called.
@@ -170,6 +174,16 @@ class _Binding:
             seen.update(self.capture.gradient.outputs)
         return seen - self.slot_of_output.keys()
 
+    def _many(self, outputs: list[int]) -> list[int]:
+        return sorted(outputs) if len(outputs) >= MANY else []
+
+    def _is_plain(self, write: SlotWrite) -> bool:
+        """Whether the slot is an attribute of an object that is known now."""
+        address = write.address
+        if write.key or type(address.owner) is LeafOf or is_hooked(address.owner, address.name):
+            return False
+        return address.text(lambda prefix, value: "owner") == f"owner.{address.name}"
+
     def write(self) -> Any:
         w = self.writer
         n_externals = self.n_outputs + len(self.capture.sources)
@@ -198,7 +212,11 @@ class _Binding:
         self._inputs(depth)
         if self.in_place:
             w.line("moved = False", depth)
+        self._cells_in_a_loop(depth)
+        self._slots_in_a_loop(depth)
         for output in range(self.n_outputs):
+            if output in self.many_cells or output in self.many_slots:
+                continue
             if output in self.in_place:
                 self._in_place(output, depth)
             elif output in self.slot_of_output:
@@ -221,17 +239,29 @@ class _Binding:
         w.line("if status:", depth)
         w.line(f"fail(status, ({tensors}), leaves, given)", depth + 1)
         for output, source in self.cell_of_output.items():
-            w.line(f"t{source}.data = b{output}", depth)
+            if output not in self.many_cells:
+                w.line(f"t{source}.data = b{output}", depth)
+        if self.many_cells:
+            w.line("for cell, buffer in zip(cells, buffers):", depth)
+            w.line("cell.data = buffer", depth + 1)
         if self.in_place:
             w.line("if moved:  # the next run finds the values where this one has left them", depth)
         for output, source in self.in_place.items():
-            w.line(f"externals[{self.n_outputs + source}] = b{output}", depth + 1)
+            if output not in self.many_cells:
+                w.line(f"externals[{self.n_outputs + source}] = b{output}", depth + 1)
+        if self.many_cells:
+            w.line(f"for source, buffer in zip({w.name('sources', self._sources())}, buffers):",
+                   depth + 1)  # fmt: skip
+            w.line("externals[source] = buffer", depth + 2)
 
     def _inputs(self, depth: int) -> None:
         w = self.writer
         swapped = set(self.in_place.values())
+        looped = {self.in_place[output] for output in self.many_cells}
         for i, source in enumerate(self.capture.sources):
             w.line(f"t{i} = {self._fetch(source)}", depth)
+            if i in looped:
+                continue
             w.line(f"d{i} = t{i}.data", depth)
             if i not in swapped:
                 w.line(f"externals[{self.n_outputs + i}] = d{i}", depth)
@@ -278,6 +308,57 @@ class _Binding:
             f"externals[{output}] = b{output} = made[{output}] = {self._make(output)}", depth + 1
         )
 
+    def _sources(self) -> list[int]:
+        """Where the values of the ``many_cells`` come from, among the externals."""
+        return [self.n_outputs + self.in_place[output] for output in self.many_cells]
+
+    def _storage(self, outputs: list[int]) -> str:
+        """The name of what makes buffers for ``outputs``, one after the other."""
+        return self.writer.name("makes", [native.storage(self.types[o].nbytes) for o in outputs])
+
+    def _cells_in_a_loop(self, depth: int) -> None:
+        if not self.many_cells:
+            return
+        w = self.writer
+        tensors = "".join([f"t{self.in_place[output]}, " for output in self.many_cells])
+        places = [*zip(self.many_cells, self._sources(), strict=True)]
+        makes = self._storage(self.many_cells)
+        w.line(f"cells, buffers = ({tensors}), []", depth)
+        w.line(f"for cell, (output, source), (make, kind) in zip(cells, "
+               f"{w.name('places', places)}, {makes}):", depth)  # fmt: skip
+        w.line("data = cell.data", depth + 1)
+        w.line(f"if data is not made[output] or getrefcount(data) != {UNSHARED}:", depth + 1)
+        w.line("moved = True", depth + 2)
+        w.line("externals[source] = data", depth + 2)
+        w.line("externals[output] = data = made[output] = make(kind)", depth + 2)
+        w.line("buffers.append(data)", depth + 1)
+
+    def _slots_in_a_loop(self, depth: int) -> None:
+        if not self.many_slots:
+            return
+        w = self.writer
+        writes = [self.slot_of_output[output] for output in self.many_slots]
+        slots = [
+            (output, write.address.owner, write.address.name, self.types[output])
+            for output, write in zip(self.many_slots, writes, strict=True)
+        ]
+        w.names["slots"] = slots
+        makes = self._storage(self.many_slots)
+        w.line("fresh = []", depth)
+        w.line(f"for (output, owner, name, type_), (make, kind) in zip(slots, {makes}):", depth)
+        w.line("tensor = made[output]", depth + 1)
+        w.line(
+            "if tensor is None or getattr(owner, name) is not tensor "
+            f"or getrefcount(tensor) != {UNSHARED} "
+            f"or getrefcount(tensor.data) != {UNSHARED_DATA}:",
+            depth + 1,
+        )
+        w.line("tensor = made[output] = new(Tensor)", depth + 2)
+        w.line("tensor.type, tensor.record = type_, None", depth + 2)
+        w.line("externals[output] = tensor.data = make(kind)", depth + 2)
+        w.line("fresh.append(tensor)", depth + 1)
+        w.line("".join([f"r{output}, " for output in self.many_slots]) + "= fresh", depth)
+
     def _slot(self, output: int, depth: int) -> None:
         w, write = self.writer, self.slot_of_output[output]
         kind = w.name("type", self.types[output])
@@ -314,17 +395,19 @@ class _Binding:
             buffers = ", ".join(f"b{i}" for i in range(n))
             record = w.name("record", self.record)
             w.line(f"{record}([{tensors}], [{datas}], {results}, [{buffers}])")
+        put = w.name("set_record", set_record)
+        without: list[int] = []
         for output, source in self.cell_of_output.items():
             cell = capture.sources[source].tensor
             if source in capture.lasting:
                 continue
             if capture.gradient is not None and output in capture.gradient.outputs:
-                now = f"r{output}.record"
+                w.line(f"{put}(t{source}, r{output}.record)")
             elif cell is None or capture.requires[source] or hasattr(cell, "leaf"):
-                now = "None"
-            else:
-                continue
-            w.line(f"{w.name('set_record', set_record)}(t{source}, {now})")
+                without.append(source)
+        if without:
+            w.line(f"for cell in ({''.join([f't{source}, ' for source in without])}):")
+            w.line(f"{put}(cell, None)", 2)
         for i, built in enumerate(capture.objects):
             w.line(f"o{i} = {w.name('blank', blank)}({w.name('class', built.kind)})")
         for i, built in enumerate(capture.objects):
@@ -336,7 +419,14 @@ class _Binding:
                 w.line(f"v{len(writes)} = {value}")
                 value = f"v{len(writes)}"
             writes.append((write, value))
+        if self.many_slots:
+            w.line("for (output, owner, name, type_), tensor in zip(slots, fresh):")
+            w.line("if getattr(owner, name) is not tensor:", 2)
+            w.line("setattr(owner, name, tensor)", 3)
+        looped = {("output", output) for output in self.many_slots}
         for write, value in writes[:-1]:
+            if write.made.leaves and write.made.leaves[0] in looped:
+                continue
             target = self._target(write)
             if write.address.name == CONTENT and not write.key:
                 w.line(f"{w.name('refill', refill)}({target}, {value})")

@@ -1,8 +1,9 @@
 """dataclass: the standard library's, made at a quarter of the price.
 
 The standard one compiles up to six functions for every class, which took a third of the time of
-``import hybrid``.  Here the classes share them, but for ``__init__``: it is compiled when it is
-first asked for.  Objects compare, hash, print, copy, pickle and refuse writes as the standard ones.
+``import hybrid``.  Here the classes share them, but for ``__init__``: it is compiled for classes of
+which there are more than a few objects.  Objects compare, hash, print, copy, pickle and refuse
+writes as the standard ones.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import dataclasses
 import reprlib
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, field, replace
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass", "field", "replace"]
+
+UNCOMPILED = 12  # objects of a class that are made without: compiling takes as long
 
 
 def _dataclass(
@@ -51,17 +55,52 @@ def _dataclass(
 
 
 class _Init:
-    """Stands for ``__init__`` until that is asked for."""
+    """Stands for ``__init__`` until that is worth compiling, or asked for by name."""
 
-    __slots__ = ("frozen", "kind")
+    __slots__ = ("fields", "frozen", "kind", "left", "names")
 
     def __init__(self, kind: type, frozen: bool) -> None:
-        self.kind, self.frozen = kind, frozen
+        self.kind, self.frozen, self.left = kind, frozen, UNCOMPILED
+        self.fields: tuple[Any, ...] = ()
+        self.names: list[str] = []  # of the parameters
 
     def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is not None and self.left:
+            self.left -= 1
+            return partial(self._fill, instance)
+        made = self._compiled()
+        return made if instance is None else made.__get__(instance, owner)
+
+    def _compiled(self) -> Any:
         made: Any = _init_of(self.kind, self.frozen)
         self.kind.__init__ = made  # type: ignore[misc]
-        return made if instance is None else made.__get__(instance, owner)
+        return made
+
+    def _fill(self, instance: Any, /, *args: Any, **kwargs: Any) -> None:
+        """What the compiled one does; it is the one to refuse arguments."""
+        if not self.fields:
+            self.fields = dataclasses.fields(self.kind)
+            self.names = [f.name for f in self.fields if f.init]
+        given = dict(zip(self.names, args, strict=False))
+        fits = len(args) <= len(self.names) and given.keys().isdisjoint(kwargs)
+        given |= kwargs
+        if not fits or not given.keys() <= set(self.names):
+            return self._compiled()(instance, *args, **kwargs)
+        for f in self.fields:
+            if f.name not in given:
+                if f.default_factory is not MISSING:
+                    given[f.name] = f.default_factory()
+                elif f.init and f.default is MISSING:
+                    return self._compiled()(instance, *args, **kwargs)
+                elif f.init:
+                    given[f.name] = f.default
+        put = object.__setattr__ if self.frozen else setattr
+        for f in self.fields:
+            if f.name in given:
+                put(instance, f.name, given[f.name])
+        if hasattr(self.kind, "__post_init__"):
+            instance.__post_init__()
+        return None
 
 
 def _init_of(kind: type, frozen: bool) -> Callable[..., None]:

@@ -8,7 +8,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from hybrid.config import is_configured, plan_cache
@@ -43,6 +43,7 @@ from hybrid.trace.signature import (
     lifted,
     plain,
 )
+from hybrid.trace.straight import is_straight
 from hybrid.tree import flatten
 from hybrid.why import Call, about_numbers, described, why_new
 
@@ -270,30 +271,22 @@ class Hybridized:
         unrolls: bool,
         follows: bool,
     ) -> Capture:
-        with phase("import"):  # at the first capture of a process
-            from hybrid.convert.classes import converted_members
-            from hybrid.convert.unbound import resolved, resolving
-
         converts = self.options["mode"] != "trace"
+        members: Callable[..., Any] = nullcontext
+        options = {"unrolls": unrolls, "follows": follows, "numbers": free.numbers}
+        if free or not is_straight(self.function, args, kwargs):
+            with phase("import"):  # at the first capture of a process
+                from hybrid.convert.classes import converted_members
+                from hybrid.convert.unbound import resolved, resolving
+
+            members = converted_members
+            options |= {"convert": resolving if converts else None, "resolve": resolved}
 
         def once(reads: Reads, guards: Guards) -> Capture:
-            with (
-                converted_members(reads.classes if converts else ()),
-                self._explaining_source(converts),
-            ):
-                return capture(
-                    self.function,
-                    args,
-                    kwargs,
-                    leaves,
-                    guards,
-                    self._name(),
-                    convert=resolving if converts else None,
-                    resolve=resolved,
-                    unrolls=unrolls,
-                    follows=follows,
-                    numbers=free.numbers,
-                )
+            own = reads.classes if converts else ()
+            with members(own), self._explaining_source(converts):
+                name = self._name()
+                return capture(self.function, args, kwargs, leaves, guards, name, **options)
 
         with STATE:
             return settled(self.function, leaves, is_configured, once, free.places)

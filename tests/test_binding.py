@@ -3,9 +3,17 @@
 import threading
 
 import numpy as np
+import pytest
 
 import hybrid as hy
 from hybrid import binding
+
+
+@pytest.fixture(autouse=True, params=["in loops", "one by one"])
+def updated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How calls update cells and slots: in loops from ``MANY`` on."""
+    monkeypatch.setattr(binding, "MANY", 1 if request.param == "in loops" else 1000)
+    return request.param
 
 
 def counter():
@@ -143,11 +151,12 @@ def test_readers_never_see_half_a_write() -> None:
     assert cell[0, 0].item() == 300.0
 
 
-def test_the_source_is_kept() -> None:
+def test_the_source_is_kept(updated: str) -> None:
     _, bump = counter()
     bump(hy.ones(1000))
     (planned,) = next(iter(bump._plans.values()))
     assert "run_plan(handle, externals)" in planned.run.source
+    assert ("for cell, " in planned.run.source) == (updated == "in loops")
 
 
 def test_a_call_waits_for_a_run_that_writes_in_place_and_reads_after_it() -> None:

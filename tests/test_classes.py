@@ -73,7 +73,32 @@ def behaviour(kind: type, default_repr: bool) -> list[Any]:
 def test_objects_are_as_those_of_the_standard_library(options: dict[str, bool]) -> None:
     ours, theirs = made(classes, options), made(dataclasses, options)
     bare = options.get("repr") is False
-    assert behaviour(ours, bare) == behaviour(theirs, bare)
+    for _ in range(2):  # objects that are made without a compiled __init__, and with one
+        assert behaviour(ours, bare) == behaviour(theirs, bare)
+        for number in range(classes.UNCOMPILED):
+            assert ours(number).x == number + 1
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(o) or "plain")
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [((), {}), ((1, 2, 3, 4, 5), {}), ((1,), {"x": 2}), ((1,), {"nope": 2}), ((1,), {"z": [2]})],
+)
+def test_arguments_of_the_first_object(options, args, kwargs) -> None:
+    ours, theirs = made(classes, options), made(dataclasses, options)
+    found, expected = (told(lambda kind=kind: kind(*args, **kwargs)) for kind in (ours, theirs))
+    if isinstance(expected, theirs):
+        found, expected = dataclasses.astuple(found), dataclasses.astuple(expected)
+    assert found == expected
+
+
+def test_few_objects_are_made_without_compiling() -> None:
+    kind = made(classes, {})
+    for _ in range(classes.UNCOMPILED):
+        kind(1)
+    assert not inspect.isfunction(vars(kind)["__init__"])
+    kind(1)
+    assert inspect.isfunction(vars(kind)["__init__"])
 
 
 @classes.dataclass(frozen=True, slots=True)

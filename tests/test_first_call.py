@@ -52,6 +52,28 @@ def test_imports_what_captures_need_and_no_more(
     assert subprocess.check_output(command, text=True).strip() == ""
 
 
+def test_importing_brings_tensors_and_ops(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    late = ["trace", "nn", "optim", "data", "hybridized", "transforms"]
+    program.write_text(
+        "import sys\nimport hybrid as hy\n(hy.ones(2) + 1).sum()\n"
+        f"print(*[name for name in {late} if f'hybrid.{{name}}' in sys.modules])\n"
+        "assert hy.nn.Linear(2, 3)(hy.ones((1, 2))).shape == (1, 3)\n"
+        "assert hy.hybridize(lambda x: x.mT)(hy.ones((1, 2))).shape == (2, 1)\n"
+        "try:\n    hy.nothing\nexcept AttributeError as error:\n    print(error)\n"
+    )
+    found = subprocess.check_output([sys.executable, str(program)], text=True)
+    assert found == "\nmodule 'hybrid' has no attribute 'nothing'\n"
+
+
+def test_all_names_are_listed_and_had_by_a_star() -> None:
+    names: dict[str, object] = {}
+    exec("from hybrid import *", names)
+    assert set(hy.__all__) <= set(dir(hy)) & names.keys()
+    assert {"hybridize", "nn", "Tensor", "vmap", "save", "float32"} <= names.keys()
+    assert all(names[name] is getattr(hy, name) for name in hy.__all__)
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_cycles_are_not_looked_for_while_capturing(enabled: bool) -> None:
     @hy.hybridize

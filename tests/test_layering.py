@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "in_place",
         "control",
         "interop",
+        "late",
         "often",
         "weights",
         "why",

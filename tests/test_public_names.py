@@ -263,7 +263,7 @@ MODULES = ["data", "linalg", "nn", "optim", "plots", "random"]
 PARTS = [
     "classes", "phases", "why", "notebook", "storage", "whole", "autodiff", "bench", "binding",
     "cli", "config", "control", "conversion", "convert", "eager", "errors", "explain", "extras",
-    "families", "hybridized", "in_place", "interop", "inspection", "ir", "lanes", "marks",
+    "families", "hybridized", "in_place", "interop", "inspection", "ir", "lanes", "late", "marks",
     "models", "native", "number", "often", "ops", "parts", "passes", "plan", "planned",
     "plan_cache", "record", "remains", "tensor", "trace", "transforms", "tree", "types", "version",
     "weights",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from hybrid.convert.converter import Converter, call, constant
 from hybrid.convert.defer import deferred
 from hybrid.convert.site import Site
 from hybrid.convert.traced import is_traced
+from hybrid.convert.trees import copied
 
 
 class AssertConverter(Converter):
@@ -33,7 +33,7 @@ class AssertConverter(Converter):
         site = rewriter.site("assert", node)
         test = rewriter.test(node.test)
         if node.msg is not None:
-            message = deferred(rewriter, node, copy.deepcopy(node.msg))
+            message = deferred(rewriter, node, copied(node.msg))
             node.msg = rewriter.visit(node.msg)
         node.test = call(node, "checked", site, test, message)
         return node

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import linecache
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from hybrid.convert.trees import (
     TESTED,
     TRIES,
     assigned_lines,
+    copied,
     height,
     is_dead,
     is_marked,
@@ -330,6 +330,6 @@ def convert_copy(
     node: ast.FunctionDef | ast.Lambda, unit: Unit, around: Around
 ) -> ast.FunctionDef | ast.Lambda:
     """A converted copy of ``node``."""
-    copied = copy.deepcopy(node)
-    Rewriter(unit, around).function(copied)
-    return copied
+    made = copied(node)
+    Rewriter(unit, around).function(made)
+    return made

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from hybrid.convert.scope import FUNCTIONS, names_in, walk_scope
 
 LOOPS = (ast.While, ast.For)
 TRIES = (ast.Try, ast.TryStar) if hasattr(ast, "TryStar") else (ast.Try,)
 _SUSPENDING = (ast.Yield, ast.YieldFrom, ast.Await)
+
+
+def copied(node: Any) -> Any:
+    """A copy of a tree, or of a list of trees, at a quarter of the price of ``copy.deepcopy``."""
+    if isinstance(node, list):
+        return [copied(item) for item in node]
+    if not isinstance(node, ast.AST) or isinstance(node, ast.expr_context):
+        return node
+    made = node.__class__.__new__(node.__class__)
+    own = made.__dict__
+    for name, value in node.__dict__.items():
+        own[name] = copied(value) if isinstance(value, (ast.AST, list)) else value
+    return made
 
 
 def mark_dead(body: list[ast.stmt]) -> ast.If:

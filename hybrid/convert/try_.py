@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 import operator
 import sys
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from hybrid.convert.converter import Converter, call, constant, fill, located
 from hybrid.convert.defer import deferred
 from hybrid.convert.site import Site
 from hybrid.convert.traced import tracing
-from hybrid.convert.trees import LOOPS, blocks_of
+from hybrid.convert.trees import LOOPS, blocks_of, copied
 from hybrid.errors import OF_CAPTURE, CaptureError, Location
 from hybrid.ir.interpreter import current
 from hybrid.trace.handlers import Handler, Raised
@@ -85,7 +84,7 @@ class TryConverter(Converter):
         plain = all(isinstance(inner, _NAMES) for type in found for inner in ast.walk(type))
         if len(found) < len(node.handlers) or not plain or self.rewriter.in_class:
             return constant(node, None)
-        every = located(ast.Tuple([copy.deepcopy(t) for t in found], ast.Load()), node)
+        every = located(ast.Tuple([copied(t) for t in found], ast.Load()), node)
         return deferred(self.rewriter, node, every)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import opcode
-import re
 import sys
 import types
 from collections.abc import Iterator
@@ -33,7 +32,7 @@ _NAMING = {
     if name in opcode.opmap
 }
 _DEREFS = {op: name == "STORE_DEREF" for name, op in opcode.opmap.items() if "DEREF" in name}
-_ON_NAMES = re.compile(b"[%b]" % re.escape(bytes([*_NAMING, *_DEREFS])))
+_MARKS = bytes([op in _NAMING or op in _DEREFS for op in range(256)])
 
 Place = tuple[Any, ...]  # of code: where it is written, which conversion does not change
 
@@ -107,16 +106,17 @@ def instructions(code: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _on_names(code: bytes) -> Iterator[tuple[int, int]]:
-    """Those that have to do with names."""
+    """Each instruction that refers to a name, and its argument."""
     ops, arguments = code[::2], code[1::2]
-    for found in _ON_NAMES.finditer(ops):
-        at = first = found.start()
-        while first and ops[first - 1] == _EXTENDED:
-            first -= 1
-        argument = (
-            arguments[at] if first == at else int.from_bytes(arguments[first : at + 1], "big")
-        )
+    marks = ops.translate(_MARKS)
+    at = marks.find(1)
+    while at >= 0:
+        argument, shift, before = arguments[at], 8, at - 1
+        while before >= 0 and ops[before] == _EXTENDED:
+            argument |= arguments[before] << shift
+            shift, before = shift + 8, before - 1
         yield ops[at], argument
+        at = marks.find(1, at + 1)
 
 
 def _cells(code: types.CodeType) -> tuple[str, ...]:
