@@ -8,7 +8,7 @@ only of what fits the program, the call and its own graph; all else is Malformed
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hybrid.ir import Graph, Value
@@ -178,11 +178,11 @@ class _Writer:
 
 
 def read(
-    entry: Any, found: Fingerprint, leaves: Sequence[Any], guards: Callable[[], Guards]
+    entry: Any, found: Fingerprint, leaves: Sequence[Any], guards: Guards
 ) -> tuple[Capture, Graph]:
     """The capture and its graph after all passes, for a call of these ``leaves``; or Malformed.
 
-    ``guards`` makes them of the program as it is.
+    The ``guards`` are of the program as it is.
     """
     try:
         return _Reader(entry, found, leaves).capture(guards)
@@ -197,7 +197,7 @@ class _Reader:
         self.graph = self.rows.graph(entry["graph"])
         self.count = len(self.graph.results)
 
-    def capture(self, guards: Callable[[], Guards]) -> tuple[Capture, Graph]:
+    def capture(self, guards: Guards) -> tuple[Capture, Graph]:
         entry, graph = self.entry, self.graph
         optimized = self.rows.graph(entry["optimized"])
         if _types(optimized) != _types(graph):
@@ -218,7 +218,7 @@ class _Reader:
             frozenset(self.outputs(entry["consumed"])),
             [(self.index(s, sources), self.index(o, graph.results)) for s, o in entry["writes"]],
             [self.slot_write(*row) for row in entry["slot_writes"]],
-            guards(),
+            guards,
             requires,
             None if entry["gradient"] is None else self.gradient(entry["gradient"], sources),
             frozenset([self.index(i, sources) for i in entry["lasting"]]),

@@ -35,7 +35,7 @@ from hybrid.ir.op import REGISTRY
 from hybrid.plan_cache.library import impure_names, is_pure_module, makes_sets
 from hybrid.plan_cache.writing import Unkeepable, Writing, placed
 from hybrid.random import Generator
-from hybrid.record import Leaf
+from hybrid.record import Leaf, node_of
 from hybrid.tensor import Tensor
 from hybrid.trace.names import names_in
 from hybrid.trace.reads import (
@@ -174,6 +174,10 @@ class Fingerprint(Writing):
         self.value(type(tensor))
         if getattr(tensor, "__dict__", None):
             self.value(vars(tensor))
+        if record is not None and record is not leaf:  # of a value that several tensors may hold
+            node, index = node_of(record)
+            self.say("history", type(node).__name__, index)
+            self.is_new(node)
         if leaf is not None:
             self.value(leaf)
             if leaf.grad is None or isinstance(leaf.grad, Tensor):

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native
+from hybrid import config, native
+from hybrid.classes import dataclass
 from hybrid.config import is_configured, plan_cache
-from hybrid.families import NONE, Free
+from hybrid.families import Free
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.phases import phase
 from hybrid.plan_cache.entry import Malformed, read, written
@@ -53,46 +54,49 @@ class Lookup:
         found = plan_cache()
         assert found is not None
         self.folder, self.limit = found
-        self.free = NONE
-        self.found: Fingerprint | None = None  # of the capture made last
-        self.loaded = False  # whether that came from a file
-        self.reason = ""  # why it is not to be kept
+        self.tries: list[_Try] = []  # a family may capture a call in several ways
 
     def __call__(self, free: Free) -> Capture:
-        self.found, self.loaded, self.reason = None, False, ""
+        found, capture, reason = None, None, ""
         with phase("load"), STATE:
             try:
-                self.free, self.found = free, self._fingerprint(free)
-                capture = self._load(self.found)
+                reads = self._reads(free)
+                # Made first: what other threads change from now on the guards find changed.
+                guards = LoadedGuards(reads, is_configured)
+                found = self._fingerprint(reads, free)
+                capture = self._load(found, guards)
             except Unkeepable as error:
-                self.reason = str(error.args[0])
-                capture = None
-        self.loaded = capture is not None
-        return self.trace(free) if capture is None else capture
+                reason = str(error.args[0])
+        loaded = capture is not None
+        capture = self.trace(free) if capture is None else capture
+        self.tries.append(_Try(capture, free, found, loaded, reason))
+        return capture
 
-    def _fingerprint(self, free: Free) -> Fingerprint:
+    def _reads(self, free: Free) -> Reads:
         if ACTIVE:
             raise Unkeepable("it was called inside a transform or another capture")
         if free.places:
             raise Unkeepable("numbers outside its arguments are inputs of it")
+        return Reads(self.function, list(self.leaves))
+
+    def _fingerprint(self, reads: Reads, free: Free) -> Fingerprint:
         _, keys, recording, aliases, many = self.key
         tensors = [len(key) == 2 and type(key[1]) is bool for key in keys]
         about = (
             *environment(),
+            config.RESIDUAL_NBYTES,
             [(name, self.options[name]) for name in _OPTIONS],
             Fingerprint.structure(flatten(self.given)[1]),
             (recording, aliases, many, len(self.leaves), tensors),
         )
-        reads = Reads(self.function, list(self.leaves))
         return Fingerprint(reads, self.leaves, [(item,) for item in about], free.numbers)
 
-    def _load(self, found: Fingerprint) -> Capture | None:
+    def _load(self, found: Fingerprint, guards: LoadedGuards) -> Capture | None:
         path = path_of(self.folder, found.digest)
         try:
             entry = load(self.folder, found.digest)
             if entry is None:
                 return None
-            guards = functools.partial(LoadedGuards, found.reads, is_configured)
             capture, optimized = read(entry, found, self.leaves, guards)
         except (Damaged, Malformed) as error:
             warn(path, f"the plan kept in {path} cannot be used, it is captured anew: {error}")
@@ -101,32 +105,48 @@ class Lookup:
         capture.graph.derived[OPTIMIZED, fast] = optimized
         return capture
 
-    def _require_unchanged(self, found: Fingerprint) -> None:
+    def _require_unchanged(self, free: Free, found: Fingerprint) -> None:
         """Raise if the capture has left something behind: a loaded plan would not."""
-        now = self._fingerprint(self.free)
+        now = self._fingerprint(self._reads(free), free)
         if now.digest != found.digest or list(map(id, now.objects)) != list(map(id, found.objects)):
             raise Unkeepable("capturing it has changed what it reads: a cached property, say")
 
     def settle(self, planned: Planned) -> bool:
         """Keep a plan that was captured; whether one that was loaded serves the call."""
-        if self.loaded:
+        made = next(found for found in self.tries if found.capture is planned.capture)
+        if made.loaded:
             planned.kept = "loaded from a file"
             return planned.serves(self.leaves)
-        if self.found is not None:
-            with phase("keep"):
-                try:
-                    self._require_unchanged(self.found)
-                    entry = written(planned.capture, planned.plan.graph, self.found)
-                    save(self.folder, self.found.digest, entry, self.limit)
-                    planned.kept = "kept in a file"
-                    return True
-                except Unkeepable as error:
-                    self.reason = str(error.args[0])
-                except OSError as error:
-                    self.reason = error.strerror or str(error)
-                    warn(self.folder, f"no plans are kept in {self.folder}: {self.reason}")
-        planned.kept = f"not kept in a file: {self.reason}"
+        with phase("keep"):
+            reason = self._keep(made, planned) if made.found is not None else made.reason
+        planned.kept = f"not kept in a file: {reason}" if reason else "kept in a file"
         return True
+
+    def _keep(self, made: _Try, planned: Planned) -> str:
+        """Write it to a file; why not, if that is so."""
+        assert made.found is not None
+        try:
+            self._require_unchanged(made.free, made.found)
+            entry = written(planned.capture, planned.plan.graph, made.found)
+            save(self.folder, made.found.digest, entry, self.limit)
+        except Unkeepable as error:
+            return str(error.args[0])
+        except OSError as error:
+            reason = error.strerror or str(error)
+            warn(self.folder, f"no plans are kept in {self.folder}: {reason}")
+            return reason
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """A capture of the call in one way."""
+
+    capture: Capture
+    free: Free
+    found: Fingerprint | None
+    loaded: bool  # whether it came from a file
+    reason: str  # why it is not to be kept, known before it was made
 
 
 @functools.lru_cache(maxsize=1)

@@ -246,6 +246,21 @@ def test_numbers_outside_become_inputs_of_loaded_plans(folder: Path) -> None:
         ]
 
 
+def test_a_number_that_decides_is_not_taken_for_any(folder: Path) -> None:
+    """A family tries captures with numbers as inputs: what each gives is its own file."""
+
+    def rows(x, n, scale, power):
+        return hy.reshape(x, (n, -1)) * scale * (3.0 if power > 2 else 2.0)
+
+    for _ in range(3):
+        function = hy.hybridize(rows)
+        for n, scale, power in ((2, 0.5, 3), (3, 1.5, 4), (6, 2.5, 1), (1, 3.5, 9), (2, 2.5, 1)):
+            x = draw(12, seed=n)
+            assert describe(function(x, n, scale, power)) == describe(rows(x, n, scale, power))
+        assert all("file" in plan.kept for plan in function.plans)
+    assert [plan.kept for plan in function.plans] == [LOADED] * len(function.plans)
+
+
 def test_equal_objects_are_not_the_same(folder: Path) -> None:
     first, second = hy.nn.Linear(3, 3), hy.nn.Linear(3, 3)
     x = draw(2, 3, seed=1)
