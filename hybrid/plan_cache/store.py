@@ -44,10 +44,8 @@ def load(folder: str, digest: str, *, use: bool = True) -> Any:
     try:
         # What is no file is not waited for.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except OSError as error:
-        if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-            return None
-        raise Damaged(error.strerror) from None
+    except OSError:  # most often there is none; if it may not be read, save() tells of the folder
+        return None
     try:
         with open(descriptor, "rb") as file:
             about = os.fstat(descriptor)

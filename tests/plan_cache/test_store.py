@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -283,19 +284,15 @@ NO_ROOM = {
 @pytest.mark.parametrize("what", NO_ROOM)
 def test_where_nothing_can_be_kept(what: str, tmp_path: Path) -> None:
     first, text = NO_ROOM[what]
-    # Where others can get to: what pytest makes is its user's alone.
-    open_to_all = tmp_path
-    while what == "a folder that may only be read" and open_to_all != Path(open_to_all.anchor):
-        if open_to_all.stat().st_uid == os.getuid() and not open_to_all.stat().st_mode & 0o001:
-            open_to_all.chmod(0o711)
-        open_to_all = open_to_all.parent
-    plans = tmp_path / "plans"
-    kept, warned = told(started(tmp_path / "program", plans, first))
-    assert kept.startswith("not kept in a file: ")
-    assert len(warned) == 1 and warned[0].startswith(text.format(plans))
-    if plans.is_dir():
-        plans.chmod(0o755)
-        assert len(list(plans.iterdir())) == ("early" in first)
+    with tempfile.TemporaryDirectory() as open_to_all:  # what pytest makes is its user's alone
+        os.chmod(open_to_all, 0o755)
+        plans = Path(open_to_all, "plans")
+        kept, warned = told(started(tmp_path / "program", plans, first))
+        assert kept.startswith("not kept in a file: ")
+        assert len(warned) == 1 and warned[0].startswith(text.format(plans))
+        if plans.is_dir():
+            plans.chmod(0o755)
+            assert len(list(plans.iterdir())) == ("early" in first)
 
 
 def test_a_folder_that_may_only_be_read_is_read(tmp_path: Path) -> None:
