@@ -43,7 +43,7 @@ def cache_plans(directory: str | os.PathLike[str] | None, *, limit: int = PLAN_C
     ``fn.plans`` tells of each plan whether it was loaded or kept and, if not, why.  Not kept is
     what calls Python while it runs (``print``, ``py_call``, ``assert`` on tensors), what changes
     lists or dicts, and what may depend on more than can be written down: the clock, files, objects
-    of libraries.
+    of libraries.  Functions of a few ops, whose capture takes milliseconds, gain nothing.
 
     Whoever may write there decides what such functions compute: let it be a folder of your own.
 
