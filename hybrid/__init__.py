@@ -21,6 +21,7 @@ from hybrid.autodiff import no_grad as no_grad
 from hybrid.autodiff import stop_gradient as stop_gradient
 from hybrid.autodiff import value_and_grad as value_and_grad
 from hybrid.autodiff import vjp as vjp
+from hybrid.config import cache_plans as cache_plans
 from hybrid.conversion import asarray as asarray
 from hybrid.conversion import from_dlpack as from_dlpack
 from hybrid.errors import HybridError as HybridError

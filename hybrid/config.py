@@ -7,7 +7,10 @@ hold.
 
 from __future__ import annotations
 
+import os
 from typing import Any
+
+from hybrid.errors import ArgumentError, ArgumentTypeError
 
 EPOCH = [0]
 
@@ -24,3 +27,45 @@ def advance_epoch() -> None:
 def is_configured(owner: Any) -> bool:
     """Whether every write to an attribute of ``owner`` advances the configuration epoch."""
     return bool(getattr(type(owner), "advances_epoch", False))
+
+
+PLAN_CACHE_BYTES = 256 << 20
+_plan_cache: list[tuple[str, int]] = []  # what cache_plans() has set: none, or one
+
+
+def cache_plans(directory: str | os.PathLike[str] | None, *, limit: int = PLAN_CACHE_BYTES) -> None:
+    """Keep plans in files of ``directory``, for the first calls of later processes; None: nowhere.
+
+    A hybridized function whose code, types, and all that it reads are as they were when a process
+    captured it then takes its plan from there, which saves conversion, tracing and passes.  The
+    folder is made when it is needed, and holds at most ``limit`` bytes: of more, what was not used
+    for the longest time goes.  ``HYBRID_PLAN_CACHE=directory`` in the environment does the same.
+    ``fn.plans`` tells of each plan whether it was loaded or kept and, if not, why.  Not kept is
+    what calls Python while it runs (``print``, ``py_call``, ``assert`` on tensors), what changes
+    lists or dicts, and what may depend on more than can be written down: the clock, files, objects
+    of libraries.  Functions of a few ops, whose capture takes milliseconds, gain nothing.
+
+    Whoever may write there decides what such functions compute: let it be a folder of your own.
+
+    Raises ArgumentTypeError for what is no path, ArgumentError for a limit below 1.
+    """
+    if directory is not None:
+        try:
+            path = os.fspath(directory)
+        except TypeError:
+            path = None
+        if not isinstance(path, str) or not path:
+            raise ArgumentTypeError(
+                f"plans cannot be kept in {directory!r}", fix="name a folder, or None for nowhere"
+            )
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise ArgumentError(f"limit is {limit!r}", fix="give a number of bytes, an int >= 1")
+    _plan_cache[:] = [("" if directory is None else os.path.abspath(path), limit)]
+
+
+def plan_cache() -> tuple[str, int] | None:
+    """The folder where plans are kept and the bytes it may hold, or None."""
+    if _plan_cache:
+        return _plan_cache[0] if _plan_cache[0][0] else None
+    folder = os.environ.get("HYBRID_PLAN_CACHE", "")
+    return (os.path.abspath(folder), PLAN_CACHE_BYTES) if folder else None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from hybrid.config import is_configured
+from hybrid.config import is_configured, plan_cache
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -22,7 +22,7 @@ from hybrid.errors import (
     author_frame,
     author_location,
 )
-from hybrid.families import NONE, Family, Free, covers, family_key
+from hybrid.families import NONE, Family, Free, Trace, covers, family_key
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ops.checks import require_choice
@@ -210,11 +210,16 @@ class Hybridized:
         why = self._why(call)  # before there is one
         family = self._families.setdefault(family_key(key, leaves), Family())
         trace = functools.partial(self._trace, args, kwargs, leaves)
-        capture, free = family.capture(key[1], leaves, trace)
-        why += about_numbers(call, free, family.refusal(key[1], leaves), capture)
-        fast = self.options["optimize"] == "fast"
-        planned = Planned(capture, leaves, key, free.numbers, fast=fast)
-        planned.why = why
+        if plan_cache() is None:
+            planned, about = self._planned(call, family, trace)
+        else:
+            from hybrid.plan_cache.lookup import Lookup
+
+            lookup = Lookup(self.function, (args, kwargs), leaves, key, self.options, trace)
+            planned, about = self._planned(call, family, lookup)
+            if not lookup.settle(planned):
+                planned, about = self._planned(call, family, trace)
+        planned.why = why + about
         planned.description = described(leaves, planned.numbers)
         self._clock = planned.made = planned.last_used = self._clock + 1
         family.plans.append(planned)
@@ -222,6 +227,14 @@ class Hybridized:
             self._plans.setdefault(key, []).append(planned)
         self._forget_oldest()
         return planned
+
+    def _planned(self, call: Call, family: Family, trace: Trace) -> tuple[Planned, str]:
+        """The plan of what ``trace`` captures, and what there is to say of numbers in it."""
+        keys, leaves = call.key[1], call.leaves
+        capture, free = family.capture(keys, leaves, trace)
+        about = about_numbers(call, free, family.refusal(keys, leaves), capture)
+        fast = self.options["optimize"] == "fast"
+        return Planned(capture, leaves, call.key, free.numbers, fast=fast), about
 
     def _why(self, call: Call) -> str:
         dropped = call.key in self._dropped and not self._plans.get(call.key)
@@ -404,6 +417,7 @@ class Hybridized:
                 planned.calls,
                 planned.why,
                 0 if planned.kept is None else planned.kept.nbytes,
+                planned.filed,
             )
             for planned in self._all_plans()
         ]

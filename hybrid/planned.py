@@ -67,6 +67,7 @@ class Planned:
         self.calls = self.last_used = self.made = 0
         self.key = key  # of the call that it was made for
         self.why = ""  # it was made
+        self.filed = ""  # in a file, or loaded from there, or why not
         self.description: tuple[str, ...] = ()
         self.numbers = numbers  # argument leaves that are numbers and inputs
         # Places outside that hold numbers which are inputs.
@@ -264,9 +265,11 @@ class PlanInfo:
     calls: int
     why: str  # it was built rather than another one used
     kept_nbytes: int = 0  # of what is computed ahead and kept from call to call
+    filed: str = ""  # in a file, or loaded from one, or why not; see hybrid.cache_plans
 
     def __str__(self) -> str:
-        return f"{self.sizes}; built because: {self.why}"
+        filed = f"; {self.filed}" if self.filed else ""
+        return f"{self.sizes}; built because: {self.why}{filed}"
 
     @property
     def sizes(self) -> str:

@@ -23,11 +23,15 @@ from hybrid.record import is_recording, record_call
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import TensorType
 
+OPTIMIZED = "optimized"  # with ``fast``: what a graph becomes by all passes, where that is known
 MAX_CONSTANT = 4096  # bytes that a remembered call keeps
 
 
 def optimized(graph: Graph, *, fast: bool = False) -> Graph:
     """``graph`` after all passes; ``fast``: those that may change bits, too."""
+    known = graph.derived.get((OPTIMIZED, fast))
+    if known is not None:
+        return known
     with phase("passes"):
         return run_pipeline(graph, evaluate=_evaluate, fast=fast)
 

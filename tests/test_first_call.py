@@ -13,6 +13,7 @@ import hybrid as hy
 # What few programs need and is slow to import: it waits until it is asked for.
 LATE = (
     "hybrid.explain",
+    "hybrid.plan_cache",
     "hybrid.convert.logs",
     "hybrid.convert.folds",
     "logging",

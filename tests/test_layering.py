@@ -20,6 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "hybridized",
         "families",
         "planned",
+        "plan_cache",
         "profile",
         "binding",
         "in_place",

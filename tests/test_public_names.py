@@ -13,6 +13,7 @@ TOP = [
     "hybridize",
     "no_convert",
     "checkpoint",
+    "cache_plans",
     "cond",
     "while_loop",
     "scan",
@@ -265,8 +266,8 @@ PARTS = [
     "families", "hybridized", "in_place", "interop", "inspection", "ir", "kept", "lanes", "late",
     "lending", "marks",
     "models", "native", "number", "often", "ops", "parts", "passes", "plan", "planned",
-    "record", "remains", "tensor", "trace", "transforms", "tree", "types", "unshared", "version",
-    "weights", "writer",
+    "plan_cache", "record", "remains", "tensor", "trace", "transforms", "tree", "types", "unshared",
+    "version", "weights", "writer",
 ]  # fmt: skip
 
 TENSOR = [

@@ -1,6 +1,8 @@
 """Hybridize: the same function as one static graph, in one call, with the same bits."""
 
 # %% A function of tensors, written as ordinary Python.
+import tempfile
+
 import hybrid as hy
 
 
@@ -83,6 +85,18 @@ losses = [step(inputs, targets).item() for _ in range(200)]
 print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f}")
 assert losses[-1] < losses[0] / 10
 print(f"{len(step.plans)} plans for 200 steps")
+
+# %% Plans can be kept in files.  A later process, whose code and all that it reads are as they were
+# here, loads them instead of capturing; the plans of this one say what became of them.
+with tempfile.TemporaryDirectory() as folder:
+    hy.cache_plans(folder)
+    step.clear()
+    step(inputs, targets)
+    assert step.plans[0].kept == "kept in a file"
+    step.clear()  # as in a new process
+    step(inputs, targets)
+    assert step.plans[0].kept == "loaded from a file"
+    hy.cache_plans(None)
 
 # %% Gradients pass through hybridized functions, and functions of gradients can be hybridized.
 slope = hy.hybridize(hy.grad(lambda x: hy.sin(x).sum()))

@@ -26,7 +26,6 @@ from hybrid.trace.reads import (
     MISSING,
     MUTABLE,
     Reads,
-    attribute_names,
     cached_names,
     content_of,
     keeper,
@@ -63,7 +62,7 @@ class Guard:
         return self.matches(self.read())
 
 
-def _set_by_users(kind: type, name: str) -> bool:
+def set_by_users(kind: type, name: str) -> bool:
     """Whether a class outside this package holds ``name``: writes to classes move no epoch."""
     return any(
         name in vars(base) and not base.__module__.startswith("hybrid.") for base in kind.__mro__
@@ -89,12 +88,19 @@ class Guards:
     """All guards of one capture."""
 
     def __init__(
-        self, reads: Reads, configured: Callable[[Any], bool], written: Written | None = None
+        self,
+        reads: Reads,
+        configured: Callable[[Any], bool],
+        written: Written | None = None,
+        *,
+        made: bool = False,
     ) -> None:
         """``configured`` says of which objects every write advances the epoch.
 
         ``written`` are the containers, and the places of containers, that the capture writes.
+        With ``made`` the capture has been made before: nothing is noted to be put back.
         """
+        self.made = made
         self.reads: Reads | None = reads
         self.always: list[Guard] = []
         self.by_epoch: list[Guard] = []
@@ -126,10 +132,14 @@ class Guards:
             self._defaults(function)
         for argument in reads.arguments:
             self._argument(argument)
-        for owner, name in watched(reads):
-            self._attribute(owner, name, configured(owner))
+        for owner, names in watched(reads):
+            label, is_configured = _label(owner), configured(owner)
+            for name in names:
+                self._attribute(owner, name, is_configured, label)
         for owner in reads.objects.values():
-            self._nothing_new(owner, reads.attributes, configured(owner))
+            self._nothing_new(owner, reads, configured(owner))
+        if made:
+            self.settle()
 
     def _fix(self, reads: Reads) -> None:
         """Find the tensors that are read from where nothing is written."""
@@ -142,10 +152,11 @@ class Guards:
         for function in reads.functions.values():
             self.matching.fix((function.__defaults__, function.__kwdefaults__))
         self.matching.fix(reads.arguments)
-        for owner, name in watched(reads):
-            value = stored(owner, name)
-            if not isinstance(value, Tensor) and (id(owner), name) not in self.written.places:
-                self.matching.fix(value)
+        for owner, names in watched(reads):
+            for name in names:
+                value = stored(owner, name)
+                if not isinstance(value, Tensor) and (id(owner), name) not in self.written.places:
+                    self.matching.fix(value)
 
     def _add(
         self,
@@ -158,7 +169,8 @@ class Guards:
     ) -> None:
         guard = self._guard(name, read, value, matches)
         self.always.append(guard)
-        self._kept.append(Kept(key, guard, value, put))
+        if not self.made:
+            self._kept.append(Kept(key, guard, value, put))
 
     def _guard(self, name: str, read: Callable[[], Any], value: Any, matches: Matcher) -> Guard:
         """One that expects ``value``, or any number."""
@@ -169,7 +181,7 @@ class Guards:
         read = functools.partial(namespace.get, name, MISSING)
         module = sys.modules.get(namespace.get("__name__", ""))
         if assigned and module is not None and vars(module) is namespace:
-            self._place(module, name, read, f"global {name}")
+            self._place(module, name, read, f"global {name}", read())
             return
 
         def put(value: Any) -> None:
@@ -190,7 +202,7 @@ class Guards:
                 return MISSING
 
         if assigned:
-            self._place(cell, "cell_contents", read, label)
+            self._place(cell, "cell_contents", read, label, read())
         else:
             value, key = read(), (id(cell), "cell_contents")
             matches = self.matching.exactly(value, Address(cell, "cell_contents"))
@@ -225,7 +237,10 @@ class Guards:
         label, key = f"{type(argument).__name__} argument", (id(argument), CONTENT)
         self._add(label, lambda: argument, argument, matches, key)
 
-    def _attribute(self, owner: Any, name: str, configured: bool) -> None:
+    def _attribute(
+        self, owner: Any, name: str, configured: bool, label: str, value: Any = Ellipsis
+    ) -> None:
+        """Guard what is there: ``value``, or what it is now."""
         own = getattr(owner, "__dict__", {})
         if name in own:
             read = functools.partial(own.get, name, MISSING)
@@ -233,15 +248,20 @@ class Guards:
             read = functools.partial(getattr, owner, name, MISSING)
         else:
             read = functools.partial(stored, owner, name)
-        label = _label(owner)
-        by_epoch = configured and (name in own or not _set_by_users(type(owner), name))
-        self._place(owner, name, read, f"{label}.{name}", by_epoch)
+        by_epoch = configured and (name in own or not set_by_users(type(owner), name))
+        value = read() if value is Ellipsis else value
+        self._place(owner, name, read, f"{label}.{name}", value, by_epoch)
 
     def _place(
-        self, owner: Any, name: str, read: Callable[[], Any], label: str, by_epoch: bool = False
+        self,
+        owner: Any,
+        name: str,
+        read: Callable[[], Any],
+        label: str,
+        value: Any,
+        by_epoch: bool = False,
     ) -> None:
         """An attribute, or a variable that the function sets: a tensor there may be any other."""
-        value = read()
         slot = type(value) is Tensor
         written = (id(owner), name) in self.written.places
         if slot:
@@ -253,6 +273,8 @@ class Guards:
         guard = self._guard(label, read, Guards if slot else value, matches)
         by_epoch = by_epoch and not isinstance(value, MUTABLE) and not slot and not written
         (self.by_epoch if by_epoch else self.always).append(guard)
+        if self.made:
+            return
         self._places.append((owner, name, read, value))
         put = functools.partial(put_attribute, owner, name)
         self._kept.append(Kept(key_of(owner, name), guard, value, put))
@@ -271,12 +293,12 @@ class Guards:
             return AnyNumber(matches.kind, address)
         return lambda found: found is address.now() and matches(found)
 
-    def _nothing_new(self, owner: Any, read: set[str], configured: bool) -> None:
+    def _nothing_new(self, owner: Any, reads: Reads, configured: bool) -> None:
         """No attribute set on the object itself, hiding a method or not, that was looked for."""
         own = getattr(owner, "__dict__", None)
         if own is None:
             return
-        absent = frozenset(read - own.keys() - attribute_names(owner))
+        absent = frozenset(reads.attributes - own.keys() - reads.names_of(owner))
         if absent:
             self._absent.append((owner, absent, configured))
         if absent and not isinstance(owner, (types.ModuleType, type)):  # theirs are many
@@ -370,7 +392,7 @@ class Guards:
         """The capture is good: guard cached properties, computed or not, forget what was."""
         for owner, names, configured in self._absent:
             for name in names & vars(owner).keys():
-                self._attribute(owner, name, configured)
+                self._attribute(owner, name, configured, _label(owner))
             if not isinstance(owner, (types.ModuleType, type)):
                 # Those of tensors are computed, and kept, by the first run.
                 later = names & cached_names(owner) - vars(owner).keys()

@@ -65,7 +65,7 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
     """The names in ``code`` and the code nested in it, but for that at the places ``hosted``."""
     found: dict[str, set[str]] = {kind: set() for kind in _KINDS.values()}
     variables: set[str] = set()
-    for op, argument in _instructions(code.co_code):
+    for op, argument in _on_names(code.co_code):
         if op in _NAMING:
             kind, shift = _NAMING[op]
             found[kind].add(code.co_names[argument >> shift])
@@ -94,7 +94,18 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
     return Names(*map(frozenset, (loaded, assigned, attributes, modules, variables)))
 
 
-def _instructions(code: bytes) -> Iterator[tuple[int, int]]:
+def instructions(code: bytes) -> Iterator[tuple[int, int]]:
+    """Each instruction and its argument."""
+    high = 0
+    for op, low in zip(code[::2], code[1::2], strict=True):
+        if op == _EXTENDED:
+            high = (high | low) << 8
+        else:
+            yield op, high | low
+            high = 0
+
+
+def _on_names(code: bytes) -> Iterator[tuple[int, int]]:
     """Each instruction that refers to a name, and its argument."""
     ops, arguments = code[::2], code[1::2]
     marks = ops.translate(_MARKS)

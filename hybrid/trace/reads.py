@@ -125,7 +125,8 @@ class Reads:
         self.objects.update(owners or {})  # such as functions with attributes to come
         self._bases: set[type] = set()  # those whose functions have been followed, or wait
         self._waiting: dict[str, list[types.FunctionType]] = {}  # for their names to turn up
-        self._computes = False  # names of attributes
+        self.computes = False  # names of attributes
+        self._names: dict[int, set[str]] = {}  # of the attributes of objects, by their ids
         self._keep: list[Any] = []  # ids stay unique while their objects live
         self.visit(function)
         for argument in arguments:
@@ -140,7 +141,7 @@ class Reads:
             fresh = [
                 (owner, name)
                 for key, owner in list(self.objects.items())
-                for name in attribute_names(owner) & self.attributes
+                for name in self.names_of(owner) & self.attributes
                 if (key, name) not in done
             ]
             if not fresh:
@@ -148,6 +149,13 @@ class Reads:
             for owner, name in fresh:
                 done.add((id(owner), name))
                 self.visit(stored(owner, name))
+
+    def names_of(self, owner: Any) -> set[str]:
+        """The names of the attributes of an object met."""
+        names = self._names.get(id(owner))
+        if names is None:
+            names = self._names[id(owner)] = attribute_names(owner)
+        return names
 
     def namespaces(self) -> dict[int, Any]:
         """The objects met, by the ids of the dicts that hold their attributes."""
@@ -221,7 +229,7 @@ class Reads:
         for key, function in self.functions.items():
             if function.__defaults__ or function.__kwdefaults__:
                 found.add((key, "__defaults__"))
-        found.update(key_of(owner, name) for owner, name in watched(self))
+        found.update(key_of(owner, name) for owner, names in watched(self) for name in names)
         found.update((key, CONTENT) for key in self.containers)
         return found
 
@@ -279,7 +287,7 @@ class Reads:
                     continue
                 # Python itself, and code that is not followed, call these by their own names.
                 called = name.startswith("__") or any(hasattr(other, name) for other in strange)
-                if called or self._computes or name in self.attributes:
+                if called or self.computes or name in self.attributes:
                     self.visit(inner)
                 else:
                     self._waiting.setdefault(name, []).append(inner)
@@ -289,7 +297,7 @@ class Reads:
         fresh = names.attributes - self.attributes
         self.attributes |= fresh
         if of_author and not _COMPUTING.isdisjoint(names.loaded | names.attributes):
-            self._computes = True
+            self.computes = True
             fresh = frozenset(self._waiting)
         for name in fresh & self._waiting.keys():
             for method in self._waiting.pop(name, ()):
@@ -330,11 +338,12 @@ def is_library_class(kind: type) -> bool:
 # By classes, which may go like all else.
 _library_classes: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 _data: WeakKeyDictionary[type, tuple[int, frozenset[str]]] = WeakKeyDictionary()
+_cached: WeakKeyDictionary[type, tuple[int, frozenset[str]]] = WeakKeyDictionary()
 
 
 def _of_library(kind: type) -> bool:
     root, _, rest = kind.__module__.partition(".")
-    if root == "hybrid" and rest.partition(".")[0] in _PARTS:
+    if root == "hybrid" and rest.partition(".")[0] in (*_PARTS, "bench"):  # as users write theirs
         return False
     module = sys.modules.get(kind.__module__)
     return module is not None and _is_library_module(module)
@@ -399,12 +408,20 @@ def _is_data(name: str, member: Any) -> bool:
 
 def cached_names(owner: Any) -> set[str]:
     """Names of the cached properties of ``owner``: their values appear when they are first read."""
-    return {
-        name
-        for base in type(owner).__mro__
-        for name, member in vars(base).items()
-        if isinstance(member, functools.cached_property)
-    }
+    names: set[str] = set()
+    for base in type(owner).__mro__:
+        names |= _cached_of(base, len(vars(base)))
+    return names
+
+
+def _cached_of(kind: type, size: int) -> frozenset[str]:
+    """Those that ``kind`` itself holds; its number of entries tells of new ones."""
+    known = _cached.get(kind)
+    if known is None or known[0] != size:
+        members = vars(kind).items()
+        names = [n for n, member in members if isinstance(member, functools.cached_property)]
+        known = _cached[kind] = (size, frozenset(names))
+    return known[1]
 
 
 def stored(owner: Any, name: str) -> Any:
@@ -451,8 +468,9 @@ def keeper(owner: Any, name: str) -> Any:
     return None if hasattr(type(member), "__get__") else holder
 
 
-def watched(reads: Reads) -> Iterator[tuple[Any, str]]:
-    """Every (object, attribute) that counts as read."""
+def watched(reads: Reads) -> Iterator[tuple[Any, list[str]]]:
+    """Every object with those of its attributes that count as read."""
     for owner in reads.objects.values():
-        for name in sorted(attribute_names(owner) & reads.attributes):
-            yield owner, name
+        names = sorted(reads.names_of(owner) & reads.attributes)
+        if names:
+            yield owner, names

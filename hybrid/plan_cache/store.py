@@ -1,0 +1,160 @@
+"""Store: entries as files of a folder, for any number of processes at once.
+
+A file has one line, the format and its version, the length and the hash of what follows, and then
+the entry as JSON.  It is written beside its place and moved there, so that readers see all of it or
+nothing; whatever is found there is checked, and a file that is not right counts as none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import sys
+import threading
+import time
+import warnings
+from typing import Any
+
+from hybrid.errors import author_frame
+from hybrid.plan_cache.writing import blake2b
+
+SUFFIX = ".plan"
+FORMAT = "hybrid-plan 1"
+LARGEST = 64 << 20  # bytes of one file
+_STALE = 3600.0  # seconds after which a file that was never finished is taken away
+
+
+class Damaged(Exception):
+    """Why a file is no entry."""
+
+
+def path_of(folder: str, digest: str) -> str:
+    """The file of the entry for a fingerprint."""
+    return os.path.join(folder, digest + SUFFIX)
+
+
+def load(folder: str, digest: str, *, use: bool = True) -> Any:
+    """The entry for a fingerprint; None if there is none, Damaged if it is none.
+
+    One that is of ``use`` counts as used now.
+    """
+    path = path_of(folder, digest)
+    try:
+        # What is no file is not waited for.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError:  # most often there is none; if it may not be read, save() tells of the folder
+        return None
+    try:
+        with open(descriptor, "rb") as file:
+            about = os.fstat(descriptor)
+            if not stat.S_ISREG(about.st_mode):
+                raise Damaged("it is no file")
+            if about.st_size > LARGEST:
+                raise Damaged(f"it has {about.st_size} bytes")
+            content = file.read(LARGEST)
+    except OSError as error:
+        raise Damaged(str(error.strerror)) from None
+    entry = _entry(content)
+    if entry.get("fingerprint") != digest:
+        raise Damaged("it is the entry of something else")
+    if use:
+        with contextlib.suppress(OSError):  # of a folder that may only be read
+            os.utime(path)  # the oldest go first
+    return entry
+
+
+def _entry(content: bytes) -> dict[str, Any]:
+    head, _, body = content.partition(b"\n")
+    if head != _head(body):
+        raise Damaged("it is cut off, or not what was written")
+    try:
+        entry = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"it does not parse: {error}") from None
+    if not isinstance(entry, dict):
+        raise Damaged("it holds no entry")
+    return entry
+
+
+def _head(body: bytes) -> bytes:
+    digest = blake2b(body, digest_size=20).hexdigest()
+    return f"{FORMAT} {len(body)} {digest}".encode()
+
+
+def save(folder: str, digest: str, entry: dict[str, Any], limit: int) -> None:
+    """Keep ``entry``; of the others so many as ``limit`` bytes hold.  OSError says why not."""
+    body = json.dumps({"fingerprint": digest, **entry}, separators=(",", ":")).encode()
+    content = _head(body) + b"\n" + body
+    if len(content) > min(LARGEST, limit):
+        raise OSError(f"{len(content)} bytes are more than there is room for")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    unfinished = os.path.join(folder, f".{digest}.{os.getpid()}.{threading.get_ident()}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        descriptor = os.open(unfinished, flags, 0o600)
+    except FileExistsError:  # of a process that had this number, and ended
+        os.unlink(unfinished)
+        descriptor = os.open(unfinished, flags, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(unfinished, path_of(folder, digest))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        raise
+    trim(folder, limit)
+
+
+def entries(folder: str) -> list[tuple[float, int, str]]:
+    """(when it was last used, bytes, path) of each entry, the oldest first."""
+    found = []
+    with contextlib.suppress(OSError), os.scandir(folder) as listing:
+        for item in listing:
+            if item.name.endswith(SUFFIX):
+                with contextlib.suppress(OSError):  # another process may just have taken it away
+                    about = item.stat(follow_symlinks=False)
+                    found.append((about.st_mtime, about.st_size, item.path))
+    return sorted(found)
+
+
+def trim(folder: str, limit: int) -> int:
+    """Take away the oldest entries until the others have at most ``limit`` bytes: how many."""
+    found, gone = entries(folder), 0
+    total = sum(size for _, size, _ in found)
+    for _, size, path in found:
+        if total <= limit:
+            break
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+            gone += 1
+        total -= size
+    _sweep(folder)
+    return gone
+
+
+def _sweep(folder: str) -> None:
+    """Take away what processes that were ended have left unfinished."""
+    with contextlib.suppress(OSError), os.scandir(folder) as listing:
+        for item in listing:
+            if item.name.startswith(".") and item.name.endswith(".part"):
+                with contextlib.suppress(OSError):
+                    if time.time() - item.stat().st_mtime > _STALE:
+                        os.unlink(item.path)
+
+
+_warned: set[str] = set()
+
+
+def warn(about: str, text: str) -> None:
+    """Warn once in a process ``about`` a file or folder: captures go on without it."""
+    if about in _warned:
+        return
+    _warned.add(about)
+    frame, level = sys._getframe(), 1
+    author = author_frame(frame)
+    while frame is not author and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, RuntimeWarning, stacklevel=level)
