@@ -32,6 +32,7 @@ ULPS = {
     **dict.fromkeys(["sin", "cos", "tan", "asin", "acos", "atan", "atan2"], 2),
     **dict.fromkeys(["sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "pow", "rsqrt"], 2),
     **dict.fromkeys(["silu", "softplus"], 4),
+    **dict.fromkeys(["drop", "drop_again"], 1.5),  # 1 / (1 - rate) is rounded, too
     **dict.fromkeys(["mean", "sum", "avg_pool", "avg_pool_spread"], 8),
     **dict.fromkeys(["prod", "cumulative_prod"], 64),  # every factor may round
     **dict.fromkeys(OPTIMIZERS, 8),
