@@ -48,7 +48,9 @@ EPSILONS = {
     **dict.fromkeys(["channel_norm", "channel_moments"], 16),
     "channel_norm_pull": 64,  # sums of 3,600 terms of both signs, 60 times what is left of them
     **dict.fromkeys(["layer_norm", "layer_norm_pull", "rms_norm", "rms_norm_pull"], 16),
-    **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
+    **dict.fromkeys(
+        ["softmax", "log_softmax", "cross_entropy", "cross_entropy_pull", "random_normal"], 16
+    ),
     **dict.fromkeys(["gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope", "silu_slope"], 4),
     **dict.fromkeys(["attention", "attention_pull"], 32),  # the exponential of a rounded score
     **dict.fromkeys(["attention_masked", "attention_masked_pull"], 32),
