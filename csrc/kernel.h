@@ -17,12 +17,22 @@ typedef struct {
     const void *context;
 } hyb_post;
 
+/* Pre-ops of a kernel: its first input lies nowhere.  fill(context, out, begin, count, rows, step) makes
+ * elements [begin, begin + count) of it and so on, `rows` stretches whose starts are `step` elements
+ * apart, one after the other at `out`.  Every element is asked for once. */
+typedef struct {
+    hyb_status (*fill)(const void *context, void *out, int64_t begin, int64_t count, int64_t rows, int64_t step);
+    const void *context;
+    double work; /* of one element, as a share of a task */
+} hyb_pre;
+
 /* One call of a kernel: inputs, then outputs, in one row. */
 typedef struct {
     const hyb_layout *layout;
     void *const      *data;
     const hyb_attr   *attrs;
     const hyb_post   *post; /* NULL when there is nothing to apply; kernels with HYB_POST_OPS look at it */
+    const hyb_pre    *pre;  /* the same for HYB_PRE_OPS; they also look at it when they are prepared */
 } hyb_call;
 
 /* How much work a call is: units [0, n), never split finer than `grain` of them. */
@@ -38,7 +48,8 @@ typedef enum {
     HYB_PLAIN = 0,
     HYB_ELEMENTWISE = 1, /* operands are rank 1, each dense (stride = item size) or one element (stride 0) */
     HYB_POST_OPS = 2,    /* honours call->post */
-    HYB_IN_PLACE = 4     /* the first output may be the very bytes of the first input */
+    HYB_IN_PLACE = 4,    /* the first output may be the very bytes of the first input */
+    HYB_PRE_OPS = 8      /* honours call->pre */
 } hyb_kernel_flags;
 
 typedef struct {

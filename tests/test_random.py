@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid import ops
 from hybrid.errors import ArgumentError, ArgumentTypeError, HybridError
 from tests.helpers import same
 
@@ -225,6 +226,64 @@ def test_seeding_inside_a_hybridized_function() -> None:
     hybridized = hy.hybridize(function)
     expected = hy.random.Generator(9).uniform(size=3)
     assert same(hybridized(), expected) and same(hybridized(), expected)
+
+
+# Dropout ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [hy.float32, hy.float64, hy.bfloat16], ids=str)
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 5000])
+def test_dropout_is_what_its_ops_say(dtype, size) -> None:
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -3.0, 2.5]
+    x = hy.astype(hy.asarray(np.resize(special, size)), dtype)
+    for rate in (1e-9, 0.3, 0.9):
+        kept = hy.random.Generator(4).uniform(size=size) >= rate
+        found = ops.dropout(x, rate, hy.random.Generator(4).next_state())
+        expected = hy.where(kept, x * (1 / (1 - rate)), 0.0)
+        assert found.dtype is dtype
+        seen = hy.float32 if dtype is hy.bfloat16 else dtype  # NumPy lacks it
+        assert same(hy.astype(found, seen), hy.astype(expected, seen))
+
+
+def test_dropout_and_its_gradient_in_both_modes() -> None:
+    x = hy.asarray(np.random.default_rng(0).standard_normal((30, 7)).astype(np.float32))
+
+    def loss(x):
+        return (hy.nn.functional.dropout(hy.tanh(x), 0.4) * x).sum()
+
+    step, seen = hy.value_and_grad(loss), []
+    for run in (step, hy.hybridize(step)):
+        hy.random.seed(3)
+        for _ in range(3):
+            value, gradient = run(x)
+            seen.append((value.tolist(), gradient.numpy().tobytes()))
+        seen.append(hy.random.default_generator().state.tolist())
+    assert seen[:4] == seen[4:]
+
+
+def test_dropout_keeps_no_mask() -> None:
+    def step(x):
+        return hy.grad(lambda x: (hy.nn.functional.dropout(hy.tanh(x), 0.4) * x).sum())(x)
+
+    hybridized = hy.hybridize(step)
+    x = hy.ones((4, 5))
+    hybridized(x)
+    text = str(hybridized.graph(x))
+    assert text.count(" drop ") == text.count(" drop_again ") == 1
+    assert "bool" not in text
+
+
+def test_derivatives_of_dropout_in_all_rows() -> None:
+    """Rows of cotangents and tangents go by the numbers of the function; rows of x have none."""
+    x, state = hy.asarray([1.0, 2.0, 3.0, 4.0]), hy.random.Generator(2).next_state()
+
+    def function(x):
+        return ops.dropout(x * x, 0.5, state)
+
+    slopes = ops.dropout(2 * x, 0.5, state)
+    assert same(hy.jacobian(function)(x), hy.asarray(np.diag(slopes.numpy())))
+    with pytest.raises(ArgumentError, match="random numbers were drawn inside vmap"):
+        hy.vmap(function)(hy.ones((3, 4)))
 
 
 # Errors -------------------------------------------------------------------------------------------

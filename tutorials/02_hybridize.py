@@ -92,10 +92,10 @@ with tempfile.TemporaryDirectory() as folder:
     hy.cache_plans(folder)
     step.clear()
     step(inputs, targets)
-    assert step.plans[0].kept == "kept in a file"
+    assert step.plans[0].filed == "kept in a file"
     step.clear()  # as in a new process
     step(inputs, targets)
-    assert step.plans[0].kept == "loaded from a file"
+    assert step.plans[0].filed == "loaded from a file"
     hy.cache_plans(None)
 
 # %% Gradients pass through hybridized functions, and functions of gradients can be hybridized.

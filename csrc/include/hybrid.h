@@ -81,7 +81,7 @@ typedef struct {
 
 /* One operand of a step: a slot, seen through a layout. */
 typedef struct {
-    int32_t    slot;
+    int32_t    slot; /* -1: it lies nowhere, for the step's pre-ops make it */
     int32_t    reserved;
     int64_t    offset; /* bytes from the start of the slot to element 0 */
     hyb_layout layout;
@@ -91,10 +91,12 @@ typedef enum {
     HYB_STEP_KERNEL, HYB_STEP_MAP, HYB_STEP_COND, HYB_STEP_WHILE, HYB_STEP_FOR, HYB_STEP_HOST
 } hyb_step_kind;
 
-/* A step's operands stand in a row: n_in inputs, n_out outputs, n_extra inputs of its post-ops.
+/* A step's operands stand in a row: n_in inputs, n_out outputs, n_extra inputs of its post- or pre-ops.
  *
  * HYB_STEP_KERNEL runs `kernel`; map ops, if any, are its post-ops: they are applied to each finished
  * part of the kernel's first output, reading it and the extra operands, writing any of the outputs.
+ * Those of a reduction are its pre-ops: they make its first input, part by part, from the extra
+ * operands, and may write outputs beyond its own, all of as many elements.
  * HYB_STEP_MAP runs its map ops tile by tile over the common shape of its operands.
  *
  * HYB_STEP_COND runs one of two blocks; its input is a bool, true for the first.

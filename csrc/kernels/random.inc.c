@@ -10,6 +10,8 @@
  * Uniform    k / 2^24 (f32) or k / 2^53 (f64), in [0, 1); the same bits on every machine.
  * Normal     Box-Muller: sqrt(-2 log u) cos 2 pi v and sqrt(-2 log u) sin 2 pi v; |y| < 6.7 (f32)
  *            or 8.6 (f64).  u has 31 or 53 bits, v 32 or 58.
+ * Dropout    T x [n], i64 [2] -> [n]: x / (1 - rate) where element i of the uniform f32 is at least
+ *            `rate`, else 0.
  */
 
 enum {
@@ -188,6 +190,48 @@ HYB_PREPARE(prepare_random_f32) { return random_prepare(call, HYB_F32, RANDOM_GR
 HYB_PREPARE(prepare_random_f64) { return random_prepare(call, HYB_F64, RANDOM_GROUP_64, range); }
 HYB_PREPARE(prepare_random_i64) { return random_prepare(call, HYB_I64, RANDOM_GROUP_64, range); }
 
+#define DROPOUT_KERNEL(name, T, dtype)                                                           \
+    HYB_KERNEL(dropout_##name)                                                                   \
+    {                                                                                            \
+        const int64_t n = call->layout[0].shape[0], *state = call->data[1];                      \
+        const double all = call->attrs[0].f;                                                     \
+        const float rate = (float)all;                                                           \
+        const T scale = (T)(1.0 / (1.0 - all));                                                  \
+        for (int64_t group = begin; group < end; group++) {                                      \
+            const T *x = (const T *)call->data[0] + group * RANDOM_GROUP_32;                     \
+            T *y = (T *)call->data[2] + group * RANDOM_GROUP_32;                                 \
+            const int64_t left = n - group * RANDOM_GROUP_32;                                    \
+            const int64_t count = left < RANDOM_GROUP_32 ? left : RANDOM_GROUP_32;               \
+            philox_group words;                                                                  \
+            float drawn[RANDOM_GROUP_32];                                                        \
+            philox_words((uint64_t)state[0], (uint64_t)state[1], group, &words);                 \
+            random_uniform_f32_group(&words, drawn);                                             \
+            for (int64_t i = 0; i < count; i++) {                                                \
+                const T scaled = x[i] * scale;                                                   \
+                y[i] = drawn[i] >= rate ? scaled : 0;                                            \
+            }                                                                                    \
+        }                                                                                        \
+        return HYB_OK;                                                                           \
+    }                                                                                            \
+    HYB_PREPARE(prepare_dropout_##name)                                                          \
+    {                                                                                            \
+        hyb_status status;                                                                       \
+        if ((status = require_dense(call, 0, dtype, 1)) != HYB_OK ||                             \
+            (status = require_dense(call, 1, HYB_I64, 1)) != HYB_OK ||                           \
+            (status = require_size(call, 1, 0, 2)) != HYB_OK ||                                  \
+            (status = require_dense(call, 2, dtype, 1)) != HYB_OK ||                             \
+            (status = require_size(call, 2, 0, call->layout[0].shape[0])) != HYB_OK)             \
+            return status;                                                                       \
+        const int64_t groups = (call->layout[0].shape[0] + RANDOM_GROUP_32 - 1) / RANDOM_GROUP_32; \
+        *range = (hyb_range){groups, RANDOM_GRAIN_GROUPS};                                       \
+        return HYB_OK;                                                                           \
+    }
+
+DROPOUT_KERNEL(f32, float, HYB_F32)
+DROPOUT_KERNEL(f64, double, HYB_F64)
+
+#define DROPOUT_ROW(name, dtype) \
+    {"dropout", dtype, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_dropout_##name), HYB_SYM(dropout_##name)}
 #define RANDOM_ROW(kernel, name) \
     {#kernel, HYB_I64, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_random_##name), HYB_SYM(kernel)}
 
@@ -197,5 +241,7 @@ const hyb_kernel HYB_SYM(hyb_random_kernels)[] = {
     RANDOM_ROW(random_normal_f32, f32),
     RANDOM_ROW(random_normal_f64, f64),
     RANDOM_ROW(random_bits, i64),
+    DROPOUT_ROW(f32, HYB_F32),
+    DROPOUT_ROW(f64, HYB_F64),
     {0},
 };

@@ -10,6 +10,7 @@
  * Special    integers wrap; max and min give NaN when any element is NaN; argmax and argmin give
  *            the first NaN, else the first of equals; mean divides once, at the end.
  * Empty      R = 0: sum 0, prod 1, mean NaN, any false, all true; the others refuse it.
+ * Pre-ops    x may be made a few rows at a time: how many is no matter to the tree.
  */
 
 typedef enum { REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN } reduce_op;
@@ -19,7 +20,12 @@ enum {
     REDUCE_CHUNK = 512,        /* rows of a huge reduction for one thread: 2^k leaves */
     REDUCE_NARROW = 64,        /* rows shorter than this are laid side by side */
     REDUCE_BLOCK_BYTES = 1024, /* columns reduced together, for each level of the tree */
-    REDUCE_FEW = 8             /* units: fewer, if deep, are one that calls the pool itself */
+    REDUCE_FEW = 8,            /* units: fewer, if deep, are one that calls the pool itself */
+    /* Of what pre-ops make: work is divided sooner, rows are wider, and eight of them have room. */
+    REDUCE_MADE_CHUNK = 128,
+    REDUCE_MADE_BYTES = 4096,
+    REDUCE_ROOM_BYTES = 8 * REDUCE_MADE_BYTES,
+    REDUCE_NEAR_BYTES = 16384
 };
 
 /* A reduction seen as `outer` stacks of `rows` long rows, each of `fold` short ones in a row. */
@@ -29,21 +35,24 @@ typedef struct {
     int64_t rows;                 /* long rows; length - rows * fold short ones are left over */
     int64_t block, blocks;        /* columns of one unit; units in one stack */
     int64_t units;                /* outer * blocks */
-    int64_t chunks;               /* chunks of REDUCE_CHUNK long rows in one unit */
+    int64_t chunk, chunks;        /* long rows of a chunk; chunks in one unit */
     bool    deep;                 /* few units of many chunks: run them as one */
 } reduce_shape;
 
-static reduce_shape reduce_shape_of(const hyb_layout *x)
+static reduce_shape reduce_shape_of(const hyb_call *call)
 {
+    const hyb_layout *x = &call->layout[0];
+    const int64_t     block_bytes = call->pre ? REDUCE_MADE_BYTES : REDUCE_BLOCK_BYTES;
     reduce_shape s = {.outer = x->shape[0], .length = x->shape[1], .inner = x->shape[2], .fold = 1};
     while (s.inner > 0 && s.fold * 2 * s.inner <= REDUCE_NARROW)
         s.fold *= 2;
     s.rows = s.length / s.fold;
-    s.block = s.fold > 1 ? s.inner : REDUCE_BLOCK_BYTES / hyb_itemsize(x->dtype);
+    s.block = s.fold > 1 ? s.inner : block_bytes / hyb_itemsize(x->dtype);
     s.blocks = s.inner > s.block ? (s.inner + s.block - 1) / s.block : 1;
     s.units = s.inner > 0 ? s.outer * s.blocks : 0;
-    s.chunks = (s.rows + REDUCE_CHUNK - 1) / REDUCE_CHUNK;
-    s.deep = s.units > 0 && s.units < REDUCE_FEW && s.chunks >= 4;
+    s.chunk = call->pre ? REDUCE_MADE_CHUNK : REDUCE_CHUNK;
+    s.chunks = (s.rows + s.chunk - 1) / s.chunk;
+    s.deep = s.units > 0 && s.units < REDUCE_FEW && s.chunks >= (call->pre ? 2 : 4);
     return s;
 }
 
@@ -70,19 +79,33 @@ static hyb_status reduce_prepare(const hyb_call *call, int32_t in, int32_t out, 
         (status = require_size(call, 1, 0, call->layout[0].shape[0])) != HYB_OK ||
         (status = require_size(call, 1, 1, call->layout[0].shape[2])) != HYB_OK)
         return status;
-    *s = reduce_shape_of(&call->layout[0]);
+    *s = reduce_shape_of(call);
     if (!empty && s->length == 0 && s->units > 0)
         return hyb_fail(HYB_BAD_ARGUMENT, "this reduction is undefined over an axis of size 0");
     return HYB_OK;
 }
 
-static hyb_range reduce_range(const reduce_shape *s, bool deep)
+/* How many parts of `elements` are worth a task. */
+static int64_t reduce_grain(const hyb_pre *pre, int64_t elements)
+{
+    if (!pre)
+        return grain_of(elements + 32);
+    const double grain = 1 / ((double)elements * (pre->work + 1.0 / 32768) + 32.0 / 32768);
+    return grain > 1 ? (int64_t)grain : 1;
+}
+
+static hyb_range reduce_range(const hyb_call *call, const reduce_shape *s, bool deep)
 {
     if (deep)
         return (hyb_range){1, 1};
     const int64_t columns = s->inner < s->block ? s->inner : s->block;
-    return (hyb_range){s->units, grain_of(s->length * columns + 32)};
+    return (hyb_range){s->units, reduce_grain(call->pre, s->length * columns)};
 }
+
+/* What `call` reduces, elements [at, limit) of it, with room for some of them. */
+#define REDUCE_SOURCE(source, call, at, limit)        \
+    T source##_room[REDUCE_ROOM_BYTES / sizeof(T)]; \
+    N(reduce_source) source = N(reduce_source_of)(call, at, limit, source##_room)
 
 /* One copy of the tree per dtype. */
 #define EACH "kernels/reduce_tree.inc.c"
@@ -105,7 +128,7 @@ static void reduce_outputs(const reduce_shape *s, int64_t begin, int64_t end, in
         hyb_status status = reduce_run_##name(REDUCE_SUM, call, begin, end);                 \
         if (status != HYB_OK)                                                                \
             return status;                                                                   \
-        const reduce_shape s = reduce_shape_of(&call->layout[0]);                            \
+        const reduce_shape s = reduce_shape_of(call);                            \
         T *y = call->data[1];                                                                \
         int64_t first, last;                                                                 \
         reduce_outputs(&s, begin, end, &first, &last);                                       \
@@ -123,7 +146,7 @@ reduce_truth(const hyb_call *call, reduce_op op, int64_t begin, int64_t end)
     hyb_status status = reduce_run_u8(op, call, begin, end);
     if (status != HYB_OK)
         return status;
-    const reduce_shape s = reduce_shape_of(&call->layout[0]);
+    const reduce_shape s = reduce_shape_of(call);
     uint8_t *y = call->data[1];
     int64_t first, last;
     reduce_outputs(&s, begin, end, &first, &last);
@@ -140,7 +163,7 @@ HYB_PREPARE(prepare_reduce_truth)
     reduce_shape s;
     hyb_status status = reduce_prepare(call, HYB_BOOL, HYB_BOOL, true, &s);
     if (status == HYB_OK)
-        *range = reduce_range(&s, s.deep);
+        *range = reduce_range(call, &s, s.deep);
     return status;
 }
 
@@ -149,19 +172,21 @@ HYB_PREPARE(prepare_reduce_arg_bool)
     reduce_shape s;
     hyb_status status = reduce_prepare(call, HYB_BOOL, HYB_I64, false, &s);
     if (status == HYB_OK)
-        *range = reduce_range(&s, s.deep && s.inner == 1);
+        *range = reduce_range(call, &s, s.deep && s.inner == 1);
     return status;
 }
 
-#define REDUCE_ROW(op, name, dtype, prepare) \
+#define REDUCE_PLACE(op, name, dtype, prepare) \
     {#op, dtype, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare), HYB_SYM(op##_##name)}
+#define REDUCE_ROW(op, name, dtype, prepare) \
+    {#op, dtype, 1, 1, 0, HYB_PRE_OPS, HYB_SYM(prepare), HYB_SYM(op##_##name)}
 #define REDUCE_ROWS(t)                                                \
     REDUCE_ROW(sum, t, HYB_DTYPE_##t, prepare_reduce_##t),            \
     REDUCE_ROW(prod, t, HYB_DTYPE_##t, prepare_reduce_##t),           \
     REDUCE_ROW(max, t, HYB_DTYPE_##t, prepare_reduce_extreme_##t),    \
     REDUCE_ROW(min, t, HYB_DTYPE_##t, prepare_reduce_extreme_##t),    \
-    REDUCE_ROW(argmax, t, HYB_DTYPE_##t, prepare_reduce_arg_##t),     \
-    REDUCE_ROW(argmin, t, HYB_DTYPE_##t, prepare_reduce_arg_##t),
+    REDUCE_PLACE(argmax, t, HYB_DTYPE_##t, prepare_reduce_arg_##t),     \
+    REDUCE_PLACE(argmin, t, HYB_DTYPE_##t, prepare_reduce_arg_##t),
 
 const hyb_kernel HYB_SYM(hyb_reduce_kernels)[] = {
     HYB_NUMBERS(REDUCE_ROWS)

@@ -173,6 +173,14 @@ static hyb_status N(require_class)(int64_t target, int64_t row, int64_t n)
                     (long long)target, (long long)row, (long long)n);
 }
 
+static hyb_status N(require_classes)(const int64_t *target, int64_t first, int64_t count, int64_t n)
+{
+    hyb_status status = HYB_OK;
+    for (int64_t r = first; status == HYB_OK && r < first + count; r++)
+        status = N(require_class)(target[r], r, n);
+    return status;
+}
+
 HYB_KERNEL(N(class_at))
 {
     const int64_t n = call->layout[0].shape[1];
@@ -195,16 +203,44 @@ HYB_KERNEL(N(cross_entropy))
     for (int64_t first = begin; first < end;) {
         const T *x = (const T *)call->data[0] + first * n;
         const int64_t count = N(softmax_some)(end - first, n);
-        for (int64_t r = first; r < first + count; r++) {
-            const hyb_status status = N(require_class)(target[r], r, n);
-            if (status != HYB_OK)
-                return status;
-        }
+        const hyb_status status = N(require_classes)(target, first, count, n);
+        if (status != HYB_OK)
+            return status;
         N(softmax_rows) rows;
         N(softmax_scan)(x, count, n, NULL, &rows);
         N(v_store)(rows.sum, N(v_log)(N(v_load)(rows.sum)));
         for (int64_t r = 0; r < count; r++, x += n)
             y[first + r] = rows.sum[r] - (x[target[first + r]] - rows.top[r]);
+        first += count;
+    }
+    return HYB_OK;
+}
+
+/* The slope of cross_entropy by the logits: softmax, scaled by ct, which is taken off at the target. */
+HYB_KERNEL(N(cross_entropy_pull))
+{
+    const int64_t n = call->layout[0].shape[1], full = n - n % LANES;
+    const int64_t *target = call->data[1];
+    const T *ct = call->data[2];
+    for (int64_t first = begin; first < end;) {
+        const T *x = (const T *)call->data[0] + first * n;
+        T *y = (T *)call->data[3] + first * n;
+        const int64_t count = N(softmax_some)(end - first, n);
+        const hyb_status status = N(require_classes)(target, first, count, n);
+        if (status != HYB_OK)
+            return status;
+        N(softmax_rows) rows;
+        N(softmax_scan)(x, count, n, y, &rows);
+        N(v_store)(rows.sum, 1 / N(v_load)(rows.sum));
+        for (int64_t r = 0; r < count; r++, y += n) {
+            const T scale = rows.sum[r], slope = ct[first + r];
+            for (int64_t i = 0; i < full; i += LANES)
+                N(v_store)(y + i, N(v_load)(y + i) * scale * slope);
+            if (full < n)
+                N(v_store_part)(y + full, N(v_load_part)(y + full, n - full) * scale * slope,
+                                n - full);
+            y[target[first + r]] -= slope;
+        }
         first += count;
     }
     return HYB_OK;
@@ -233,6 +269,23 @@ HYB_PREPARE(N(prepare_cross_entropy))
         (status = require_size(call, 1, 0, rows)) != HYB_OK ||
         (status = require_size(call, 2, 0, rows)) != HYB_OK)
         return status;
+    *range = (hyb_range){rows, grain_of(4 * n + 64)};
+    return HYB_OK;
+}
+
+HYB_PREPARE(N(prepare_cross_entropy_pull))
+{
+    hyb_status status;
+    const int64_t rows = call->layout[0].shape[0], n = call->layout[0].shape[1];
+    if ((status = require_dense(call, 0, DTYPE, 2)) != HYB_OK ||
+        (status = require_dense(call, 1, HYB_I64, 1)) != HYB_OK ||
+        (status = require_dense(call, 2, DTYPE, 1)) != HYB_OK ||
+        (status = require_dense(call, 3, DTYPE, 2)) != HYB_OK ||
+        (status = require_size(call, 1, 0, rows)) != HYB_OK ||
+        (status = require_size(call, 2, 0, rows)) != HYB_OK)
+        return status;
+    if (!hyb_same_shape(&call->layout[0], &call->layout[3]))
+        return hyb_fail(HYB_BAD_ARGUMENT, "the output's shape is not the input's");
     *range = (hyb_range){rows, grain_of(4 * n + 64)};
     return HYB_OK;
 }

@@ -13,7 +13,7 @@ static hyb_status fill_patches(hyb_builder *builder, hyb_mover *movers, const in
 {
     const hyb_plan_spec *spec = builder->spec;
     for (int32_t i = 0; i < spec->n_operands; i++)
-        if (mover_of[spec->operands[i].slot] >= 0)
+        if (spec->operands[i].slot >= 0 && mover_of[spec->operands[i].slot] >= 0)
             movers[mover_of[spec->operands[i].slot]].n_patches++;
     for (int32_t k = 0; k < builder->plan->n_movers; k++) {
         movers[k].patches =
@@ -24,7 +24,7 @@ static hyb_status fill_patches(hyb_builder *builder, hyb_mover *movers, const in
     }
     for (int32_t i = 0; i < spec->n_operands; i++) {
         const hyb_operand *operand = &spec->operands[i];
-        if (mover_of[operand->slot] < 0)
+        if (operand->slot < 0 || mover_of[operand->slot] < 0)
             continue;
         hyb_mover *mover = &movers[mover_of[operand->slot]];
         ((hyb_patch *)mover->patches)[mover->n_patches++] = (hyb_patch){i, 0, operand->offset};

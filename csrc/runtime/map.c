@@ -38,19 +38,22 @@ static hyb_status run_tile(const hyb_map *map, void *const *value, int64_t count
         void *row[HYB_MAP_ARGS];
         for (int32_t j = 0; j < op->n_args; j++)
             row[j] = value[op->value[j]];
-        const hyb_call call = {op->layout, row, op->attrs, NULL};
+        const hyb_call call = {op->layout, row, op->attrs, NULL, NULL};
         TRY(op->run(&call, 0, count));
     }
     return HYB_OK;
 }
 
-hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, int64_t begin, int64_t count)
+hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, void *made, int64_t begin,
+                           int64_t count)
 {
     char *scratch = hyb_tile_scratch(map->scratch_bytes);
     if (!scratch)
         return HYB_NO_MEMORY;
     void **value = (void **)scratch;
     point_at_buffers(map, scratch + map->values_bytes, value);
+    if (map->feeds)
+        value[0] = made;
 
     const int64_t stop = begin + count;
     int64_t row = map->outer_rank > 0 ? begin / map->columns : 0;
@@ -73,6 +76,8 @@ hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, int64_t begin,
                 const int32_t k = map->direct[i];
                 value[k] = (char *)value[k] + n * map->views[k].column;
             }
+            if (map->feeds)
+                value[0] = (char *)value[0] + n * map->step;
             column += n;
             start += n;
         }
@@ -80,8 +85,8 @@ hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, int64_t begin,
     return HYB_OK;
 }
 
-hyb_status hyb_map_rows(const hyb_map *map, void *const *data, int64_t begin, int64_t count,
-                        int64_t rows, int64_t step)
+hyb_status hyb_map_rows(const hyb_map *map, void *const *data, void *made, int64_t begin,
+                        int64_t count, int64_t rows, int64_t step)
 {
     /* Where every operand moves by the same distance from one stretch to the next. */
     const int32_t outer = map->outer_rank;
@@ -91,7 +96,8 @@ hyb_status hyb_map_rows(const hyb_map *map, void *const *data, int64_t begin, in
                           && row % map->space.shape[outer - 1] + rows <= map->space.shape[outer - 1]);
     if (!even || map->n_gathered > 0 || count > map->tile) {
         for (int64_t i = 0; i < rows; i++)
-            TRY(hyb_map_stretch(map, data, begin + i * step, count));
+            TRY(hyb_map_stretch(map, data, (char *)made + i * count * map->step, begin + i * step,
+                                count));
         return HYB_OK;
     }
     char *scratch = hyb_tile_scratch(map->scratch_bytes);
@@ -100,6 +106,8 @@ hyb_status hyb_map_rows(const hyb_map *map, void *const *data, int64_t begin, in
     void **value = (void **)scratch;
     point_at_buffers(map, scratch + map->values_bytes, value);
     point_at(map, data, row, begin - row * map->columns, value);
+    if (map->feeds)
+        value[0] = made;
     for (int64_t left = rows; left > 0; left--) {
         TRY(run_tile(map, value, count));
         for (int32_t i = 0; i < map->n_direct; i++) {
@@ -108,6 +116,8 @@ hyb_status hyb_map_rows(const hyb_map *map, void *const *data, int64_t begin, in
             value[k] = (char *)value[k] +
                        (outer > 0 ? view->strides[outer - 1] : step * view->column);
         }
+        if (map->feeds)
+            value[0] = (char *)value[0] + count * map->step;
     }
     return HYB_OK;
 }
@@ -128,7 +138,7 @@ static hyb_status run_tiles(void *context, int64_t begin, int64_t end)
 {
     const tiles_run *run = context;
     const int64_t first = first_element(run->map, begin);
-    return hyb_map_stretch(run->map, run->data, first, first_element(run->map, end) - first);
+    return hyb_map_stretch(run->map, run->data, NULL, first, first_element(run->map, end) - first);
 }
 
 /* One tile of operands that are used where they lie: no row of values to fill in first. */
@@ -144,7 +154,7 @@ static hyb_status run_single_tile(const hyb_map *map, void *const *data)
             const int32_t value = op->value[j], tile = value - map->n_operands;
             row[j] = tile < 0 ? data[value] : buffers + (size_t)tile * map->buffer_bytes;
         }
-        const hyb_call call = {op->layout, row, op->attrs, NULL};
+        const hyb_call call = {op->layout, row, op->attrs, NULL, NULL};
         TRY(op->run(&call, 0, map->elements));
     }
     return HYB_OK;
@@ -155,7 +165,7 @@ hyb_status hyb_map_run(const hyb_map *map, void *const *data)
     if (map->single_tile)
         return run_single_tile(map, data);
     if (map->n_tiles <= map->grain)
-        return hyb_map_stretch(map, data, 0, map->elements);
+        return hyb_map_stretch(map, data, NULL, 0, map->elements);
     tiles_run run = {map, data};
     return hyb_parallel_for(map->n_tiles, map->grain, run_tiles, &run);
 }

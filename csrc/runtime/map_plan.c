@@ -1,4 +1,4 @@
-/* map_plan.c - makes the maps of a plan: a map step, or the post-ops of a kernel.
+/* map_plan.c - makes the maps of a plan: a map step, or the post- or pre-ops of a kernel.
  *
  * Checked are the order of reads and writes, the shapes, and what may share memory.  Decided are
  * the shape of the tiles and, for every operand, whether its tiles can be used where they lie. */
@@ -23,7 +23,7 @@ typedef struct {
 typedef struct {
     hyb_builder *builder;
     const hyb_step *step;
-    const hyb_kernel *kernel; /* whose post-ops these are, or NULL */
+    const hyb_kernel *kernel; /* whose post- or pre-ops these are, or NULL */
     const hyb_operand *operands;
     hyb_map *map;
     hyb_view *views;
@@ -37,9 +37,12 @@ typedef struct {
 static int32_t first_extra(const maker *m) { return m->step->n_in + m->step->n_out; }
 
 /* Post-ops see the kernel's first output and the extra operands, and write that output and those
- * that the kernel does not write; all others are the kernel's own. */
+ * that the kernel does not write; all others are the kernel's own.  Pre-ops see the extra operands,
+ * and write the kernel's first input and those outputs. */
 static bool is_readable(const maker *m, int32_t k)
 {
+    if (m->map->feeds)
+        return k >= first_extra(m);
     return m->kernel ? k == m->step->n_in || k >= first_extra(m) : k < m->step->n_in;
 }
 
@@ -50,6 +53,8 @@ static bool is_output(const maker *m, int32_t k)
 
 static bool is_writable(const maker *m, int32_t k)
 {
+    if (m->map->feeds)
+        return k == 0 || (is_output(m, k) && k >= m->step->n_in + m->kernel->n_out);
     return is_output(m, k)
         && (!m->kernel || k == m->step->n_in || k >= m->step->n_in + m->kernel->n_out);
 }
@@ -125,11 +130,37 @@ static hyb_status check_ops(maker *m)
     for (int32_t k = m->step->n_in; k < first_extra(m); k++)
         if (m->uses[k].first_write < 0 && !(m->kernel && k < m->step->n_in + m->kernel->n_out))
             return hyb_refuse(m->builder, "output %d is never written", k - m->step->n_in);
+    if (m->map->feeds && m->uses[0].first_write < 0)
+        return hyb_refuse(m->builder, "the pre-ops never write what %s reads", m->kernel->name);
+    return HYB_OK;
+}
+
+/* What they read and write besides the kernel's input is of one shape, of as many elements; what the
+ * first op reads is among it. */
+static hyb_status check_shapes_of_pre_ops(maker *m)
+{
+    const hyb_layout *made = &m->operands[0].layout, *shared = NULL;
+    m->views[0].used = false; /* its place is not among theirs */
+    for (int32_t k = m->step->n_in + m->kernel->n_out; k < m->map->n_operands; k++) {
+        if (!m->views[k].used)
+            continue;
+        const hyb_layout *layout = &m->operands[k].layout;
+        shared = shared ? shared : layout;
+        if (!hyb_same_shape(layout, shared) || hyb_elements(layout) != hyb_elements(made))
+            return hyb_refuse(m->builder, "operand %d does not have the shape of the pre-ops", k);
+        if (is_output(m, k) && !hyb_is_contiguous(layout))
+            return hyb_refuse(m->builder, "output %d is not contiguous", k - m->step->n_in);
+    }
+    if (!hyb_is_contiguous(made))
+        return hyb_refuse(m->builder, "what the pre-ops make is not contiguous");
+    m->map->elements = hyb_elements(made);
     return HYB_OK;
 }
 
 static hyb_status check_shapes(maker *m)
 {
+    if (m->map->feeds)
+        return check_shapes_of_pre_ops(m);
     const hyb_layout *shared = &m->operands[m->step->n_in].layout;
     m->views[m->step->n_in].used = true;
     for (int32_t k = 0; k < m->map->n_operands; k++) {
@@ -252,11 +283,15 @@ static void choose_walk(maker *m)
     const int64_t columns = rank > 0 ? map->space.shape[rank - 1] : 1;
     if (map->elements < 2)
         walk_little(m);
-    else if (rank == 1 || columns >= (m->kernel ? LONG_ROW_OF_POST_OPS : LONG_ROW))
+    else if (rank == 1 || columns >= (m->kernel && !map->feeds ? LONG_ROW_OF_POST_OPS : LONG_ROW))
         walk_rows(m, columns);
     else
         walk_flat(m);
     map->n_tiles = map->elements / map->columns * map->tiles_per_row;
+    if (map->feeds) {
+        map->step = (int32_t)hyb_itemsize(m->operands[0].layout.dtype);
+        m->views[0].column = map->step;
+    }
     for (int32_t k = 0; k < map->n_operands; k++) {
         if (m->views[k].used && m->views[k].gathered)
             m->gathered[map->n_gathered++] = k;
@@ -275,7 +310,7 @@ static hyb_layout tile_layout(int32_t dtype, int64_t stride)
 static hyb_status settle_dtypes(maker *m, const hyb_map_op *op, const hyb_kernel *kernel,
                                 hyb_layout *layouts, const hyb_attr *attrs)
 {
-    const hyb_call call = {layouts, NULL, attrs, NULL};
+    const hyb_call call = {layouts, NULL, attrs, NULL, NULL};
     hyb_range range = {0, 1};
     hyb_status status = kernel->prepare(&call, &range);
     hyb_status first = status == HYB_OK ? HYB_OK : hyb_refuse_kernel(m->builder, kernel, status);
@@ -353,6 +388,7 @@ static void choose_sizes(maker *m)
     map->scratch_bytes =
         map->values_bytes + (size_t)(map->n_tile_buffers + map->n_gathered) * map->buffer_bytes;
     m->work += map->n_gathered * GATHER_WORK;
+    map->work = m->work;
     const int64_t grain = (int64_t)(1.0 / (m->work * (double)map->tile));
     map->grain = grain > 1 ? grain : 1;
     map->single_tile = map->n_tiles == 1 && map->n_gathered == 0;
@@ -377,6 +413,7 @@ hyb_status hyb_make_map(hyb_builder *builder, const hyb_step *step, const hyb_ke
     for (size_t k = 0; k < n; k++)
         m.uses[k] = (use){-1, -1};
     m.map->n_operands = (int32_t)n;
+    m.map->feeds = kernel && (kernel->flags & HYB_PRE_OPS);
 
     TRY(check_ops(&m));
     TRY(check_shapes(&m));

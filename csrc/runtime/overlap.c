@@ -101,7 +101,8 @@ static range range_of(const hyb_operand *operand)
 bool hyb_operands_meet(const hyb_builder *builder, const hyb_operand *a, const hyb_operand *b)
 {
     const range x = range_of(a), y = range_of(b);
-    return x.low < x.high && y.low < y.high && meet(builder, a->slot, x, b->slot, y);
+    return a->slot >= 0 && b->slot >= 0 && x.low < x.high && y.low < y.high
+        && meet(builder, a->slot, x, b->slot, y);
 }
 
 bool hyb_coincide(const hyb_builder *builder, const hyb_operand *a, const hyb_operand *b)

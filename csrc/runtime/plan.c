@@ -89,7 +89,7 @@ static hyb_status make_kernel_step(hyb_builder *builder, const hyb_step *step, h
     const hyb_plan_spec *spec = builder->spec;
     const hyb_kernel *kernel;
     TRY(hyb_check_kernel(builder, step->kernel, &kernel));
-    if (step->n_ops > 0 && !(kernel->flags & HYB_POST_OPS))
+    if (step->n_ops > 0 && !(kernel->flags & (HYB_POST_OPS | HYB_PRE_OPS)))
         return hyb_refuse(builder, "%s takes no post-ops", kernel->name);
     const bool more_outputs = step->n_ops > 0 && step->n_out > kernel->n_out;
     if (step->n_in != kernel->n_in || (step->n_out != kernel->n_out && !more_outputs)
@@ -100,6 +100,10 @@ static hyb_status make_kernel_step(hyb_builder *builder, const hyb_step *step, h
                           step->n_out, step->n_attrs);
     if (step->n_extra > 0 && step->n_ops == 0)
         return hyb_refuse(builder, "extra operands without post-ops");
+    const bool feeds = step->n_ops > 0 && (kernel->flags & HYB_PRE_OPS);
+    if (feeds != (kernel->n_in > 0 && spec->operands[step->first_operand].slot < 0))
+        return hyb_refuse(builder, feeds ? "%s has an input and pre-ops to make it"
+                                         : "the first input of %s lies nowhere", kernel->name);
     TRY(check_overlaps(builder, step, kernel));
 
     const int32_t n = kernel->n_in + kernel->n_out;
@@ -119,12 +123,17 @@ static hyb_status make_kernel_step(hyb_builder *builder, const hyb_step *step, h
                             .attrs = attrs,
                             .name = kernel->name,
                             .first_operand = step->first_operand};
-    const hyb_call call = {layouts, NULL, attrs, NULL};
+    hyb_map *map = NULL;
+    hyb_pre pre = {0};
+    if (feeds) {
+        TRY(hyb_make_map(builder, step, kernel, &map));
+        pre.work = map->work;
+    }
+    const hyb_call call = {layouts, NULL, attrs, NULL, feeds ? &pre : NULL};
     TRY(prepare(builder, kernel, &call, &made->range));
-    hyb_map *post = NULL;
-    if (step->n_ops > 0)
-        TRY(hyb_make_map(builder, step, kernel, &post));
-    made->map = post;
+    if (step->n_ops > 0 && !feeds)
+        TRY(hyb_make_map(builder, step, kernel, &map));
+    made->map = map;
     return HYB_OK;
 }
 
@@ -147,7 +156,7 @@ static hyb_status make_single(hyb_builder *builder, const hyb_step *step, const 
                             .attrs = op->attrs,
                             .name = kernel->name,
                             .first_operand = step->first_operand};
-    const hyb_call call = {layouts, NULL, op->attrs, NULL};
+    const hyb_call call = {layouts, NULL, op->attrs, NULL, NULL};
     return prepare(builder, kernel, &call, &made->range);
 }
 
@@ -213,6 +222,8 @@ static hyb_status make_addresses(hyb_builder *builder)
 
     for (int32_t i = 0; i < spec->n_operands; i++) {
         const hyb_operand *operand = &spec->operands[i];
+        if (operand->slot < 0)
+            continue; /* pre-ops make it */
         const hyb_slot *slot = &spec->slots[operand->slot];
         if (slot->kind == HYB_SLOT_EXTERNAL)
             patches[plan->n_patches++] = (hyb_patch){i, slot->external, operand->offset};

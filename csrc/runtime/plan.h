@@ -54,6 +54,9 @@ typedef struct {
     const int32_t *gathered, *direct; /* the views of either kind */
     const hyb_map_call *calls;
     size_t buffer_bytes, values_bytes, scratch_bytes;
+    bool feeds;    /* pre-ops: they make operand 0, wherever they are told to */
+    int32_t step;  /* bytes from one element of that to the next */
+    double work;   /* of one element, as a share of a task */
 } hyb_map;
 
 typedef struct hyb_loop hyb_loop;
@@ -63,7 +66,7 @@ typedef struct {
     const hyb_layout *layout;
     const hyb_attr *attrs;
     hyb_range range;
-    const hyb_map *map; /* the step itself, or the kernel's post-ops; NULL: none */
+    const hyb_map *map; /* the step itself, or the kernel's post- or pre-ops; NULL: none */
     const char *name;
     int32_t first_operand;
     int32_t kind;
@@ -204,7 +207,7 @@ void hyb_record(hyb_recording *recording, const hyb_plan *plan, int32_t step, in
 /* step.c */
 hyb_status hyb_run_block(hyb_run *run, hyb_block block);
 
-/* map_plan.c: makes the map of a step; `kernel` is the kernel whose post-ops it is, or NULL. */
+/* map_plan.c: makes the map of a step; `kernel` is the one whose post- or pre-ops it is, or NULL. */
 hyb_status hyb_make_map(hyb_builder *builder, const hyb_step *step, const hyb_kernel *kernel,
                         hyb_map **made);
 
@@ -218,9 +221,10 @@ void hyb_gather(void *out, const void *data, const hyb_space *space, const hyb_v
 
 /* map.c */
 hyb_status hyb_map_run(const hyb_map *map, void *const *data);
-/* Elements [begin, begin + count): where post-ops come in. */
-hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, int64_t begin, int64_t count);
+/* Elements [begin, begin + count): where post-ops come in.  `made` is where pre-ops make theirs. */
+hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, void *made, int64_t begin,
+                           int64_t count);
 /* And over `rows` such stretches, whose starts are `step` elements apart. */
-hyb_status hyb_map_rows(const hyb_map *map, void *const *data, int64_t begin, int64_t count,
-                        int64_t rows, int64_t step);
+hyb_status hyb_map_rows(const hyb_map *map, void *const *data, void *made, int64_t begin,
+                        int64_t count, int64_t rows, int64_t step);
 #endif

@@ -16,9 +16,10 @@ static hyb_status run_part(void *context, int64_t begin, int64_t end)
     return part->run(part->call, begin, end);
 }
 
-static hyb_status run_kernel(const hyb_plan_step *step, void *const *data, const hyb_post *post)
+static hyb_status run_kernel(const hyb_plan_step *step, void *const *data, const hyb_post *post,
+                             const hyb_pre *pre)
 {
-    const hyb_call call = {step->layout, data, step->attrs, post};
+    const hyb_call call = {step->layout, data, step->attrs, post, pre};
     if (step->range.n <= step->range.grain)
         return step->range.n > 0 ? step->run(&call, 0, step->range.n) : HYB_OK;
     kernel_run run = {step->run, &call};
@@ -34,7 +35,7 @@ typedef struct {
 static void apply_post(const void *context, int64_t begin, int64_t count)
 {
     const post_run *run = context;
-    const hyb_status status = hyb_map_stretch(run->map, run->data, begin, count);
+    const hyb_status status = hyb_map_stretch(run->map, run->data, NULL, begin, count);
     if (status != HYB_OK)
         atomic_store_explicit(run->failure, (int)status, memory_order_relaxed);
 }
@@ -43,7 +44,7 @@ static void apply_post_rows(const void *context, int64_t begin, int64_t count, i
                             int64_t step)
 {
     const post_run *run = context;
-    const hyb_status status = hyb_map_rows(run->map, run->data, begin, count, rows, step);
+    const hyb_status status = hyb_map_rows(run->map, run->data, NULL, begin, count, rows, step);
     if (status != HYB_OK)
         atomic_store_explicit(run->failure, (int)status, memory_order_relaxed);
 }
@@ -53,18 +54,39 @@ static hyb_status run_with_post_ops(const hyb_plan_step *step, void *const *data
     atomic_int failure = HYB_OK;
     const post_run run = {step->map, data, &failure};
     const hyb_post post = {apply_post, apply_post_rows, &run};
-    TRY(run_kernel(step, data, &post));
+    TRY(run_kernel(step, data, &post, NULL));
     const hyb_status status = (hyb_status)atomic_load_explicit(&failure, memory_order_relaxed);
     return status == HYB_OK ? HYB_OK
                             : hyb_fail(status, "a post-op of %s failed: %s", step->name,
                                        hyb_status_name((int32_t)status));
 }
 
+typedef struct {
+    const hyb_map *map;
+    void *const *data;
+} pre_run;
+
+static hyb_status fill(const void *context, void *out, int64_t begin, int64_t count, int64_t rows,
+                       int64_t step)
+{
+    const pre_run *run = context;
+    return rows == 1 ? hyb_map_stretch(run->map, run->data, out, begin, count)
+                     : hyb_map_rows(run->map, run->data, out, begin, count, rows, step);
+}
+
+static hyb_status run_with_pre_ops(const hyb_plan_step *step, void *const *data)
+{
+    const pre_run run = {step->map, data};
+    return run_kernel(step, data, NULL, &(hyb_pre){fill, &run, step->map->work});
+}
+
 static hyb_status run_step(const hyb_plan_step *step, void *const *data)
 {
     if (!step->run)
         return hyb_map_run(step->map, data);
-    return step->map ? run_with_post_ops(step, data) : run_kernel(step, data, NULL);
+    if (!step->map)
+        return run_kernel(step, data, NULL, NULL);
+    return step->map->feeds ? run_with_pre_ops(step, data) : run_with_post_ops(step, data);
 }
 
 /* A stack that is largely untouched stays so: only the start of a slot is overwritten. */

@@ -71,14 +71,16 @@ static hyb_status check_operand(const hyb_builder *builder, int32_t index)
     const hyb_plan_spec *spec = builder->spec;
     const hyb_operand *operand = &spec->operands[index];
     const hyb_layout *layout = &operand->layout;
-    if (operand->slot < 0 || operand->slot >= spec->n_slots)
+    if (operand->slot < -1 || operand->slot >= spec->n_slots)
         return hyb_fail(HYB_BAD_ARGUMENT, "operand %d: slot %d of %d", index, operand->slot,
                         spec->n_slots);
-    const hyb_slot *slot = &spec->slots[operand->slot];
     int64_t low, high;
     if (!hyb_layout_extent(layout, &low, &high))
         return hyb_fail(HYB_BAD_ARGUMENT, "operand %d: malformed layout (dtype %d, rank %d)", index,
                         layout->dtype, layout->rank);
+    if (operand->slot < 0)
+        return HYB_OK; /* steps say where that may be */
+    const hyb_slot *slot = &spec->slots[operand->slot];
     /* low <= 0 <= high, so the three tests below cannot overflow. */
     if (operand->offset < 0 || operand->offset > slot->nbytes || operand->offset + low < 0
         || high > slot->nbytes - operand->offset)
@@ -115,6 +117,12 @@ hyb_status hyb_check_spec(hyb_builder *builder)
 static hyb_status check_place(const hyb_builder *builder, int32_t operand, int32_t number)
 {
     const hyb_plan_spec *spec = builder->spec;
+    if (spec->operands[operand].slot < 0) {
+        const hyb_step *step = &spec->steps[builder->step];
+        if (number > 0 || step->n_in == 0 || step->kind != HYB_STEP_KERNEL)
+            return hyb_refuse(builder, "operand %d lies nowhere", number);
+        return HYB_OK;
+    }
     const hyb_slot *slot = &spec->slots[spec->operands[operand].slot];
     if (slot->kind == HYB_SLOT_ROW && !hyb_runs_inside(builder, builder->step, slot->loop))
         return hyb_refuse(builder, "operand %d is a row of step %d, which is not around it", number,
@@ -142,6 +150,8 @@ hyb_status hyb_check_step(const hyb_builder *builder, const hyb_step *step)
         return hyb_refuse(builder, "ops %d + %d of %d", step->first_op, step->n_ops, spec->n_ops);
     for (int32_t i = 0; i < step->n_out; i++) {
         const int32_t k = step->first_operand + step->n_in + i;
+        if (spec->operands[k].slot < 0)
+            continue; /* check_place refuses it */
         const hyb_slot *slot = &spec->slots[spec->operands[k].slot];
         if (hyb_root(spec, slot)->kind == HYB_SLOT_CONSTANT)
             return hyb_refuse(builder, "output %d is a constant", i);

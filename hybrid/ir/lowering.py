@@ -130,3 +130,20 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(n, 1)
     return tuple(reversed(strides))
+
+
+def reduced_order(shape: Shape, axes: tuple[int, ...]) -> tuple[list[int], Shape]:
+    """How a reduction over ``axes`` goes over ``shape``: as [A, R, B], with R the reduced axes.
+
+    These are the axes that are not of size 1, in that order, and the three sizes.  They depend on
+    shapes alone, so the order of summation does too.
+    """
+    long = [i for i, n in enumerate(shape) if n != 1]
+    reduced = [i for i in long if i in axes]
+    kept = [i for i in long if i not in axes]
+    before = [i for i in kept if not reduced or i < reduced[0]]
+    after = kept[len(before) :]
+    if after and after[0] < (reduced or [-1])[-1]:  # a kept axis between reduced ones
+        before, after = kept, []
+    sizes = tuple([math.prod(shape[i] for i in group) for group in (before, reduced, after)])
+    return [*before, *reduced, *after], sizes

@@ -7,6 +7,7 @@ from typing import Any
 
 from hybrid import random
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
+from hybrid.ops import dropout as drop
 from hybrid.ops import where
 from hybrid.ops.checks import as_tensor, require_floating
 from hybrid.tensor import Tensor
@@ -38,6 +39,8 @@ def _dropped(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
     """One draw for each element of ``shape``, which broadcasts to ``x``."""
     if p == 1:
         return x * 0.0
+    if shape == x.shape:
+        return drop(x, p, random.default_generator().next_state())
     return where(random.uniform(size=shape) >= p, x * (1 / (1 - p)), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""The ops that fusion makes: a map, and a product or a convolution with a map applied to it.
+"""The ops that fusion makes: a map, a map applied to a product or a convolution, one reduced.
 
 Their region is a graph of elementwise nodes, each with a result of the same shape as the node's
 results.  Passes build them just before planning; nothing differentiates or interprets them eagerly.
@@ -104,6 +104,36 @@ MAPPED: dict[str, Op] = {  # of a product's operands: the op that applies a map 
 }
 
 
+def _reduced(name: str) -> Op:
+    """``map_sum`` and its like."""
+
+    def rule(
+        *operands: TensorType, axis: Shape, keepdims: bool = False, regions: tuple[Graph, ...]
+    ) -> tuple[TensorType, ...]:
+        """A reduction of a map, which is not stored: parts of it are reduced as they are made.
+
+        The region's first result is what is reduced; the others are stored, and are results of
+        the node after the reduction.
+        """
+        own = f"map_{name}"
+        region = _region(own, regions)
+        _require_parameters(own, region, operands)
+        made, *stored = [v.type for v in region.results]
+        _require_elementwise(own, region, made.shape)
+        (result,) = get_op(name).infer((made,), (("axis", axis), ("keepdims", keepdims)))
+        return (result, *stored)
+
+    rule.__name__ = f"map_{name}"
+    return op(differentiable=False)(rule)
+
+
+# Of a map: the op that reduces it.
+REDUCED: dict[str, Op] = {
+    name: _reduced(name) for name in ("sum", "prod", "mean", "max", "min", "any", "all")
+}
+HOLDING_MAPS = frozenset({map_tiles, *MAPPED.values(), *REDUCED.values()})
+
+
 def _mapped(
     name: str,
     factors: tuple[TensorType, ...],
@@ -133,8 +163,18 @@ def _reference(name: str) -> Any:
     return reference
 
 
+def _reference_of_reduced(name: str) -> Any:
+    def reference(*operands: Any, regions: tuple[Graph, ...], **attrs: Any) -> Any:
+        made, *stored = run_region(regions[0], operands)
+        return (get_op(name).reference_rule(made, **attrs), *stored)
+
+    return reference
+
+
 for _name, _op in MAPPED.items():
     _op.reference(_reference(_name))
+for _name, _op in REDUCED.items():
+    _op.reference(_reference_of_reduced(_name))
 
 
 def _region(name: str, regions: tuple[Graph, ...]) -> Graph:
@@ -168,7 +208,7 @@ def _require_elementwise(name: str, region: Graph, shape: Shape) -> None:
                 )
     computed = {value for node in region.nodes for value in node.results}
     returned = [v for v in region.results if v in computed]
-    params = 1 if name != "map" and region.results[0] is region.params[0] else 0
+    params = 1 if name.endswith("_map") and region.results[0] is region.params[0] else 0
     if len(returned) + params != len(region.results) or len(set(returned)) != len(returned):
         raise GraphError(
             f"the region of {name} returns a parameter, or a value twice",

@@ -14,7 +14,7 @@ import numpy as np
 from hybrid.errors import ArgumentError, DTypeError
 from hybrid.ir import op
 from hybrid.ops.batching import no_draws
-from hybrid.ops.checks import as_tensor, require_dtype, require_shape
+from hybrid.ops.checks import as_tensor, require_dtype, require_floating, require_shape
 from hybrid.ops.comparison import where
 from hybrid.ops.dtypes import identity
 from hybrid.types import DType, Shape, TensorType, dtype_of, float32, float64, int64, tensor_type
@@ -165,6 +165,82 @@ def random_bits_samples(draw):
         yield (draw("int64", 2, low=-(2**40), high=2**40),), {"shape": shape}
 
 
+# Dropout -----------------------------------------------------------------------------------------
+
+
+def _dropout_type(name: str, x: TensorType, state: TensorType) -> TensorType:
+    require_floating(name, x=x)
+    random_type(name, state, x.shape, float32)
+    return x
+
+
+@op(kernel="dropout")
+def drop(x: TensorType, state: TensorType, *, rate: float) -> TensorType:
+    """``x / (1 - rate)`` where a number drawn from [0, 1) is at least ``rate``, else 0.
+
+    The numbers are the float32 of ``random_uniform`` of ``state``, below 1; none is kept.
+    """
+    return _dropout_type("drop", x, state)
+
+
+@op(kernel="dropout")
+def drop_again(x: TensorType, state: TensorType, *, rate: float) -> TensorType:
+    """``drop`` where it drew before: of tangents and cotangents, by the same numbers."""
+    return _dropout_type("drop_again", x, state)
+
+
+def _scale(rate: float) -> float:
+    return 1 / (1 - rate)
+
+
+@drop.reference
+@drop_again.reference
+def drop_reference(x, state, *, rate):
+    kept = random_uniform_reference(state, shape=x.shape, dtype=float32) >= np.float32(rate)
+    return np.where(kept, x * x.dtype.type(_scale(rate)), x.dtype.type(0))
+
+
+@drop.lowering
+@drop_again.lowering
+def drop_lowering(emit, x, state, result, *, rate):
+    flat = (result.size,)
+    views = [emit.dense(x).reshape(flat), emit.dense(state)]
+    emit.kernel("dropout", views, [result.reshape(flat)], [float(rate)])
+
+
+@drop.samples
+@drop_again.samples
+def drop_samples(draw):
+    for dtype in draw.floats:
+        for shape in [(), (0,), (1,), (63,), (64,), (65,), (3, 50)]:
+            state = draw("int64", 2, low=-(2**40), high=2**40)
+            yield (draw(dtype, *shape), state), {"rate": 0.3}
+
+
+@drop.vjp
+@drop_again.vjp
+def drop_vjp(ct, _y, _x, state, *, rate):
+    return drop_again(ct, state, rate=rate), None
+
+
+@drop.jvp
+@drop_again.jvp
+def drop_jvp(tangents, _y, _x, state, *, rate):
+    return None if tangents[0] is None else drop_again(tangents[0], state, rate=rate)
+
+
+drop.batch(no_draws)
+
+
+@drop_again.batch
+def drop_again_batch(_rows, batched, x, state, *, rate):
+    """All rows by the same numbers."""
+    if batched != (True, False):
+        return NotImplemented
+    kept = random_uniform(state, shape=x.shape[1:], dtype=float32) >= rate
+    return where(kept, x * _scale(rate), 0.0)
+
+
 def dropout(x: Any, rate: float, state: Any) -> Any:
     """``x`` with each element zeroed with probability ``rate``, the others scaled to keep the mean.
 
@@ -175,5 +251,7 @@ def dropout(x: Any, rate: float, state: Any) -> Any:
         raise ArgumentError(f"dropout got rate {rate}", fix="give a probability in [0, 1]")
     if rate == 0:
         return identity(x)
+    if x.dtype.is_floating and rate < 1:
+        return drop(x, as_tensor(state), rate=float(rate))
     kept = random_uniform(state, shape=x.shape, dtype=float32) >= rate
-    return where(kept, x * (1 / (1 - rate) if rate < 1 else 0.0), 0.0)
+    return where(kept, x * (_scale(rate) if rate < 1 else 0.0), 0.0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybrid.errors import ShapeError
 from hybrid.ir import Emit, Op, View, op
+from hybrid.ir.lowering import reduced_order
 from hybrid.ops.batching import along_axes, along_one_axis
 from hybrid.ops.checks import (
     as_tensor,
@@ -58,21 +59,9 @@ def _spread(y: Any, shape: Shape, axis: tuple[int, ...]) -> Any:
 
 
 def three_axes(emit: Emit, x: View, axes: tuple[int, ...]) -> View:
-    """``x`` seen as [A, R, B] with R the reduced axes; a copy when they are not adjacent.
-
-    What is copied and which of A, R, B results depends on shapes alone, so the order of summation
-    does too.
-    """
-    long = [i for i, n in enumerate(x.shape) if n != 1]
-    reduced = [i for i in long if i in axes]
-    kept = [i for i in long if i not in axes]
-    before = [i for i in kept if not reduced or i < reduced[0]]
-    after = kept[len(before) :]
-    if after and after[0] < (reduced or [-1])[-1]:  # a kept axis between reduced ones
-        before, after = kept, []
-    view = x.permute([*before, *reduced, *after])
-    sizes = [math.prod(x.shape[i] for i in group) for group in (before, reduced, after)]
-    return emit.dense(view).reshape(tuple(sizes))
+    """``x`` seen as [A, R, B] with R the reduced axes; a copy when they are not adjacent."""
+    order, sizes = reduced_order(x.shape, axes)
+    return emit.dense(x.permute(order)).reshape(sizes)
 
 
 def _lower_to(name: str, empty: bool | None = None) -> Callable[..., None]:

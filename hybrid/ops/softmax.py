@@ -16,6 +16,7 @@ from hybrid.ops.checks import (
     require_dtype,
     require_floating,
     require_rank,
+    require_shape,
 )
 from hybrid.ops.creation import zeros
 from hybrid.ops.derivatives import linear, reshaped
@@ -149,10 +150,8 @@ def cross_entropy_reference(logits, targets):
 
 @class_entropy.vjp
 def cross_entropy_vjp(ct, _y, logits, targets):
-    """``(softmax - one_hot) * ct``, without forming the second."""
-    column = reshaped(ct, (*ct.shape, 1))
-    places = reshaped(targets, column.shape)
-    return scatter_along_add(soft_maximum(logits, axis=1) * column, places, -column), None
+    """``(softmax - one_hot) * ct``."""
+    return entropy_pull(logits, targets, ct), None
 
 
 @class_entropy.jvp
@@ -168,6 +167,54 @@ def cross_entropy_batch(rows, batched, logits, targets):
     count, classes = logits.shape[1:]
     flat = reshaped(logits, (rows * count, classes)), reshaped(targets, (rows * count,))
     return reshaped(class_entropy(*flat), (rows, count))
+
+
+@op(kernel="cross_entropy_pull", name="cross_entropy_pull", raises=True)
+def entropy_pull(logits: TensorType, targets: TensorType, ct: TensorType) -> TensorType:
+    """``(softmax(logits[i]) - one_hot(targets[i])) * ct[i]`` for each row i.
+
+    It is the gradient of ``cross_entropy`` by the logits [n, classes], for the cotangent ct [n].
+    """
+    expected = _targeted("cross_entropy_pull", logits, targets)
+    require_dtype("cross_entropy_pull", "ct", ct, expected.dtype)
+    require_shape("cross_entropy_pull", "ct", ct, expected.shape)
+    return logits
+
+
+@entropy_pull.reference
+def entropy_pull_reference(logits, targets, ct):
+    slopes = softmax_reference(logits.astype(np.float64), axis=1)
+    slopes[np.arange(len(targets)), targets] -= 1
+    return (slopes * ct.astype(np.float64)[:, None]).astype(logits.dtype)
+
+
+@entropy_pull.vjp
+def entropy_pull_vjp(g, _y, logits, targets, ct):
+    """Of ``(s - one_hot) ct`` with s of slopes ``diag(s) - s s^T``."""
+    shares = soft_maximum(logits, axis=1)
+    weighted, column = shares * g, reshaped(ct, (*ct.shape, 1))
+    mean = _sum_along(weighted, 1)
+    at_target = take_along(g, reshaped(targets, (*targets.shape, 1)))
+    slopes = (weighted - shares * mean) * column
+    return slopes, None, reshaped(mean - at_target, ct.shape)
+
+
+@entropy_pull.batch
+def entropy_pull_batch(rows, batched, *operands):
+    logits, targets, ct = map(lambda x, b: with_rows(x, rows, b), operands, batched)
+    count, classes = logits.shape[1:]
+    flat = [reshaped(logits, (rows * count, classes))]
+    flat += [reshaped(x, (rows * count,)) for x in (targets, ct)]
+    return reshaped(entropy_pull(*flat), (rows, count, classes))
+
+
+@entropy_pull.samples
+def entropy_pull_samples(draw):
+    for dtype in draw.floats:
+        for rows, classes in [(1, 1), (5, 3), (17, 33), (0, 3)]:
+            targets = draw("int64", rows, low=0, high=classes - 1)
+            logits = draw(dtype, rows, classes, low=-5, high=5)
+            yield (logits, targets, draw(dtype, rows, low=-2, high=2)), {}
 
 
 @op(kernel="class_at", raises=True)

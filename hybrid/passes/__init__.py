@@ -26,6 +26,7 @@ from hybrid.passes.loops import simplify_loop
 from hybrid.passes.order import order
 from hybrid.passes.parts import holds_control_flow
 from hybrid.passes.postops import fuse_products
+from hybrid.passes.preops import fuse_reductions
 from hybrid.passes.share import share
 from hybrid.passes.simplify import simplify
 from hybrid.passes.sink import sink
@@ -48,6 +49,7 @@ __all__ = [
     "fold_norms",
     "fuse",
     "fuse_products",
+    "fuse_reductions",
     "hoist",
     "implicit_broadcast",
     "join",
@@ -82,7 +84,8 @@ PIPELINE: tuple[Pass | tuple[Pass, ...], ...] = (
         dce,  # before fuse: a value that nobody uses would become the result of a map
     ),
     fuse,
-    fuse_products,  # after fuse: it takes whole maps
+    fuse_reductions,  # after fuse: it takes maps, and parts of them
+    fuse_products,  # after both: it takes the maps that are left
     order,  # last: what is one node by now has one place
 )
 # What changes bits: for ``optimize="fast"``, before fusion.

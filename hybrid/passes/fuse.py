@@ -22,7 +22,7 @@ from collections import Counter
 from itertools import pairwise
 
 from hybrid.ir import Graph, Node, Value, with_regions
-from hybrid.ops.fusion import MAPPED, map_tiles
+from hybrid.ops.fusion import HOLDING_MAPS, map_tiles
 from hybrid.passes.groups import Groups, schedule
 from hybrid.types import DType
 
@@ -53,7 +53,7 @@ def fuse(graph: Graph) -> Graph:
 
 def owns_graphs(node: Node) -> bool:
     """Whether ``node`` has regions to fuse in: control flow, not the maps that fusion makes."""
-    return bool(node.regions) and node.op not in (map_tiles, *MAPPED.values())
+    return bool(node.regions) and node.op not in HOLDING_MAPS
 
 
 def is_fusable(node: Node) -> bool:

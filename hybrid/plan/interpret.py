@@ -65,7 +65,7 @@ class _Run:
     def array(self, view: View) -> Array:
         """The elements that ``view`` names, writable where its buffer is."""
         size = view.dtype.itemsize
-        if not view.size:
+        if not view.size or view.buffer.kind == "made":
             return np.empty(view.shape, view.dtype.numpy)
         memory, start = self.place(view.buffer)
         strides = tuple(s * size for s in view.strides)
@@ -130,11 +130,14 @@ class _Run:
 def _run_step(step: Step, arrays: list[Array]) -> None:
     n_in, n_out = len(step.inputs), len(step.outputs)
     outputs = arrays[n_in : n_in + n_out]
+    if step.has_pre_ops:
+        for op in step.ops:
+            _run_map_op(op, arrays, step.extra[0].shape)
     if step.kernel is not None:
         dtype = (step.inputs or step.outputs)[0].dtype
         kernel = _kernel(step.kernel, dtype, step.attrs, outputs[0])
         _store(outputs[:1] if step.ops else outputs, kernel(*arrays[:n_in]))
-    for op in step.ops:
+    for op in step.ops if not step.has_pre_ops else ():
         _run_map_op(op, arrays, outputs[0].shape)
 
 
@@ -146,7 +149,7 @@ def _run_map_op(op: MapOp, arrays: list[Array], shape: tuple[int, ...]) -> None:
         op.args[n_in:], results if isinstance(results, tuple) else (results,), strict=True
     ):
         if at >= 0:
-            arrays[at][...] = result
+            arrays[at].reshape(shape)[...] = result  # what pre-ops make has another one
         else:
             _tiles(arrays)[at] = np.broadcast_to(np.array(result), shape)
 

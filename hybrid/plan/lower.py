@@ -18,7 +18,14 @@ from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, Node, NotDense, Value, View
 from hybrid.ir.lowering import row_major
 from hybrid.plan import control
-from hybrid.plan.maps import append_map, is_elementwise, kernel_attrs, lower_map, lower_mapped
+from hybrid.plan.maps import (
+    append_map,
+    is_elementwise,
+    kernel_attrs,
+    lower_map,
+    lower_mapped,
+    lower_reduced,
+)
 from hybrid.plan.steps import Buffer, HostCall, Lowered, MapOp, Step, walk
 from hybrid.storage import to_bfloat16
 from hybrid.types import DType, Shape, TensorType, bfloat16
@@ -233,6 +240,8 @@ def is_whole(view: View) -> bool:
     return view.dense and view.type.nbytes == view.buffer.nbytes
 
 
+REDUCTIONS = ("sum", "prod", "mean", "max", "min", "any", "all")  # kernels that take pre-ops
+
 _OWN_RULES = {
     "map": lower_map,
     **dict.fromkeys(
@@ -245,6 +254,7 @@ _OWN_RULES = {
         ),
         lower_mapped,
     ),
+    **dict.fromkeys([f"map_{name}" for name in REDUCTIONS], lower_reduced),
     "cond": control.lower_cond,
     "while": control.lower_while,
     "for": control.lower_for,

@@ -1,4 +1,4 @@
-"""Lower maps, and products with a map applied to them: elementwise nodes as map ops."""
+"""Lower maps, and maps applied to products or reduced: elementwise nodes as map ops."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from hybrid.errors import NativeError
 from hybrid.ir import REGISTRY, Graph, Node, Value, View
+from hybrid.ir.lowering import reduced_order, row_major
 from hybrid.native import MAX_TILES
-from hybrid.plan.steps import MapOp, Step
+from hybrid.plan.steps import Buffer, MapOp, Step
 from hybrid.types import BY_SHORT, DType, Shape
 
 if TYPE_CHECKING:
@@ -62,6 +63,23 @@ def lower_mapped(low: Lowering, node: Node) -> None:
     # Copies that the post-ops asked for were appended behind the product: run it last.
     low.steps.remove(step)
     low.steps.append(step)
+
+
+def lower_reduced(low: Lowering, node: Node) -> None:
+    """A reduction that makes what it reduces: see passes/preops.py."""
+    region, attrs = node.regions[0], node.attributes
+    made = region.results[0]
+    order, sizes = reduced_order(made.type.shape, attrs["axis"])
+    extra = [low.views[v].broadcast(made.type.shape).permute(order) for v in node.operands]
+    result, *stored = map(low.result, node.results)
+    source = View(Buffer("made", 0), made.type.dtype, sizes, row_major(sizes))
+    result = result.reshape((sizes[0], sizes[2]))
+    outputs = [result, *[view.reshape(extra[0].shape) for view in stored]]
+    places = {param: 1 + len(outputs) + i for i, param in enumerate(region.params)}
+    at = {made: 0, **{value: 2 + i for i, value in enumerate(region.results[1:])}}
+    kernel = node.op.name.removeprefix("map_")
+    ops = map_ops(region, places, at)
+    low.steps.append(Step(kernel, [source], outputs, extra, ops=ops, location=low.location))
 
 
 def _map_over(

@@ -130,6 +130,8 @@ class _Writer:
 
     def _slot(self, buffer: Buffer) -> int:
         buffer = buffer.root
+        if buffer.kind == "made":
+            return native.NOWHERE
         found = self.slots.get(buffer)
         if found is None:
             found = self.slots[buffer] = self._new_slot(buffer)

@@ -21,7 +21,7 @@ class Buffer:
     another one in its ``ring``.
     """
 
-    kind: str  # "input", "output", "constant", "arena", "row", "carried"
+    kind: str  # "input", "output", "constant", "arena", "row", "carried", "made" (by pre-ops)
     nbytes: int
     index: int = -1  # input or output: which one
     data: bytes = b""  # constant
@@ -88,7 +88,8 @@ class HostCall:
 class Step:
     """One step of a plan.
 
-    A kernel, with post-ops in ``ops``; a map, with ops alone; or what ``control`` or ``call`` say.
+    A kernel, with post- or pre-ops in ``ops``; a map, with ops alone; or what ``control`` or
+    ``call`` say.
     """
 
     kernel: str | None
@@ -110,6 +111,11 @@ class Step:
     @property
     def is_map(self) -> bool:
         return bool(self.ops) and self.kernel is None
+
+    @property
+    def has_pre_ops(self) -> bool:
+        """Whether ``ops`` make the first input of the kernel, which lies nowhere."""
+        return bool(self.inputs) and self.inputs[0].buffer.kind == "made"
 
     @property
     def may_fail(self) -> bool:

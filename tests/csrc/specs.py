@@ -344,6 +344,17 @@ def one_map() -> Spec:
     return spec
 
 
+def with_pre_ops() -> Spec:
+    """The sums of the rows of ``-x`` with x[2, 3], which is stored as well."""
+    x, sums = np.ones((2, 3), np.float32), np.ones((2, 1), np.float32)
+    negative, reduce, spec = find("negative", "float32"), find("sum", "float32"), Spec()
+    slots = [spec.external(array.nbytes) for array in (sums, x, x)]
+    ops = [(negative, [3], [0]), (negative, [3], [2])]
+    made = (-1, x.reshape(2, 3, 1))
+    spec.step([made], [(slots[0], sums), (slots[1], x)], reduce, ops, [(slots[2], x)])
+    return spec
+
+
 def with_post_ops() -> Spec:
     """``x @ x + bias`` with x[1, 4, 4]."""
     x, bias = np.ones((1, 4, 4), np.float32), np.ones(4, np.float32)

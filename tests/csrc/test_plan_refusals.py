@@ -19,6 +19,7 @@ from tests.csrc.specs import (
     require_refused,
     run,
     with_post_ops,
+    with_pre_ops,
 )
 
 SUM = find("sum", "float32")
@@ -98,7 +99,13 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
     "last step": (chain, change("slots", 2, last_step=2), "slot 2: last step 2 of 2"),
     # operands
     "slot": (chain, change("operands", 1, slot=4), "operand 1: slot 4 of 4"),
-    "negative slot": (chain, change("operands", 1, slot=-1), "operand 1: slot -1 of 4"),
+    "negative slot": (chain, change("operands", 1, slot=-2), "operand 1: slot -2 of 4"),
+    "no slot": (chain, change("operands", 1, slot=-1), "step 0: operand 1 lies nowhere"),
+    "no slot of an output": (
+        chain,
+        change("operands", 2, slot=-1),
+        "step 0: operand 2 lies nowhere",
+    ),
     "dtype": (
         chain,
         change("operands", 0, dtype=13),
@@ -355,8 +362,8 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
     # post-ops
     "kernel without post-ops": (
         with_post_ops,
-        change("steps", 0, kernel=SUM),
-        "step 0: sum takes no post-ops",
+        change("steps", 0, kernel=find("softmax", "float32")),
+        "step 0: softmax takes no post-ops",
     ),
     "post-op on the kernel's input": (
         with_post_ops,
@@ -372,6 +379,52 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
         with_post_ops,
         change("operands", 2, slot=1),
         "step 0: output 0 of matmul overlaps its operand 0",
+    ),
+    # pre-ops
+    "an input that nothing makes": (
+        chain,
+        change("operands", 0, slot=-1),
+        "step 0: the first input of add lies nowhere",
+    ),
+    "an input that pre-ops make": (
+        with_pre_ops,
+        change("operands", 0, slot=2),
+        "step 0: sum has an input and pre-ops to make it",
+    ),
+    "pre-ops of nothing": (
+        with_pre_ops,
+        argument(0, 1, 2),
+        "step 0: the pre-ops never write what sum reads",
+    ),
+    "pre-op on the kernel's output": (
+        with_pre_ops,
+        argument(0, 1, 1),
+        "step 0: op 0: writes operand 1, which is not its output",
+    ),
+    "number of elements of what pre-ops make": (
+        with_pre_ops,
+        change("operands", 0, shape=[2, 2, 1]),
+        "step 0: operand 2 does not have the shape of the pre-ops",
+    ),
+    "shape of an operand of pre-ops": (
+        with_pre_ops,
+        change("operands", 3, shape=[3, 2], strides=[8, 4]),
+        "step 0: operand 3 does not have the shape of the pre-ops",
+    ),
+    "strided output of pre-ops": (
+        with_pre_ops,
+        change("operands", 2, strides=[4, 8]),
+        "step 0: output 1 is not contiguous",
+    ),
+    "what pre-ops make with gaps": (
+        with_pre_ops,
+        change("operands", 0, strides=[16, 4, 4]),
+        "step 0: what the pre-ops make is not contiguous",
+    ),
+    "reduction over what pre-ops read": (
+        with_pre_ops,
+        change("operands", 3, slot=0, strides=[0, 0]),
+        "step 0: output 0 overlaps operand 3",
     ),
     "output over an extra operand": (
         with_post_ops,

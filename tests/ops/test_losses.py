@@ -18,6 +18,7 @@ from hybrid.errors import (
 )
 from hybrid.nn import functional as F
 from hybrid.ops.sampling import Draw
+from hybrid.ops.softmax import entropy_pull
 from tests.helpers import same
 
 D = Draw(11)
@@ -384,3 +385,30 @@ ERRORS = {
 def test_errors(call, error, match) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [(1, 1), (5, 3), (17, 33), (64, 100), (3, 5000), (0, 4)], ids=str)
+def test_the_gradient_of_cross_entropy(dtype, size) -> None:
+    """The bits of ``softmax * ct``, less ct at the target, in both modes."""
+    rows, classes = size
+    random = np.random.default_rng(rows)
+    logits = hy.asarray((random.standard_normal(size) * 4).astype(dtype))
+    targets = hy.asarray(random.integers(0, classes, rows))
+    ct = hy.asarray(random.standard_normal(rows).astype(dtype))
+    expected = (hy.softmax(logits, axis=1) * ct[:, None]).numpy().copy()
+    expected[np.arange(rows), targets.numpy()] -= ct.numpy()
+
+    def slopes(logits):
+        return hy.grad(lambda x: (F.cross_entropy(x, targets, reduction="none") * ct).sum())(logits)
+
+    for found in (slopes(logits), hy.hybridize(slopes)(logits)):
+        assert found.numpy().tobytes() == expected.tobytes()
+
+
+def test_slopes_of_cross_entropy_at_classes_that_are_not_there() -> None:
+    logits, ct = hy.zeros((2, 3)), hy.ones(2)
+    with pytest.raises(OutOfRangeError, match="target 3 at position 1 is out of range for 3"):
+        entropy_pull(logits, hy.asarray([0, 3]), ct)
+    with pytest.raises(ShapeError, match="cross_entropy_pull"):
+        entropy_pull(logits, hy.asarray([0, 1]), hy.ones(3))

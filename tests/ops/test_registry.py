@@ -32,6 +32,7 @@ ULPS = {
     **dict.fromkeys(["sin", "cos", "tan", "asin", "acos", "atan", "atan2"], 2),
     **dict.fromkeys(["sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "pow", "rsqrt"], 2),
     **dict.fromkeys(["silu", "softplus"], 4),
+    **dict.fromkeys(["drop", "drop_again"], 1.5),  # 1 / (1 - rate) is rounded, too
     **dict.fromkeys(["mean", "sum", "avg_pool", "avg_pool_spread"], 8),
     **dict.fromkeys(["prod", "cumulative_prod"], 64),  # every factor may round
     **dict.fromkeys(OPTIMIZERS, 8),
@@ -47,7 +48,9 @@ EPSILONS = {
     **dict.fromkeys(["channel_norm", "channel_moments"], 16),
     "channel_norm_pull": 64,  # sums of 3,600 terms of both signs, 60 times what is left of them
     **dict.fromkeys(["layer_norm", "layer_norm_pull", "rms_norm", "rms_norm_pull"], 16),
-    **dict.fromkeys(["softmax", "log_softmax", "cross_entropy", "random_normal"], 16),
+    **dict.fromkeys(
+        ["softmax", "log_softmax", "cross_entropy", "cross_entropy_pull", "random_normal"], 16
+    ),
     **dict.fromkeys(["gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope", "silu_slope"], 4),
     **dict.fromkeys(["attention", "attention_pull"], 32),  # the exponential of a rounded score
     **dict.fromkeys(["attention_masked", "attention_masked_pull"], 32),
