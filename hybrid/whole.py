@@ -23,15 +23,12 @@ from hybrid.record import is_recording, record_call
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import TensorType
 
-OPTIMIZED = "optimized"  # with ``fast``: what a graph becomes by all passes, where that is known
+PARTS = "parts"  # with ``fast``: what ``run_parts`` gives of a graph, where that is known
 MAX_CONSTANT = 4096  # bytes that a remembered call keeps
 
 
 def optimized(graph: Graph, *, fast: bool = False) -> Graph:
     """``graph`` after all passes; ``fast``: those that may change bits, too."""
-    known = graph.derived.get((OPTIMIZED, fast))
-    if known is not None:
-        return known
     with phase("passes"):
         return run_pipeline(graph, evaluate=_evaluate, fast=fast)
 
@@ -49,8 +46,12 @@ def optimized_parts(
     ``fixed`` are the parameters that stay the same from run to run: the results of the second plan,
     which takes those in the middle, are further inputs of the first one.
     """
-    with phase("passes"):
-        rest, parts = run_parts(graph, fixed, evaluate=_evaluate, fast=fast)
+    known = graph.derived.get((PARTS, fast))
+    if known is not None and (known[1] is None or set(known[1].params) <= set(fixed)):
+        rest, parts = known
+    else:
+        with phase("passes"):
+            rest, parts = run_parts(graph, fixed, evaluate=_evaluate, fast=fast)
     plan = make_plan(rest)
     return (plan, (), None) if parts is None else (plan, parts.params, make_plan(parts.graph))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from hybrid.ir import Graph, Value
 from hybrid.ir.rows import RowReader, RowWriter, Unwritable, at, plain, value_of, values_in
+from hybrid.passes import Ahead
 from hybrid.plan_cache.fingerprint import Fingerprint
 from hybrid.plan_cache.writing import Unkeepable
 from hybrid.random import default_generator
@@ -22,6 +23,8 @@ from hybrid.trace.address import Address, LeafOf
 from hybrid.trace.captured import Backward, Capture, Gradient, Made, Same, SlotWrite, Source
 from hybrid.trace.guards import Guards, is_plain
 from hybrid.tree import LEAF, Structure
+
+Parts = tuple[Graph, Ahead | None]  # as ``run_parts`` gives them
 
 _TREES = {kind.__name__: kind for kind in (list, tuple, dict)}
 _INDICES = ("output", "number", "argument", "source")  # kinds of leaves that are one number
@@ -34,10 +37,12 @@ class Malformed(Exception):
 # Writing ------------------------------------------------------------------------------------------
 
 
-def written(capture: Capture, optimized: Graph, found: Fingerprint) -> dict[str, Any]:
-    """``capture`` and its graph after all passes; raises Unkeepable."""
+def written(
+    capture: Capture, optimized: Graph, ahead: Ahead | None, found: Fingerprint
+) -> dict[str, Any]:
+    """``capture`` and its graph after all passes, as ``run_parts`` gives it; raises Unkeepable."""
     try:
-        return _Writer(capture, found).entry(optimized)
+        return _Writer(capture, found).entry(optimized, ahead)
     except Unwritable as error:
         raise Unkeepable(f"what it has become is {error}, which only this process has") from None
 
@@ -47,7 +52,7 @@ class _Writer:
         self.capture, self.found = capture, found
         self.rows = RowWriter()
 
-    def entry(self, optimized: Graph) -> dict[str, Any]:
+    def entry(self, optimized: Graph, ahead: Ahead | None) -> dict[str, Any]:
         capture = self.capture
         written = capture.guards.written
         if written.containers or written.places or written.numbers or written.constants:
@@ -62,6 +67,7 @@ class _Writer:
         return {
             "graph": graph,
             "optimized": self.rows.graph(optimized),
+            "ahead": None if ahead is None else [self.rows.graph(ahead.graph), list(ahead.params)],
             "sources": [self.source(s) for s in capture.sources],
             "requires": capture.requires,
             "result": self.made(capture.result),
@@ -179,7 +185,7 @@ class _Writer:
 
 def read(
     entry: Any, found: Fingerprint, leaves: Sequence[Any], guards: Guards
-) -> tuple[Capture, Graph]:
+) -> tuple[Capture, Parts]:
     """The capture and its graph after all passes, for a call of these ``leaves``; or Malformed.
 
     The ``guards`` are of the program as it is.
@@ -197,11 +203,26 @@ class _Reader:
         self.graph = self.rows.graph(entry["graph"])
         self.count = len(self.graph.results)
 
-    def capture(self, guards: Guards) -> tuple[Capture, Graph]:
-        entry, graph = self.entry, self.graph
-        optimized = self.rows.graph(entry["optimized"])
-        if _types(optimized) != _types(graph):
+    def parts(self) -> Parts:
+        """What ``run_parts`` has given of the graph."""
+        graph, optimized = self.graph, self.rows.graph(self.entry["optimized"])
+        given, results = _types(graph)
+        ahead = None
+        if self.entry["ahead"] is not None:
+            early, params = self.entry["ahead"]
+            ahead = Ahead(
+                self.rows.graph(early), tuple([self.index(i, given) for i in params]), optimized
+            )
+            taken, kept = _types(ahead.graph)
+            if taken != [given[i] for i in ahead.params]:
+                raise Malformed("the two parts are of different types")
+            given = given + kept
+        if _types(optimized) != (given, results):
             raise Malformed("the two graphs are of different types")
+        return optimized, ahead
+
+    def capture(self, guards: Guards) -> tuple[Capture, Parts]:
+        entry, graph, parts = self.entry, self.graph, self.parts()
         sources = [self.source(*row) for row in entry["sources"]]
         requires = [bool(needs) for needs in entry["requires"]]
         for source, param, needs in zip(sources, graph.params, requires, strict=True):
@@ -232,7 +253,7 @@ class _Reader:
             for kind, what in made.leaves:
                 if kind == "source":
                     self.index(what, sources)
-        return capture, optimized
+        return capture, parts
 
     def index(self, number: Any, items: Sequence[Any]) -> int:
         at(items, number)

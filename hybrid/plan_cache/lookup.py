@@ -21,6 +21,7 @@ from hybrid.classes import dataclass
 from hybrid.config import is_configured, plan_cache
 from hybrid.families import Free
 from hybrid.ir.interpreter import ACTIVE
+from hybrid.passes import Ahead
 from hybrid.phases import phase
 from hybrid.plan_cache.entry import Malformed, read, written
 from hybrid.plan_cache.fingerprint import Fingerprint
@@ -32,7 +33,7 @@ from hybrid.trace.captured import Capture
 from hybrid.trace.reads import Reads
 from hybrid.tree import flatten
 from hybrid.version import __version__
-from hybrid.whole import OPTIMIZED
+from hybrid.whole import PARTS
 
 _OPTIONS = ("mode", "optimize", "name")  # those that a capture depends on
 
@@ -97,12 +98,12 @@ class Lookup:
             entry = load(self.folder, found.digest)
             if entry is None:
                 return None
-            capture, optimized = read(entry, found, self.leaves, guards)
+            capture, parts = read(entry, found, self.leaves, guards)
         except (Damaged, Malformed) as error:
             warn(path, f"the plan kept in {path} cannot be used, it is captured anew: {error}")
             return None
         fast = self.options["optimize"] == "fast"
-        capture.graph.derived[OPTIMIZED, fast] = optimized
+        capture.graph.derived[PARTS, fast] = parts
         return capture
 
     def _require_unchanged(self, free: Free, found: Fingerprint) -> None:
@@ -127,7 +128,9 @@ class Lookup:
         assert made.found is not None
         try:
             self._require_unchanged(made.free, made.found)
-            entry = written(planned.capture, planned.plan.graph, made.found)
+            rest, kept = planned.plan.graph, planned.kept
+            ahead = None if kept is None else Ahead(kept.plan.graph, kept.cells, rest)
+            entry = written(planned.capture, rest, ahead, made.found)
             save(self.folder, made.found.digest, entry, self.limit)
         except Unkeepable as error:
             return str(error.args[0])

@@ -441,3 +441,17 @@ def test_the_build_is_known_by_its_files(tmp_path: Path) -> None:
         seen.add(build(str(package)))
     assert len(seen) == 4
     assert build() in environment()
+
+
+def test_what_is_computed_ahead_is_kept_apart(folder: Path) -> None:
+    net = hy.nn.Conv2d(64, 64, 3, padding=1, bias=False).eval().requires_grad_(False)
+    x = draw(1, 64, 28, 28, seed=3)
+    expected = net(x).numpy().tobytes()
+    call = hy.hybridize(net)._plan_cache()
+    for filed in (KEPT, LOADED):
+        call.clear()
+        assert net(x).numpy().tobytes() == net(x).numpy().tobytes() == expected
+        (plan,) = call.plans
+        assert plan.filed == filed and plan.kept_nbytes > 64 * 64 * 16 * 4
+    net.weight.assign(net.weight * 2)
+    assert np.array_equal(net(x).numpy(), np.frombuffer(expected, np.float32).reshape(x.shape) * 2)
