@@ -239,8 +239,10 @@ HYB_KERNEL(N(cross_entropy_pull))
             if (full < n)
                 N(v_store_part)(y + full, N(v_load_part)(y + full, n - full) * scale * slope,
                                 n - full);
-            y[target[first + r]] -= slope;
         }
+        y -= count * n;
+        for (int64_t r = first; r < first + count; r++, y += n) /* by now the stores are over */
+            y[target[r]] -= ct[r];
         first += count;
     }
     return HYB_OK;
