@@ -114,6 +114,7 @@ def test_a_folder_in_the_place_of_a_file(path: Path) -> None:
 HOSTILE = """
 import json, random, sys, warnings
 from pathlib import Path
+sys.path.append(sys.argv[3])  # for the tests: the package may be an installed one
 import hybrid as hy
 from tests.plan_cache import test_store
 from tests.ir.test_rows import changed
@@ -167,8 +168,9 @@ print(json.dumps(seen))
 def test_hostile_files_run_no_code_and_end_no_process(tmp_path: Path) -> None:
     """Well-signed files with anything in them: at worst they are other plans."""
     done = subprocess.run(
-        [sys.executable, "-c", HOSTILE, str(tmp_path / "plans"), "1"], capture_output=True,
-        text=True, timeout=300, cwd=Path(__file__).resolve().parents[2],
+        [sys.executable, "-c", HOSTILE, str(tmp_path / "plans"), "1",
+         str(Path(__file__).resolve().parents[2])],
+        capture_output=True, text=True, timeout=300, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads(done.stdout)
@@ -228,7 +230,9 @@ print(json.dumps([call.plans[0].filed, [str(w.message) for w in caught]]))
 
 def started(folder: Path, plans: Path, first: str = "") -> subprocess.Popen[str]:
     folder.mkdir(exist_ok=True)
-    (folder / "program.py").write_text(PROGRAM.format(first=first))
+    program, text = folder / "program.py", PROGRAM.format(first=first)
+    if not program.exists() or program.read_text() != text:  # others may be reading it
+        program.write_text(text)
     environment = {**os.environ, "HYBRID_PLAN_CACHE": str(plans)}
     return subprocess.Popen(
         [sys.executable, "program.py"], cwd=folder, env=environment, stdout=subprocess.PIPE,
