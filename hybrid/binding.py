@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import native
+from hybrid.binding_loops import Loops, many, runs
 from hybrid.config import advance_epoch
 from hybrid.eager import as_tensor
 from hybrid.errors import OF_CAPTURE
@@ -37,7 +38,6 @@ from hybrid.unshared import UNSHARED, UNSHARED_DATA
 from hybrid.writer import Writer
 
 WRITER = threading.RLock()
-MANY = 8  # cells or slots: from so many on they are updated in a loop, which is sooner compiled
 
 
 def bind(
@@ -56,7 +56,7 @@ def bind(
     return _Binding(capture, plan, record, used, kept).write()
 
 
-class _Binding:
+class _Binding(Loops):
     def __init__(
         self, capture: Capture, plan: Plan, record: Any, used: Any, kept: Kept | None
     ) -> None:
@@ -84,9 +84,13 @@ class _Binding:
         self.given = self._given()
         self.slot_of_output = self._slots()
         self.needs_tensor = self._tensors()
-        self.many_cells = self._many([o for o in self.in_place if o not in self.needs_tensor])
+        self.many_cells = many([o for o in self.in_place if o not in self.needs_tensor])
         plain = [o for o, w in self.slot_of_output.items() if self._is_plain(w)]
-        self.many_slots = self._many(plain)
+        self.many_slots = many(plain)
+        special = self.in_place.keys() | self.slot_of_output.keys()
+        self.many_fresh = many([o for o in range(self.n_outputs) if o not in special])
+        plain = [o for o in self.needs_tensor if o not in capture.consumed]
+        self.many_tensors = many(plain)
 
     def _given(self) -> dict[tuple[Any, ...], str]:
         """The containers among the arguments that a run needs: by their keys, what they are called.
@@ -115,7 +119,7 @@ class _Binding:
             and w.exists
             and w.address.owner is not GIVEN
             and self.record is None
-            and w.made.leaves[0][1] not in self.plan.placement.exposed
+            and w.made.leaves[0][1] not in self.plan.exposed
         }
 
     def _tensors(self) -> set[int]:
@@ -133,9 +137,6 @@ class _Binding:
         if self.capture.gradient is not None:
             seen.update(self.capture.gradient.outputs)
         return seen - self.slot_of_output.keys()
-
-    def _many(self, outputs: list[int]) -> list[int]:
-        return sorted(outputs) if len(outputs) >= MANY else []
 
     def _is_plain(self, write: SlotWrite) -> bool:
         """Whether the slot is an attribute of an object that is known now."""
@@ -176,8 +177,10 @@ class _Binding:
             w.line("moved = False", depth)
         self._cells_in_a_loop(depth)
         self._slots_in_a_loop(depth)
+        self._fresh_in_a_loop(depth)
+        looped = {*self.many_cells, *self.many_slots, *self.many_fresh}
         for output in range(self.n_outputs):
-            if output in self.many_cells or output in self.many_slots:
+            if output in looped:
                 continue
             if output in self.in_place:
                 self._in_place(output, depth)
@@ -244,16 +247,28 @@ class _Binding:
         w.line("made[-1] = now[0]", depth + 1)
 
     def _inputs(self, depth: int) -> None:
-        w = self.writer
+        w, sources = self.writer, self.capture.sources
         swapped = {*self.in_place.values(), *(() if self.kept is None else self.kept.cells)}
         looped = {self.in_place[output] for output in self.many_cells}
-        for i, source in enumerate(self.capture.sources):
-            w.line(f"t{i} = {self._fetch(source)}", depth)
-            if i in looped:
+        for run in runs([source.kind == "cell" for source in sources]):
+            if sources[run[0]].kind == "cell":
+                cells = w.name("cells", tuple([sources[i].tensor for i in run]))
+                w.line(f"{''.join([f't{i}, ' for i in run])}= {cells}", depth)
+            else:
+                for i in run:
+                    w.line(f"t{i} = {self._fetch(sources[i])}", depth)
+        for run in runs([(i in looped, i in swapped) for i in range(len(sources))]):
+            first, last = self.n_outputs + run[0], self.n_outputs + run[-1]
+            if run[0] in looped:
                 continue
-            w.line(f"d{i} = t{i}.data", depth)
-            if i not in swapped:
-                w.line(f"externals[{self.n_outputs + i}] = d{i}", depth)
+            if not many(run):
+                for i in run:
+                    put = "" if i in swapped else f"externals[{self.n_outputs + i}] = "
+                    w.line(f"{put}d{i} = t{i}.data", depth)
+                continue
+            put = "" if run[0] in swapped else f"externals[{first}:{last + 1}] = "
+            names, tensors = ("".join([f"{x}{i}, " for i in run]) for x in "dt")
+            w.line(f"{put}{names}= [t.data for t in ({tensors})]", depth)
 
     def _fetch(self, source: Source) -> str:
         if source.kind == "argument":
@@ -297,57 +312,6 @@ class _Binding:
             f"externals[{output}] = b{output} = made[{output}] = {self._make(output)}", depth + 1
         )
 
-    def _sources(self) -> list[int]:
-        """Where the values of the ``many_cells`` come from, among the externals."""
-        return [self.n_outputs + self.in_place[output] for output in self.many_cells]
-
-    def _storage(self, outputs: list[int]) -> str:
-        """The name of what makes buffers for ``outputs``, one after the other."""
-        return self.writer.name("makes", [native.storage(self.types[o].nbytes) for o in outputs])
-
-    def _cells_in_a_loop(self, depth: int) -> None:
-        if not self.many_cells:
-            return
-        w = self.writer
-        tensors = "".join([f"t{self.in_place[output]}, " for output in self.many_cells])
-        places = [*zip(self.many_cells, self._sources(), strict=True)]
-        makes = self._storage(self.many_cells)
-        w.line(f"cells, buffers = ({tensors}), []", depth)
-        w.line(f"for cell, (output, source), (make, kind) in zip(cells, "
-               f"{w.name('places', places)}, {makes}):", depth)  # fmt: skip
-        w.line("data = cell.data", depth + 1)
-        w.line(f"if data is not made[output] or getrefcount(data) != {UNSHARED}:", depth + 1)
-        w.line("moved = True", depth + 2)
-        w.line("externals[source] = data", depth + 2)
-        w.line("externals[output] = data = made[output] = make(kind)", depth + 2)
-        w.line("buffers.append(data)", depth + 1)
-
-    def _slots_in_a_loop(self, depth: int) -> None:
-        if not self.many_slots:
-            return
-        w = self.writer
-        writes = [self.slot_of_output[output] for output in self.many_slots]
-        slots = [
-            (output, write.address.owner, write.address.name, self.types[output])
-            for output, write in zip(self.many_slots, writes, strict=True)
-        ]
-        w.names["slots"] = slots
-        makes = self._storage(self.many_slots)
-        w.line("fresh = []", depth)
-        w.line(f"for (output, owner, name, type_), (make, kind) in zip(slots, {makes}):", depth)
-        w.line("tensor = made[output]", depth + 1)
-        w.line(
-            "if tensor is None or getattr(owner, name) is not tensor "
-            f"or getrefcount(tensor) != {UNSHARED} "
-            f"or getrefcount(tensor.data) != {UNSHARED_DATA}:",
-            depth + 1,
-        )
-        w.line("tensor = made[output] = new(Tensor)", depth + 2)
-        w.line("tensor.type, tensor.record = type_, None", depth + 2)
-        w.line("externals[output] = tensor.data = make(kind)", depth + 2)
-        w.line("fresh.append(tensor)", depth + 1)
-        w.line("".join([f"r{output}, " for output in self.many_slots]) + "= fresh", depth)
-
     def _slot(self, output: int, depth: int) -> None:
         w, write = self.writer, self.slot_of_output[output]
         kind = w.name("type", self.types[output])
@@ -365,7 +329,8 @@ class _Binding:
     def _results(self) -> None:
         """After the run: tensors of the outputs, histories, cells and slots, the result."""
         w, capture = self.writer, self.capture
-        for output in sorted(self.needs_tensor):
+        self._tensors_in_a_loop()
+        for output in sorted(self.needs_tensor.difference(self.many_tensors)):
             kind = w.name("type", self.types[output])
             record = w.name("used", self.used) if output in capture.consumed else "None"
             w.line(f"r{output} = new(Tensor)")

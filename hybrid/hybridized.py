@@ -409,15 +409,16 @@ class Hybridized:
         return [
             PlanInfo(
                 planned.description,
-                sum(1 for _ in planned.plan.graph.walk()),
-                len(planned.plan.lowered.steps),
-                planned.plan.arena_nbytes,
-                planned.plan.placement.scratch_nbytes,
+                planned.plan.sizes.nodes,
+                planned.plan.sizes.steps,
+                planned.plan.sizes.arena_nbytes,
+                planned.plan.sizes.scratch_nbytes,
                 tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
                 planned.calls,
                 planned.why,
                 0 if planned.kept is None else planned.kept.nbytes,
                 planned.filed,
+                planned.plan,
             )
             for planned in self._all_plans()
         ]

@@ -12,7 +12,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, NativeError, OutOfMemoryError, OutOfRangeError
@@ -81,12 +81,20 @@ def _call_host(context: Any, number: int, data: Any) -> int:
 
 @ffi.def_extern(name="hybrid_poll", error=lib.HYB_INTERRUPTED, onerror=_keep)
 def _poll() -> int:
+    _raised.error = None  # of a run that nobody asked about
     for _ in range(2):  # Python runs the handlers of signals between its own instructions
         pass
     return lib.HYB_OK
 
 
 lib.hyb_set_poll(lib.hybrid_poll)
+
+
+def raise_noted() -> None:
+    """Raise what interrupted the poll before this call of Python, if something has."""
+    error, _raised.error = getattr(_raised, "error", None), None
+    if error is not None:
+        raise error
 
 
 def memory_at(address: Any, nbytes: int) -> Any:
@@ -189,21 +197,42 @@ EXTERNAL, ARENA, CONSTANT = lib.HYB_SLOT_EXTERNAL, lib.HYB_SLOT_ARENA, lib.HYB_S
 ROW, CARRIED = lib.HYB_SLOT_ROW, lib.HYB_SLOT_CARRIED
 NOWHERE = -1  # the slot of what pre-ops make
 KERNEL_STEP, MAP_STEP, HOST_STEP = lib.HYB_STEP_KERNEL, lib.HYB_STEP_MAP, lib.HYB_STEP_HOST
+NEXT_STEP, MAX_COLUMNS = lib.HYB_STEP_NEXT, lib.HYB_QUEUE_COLUMNS
 CONTROL_STEPS = {
     "cond": lib.HYB_STEP_COND,
     "while": lib.HYB_STEP_WHILE,
     "for": lib.HYB_STEP_FOR,
+    "parallel": lib.HYB_STEP_PARALLEL,
 }
 MAX_MAP_ARGS, TILE, MAX_TILES = lib.HYB_MAP_ARGS, lib.HYB_TILE, lib.HYB_MAX_TILES
 
 
-class PlanWriter:
-    """Collects the flat arrays of a plan; ``build`` hands them to C."""
+class PlanArrays:
+    """The flat arrays of a plan (see hyb_plan_spec), each as bytes."""
+
+    ROWS: ClassVar = {
+        name: ffi.sizeof(f"hyb_{row}")
+        for name, row in (
+            ("steps", "step"), ("operands", "operand"), ("slots", "slot"), ("ops", "map_op"),
+            ("attrs", "attr"), ("blocks", "block"), ("controls", "control"), ("moves", "move"),
+        )
+    }  # fmt: skip
 
     def __init__(self) -> None:
-        self.steps, self.operands, self.slots = bytearray(), bytearray(), bytearray()
-        self.ops, self.attrs = bytearray(), bytearray()
-        self.blocks, self.controls, self.moves = bytearray(), bytearray(), bytearray()
+        self.rows: dict[str, Any] = {name: bytearray() for name in self.ROWS}
+        self.constants: Any = b""
+        self.arena_nbytes = self.n_externals = 0
+
+
+class PlanWriter:
+    """Collects the flat arrays of a plan."""
+
+    def __init__(self) -> None:
+        self.arrays = PlanArrays()
+        rows = self.arrays.rows
+        self.steps, self.operands, self.slots = rows["steps"], rows["operands"], rows["slots"]
+        self.ops, self.attrs, self.blocks = rows["ops"], rows["attrs"], rows["blocks"]
+        self.controls, self.moves = rows["controls"], rows["moves"]
         self.n_steps = self.n_operands = self.n_slots = self.n_ops = self.n_attrs = 0
         self.n_blocks = self.n_controls = self.n_moves = 0
         self.hosts: list[Callable[[Any], None]] = []
@@ -275,14 +304,20 @@ class PlanWriter:
         self, blocks: Sequence[int], moves: Sequence[tuple[int, int]], limit: int, reverse: bool
     ) -> int:
         first, second = (*blocks, -1)[:2]
-        self.controls += _CONTROL.pack(
-            first, second, self.n_moves, len(moves), limit, int(reverse), 0
-        )
+        self._control(first, second, self.n_moves, len(moves), limit, int(reverse), 0)
         for move in moves:
             self.moves += _MOVE.pack(*move)
         self.n_moves += len(moves)
-        self.n_controls += 1
         return self.n_controls - 1
+
+    def members(self, blocks: Sequence[int]) -> int:
+        """The number of what owns ``blocks``, which follow each other, to run them side by side."""
+        self._control(blocks[0], -1, 0, 0, -1, 0, len(blocks))
+        return self.n_controls - 1
+
+    def _control(self, *fields: int) -> None:
+        self.controls += _CONTROL.pack(*fields)
+        self.n_controls += 1
 
     def host(self, function: Callable[[Any], None]) -> int:
         """A number for ``function`` of the addresses of a step's operands."""
@@ -291,35 +326,37 @@ class PlanWriter:
 
     def build(self, constants: bytes, arena_nbytes: int, n_externals: int) -> Any:
         """The C plan; raises what C found wrong."""
-        spec = ffi.new("hyb_plan_spec *")
-        alive = []
-        for name, ctype in (
-            ("steps", "hyb_step[]"),
-            ("operands", "hyb_operand[]"),
-            ("slots", "hyb_slot[]"),
-            ("ops", "hyb_map_op[]"),
-            ("attrs", "hyb_attr[]"),
-            ("blocks", "hyb_block[]"),
-            ("controls", "hyb_control[]"),
-            ("moves", "hyb_move[]"),
-        ):
-            array = ffi.from_buffer(ctype, getattr(self, name))
-            alive.append(array)
-            setattr(spec, name, array)
-            setattr(spec, "n_" + name, getattr(self, "n_" + name))
-        blob = ffi.from_buffer(constants)
-        spec.constants, spec.constants_nbytes = blob, len(constants)
-        spec.arena_nbytes, spec.n_externals = arena_nbytes, n_externals
-        spec.poison = os.environ.get("HYBRID_POISON") == "1"
-        plan = lib.hyb_plan_create(spec)
-        if not plan:
-            text = last_error()
-            raise (OutOfMemoryError if text.startswith("cannot allocate") else NativeError)(text)
-        if not self.hosts:
-            return ffi.gc(plan, lib.hyb_plan_free)
-        handle = ffi.new_handle(tuple(self.hosts))
-        lib.hyb_plan_set_host(plan, lib.hybrid_call_host, handle)
-        return ffi.gc(plan, functools.partial(_free_with, handle))
+        self.finish(constants, arena_nbytes, n_externals)
+        return make_plan(self.arrays, self.hosts)
+
+    def finish(self, constants: bytes, arena_nbytes: int, n_externals: int) -> None:
+        """Complete ``arrays``."""
+        self.arrays.constants = constants
+        self.arrays.arena_nbytes, self.arrays.n_externals = arena_nbytes, n_externals
+
+
+def make_plan(arrays: PlanArrays, hosts: Sequence[Callable[[Any], None]] = ()) -> Any:
+    """The C plan; raises what C found wrong."""
+    spec = ffi.new("hyb_plan_spec *")
+    alive = []
+    for name, nbytes in PlanArrays.ROWS.items():
+        array = ffi.from_buffer(arrays.rows[name])
+        alive.append(array)
+        setattr(spec, name, ffi.cast("void *", array))
+        setattr(spec, "n_" + name, len(array) // nbytes)
+    blob = ffi.from_buffer(arrays.constants)
+    spec.constants, spec.constants_nbytes = blob, len(blob)
+    spec.arena_nbytes, spec.n_externals = arrays.arena_nbytes, arrays.n_externals
+    spec.poison = os.environ.get("HYBRID_POISON") == "1"
+    plan = lib.hyb_plan_create(spec)
+    if not plan:
+        text = last_error()
+        raise (OutOfMemoryError if text.startswith("cannot allocate") else NativeError)(text)
+    if not hosts:
+        return ffi.gc(plan, lib.hyb_plan_free)
+    handle = ffi.new_handle(tuple(hosts))
+    lib.hyb_plan_set_host(plan, lib.hybrid_call_host, handle)
+    return ffi.gc(plan, functools.partial(_free_with, handle))
 
 
 def _free_with(_handle: Any, plan: Any) -> None:

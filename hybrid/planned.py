@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hybrid import native, ops
 from hybrid.autodiff.presence import Ct, Perhaps, added, flag, neutral, nothing, perhaps
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.binding import bind
-from hybrid.classes import dataclass
+from hybrid.classes import dataclass, field
 from hybrid.eager import call_plan
 from hybrid.ir.interpreter import current
 from hybrid.kept import Kept, fits, fixed_sources
@@ -45,6 +46,18 @@ USED = _used_record()
 STATE = threading.RLock()
 
 
+@contextmanager
+def others_first() -> Iterator[None]:
+    """Let other threads have ``STATE`` meanwhile: a run that holds it waits for what they do."""
+    # As threading.Condition does, which cannot be used here: nobody tells it that they are done.
+    held = STATE._is_owned() and STATE._release_save()  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        if held:
+            STATE._acquire_restore(held)  # type: ignore[attr-defined]
+
+
 class Planned:
     """An executable capture; safe to run from several threads, under ``STATE`` if it ``shares``."""
 
@@ -61,7 +74,10 @@ class Planned:
         self.guards = capture.guards
         self.fast = fast  # whether passes may change bits
         fixed = fixed_sources(capture)
-        self.plan, cells, first = optimized_parts(capture.graph, fixed, fast=fast)
+        known = capture.plans
+        if known is None or not set(known[1]) <= set(fixed):
+            known = optimized_parts(capture.graph, fixed, fast=fast)
+        self.plan, cells, first = known
         if first is not None and not fits(first):
             self.plan, first = optimized_plan(capture.graph, fast=fast), None
         self.calls = self.last_used = self.made = 0
@@ -266,6 +282,14 @@ class PlanInfo:
     why: str  # it was built rather than another one used
     kept_nbytes: int = 0  # of what is computed ahead and kept from call to call
     filed: str = ""  # in a file, or loaded from one, or why not; see hybrid.cache_plans
+    plan: Plan | None = field(default=None, repr=False, compare=False)
+
+    def schedule(self) -> str:
+        """The steps in the order in which they run: how many others each waits for, its wave (how
+        many wait for each other before it), about how long it takes, and what runs side by side.
+        """
+        assert self.plan is not None
+        return self.plan.schedule()
 
     def __str__(self) -> str:
         filed = f"; {self.filed}" if self.filed else ""

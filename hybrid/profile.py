@@ -14,9 +14,10 @@ from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, HybridError, Location
 from hybrid.phases import Span, noting
 from hybrid.plan import Plan, all_plans
-from hybrid.plan.steps import Step
+from hybrid.plan.costs import step_bytes, step_flops
+from hybrid.plan.describe import step_name, step_types
 
-_EVENT = struct.Struct("=qqqii")  # hyb_event: plan, begin, end, step, thread
+_EVENT = struct.Struct("=qqqiiii")  # hyb_event: plan, begin, end, step, thread, part, parts
 _WHOLE = -1  # in place of a step: the run
 MOST = 40  # rows of a table; what is left goes into one more
 
@@ -55,7 +56,7 @@ class Profile:
         self.phases: tuple[Timing, ...] = ()
         self.steps: tuple[Timing, ...] = ()
         self._spans: list[Span] = []
-        self._events: list[tuple[int, int, int, int, int]] = []
+        self._events: list[tuple[int, ...]] = []
         self._plans: dict[int, Plan] = {}
         self._noting: Any = None
         self._begin = 0
@@ -82,8 +83,8 @@ class Profile:
             for span in self._spans
         )
         self.steps = _timings(
-            Interval(thread, begin, end, self._about(plan, step))
-            for plan, begin, end, step, thread in self._events
+            Interval(thread, begin, end, self._about(plan, step), part == 0)
+            for plan, begin, end, step, thread, part, _ in self._events
         )
 
     def _about(self, number: int, step: int) -> tuple[str, str, Location | None]:
@@ -141,10 +142,16 @@ class Profile:
             yield self._event(span.name, "capture", span.begin, span.end, span.thread)
 
     def _step_events(self) -> Iterator[dict[str, Any]]:
-        for number, begin, end, step, thread in self._events:
+        for number, begin, end, step, thread, part, parts in self._events:
             name, types, at = self._about(number, step)
             made = self._event(name, "run", begin, end, thread)
-            made["args"] = {"types": types, "at": "" if at is None else str(at)}
+            made["args"] = {"types": types, "thread": thread, "at": "" if at is None else str(at)}
+            if parts > 1:
+                made["args"]["part"] = f"{part + 1} of {parts}"
+            plan = self._plans.get(number)
+            if plan is not None and step != _WHOLE and plan.steps[step].computes:
+                found = plan.steps[step]
+                made["args"] |= {"bytes": step_bytes(found), "FLOPs": step_flops(found)}
             yield made
 
     def _event(self, name: str, kind: str, begin: int, end: int, thread: int) -> dict[str, Any]:
@@ -182,6 +189,7 @@ class Interval:
     begin: int
     end: int
     about: About
+    first: bool = True  # of the parts of one call, which run side by side
 
 
 class _Sum:
@@ -202,7 +210,7 @@ def _timings(intervals: Iterable[Interval]) -> tuple[Timing, ...]:
             around.pop()
         nanoseconds = interval.end - interval.begin
         found = sums.setdefault(interval.about, _Sum())
-        found.calls += 1
+        found.calls += interval.first
         if all(other.about != interval.about for other in around):
             found.total += nanoseconds
         found.inside += nanoseconds
@@ -215,26 +223,6 @@ def _timings(intervals: Iterable[Interval]) -> tuple[Timing, ...]:
         for (name, detail, at), s in sums.items()
     ]
     return tuple(sorted(rows, key=lambda row: -row.own))
-
-
-def step_name(step: Step) -> str:
-    """Kernels by their names; those of a map, and post-ops, with a plus between them."""
-    if step.control is not None:
-        return step.control.kind
-    if step.call is not None:
-        return f"host {getattr(step.call.function, '__name__', 'function')}"
-    ops = [op.kernel for op in step.ops]
-    return "+".join([step.kernel, *ops] if step.kernel else ops)
-
-
-def step_types(step: Step) -> str:
-    """``f32[8,4] f32[4] -> f32[8,4]``."""
-    inputs, outputs = ([_type(view) for view in views] for views in (step.inputs, step.outputs))
-    return " ".join([*inputs, "->", *outputs])
-
-
-def _type(view: Any) -> str:
-    return f"{view.dtype.short}[{','.join(map(str, view.shape))}]"
 
 
 _HEADINGS = ("what", "calls", "time", "own", "share", "on", "at")

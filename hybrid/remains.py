@@ -11,17 +11,29 @@ from typing import Any
 
 Put = Callable[..., None]  # what puts it in force, given what the call has been given
 
-_KEY = "_hybrid_remains"
+_KEY, _LAST = "_hybrid_remains", "_hybrid_remains_last"
 
 
 def leave(error: BaseException, put: Put) -> None:
     """Let ``error`` carry what was written; what it carries already was closer to the place."""
-    vars(error).setdefault(_KEY, put)
+    last = vars(error).pop(_LAST, None)
+
+    def both(*given: Any) -> None:
+        put(*given)
+        last()
+
+    vars(error).setdefault(_KEY, put if last is None else both)
+
+
+def leave_last(error: BaseException, put: Callable[[], None]) -> None:
+    """Let ``put`` go with what ``error`` is about to carry: what the call itself has written."""
+    vars(error)[_LAST] = put
 
 
 def taken(error: BaseException) -> Put | None:
     """What ``error`` carries, and does no longer."""
-    return vars(error).pop(_KEY, None)
+    last = vars(error).pop(_LAST, None)
+    return vars(error).pop(_KEY, None if last is None else lambda *_given: last())
 
 
 class Leaving:
@@ -34,11 +46,25 @@ class Leaving:
         self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
 
     def __call__(self, *arrays: Any) -> Any:
+        return self.call(arrays[: self.own], lambda: arrays[self.own :])
+
+    def call(self, arrays: Sequence[Any], rest: Callable[[], Sequence[Any]]) -> Any:
+        """The same; ``rest`` is asked for only where it is needed."""
         try:
-            return self.function(*arrays[: self.own])
+            return self.function(*arrays)
         except BaseException as error:
-            leave(error, self.left(self, arrays[self.own :]))
+            leave(error, self.left(self, rest()))
             raise
+
+    @property
+    def asks_queue(self) -> bool:
+        """Whether it gives a batch of a queue, which the plan may also get by itself."""
+        return getattr(self.function, "asks_queue", False)
+
+    @property
+    def release(self) -> Callable[[], None] | None:
+        """What ends that which calls in a failed run have begun, if there is such."""
+        return getattr(self.function, "release", None)
 
     def __repr__(self) -> str:
         return repr(self.function)

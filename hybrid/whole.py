@@ -23,7 +23,6 @@ from hybrid.record import is_recording, record_call
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import TensorType
 
-PARTS = "parts"  # with ``fast``: what ``run_parts`` gives of a graph, where that is known
 MAX_CONSTANT = 4096  # bytes that a remembered call keeps
 
 
@@ -46,12 +45,8 @@ def optimized_parts(
     ``fixed`` are the parameters that stay the same from run to run: the results of the second plan,
     which takes those in the middle, are further inputs of the first one.
     """
-    known = graph.derived.get((PARTS, fast))
-    if known is not None and (known[1] is None or set(known[1].params) <= set(fixed)):
-        rest, parts = known
-    else:
-        with phase("passes"):
-            rest, parts = run_parts(graph, fixed, evaluate=_evaluate, fast=fast)
+    with phase("passes"):
+        rest, parts = run_parts(graph, fixed, evaluate=_evaluate, fast=fast)
     plan = make_plan(rest)
     return (plan, (), None) if parts is None else (plan, parts.params, make_plan(parts.graph))
 

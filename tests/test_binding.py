@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid import binding
+from hybrid import binding, binding_loops
 
 
 @pytest.fixture(autouse=True, params=["in loops", "one by one"])
 def updated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How calls update cells and slots: in loops from ``MANY`` on."""
-    monkeypatch.setattr(binding, "MANY", 1 if request.param == "in loops" else 1000)
+    monkeypatch.setattr(binding_loops, "MANY", 1 if request.param == "in loops" else 1000)
     return request.param
 
 

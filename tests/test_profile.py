@@ -138,6 +138,45 @@ def test_a_trace_has_an_event_for_each_phase_and_step(tmp_path: Path) -> None:
     assert (tmp_path / "again.json").read_text() == path.read_text()
 
 
+def test_members_are_shown_on_their_threads(tmp_path: Path) -> None:
+    """Each with what it moves and computes; a step cut into parts is one call."""
+    from hybrid.plan import schedule
+
+    def towers(a, b, u, v, s, t):
+        return [a @ u, b @ v, hy.exp(s), hy.exp(t)]
+
+    random = np.random.default_rng(0)
+    sizes = [(16, 128)] * 2 + [(128, 400)] * 4
+    given = [hy.asarray(random.standard_normal(size).astype("f4")) for size in sizes]
+    threads = native.num_threads()
+    native.set_num_threads(2)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(schedule, "WORTH", -1.0)
+            captured = hy.hybridize(towers)
+            captured(*given)
+        with hy.profile() as p:
+            for _ in range(20):
+                captured(*given)
+    finally:
+        native.set_num_threads(threads)
+    assert steps_of(p) == {"run of towers": 20, "parallel": 20, "matmul": 40, "exp": 40}
+    p.save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    product = next(event for event in events if event["name"] == "matmul")["args"]
+    assert product["FLOPs"] == 2 * 16 * 128 * 400
+    assert product["bytes"] == 4 * (16 * 128 + 128 * 400 + 16 * 400)
+    assert product["types"] == "f32[1,16,128] f32[1,128,400] -> f32[1,16,400]"
+    assert f"{__file__}:" in product["at"] and product["thread"] >= 1
+    parts = {event["args"].get("part") for event in events if event["name"] == "exp"}
+    assert len(parts) > 1 and parts == {f"{i + 1} of {len(parts)}" for i in range(len(parts))}
+    group = [event for event in events if event["name"] == "parallel"]
+    inner = [event for event in events if event["name"] in ("matmul", "exp")]
+    for event in inner:
+        around = [g for g in group if g["ts"] <= event["ts"] + 1e-3 <= g["ts"] + g["dur"] + 2e-3]
+        assert around and event["ts"] + event["dur"] <= around[0]["ts"] + around[0]["dur"] + 1e-3
+
+
 def test_no_more_than_the_limit_is_kept() -> None:
     halve(hy.ones(8))
     with hy.profile(limit=10) as p:

@@ -4,6 +4,8 @@
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 import hybrid as hy
 from hybrid.ir import parse, print_graph, verify
 
@@ -98,6 +100,27 @@ with tempfile.TemporaryDirectory() as folder:
 print(plan)
 assert plan.arguments == ("f32[]", "f32[]") and plan.calls == 1
 assert plan.steps < len(list(graph.walk()))
+
+# %% Its schedule has the steps in the order in which they run, each with the number of others that
+# it waits for, its wave (how many wait for each other before it) and about how long it takes.
+# Steps that do not depend on each other form groups where two threads gain by it: the members of a
+# group run side by side, each of them on one thread, or cut up as it would be by itself.
+print(plan.schedule())
+assert plan.schedule().splitlines()[0].endswith("0 groups side by side")
+
+
+@hy.hybridize
+def towers(a, b, u, v):
+    for left, right in ((u, v), (v, u), (u, v)):
+        a, b = hy.tanh(a @ left), hy.tanh(b @ right)
+    return a + b
+
+
+random = np.random.default_rng(0)
+sizes = [(12, 256), (12, 256), (256, 256), (256, 256)]
+towers(*[hy.asarray(random.standard_normal(size).astype(np.float32)) for size in sizes])
+print(towers.plans[0].schedule())
+assert "1 group side by side" in towers.plans[0].schedule()
 
 # %% `profile` tells where the time goes: that of captures by phases (reading what the function
 # depends on, converting it, tracing, each pass, planning), that of runs by steps.  A step has the

@@ -140,6 +140,33 @@ resumed = DataLoader(training, batch_size=500, shuffle=True, generator=2)
 resumed.load_state_dict(state)
 assert [y.tolist() for _, y in resumed] == left and len(left) == 7
 
+# %% A hybridized function may go over a loader: the epoch below, optimizer included, is one plan
+# and one call. Batches of tensors and of mapped files come from a queue in C, so no Python runs
+# between two steps; what other datasets give is asked for as eager code does. The bits, the random
+# numbers and the loader's state are those of the eager loop, and what a dataset raises, or Ctrl-C,
+# leaves what the finished steps have written.
+points = hy.random.Generator(3).normal(size=(1000, 2))
+line = points @ hy.asarray([2.0, -1.0]) + 0.5
+weights, bias = hy.nn.Parameter(hy.zeros(2)), hy.nn.Parameter(hy.zeros(()))
+optimizer = hy.optim.SGD([weights, bias], lr=0.1)
+pairs = DataLoader(TensorDataset(points, line), batch_size=32, shuffle=True, generator=4)
+
+
+@hy.hybridize
+def epoch():
+    total = hy.zeros(())
+    for x, y in pairs:
+        loss = ((x @ weights + bias - y) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    return total / len(pairs)
+
+
+losses = [epoch().item() for _ in range(5)]
+assert losses[0] > 0.05 > 1e-6 > losses[-1] and len(epoch.plans) == 1
+
 # %% Files: .npy files are mapped, not read; tables find the types of their columns, and say where
 # they are wrong.
 scratch = tempfile.TemporaryDirectory()

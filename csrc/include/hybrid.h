@@ -4,8 +4,8 @@
  * function over a range of work.  A plan is a list of steps over slots: it is
  * described by flat arrays (hyb_plan_spec), validated once by hyb_plan_create,
  * and then run any number of times, by any number of threads, with no
- * allocation and no further checks.  Steps may own blocks of steps: branches and
- * the bodies of loops.
+ * allocation and no further checks.  Steps may own blocks of steps: branches,
+ * the bodies of loops, and what runs side by side.
  *
  * Every function that can fail returns hyb_status (or NULL / a negative index)
  * and leaves its text in hyb_last_error() of the calling thread.  Nothing
@@ -24,12 +24,13 @@
 #endif
 
 /* cffi: begin */
-#define HYB_ABI 2
+#define HYB_ABI 3
 #define HYB_MAX_RANK 32
 #define HYB_MAP_ARGS 12 /* inputs and outputs of one map op, together */
 #define HYB_TILE 1024   /* elements of the largest tile of a map */
 #define HYB_MAX_TILES 16 /* tile buffers of one map */
 #define HYB_MAX_DEPTH 200 /* blocks inside blocks */
+#define HYB_QUEUE_COLUMNS 64
 
 typedef enum {
     HYB_OK = 0,
@@ -88,7 +89,8 @@ typedef struct {
 } hyb_operand;
 
 typedef enum {
-    HYB_STEP_KERNEL, HYB_STEP_MAP, HYB_STEP_COND, HYB_STEP_WHILE, HYB_STEP_FOR, HYB_STEP_HOST
+    HYB_STEP_KERNEL, HYB_STEP_MAP, HYB_STEP_COND, HYB_STEP_WHILE, HYB_STEP_FOR, HYB_STEP_HOST,
+    HYB_STEP_NEXT, HYB_STEP_PARALLEL
 } hyb_step_kind;
 
 /* A step's operands stand in a row: n_in inputs, n_out outputs, n_extra inputs of its post- or pre-ops.
@@ -103,8 +105,14 @@ typedef enum {
  * HYB_STEP_WHILE runs a block while a bool holds: its first input at the start, its second after
  * each iteration.  Its output, if it has one, is the number of iterations, an i64.
  * HYB_STEP_FOR runs a block as often as its input says, an i64.  Its output, if any, is the index.
- * These three find what they own in row `kernel` of the controls.
- * HYB_STEP_HOST calls the plan's host function with the number `kernel` and its operands. */
+ * HYB_STEP_PARALLEL runs its blocks, its members, side by side: no member writes what another one reads
+ * or writes.  A member of one step is cut into that kernel's own chunks; one of several steps runs
+ * whole, on one thread.  Members have kernels and maps alone; the step itself has no operands.
+ * These four find what they own in row `kernel` of the controls.
+ * HYB_STEP_HOST calls the plan's host function with the number `kernel` and its operands.
+ * HYB_STEP_NEXT has the next batch of the queue whose number its first input is, an i64, for its
+ * outputs.  Where that queue has none of their sizes, and where a poll says so, it is a
+ * HYB_STEP_HOST.  A loop with such a step in its body is not interrupted elsewhere. */
 typedef struct {
     int32_t kind;
     int32_t kernel; /* from hyb_find_kernel; -1 for a map; see above for the others */
@@ -126,11 +134,11 @@ typedef struct {
 
 /* What a control step owns. */
 typedef struct {
-    int32_t block, otherwise; /* the body of a loop and -1, or the two blocks of a cond */
+    int32_t block, otherwise; /* the body of a loop and -1, or the two blocks of a cond; see members */
     int32_t first_move, n_moves;
     int64_t limit;   /* a for never runs more iterations than this; -1: any number */
     int32_t reverse; /* 1: a for counts down to 0 */
-    int32_t reserved;
+    int32_t members; /* of a parallel step: that many blocks, the first of which is `block` */
 } hyb_control;
 
 /* One elementwise kernel inside a map.  arg[] lists its inputs, then its outputs:
@@ -170,6 +178,7 @@ typedef struct {
     int64_t plan;         /* its number */
     int64_t begin, end;   /* ns of the monotonic clock */
     int32_t step, thread; /* threads count from 1 */
+    int32_t part, parts;  /* of a step that is cut up beside others; 0 and 1 for the rest */
 } hyb_event;
 
 typedef struct {
@@ -232,11 +241,26 @@ void        hyb_plan_set_host(hyb_plan *plan, hyb_host_fn host, void *context); 
 void        hyb_set_poll(hyb_poll_fn poll); /* for all plans; NULL: none */
 int64_t     hyb_plan_number(const hyb_plan *plan); /* no other plan has it, nor will */
 
-/* Profiles: one event for each step that runs, and one for each run, whose step is -1. */
+/* Profiles: one event for each step that runs (for each part of it, if it is cut up beside others), and
+ * one for each run, whose step is -1. */
 hyb_status     hyb_profile_start(int64_t capacity); /* events; fails while one is under way */
 int64_t        hyb_profile_stop(void);   /* how many there were; waits for runs that are in it */
 const hyb_event *hyb_profile_events(void); /* of the last one: as many as there was room for */
 void           hyb_profile_free(void);     /* those */
+
+/* Queues of batches: `batch` rows of each column at a time, those that `order` names, the last one
+ * with what is left.  Rows must stay where they are until the queue is closed. */
+typedef struct {
+    const void *rows;
+    int64_t n_rows, nbytes; /* of a row */
+} hyb_column;
+
+hyb_status hyb_queue_open(const hyb_column *columns, int32_t n_columns, const int64_t *order,
+                          int64_t n, int64_t batch, int64_t *queue); /* its number */
+/* Fails if there is no such queue, no batch left, or one of other sizes. */
+hyb_status hyb_queue_next(int64_t queue, void *const *out, const int64_t *nbytes, int32_t n_out);
+int64_t    hyb_queue_taken(int64_t queue); /* batches; -1: no such queue */
+void       hyb_queue_close(int64_t queue); /* of any thread; none is left running */
 
 /* The same for plans of one output: external 0 is the output. */
 hyb_status  hyb_run1(hyb_plan *plan, void *out, const void *a);

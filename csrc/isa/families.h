@@ -14,10 +14,10 @@
 #include "kernels/resample.inc.c"
 #include "kernels/unfold.inc.c"
 #include "kernels/softmax.inc.c"
-#include "kernels/attention.inc.c" /* tiles of matmul, exponentials of softmax */
+#include "kernels/random.inc.c"
+#include "kernels/attention.inc.c" /* tiles of matmul, exponentials of softmax, draws */
 #include "kernels/copy.inc.c"
 #include "kernels/gather.inc.c"
-#include "kernels/random.inc.c"
 #include "kernels/sort.inc.c"
 #include "kernels/cumulative.inc.c"
 #include "kernels/normalization.inc.c" /* sums lanes as softmax does */

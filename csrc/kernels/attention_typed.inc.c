@@ -91,10 +91,22 @@ static inline V N(attention_masked_scores)(V s, const T *mask, int64_t count)
     return N(v_select)((M)(added == -(T)INFINITY), added, s + added);
 }
 
+/* The lanes of `x` whose draws keep them; the others become 0. */
+static inline V N(attention_kept)(V x, const uint32_t *drawn, uint32_t least)
+{
+    typedef uint32_t words __attribute__((vector_size(4 * LANES)));
+    words word;
+    memcpy(&word, drawn, sizeof word);
+    const M draw = __builtin_convertvector(word >> 8, M);
+    return N(v_select)((M)(draw >= (I)least), x, (V){0});
+}
+
 /* One row of scores becomes one of weights, exp(scale s + mask - top), where `top` is the largest
- * score so far; when that grows, the sums made with the former one shrink. */
-static inline void N(attention_weigh)(T *row, const T *mask, int64_t count, int64_t vectors,
-                                      T scale, T *top, T *total, T *out, int64_t width, bool first)
+ * score so far; when that grows, the sums made with the former one shrink.  Weights that are
+ * dropped (`drawn` is NULL: none is) count in the total. */
+static inline void N(attention_weigh)(T *row, const T *mask, const uint32_t *drawn, uint32_t least,
+                                      int64_t count, int64_t vectors, T scale, T *top, T *total,
+                                      T *out, int64_t width, bool first)
 {
     V largest = N(v_splat)(*top);
     const V before = largest;
@@ -110,8 +122,9 @@ static inline void N(attention_weigh)(T *row, const T *mask, int64_t count, int6
     V sum = {0};
     for (int64_t v = 0; v < vectors; v++) {
         const V weight = N(softmax_exp)(N(v_load)(row + v * LANES) - largest);
-        N(v_store)(row + v * LANES, weight);
         sum += weight;
+        N(v_store)(row + v * LANES,
+                   drawn ? N(attention_kept)(weight, drawn + v * LANES, least) : weight);
     }
     if (!first) {
         const V less = N(v_exp)(before - largest);
@@ -134,11 +147,13 @@ static int64_t N(attention_scratch)(attention_sizes z)
            padded * (ATTENTION_KEYS + ATTENTION_QUERIES);
 }
 
-/* Operands: q, k, v, the mask where it is `masked`; results: the mean and the logarithms. */
+/* Operands: q, k, v, the mask where it is `masked`, the state of the draws where it is `dropped`;
+ * results: the mean and the logarithms. */
 static inline __attribute__((always_inline)) hyb_status
-N(attention_mean)(const hyb_call *call, int64_t begin, int64_t end, const bool masked)
+N(attention_mean)(const hyb_call *call, int64_t begin, int64_t end, const bool masked,
+                  const bool dropped)
 {
-    const int results = masked ? 4 : 3;
+    const int results = 3 + masked + dropped;
     const attention_sizes z = attention_sizes_of(&call->layout[0], &call->layout[2]);
     const T scale = (T)call->attrs[0].f;
     const bool causal = call->attrs[1].f != 0, padded = z.values % LANES != 0;
@@ -151,6 +166,10 @@ N(attention_mean)(const hyb_call *call, int64_t begin, int64_t end, const bool m
     T *totals = scores + MATMUL_ROWS * ATTENTION_KEYS;
     T *tops = totals + ATTENTION_QUERIES * LANES;
     T *copy = tops + ATTENTION_QUERIES, *result = copy + ATTENTION_KEYS * width;
+    attention_draws draws = {0};
+    if (dropped)
+        draws = attention_draws_of(call, results - 1);
+    const T kept = dropped ? (T)draws.scale : 1;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t head = unit / stretches, start = unit % stretches * ATTENTION_QUERIES;
         const int64_t stop = matmul_smaller(start + ATTENTION_QUERIES, z.queries);
@@ -181,12 +200,17 @@ N(attention_mean)(const hyb_call *call, int64_t begin, int64_t end, const bool m
                 N(attention_multiply)(q.data + row * q.step, q.step, 1, columns, 2 * LANES,
                                       2 * LANES * z.features, scores, ATTENTION_KEYS, rows, vectors,
                                       z.features, false);
-                for (int64_t i = 0; i < rows; i++)
+                for (int64_t i = 0; i < rows; i++) {
+                    const int64_t own = causal ? matmul_smaller(seen, row + i + 1 - key) : seen;
+                    const uint64_t number =
+                        (uint64_t)(head * z.queries + row + i) * (uint64_t)z.keys + (uint64_t)key;
                     N(attention_weigh)(scores + i * ATTENTION_KEYS,
                                        masked ? mask.data + (row + i) * mask.step + key : NULL,
-                                       causal ? matmul_smaller(seen, row + i + 1 - key) : seen,
-                                       vectors, scale, tops + at + i, totals + (at + i) * LANES,
-                                       out + (at + i) * width, width, key == 0);
+                                       dropped ? attention_drawn(&draws, number, own) : NULL,
+                                       draws.least, own, vectors, scale, tops + at + i,
+                                       totals + (at + i) * LANES, out + (at + i) * width, width,
+                                       key == 0);
+                }
                 N(attention_multiply)(scores, ATTENTION_KEYS, 1, values.data, values.step,
                                       2 * LANES, out + at * width, width, rows, width / LANES,
                                       seen, key > 0);
@@ -195,7 +219,7 @@ N(attention_mean)(const hyb_call *call, int64_t begin, int64_t end, const bool m
         for (int64_t i = 0; i < stop - start; i++) {
             const V total = N(softmax_sum_of_lanes)(N(v_load)(totals + i * LANES));
             const bool none = masked && total[0] == 0; /* the mask hides all keys */
-            const V share = none ? (V){0} : 1 / total;
+            const V share = none ? (V){0} : kept / total;
             T *row = out + i * width;
             for (int64_t d = 0; d < width; d += LANES)
                 N(v_store)(row + d, N(v_load)(row + d) * share);
@@ -207,14 +231,17 @@ N(attention_mean)(const hyb_call *call, int64_t begin, int64_t end, const bool m
     return HYB_OK;
 }
 
-HYB_KERNEL(N(attention)) { return N(attention_mean)(call, begin, end, false); }
-HYB_KERNEL(N(attention_masked)) { return N(attention_mean)(call, begin, end, true); }
+HYB_KERNEL(N(attention)) { return N(attention_mean)(call, begin, end, false, false); }
+HYB_KERNEL(N(attention_masked)) { return N(attention_mean)(call, begin, end, true, false); }
+HYB_KERNEL(N(attention_dropped)) { return N(attention_mean)(call, begin, end, true, true); }
 
 /* What a block of the backward pass works on. */
 typedef struct {
     attention_sizes z;
+    int64_t head;
     T scale;
     bool causal;
+    attention_draws *draws; /* NULL: no weight is dropped */
     N(attention_rows) q, k, g, mask; /* of no mask, data is NULL */
     const T *shift, *log_sums;
     T *dq, *dk, *dv;
@@ -227,6 +254,8 @@ static void N(attention_slopes)(const N(attention_block) *b, int64_t query, int6
                                 int64_t key, int64_t keys)
 {
     const int64_t side = ATTENTION_SIDE, all = (keys + LANES - 1) / LANES;
+    attention_draws *draws = b->draws;
+    const T kept = draws ? (T)draws->scale : 1;
     int64_t rows;
     for (int64_t row = 0; row < queries; row += rows) {
         rows = N(attention_panel)(queries - row);
@@ -245,6 +274,10 @@ static void N(attention_slopes)(const N(attention_block) *b, int64_t query, int6
             const V log_sum = N(v_splat)(b->log_sums[first + i]);
             const V shift = N(v_splat)(b->shift[first + i]);
             const T *mask = b->mask.data ? b->mask.data + (first + i) * b->mask.step + key : NULL;
+            const uint64_t number =
+                (uint64_t)(b->head * b->z.queries + first + i) * (uint64_t)b->z.keys +
+                (uint64_t)key;
+            const uint32_t *drawn = draws ? attention_drawn(draws, number, count) : NULL;
             for (int64_t v = 0; v < all; v++) {
                 V weight = {0}, slope = {0};
                 if (v < vectors) {
@@ -252,7 +285,12 @@ static void N(attention_slopes)(const N(attention_block) *b, int64_t query, int6
                         N(v_load)(weights + v * LANES) * b->scale,
                         mask ? mask + v * LANES : NULL, count - v * LANES);
                     weight = N(softmax_exp)(N(v_at_most)(s - log_sum, N(v_exp_high)));
-                    slope = weight * (N(v_load)(slopes + v * LANES) - shift) * b->scale;
+                    V pull = N(v_load)(slopes + v * LANES);
+                    if (drawn)
+                        pull = N(attention_kept)(pull * kept, drawn + v * LANES, draws->least);
+                    slope = weight * (pull - shift) * b->scale;
+                    if (drawn)
+                        weight = N(attention_kept)(weight * kept, drawn + v * LANES, draws->least);
                     weight = N(attention_first)(weight, count - v * LANES, 0);
                     slope = N(attention_first)(slope, count - v * LANES, 0);
                 }
@@ -293,11 +331,11 @@ static void N(attention_gather)(const N(attention_block) *b, int64_t query, int6
     }
 }
 
-/* Operands: g, t, n, q, k, v, the mask where it is `masked`. */
+/* Operands: g, t, n, q, k, v, the mask where it is `masked`, the state where it is `dropped`. */
 static hyb_status N(attention_gradients)(const hyb_call *call, int64_t begin, int64_t end,
-                                         const bool masked)
+                                         const bool masked, const bool dropped)
 {
-    const int results = masked ? 7 : 6;
+    const int results = 6 + masked + dropped;
     const attention_sizes z = attention_sizes_of(&call->layout[3], &call->layout[5]);
     const int64_t features = N(attention_whole)(z.features), values = N(attention_whole)(z.values);
     const int64_t side = ATTENTION_SIDE;
@@ -312,6 +350,9 @@ static hyb_status N(attention_gradients)(const hyb_call *call, int64_t begin, in
     if (!scratch)
         return hyb_fail(HYB_NO_MEMORY, "attention_pull: no memory for a block of scores");
     T *weights = scratch + N(attention_whole)(columns), *copy = weights + 2 * side * side;
+    attention_draws draws = {0};
+    if (dropped)
+        draws = attention_draws_of(call, results - 1);
     for (int64_t head = begin; head < end; head++) {
         T *dq = (T *)call->data[results] + head * z.queries * z.features;
         T *dk = (T *)call->data[results + 1] + head * z.keys * z.features;
@@ -324,7 +365,8 @@ static hyb_status N(attention_gradients)(const hyb_call *call, int64_t begin, in
         const N(attention_rows) k = N(attention_head)(call, 4, head);
         const N(attention_rows) v = N(attention_head)(call, 5, head);
         N(attention_block) b = {
-            .z = z, .scale = (T)call->attrs[0].f, .causal = call->attrs[1].f != 0,
+            .z = z, .head = head, .scale = (T)call->attrs[0].f, .causal = call->attrs[1].f != 0,
+            .draws = dropped ? &draws : NULL,
             .q = N(attention_padded)(q, z.queries, z.features, q_copy),
             .k = N(attention_padded)(k, z.keys, z.features, k_copy),
             .g = N(attention_padded)(g, z.queries, z.values, g_copy),
@@ -364,79 +406,34 @@ static hyb_status N(attention_gradients)(const hyb_call *call, int64_t begin, in
     return HYB_OK;
 }
 
-HYB_KERNEL(N(attention_pull)) { return N(attention_gradients)(call, begin, end, false); }
-HYB_KERNEL(N(attention_masked_pull)) { return N(attention_gradients)(call, begin, end, true); }
-
-/* Checks q, k and v, from operand `first` on, and rows [outer, inner, queries] without features. */
-static hyb_status N(attention_checked)(const hyb_call *call, int first, const int *rows,
-                                       int n_rows, attention_sizes *sizes)
+HYB_KERNEL(N(attention_pull)) { return N(attention_gradients)(call, begin, end, false, false); }
+HYB_KERNEL(N(attention_masked_pull))
 {
-    const hyb_layout *q = &call->layout[first], *v = &call->layout[first + 2];
-    if (q->rank != 4 || v->rank != 4)
-        return hyb_fail(HYB_BAD_ARGUMENT, "attention: queries and values have rank 4");
-    const attention_sizes z = *sizes = attention_sizes_of(q, v);
-    hyb_status status;
-    if (z.keys == 0 || z.features == 0 || z.values == 0)
-        return hyb_fail(HYB_BAD_ARGUMENT, "attention: there are no keys, or no features");
-    if ((status = attention_require(call, first, DTYPE, q->shape)) != HYB_OK ||
-        (status = attention_require(call, first + 1, DTYPE,
-                                    (int64_t[]){z.outer, z.inner, z.keys, z.features})) != HYB_OK ||
-        (status = attention_require(call, first + 2, DTYPE,
-                                    (int64_t[]){z.outer, z.inner, z.keys, z.values})) != HYB_OK)
-        return status;
-    for (int i = 0; i < n_rows; i++)
-        if ((status = require_dense(call, rows[i], DTYPE, 3)) != HYB_OK ||
-            (status = require_size(call, rows[i], 0, z.outer)) != HYB_OK ||
-            (status = require_size(call, rows[i], 1, z.inner)) != HYB_OK ||
-            (status = require_size(call, rows[i], 2, z.queries)) != HYB_OK)
-            return status;
-    return HYB_OK;
+    return N(attention_gradients)(call, begin, end, true, false);
+}
+HYB_KERNEL(N(attention_dropped_pull))
+{
+    return N(attention_gradients)(call, begin, end, true, true);
 }
 
-static hyb_status N(attention_dense)(const hyb_call *call, int index, const int64_t shape[4])
+HYB_PREPARE(N(prepare_attention)) { return attention_check(call, DTYPE, range, false, false); }
+HYB_PREPARE(N(prepare_attention_masked))
 {
-    const hyb_status status = require_dense(call, index, DTYPE, 4);
-    return status != HYB_OK ? status : attention_require(call, index, DTYPE, shape);
+    return attention_check(call, DTYPE, range, true, false);
 }
-
-/* A mask, operand `index`, if there is one: what it adds to every score. */
-static hyb_status N(attention_mask)(const hyb_call *call, int index, attention_sizes z, bool masked)
+HYB_PREPARE(N(prepare_attention_dropped))
 {
-    const int64_t shape[] = {z.outer, z.inner, z.queries, z.keys};
-    return masked ? attention_require(call, index, DTYPE, shape) : HYB_OK;
+    return attention_check(call, DTYPE, range, true, true);
 }
-
-static hyb_status N(attention_check)(const hyb_call *call, hyb_range *range, bool masked)
+HYB_PREPARE(N(prepare_attention_pull))
 {
-    const int results = masked ? 4 : 3;
-    attention_sizes z = {0};
-    hyb_status status;
-    if ((status = N(attention_checked)(call, 0, (int[]){results + 1}, 1, &z)) != HYB_OK ||
-        (status = N(attention_mask)(call, 3, z, masked)) != HYB_OK ||
-        (status = N(attention_dense)(
-             call, results, (int64_t[]){z.outer, z.inner, z.queries, z.values})) != HYB_OK)
-        return status;
-    *range = (hyb_range){z.outer * z.inner * matmul_ceil(z.queries, ATTENTION_QUERIES), 1};
-    return HYB_OK;
+    return attention_pull_check(call, DTYPE, range, false, false);
 }
-HYB_PREPARE(N(prepare_attention)) { return N(attention_check)(call, range, false); }
-HYB_PREPARE(N(prepare_attention_masked)) { return N(attention_check)(call, range, true); }
-
-static hyb_status N(attention_pull_check)(const hyb_call *call, hyb_range *range, bool masked)
+HYB_PREPARE(N(prepare_attention_masked_pull))
 {
-    const int results = masked ? 7 : 6;
-    attention_sizes z = {0};
-    hyb_status status;
-    if ((status = N(attention_checked)(call, 3, (int[]){1, 2}, 2, &z)) != HYB_OK ||
-        (status = N(attention_mask)(call, 6, z, masked)) != HYB_OK ||
-        (status = attention_require(
-             call, 0, DTYPE, (int64_t[]){z.outer, z.inner, z.queries, z.values})) != HYB_OK)
-        return status;
-    for (int i = 0; i < 3; i++)
-        if ((status = N(attention_dense)(call, results + i, call->layout[3 + i].shape)) != HYB_OK)
-            return status;
-    *range = (hyb_range){z.outer * z.inner, 1};
-    return HYB_OK;
+    return attention_pull_check(call, DTYPE, range, true, false);
 }
-HYB_PREPARE(N(prepare_attention_pull)) { return N(attention_pull_check)(call, range, false); }
-HYB_PREPARE(N(prepare_attention_masked_pull)) { return N(attention_pull_check)(call, range, true); }
+HYB_PREPARE(N(prepare_attention_dropped_pull))
+{
+    return attention_pull_check(call, DTYPE, range, true, true);
+}

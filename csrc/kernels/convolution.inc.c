@@ -12,6 +12,8 @@
  *            x is [N, groups * C, 3 axes], y [N, groups * O, 3 axes], w [groups * O, C, 3 axes];
  *            room is as large as w, and what is left in it has no meaning.  p is what conv makes of
  *            w in its room: with it conv_prepared begins where conv has done so, and reads no w.
+ *            conv_blocked_prepare and conv_blocked: likewise, of two axes, with 16 channels side by
+ *            side (convolution_blocked.inc.c).
  * Attributes i: stride (3), padding (3), dilation (3), groups; conv_prepare: and N, the axes of x (3)
  *            and those of y (3).
  * Split      the kernel shares its work out itself, so that threads can share a copy of the
@@ -41,6 +43,11 @@
 #define CONV_UNPACKED 256              /* results of a row, at most, to read weights in place */
 #define CONV_SHARED 192                /* results of a plane, at least, in each block */
 #define CONV_PARALLEL_WORK (1 << 20)   /* multiplications and additions worth waking threads */
+
+#define CONV_BLOCK 16                     /* channels that lie side by side, for conv_blocked */
+#define CONV_BLOCKED_BYTES (512 << 10)    /* of copies for a block of results, */
+#define CONV_BLOCKED_LARGEST (INT64_C(1) << 30) /* or more, but so many, for long rows */
+#define CONV_BLOCKED_FEW 4                /* blocks */
 
 
 /* conv_weight from copies of planes: a tile has that many terms, and at most so many rows. */
@@ -430,8 +437,16 @@ typedef enum { CONV_WHOLE, CONV_PREPARES, CONV_PREPARED } conv_part;
     {"conv_weight", HYB_DTYPE_##t, 2, 1, 10, HYB_PLAIN, HYB_SYM(prepare_conv_weight_##t),        \
      HYB_SYM(conv_weight_##t)},
 
+#define CONVOLUTION_BLOCKED_ROWS(t)                                                               \
+    {"conv_blocked_prepare", HYB_DTYPE_##t, 1, 1, 15, HYB_PLAIN,                                  \
+     HYB_SYM(prepare_conv_blocked_prepare_##t), HYB_SYM(conv_blocked_prepare_##t)},               \
+    {"conv_blocked", HYB_DTYPE_##t, 3, 1, 10, HYB_POST_OPS, HYB_SYM(prepare_conv_blocked_##t),     \
+     HYB_SYM(conv_blocked_##t)},
+
 const hyb_kernel HYB_SYM(hyb_convolution_kernels)[] = {
     HYB_FLOATS(CONVOLUTION_ROWS)
+    CONVOLUTION_BLOCKED_ROWS(f32)
     {0},
 };
+#undef CONVOLUTION_BLOCKED_ROWS
 #undef CONVOLUTION_ROWS

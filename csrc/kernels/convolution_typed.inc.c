@@ -485,3 +485,6 @@ HYB_PREPARE(N(prepare_conv_weight))
 }
 
 #include "kernels/convolution_prepared.inc.c"
+#if WINOGRAD_LANES == LANES
+#include "kernels/convolution_blocked.inc.c"
+#endif

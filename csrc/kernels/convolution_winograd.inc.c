@@ -24,6 +24,10 @@
  *            Anderson, Soodhalter and Gregg 2020).  That is at most 16 max |d| sum |g| times as
  *            much, and for factors of even size a few sum |d| |g|; larger where large items of d
  *            have small items of g and the other way round.
+ *            F(4x4, 3x3), of 36 products for 16 results, is not here: its coefficients are no powers
+ *            of 2, so small integers would not be exact, and of normal factors with 64 to 512
+ *            channels its root mean square error is 3.6 times that of direct sums, its largest 4
+ *            to 6 times; that of F(2x2, 3x3) is 0.6 times and 0.5.
  * Special    a NaN or an infinity in the source makes NaN of what it meets.
  *
  * Included by convolution_typed.inc.c for float32.

@@ -4,7 +4,9 @@
  *
  *            matmul_prepare: b [K, N] -> p; matmul_prepared: a [M, K], p -> c [M, N], with b in the
  *            order in which the tiles read it (matmul_prepared.inc.c).
- * Attributes of matmul_prepare i: M.
+ *            matmul_sum: start [M, N], a [T, M, K], b [T, K, N] -> start plus all products, in
+ *            turn (matmul_sum.inc.c).
+ * Attributes of matmul_prepare i: M; of matmul_sum i: backward (0 or 1).
  * Split      floats: the kernel shares its work out itself, so that threads can share copies of
  *            the operands; its range is one unit.  Integers: rows of the output.
  * Layout     a, b: of the last two axes one is dense, the other has any stride, so transposed
@@ -27,6 +29,8 @@
 #define MATMUL_FEW 4                    /* panels of rows that go down the columns together */
 #define MATMUL_STRIPE 2048              /* rows of a shared copy of A */
 #define MATMUL_PADDING 64               /* columns that any panel divides */
+#define MATMUL_SUM_BYTES (32 << 10)     /* of a copied panel of b of a sum of products */
+#define MATMUL_SUM_STRIPE 192           /* rows of one, which share those copies */
 
 /* The depth of all blocks of k but the last, which may be shallower. */
 static int64_t matmul_depth_of(int64_t k, int64_t itemsize)
@@ -52,6 +56,17 @@ static int64_t matmul_depth_of(int64_t k, int64_t itemsize)
 #define MATMUL_WIDE 2
 #define MATMUL_EACH_WIDE(f) f(1) f(2)
 #define MATMUL_EACH_TALL(f) f(3) f(4)
+#endif
+/* As many rows as leave the sums of two vectors in the registers twice. */
+#if HYB_VECTOR_BYTES == 64
+#define MATMUL_SUM_ROWS 6
+#define MATMUL_EACH_SUM_ROWS(f) f(1) f(2) f(3) f(4) f(5) f(6)
+#elif HYB_VECTOR_BYTES == 32
+#define MATMUL_SUM_ROWS 3
+#define MATMUL_EACH_SUM_ROWS(f) f(1) f(2) f(3)
+#else
+#define MATMUL_SUM_ROWS 2
+#define MATMUL_EACH_SUM_ROWS(f) f(1) f(2)
 #endif
 #define MATMUL_EACH_ROWS(f) MATMUL_EACH_WIDE(f) MATMUL_EACH_TALL(f)
 
@@ -85,7 +100,9 @@ static hyb_range matmul_rows(const hyb_call *call, size_t itemsize)
     {"matmul_prepare", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_matmul_prepare_##t),     \
      HYB_SYM(matmul_prepare_##t)},                                                               \
     {"matmul_prepared", HYB_DTYPE_##t, 2, 1, 0, HYB_POST_OPS,                                     \
-     HYB_SYM(prepare_matmul_prepared_##t), HYB_SYM(matmul_prepared_##t)},
+     HYB_SYM(prepare_matmul_prepared_##t), HYB_SYM(matmul_prepared_##t)},                         \
+    {"matmul_sum", HYB_DTYPE_##t, 3, 1, 1, HYB_PLAIN, HYB_SYM(prepare_matmul_sum_##t),            \
+     HYB_SYM(matmul_sum_##t)},
 
 const hyb_kernel HYB_SYM(hyb_matmul_kernels)[] = {
     HYB_NUMBERS(MATMUL_ROW)

@@ -105,3 +105,4 @@ HYB_PREPARE(N(prepare_matmul))
 }
 
 #include "kernels/matmul_prepared.inc.c"
+#include "kernels/matmul_sum.inc.c"

@@ -105,11 +105,83 @@ N(pool_one)(const pool_shape *s, const pool_row *row, const pool_window *wide, c
     return found;
 }
 
+/* Windows of one place of the last axis, such as blocks of channels are: vectors along it meet one
+ * place of a window after the other, `vectors` of them from item `first` on. */
+static inline __attribute__((always_inline)) void
+N(pool_meet_all)(const pool_shape *s, const pool_row *row, const T *plane, T *to, int64_t first,
+                 int vectors, int64_t n, T count, bool sum)
+{
+    V found[4];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++)
+        found[v] = sum ? (V){0} : (V){0} + LOWEST;
+    for (int64_t d = 0; d < row->deep.n; d++) {
+        const int64_t line = (row->deep.first + d * row->deep.step) * s->axis[1].size;
+        for (int64_t h = 0; h < row->high.n; h++) {
+            const T *from =
+                plane + (line + row->high.first + h * row->high.step) * s->axis[2].size + first;
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) {
+                const V x = n < LANES ? N(v_load_part)(from, n) : N(v_load)(from + v * LANES);
+                const M stays = (M)(found[v] >= x) | (M)(found[v] != found[v]);
+                found[v] = sum ? found[v] + x : N(v_select)(stays, found[v], x);
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+        const V y = sum && s->counts != 2 ? found[v] / count : found[v];
+        if (n < LANES)
+            N(v_store_part)(to + first, y, n);
+        else
+            N(v_store)(to + first + v * LANES, y);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+N(pool_vectors)(const pool_shape *s, const hyb_call *call, int64_t begin, int64_t end, bool sum)
+{
+    const int64_t count = s->axis[2].count;
+    int64_t h = begin % s->axis[1].count, deep = begin / s->axis[1].count % s->axis[0].count;
+    pool_row row = pool_row_of(s, begin);
+    T *to = (T *)call->data[1] + begin * count;
+    for (int64_t unit = begin; unit < end; unit++, to += count) {
+        const T *plane = (const T *)call->data[0] + row.plane * s->plane;
+        const T divisor = (T)pool_count_of(s, &row.deep) * (T)pool_count_of(s, &row.high);
+        int64_t j = 0;
+        for (; j + 4 * LANES <= count; j += 4 * LANES)
+            N(pool_meet_all)(s, &row, plane, to, j, 4, LANES, divisor, sum);
+        for (; j < count; j += LANES)
+            N(pool_meet_all)(s, &row, plane, to, j, 1, matmul_smaller(LANES, count - j), divisor,
+                             sum);
+        if (++h == s->axis[1].count) {
+            h = 0;
+            if (++deep == s->axis[0].count) {
+                deep = 0;
+                row.plane++;
+            }
+            row.deep = pool_window_of(&s->axis[0], deep);
+        }
+        row.high = pool_window_of(&s->axis[1], h);
+    }
+}
+
+/* Whether the windows have one place of the last axis each, one after the other. */
+static inline bool N(pool_is_thin)(const pool_axis *wide)
+{
+    const bool one = wide->adaptive || (wide->kernel == 1 && wide->stride == 1 && !wide->padding);
+    return one && wide->size == wide->count && wide->count > 1;
+}
+
 static inline __attribute__((always_inline)) void
 N(pool_rows)(const hyb_call *call, int64_t begin, int64_t end, bool sum)
 {
     const pool_shape s = pool_shape_of(call, 0, 1);
     const int64_t count = s.axis[2].count;
+    if (N(pool_is_thin)(&s.axis[2])) {
+        N(pool_vectors)(&s, call, begin, end, sum);
+        return;
+    }
     for (int64_t unit = begin; unit < end; unit++) {
         const pool_row row = pool_row_of(&s, unit);
         const T *plane = (const T *)call->data[0] + row.plane * s.plane;

@@ -277,19 +277,12 @@ HYB_PREPARE(N(prepare_cross_entropy))
 
 HYB_PREPARE(N(prepare_cross_entropy_pull))
 {
-    hyb_status status;
-    const int64_t rows = call->layout[0].shape[0], n = call->layout[0].shape[1];
-    if ((status = require_dense(call, 0, DTYPE, 2)) != HYB_OK ||
-        (status = require_dense(call, 1, HYB_I64, 1)) != HYB_OK ||
-        (status = require_dense(call, 2, DTYPE, 1)) != HYB_OK ||
-        (status = require_dense(call, 3, DTYPE, 2)) != HYB_OK ||
-        (status = require_size(call, 1, 0, rows)) != HYB_OK ||
-        (status = require_size(call, 2, 0, rows)) != HYB_OK)
-        return status;
-    if (!hyb_same_shape(&call->layout[0], &call->layout[3]))
-        return hyb_fail(HYB_BAD_ARGUMENT, "the output's shape is not the input's");
-    *range = (hyb_range){rows, grain_of(4 * n + 64)};
-    return HYB_OK;
+    hyb_status status = HYB_SYM(N(prepare_cross_entropy))(call, range);
+    if (status == HYB_OK)
+        status = require_dense(call, 3, DTYPE, 2);
+    if (status == HYB_OK && !hyb_same_shape(&call->layout[0], &call->layout[3]))
+        status = hyb_fail(HYB_BAD_ARGUMENT, "the output's shape is not the input's");
+    return status;
 }
 
 #undef PARTNERS

@@ -7,7 +7,10 @@ enum { GRAIN = 64 }; /* the alignment of the arena and of the constants */
 
 static bool is_loop(int32_t kind) { return kind == HYB_STEP_WHILE || kind == HYB_STEP_FOR; }
 
-static bool owns_blocks(int32_t kind) { return kind == HYB_STEP_COND || is_loop(kind); }
+static bool owns_blocks(int32_t kind)
+{
+    return kind == HYB_STEP_COND || kind == HYB_STEP_PARALLEL || is_loop(kind);
+}
 
 static hyb_status check_owned(hyb_builder *builder, int32_t block, int32_t n_blocks, int32_t *owner)
 {
@@ -19,6 +22,28 @@ static hyb_status check_owned(hyb_builder *builder, int32_t block, int32_t n_blo
     return HYB_OK;
 }
 
+/* They are what runs on several threads: neither control, which moves slots, nor calls of the host. */
+static hyb_status check_members(hyb_builder *builder, const hyb_control *control, int32_t n_blocks,
+                                int32_t *owner)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    if (control->members < 1 || !hyb_in_range(control->block, control->members, n_blocks))
+        return hyb_refuse(builder, "members in blocks %d + %d of %d", control->block,
+                          control->members, n_blocks);
+    if (control->n_moves != 0 || control->otherwise != -1)
+        return hyb_refuse(builder, "a parallel step with moves or another block");
+    for (int32_t b = control->block; b < control->block + control->members; b++) {
+        TRY(check_owned(builder, b, n_blocks, owner));
+        const hyb_block block = spec->blocks[b];
+        if (block.count == 0)
+            return hyb_refuse(builder, "block %d is an empty member", b);
+        for (int32_t i = block.first; i < block.first + block.count; i++)
+            if (spec->steps[i].kind > HYB_STEP_MAP)
+                return hyb_refuse(builder, "step %d of a member is neither a kernel nor a map", i);
+    }
+    return HYB_OK;
+}
+
 static hyb_status check_owner(hyb_builder *builder, const hyb_step *step, int32_t n_blocks,
                               int32_t *owner)
 {
@@ -26,6 +51,8 @@ static hyb_status check_owner(hyb_builder *builder, const hyb_step *step, int32_
     if (step->kernel < 0 || step->kernel >= spec->n_controls)
         return hyb_refuse(builder, "control %d of %d", step->kernel, spec->n_controls);
     const hyb_control *control = &spec->controls[step->kernel];
+    if (step->kind == HYB_STEP_PARALLEL)
+        return check_members(builder, control, n_blocks, owner);
     TRY(check_owned(builder, control->block, n_blocks, owner));
     if (step->kind == HYB_STEP_COND)
         TRY(check_owned(builder, control->otherwise, n_blocks, owner));
@@ -343,10 +370,15 @@ hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step)
         [HYB_STEP_COND] = {1, 0, HYB_BOOL, HYB_BOOL},
         [HYB_STEP_WHILE] = {2, 1, HYB_BOOL, HYB_I64},
         [HYB_STEP_FOR] = {1, 1, HYB_I64, HYB_I64},
+        [HYB_STEP_PARALLEL] = {0, 0, HYB_BOOL, HYB_BOOL},
     };
     if (step->n_extra != 0 || step->n_attrs != 0 || step->n_ops != 0)
         return hyb_refuse(builder, "extra operands, attributes or ops, which only kernels have");
-    if (step->kind == HYB_STEP_HOST)
+    if (step->kind == HYB_STEP_NEXT && (step->n_in < 1 || step->n_out > HYB_QUEUE_COLUMNS))
+        return hyb_refuse(builder, "%d inputs and %d outputs of a queue", step->n_in, step->n_out);
+    if (step->kind == HYB_STEP_NEXT)
+        TRY(check_scalar(builder, step, 0, HYB_I64));
+    if (step->kind == HYB_STEP_HOST || step->kind == HYB_STEP_NEXT)
         return check_host(builder, step);
     const int32_t n_in = shapes[step->kind].n_in, most = shapes[step->kind].most_out;
     if (step->n_in != n_in || step->n_out > most)

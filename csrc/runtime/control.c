@@ -89,19 +89,39 @@ static hyb_status make_loop(hyb_builder *builder, const hyb_control *control, hy
     return HYB_OK;
 }
 
+/* A step that calls the host, or asks a queue first. */
+static hyb_status make_host(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
+{
+    int64_t *nbytes = hyb_reserve(builder, (size_t)step->n_out * sizeof *nbytes);
+    if (!nbytes && step->n_out > 0)
+        return HYB_NO_MEMORY;
+    for (int32_t i = 0; i < step->n_out; i++) {
+        const int32_t operand = step->first_operand + step->n_in + i;
+        const hyb_layout *layout = &builder->spec->operands[operand].layout;
+        nbytes[i] = hyb_elements(layout) * hyb_itemsize(layout->dtype);
+    }
+    made->host = step->kernel;
+    made->n_in = step->n_in;
+    made->n_out = step->n_out;
+    made->nbytes = nbytes;
+    return HYB_OK;
+}
+
 hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
 {
     static const char *const names[] = {[HYB_STEP_COND] = "cond",
                                         [HYB_STEP_WHILE] = "while",
                                         [HYB_STEP_FOR] = "for",
-                                        [HYB_STEP_HOST] = "host"};
+                                        [HYB_STEP_HOST] = "host",
+                                        [HYB_STEP_NEXT] = "next",
+                                        [HYB_STEP_PARALLEL] = "parallel"};
     *made = (hyb_plan_step){.name = names[step->kind],
                             .first_operand = step->first_operand,
                             .counts = step->n_out > 0};
-    if (step->kind == HYB_STEP_HOST) {
-        made->host = step->kernel;
+    if (step->kind == HYB_STEP_HOST || step->kind == HYB_STEP_NEXT)
+        return make_host(builder, step, made);
+    if (step->kind == HYB_STEP_PARALLEL) /* parallel.c makes those */
         return HYB_OK;
-    }
     const hyb_plan_spec *spec = builder->spec;
     const hyb_control *control = &spec->controls[step->kernel];
     hyb_loop *loop = hyb_reserve(builder, sizeof *loop);
@@ -110,6 +130,8 @@ hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan
     loop->body = spec->blocks[control->block];
     loop->limit = control->limit;
     loop->reverse = control->reverse != 0;
+    for (int32_t i = loop->body.first; i < loop->body.first + loop->body.count; i++)
+        loop->asks |= spec->steps[i].kind == HYB_STEP_NEXT;
     made->loop = loop;
     if (step->kind != HYB_STEP_COND)
         return make_loop(builder, control, loop);
@@ -189,6 +211,10 @@ void hyb_set_poll(hyb_poll_fn function) { atomic_store(&poll, function); }
 /* Looks at the clock, about once in a millisecond; asks the host when it was not asked for long. */
 static __attribute__((noinline)) hyb_status look(hyb_run *run)
 {
+    if (run->asking) {
+        run->until_poll = run->between_polls;
+        return HYB_OK;
+    }
     const int64_t now = hyb_clock();
     if (run->last_look == 0)
         run->last_poll = now;
@@ -270,14 +296,50 @@ static hyb_status run_host(hyb_run *run, const hyb_plan_step *step, int32_t inde
     return status;
 }
 
+/* A queue's next batch.  The host gets it where the queue has none that fits, or where the host, being
+ * polled, notes an interrupt: it is given the values written so far, too, and leaves them with what
+ * it raises then. */
+static hyb_status run_next(hyb_run *run, const hyb_plan_step *step, int32_t index)
+{
+    void *const *data = run->data + step->first_operand;
+    const int64_t now = hyb_clock();
+    const hyb_poll_fn ask = atomic_load_explicit(&poll, memory_order_relaxed);
+    int32_t polled = HYB_OK;
+    if (run->last_poll == 0)
+        run->last_poll = now;
+    if (ask && now - run->last_poll >= POLL_NS) {
+        run->last_poll = now;
+        polled = ask();
+    }
+    const int64_t number = *(const int64_t *)data[0];
+    if (polled == HYB_OK
+        && hyb_queue_next(number, data + step->n_in, step->nbytes, step->n_out) == HYB_OK)
+        return HYB_OK;
+    if (ask && polled == HYB_OK)
+        ask();
+    return run_host(run, step, index);
+}
+
+static hyb_status run_loop(hyb_run *run, const hyb_plan_step *step, int32_t index)
+{
+    const int32_t asks = step->loop->asks;
+    run->asking += asks;
+    const hyb_status status = step->kind == HYB_STEP_WHILE ? run_while(run, step, index)
+                                                           : run_for(run, step, index);
+    run->asking -= asks;
+    return status;
+}
+
 hyb_status hyb_run_control(hyb_run *run, const hyb_plan_step *step, int32_t index)
 {
     switch (step->kind) {
     case HYB_STEP_COND:
         return hyb_run_block(run, truth(run->data[step->first_operand]) ? step->loop->body
                                                                          : step->loop->otherwise);
-    case HYB_STEP_WHILE: return run_while(run, step, index);
-    case HYB_STEP_FOR: return run_for(run, step, index);
+    case HYB_STEP_WHILE:
+    case HYB_STEP_FOR: return run_loop(run, step, index);
+    case HYB_STEP_NEXT: return run_next(run, step, index);
+    case HYB_STEP_PARALLEL: return hyb_run_group(run, step->group);
     default: return run_host(run, step, index);
     }
 }

@@ -57,7 +57,7 @@ hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, void *made, in
 
     const int64_t stop = begin + count;
     int64_t row = map->outer_rank > 0 ? begin / map->columns : 0;
-    bool first = true;
+    int64_t last = -1; /* where the tile before began */
     for (int64_t start = begin; start < stop; row++) {
         int64_t column = start - row * map->columns;
         point_at(map, data, row, column, value);
@@ -67,10 +67,11 @@ hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, void *made, in
             const int64_t n = end - column < map->tile ? end - column : map->tile;
             for (int32_t i = 0; i < map->n_gathered; i++) {
                 const int32_t k = map->gathered[i];
-                if (first || !map->views[k].repeats)
+                const int64_t period = map->views[k].period;
+                if (last < 0 || period == 0 || last / period != (start + n - 1) / period)
                     hyb_gather(value[k], data[k], &map->space, &map->views[k], start, n);
             }
-            first = false;
+            last = start;
             TRY(run_tile(map, value, n));
             for (int32_t i = 0; i < map->n_direct; i++) {
                 const int32_t k = map->direct[i];
@@ -134,11 +135,16 @@ static int64_t first_element(const hyb_map *map, int64_t tile)
     return tile / map->tiles_per_row * map->columns + tile % map->tiles_per_row * map->tile;
 }
 
+hyb_status hyb_map_tiles(const hyb_map *map, void *const *data, int64_t begin, int64_t end)
+{
+    const int64_t first = first_element(map, begin);
+    return hyb_map_stretch(map, data, NULL, first, first_element(map, end) - first);
+}
+
 static hyb_status run_tiles(void *context, int64_t begin, int64_t end)
 {
     const tiles_run *run = context;
-    const int64_t first = first_element(run->map, begin);
-    return hyb_map_stretch(run->map, run->data, NULL, first, first_element(run->map, end) - first);
+    return hyb_map_tiles(run->map, run->data, begin, end);
 }
 
 /* One tile of operands that are used where they lie: no row of values to fill in first. */

@@ -251,15 +251,16 @@ static void walk_flat(maker *m)
     map->tiles_per_row = (map->elements + map->tile - 1) / map->tile;
     for (int32_t k = 0; k < map->n_operands; k++) {
         hyb_view *view = &m->views[k];
-        bool dense = true, constant = true, repeats = true;
-        int64_t expected = view->itemsize;
+        bool dense = true, constant = true;
+        int64_t expected = view->itemsize, period = block;
         for (int32_t d = space->rank - 1; d >= 0; d--) {
             dense &= view->strides[d] == expected;
             constant &= view->strides[d] == 0;
-            repeats &= d >= outside || view->strides[d] == 0;
             expected *= space->shape[d];
         }
-        view->repeats = repeats && !view->gathered;
+        for (int32_t d = outside - 1; d >= 0 && view->strides[d] == 0; d--)
+            period *= space->shape[d];
+        view->period = period > block && !view->gathered ? period : 0;
         view->gathered |= !dense && !constant;
         view->column = constant && !view->gathered ? 0 : view->itemsize;
     }

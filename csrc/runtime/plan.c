@@ -283,8 +283,8 @@ hyb_plan *hyb_plan_create(const hyb_plan_spec *spec)
 
     hyb_builder builder = {.spec = spec, .plan = plan};
     if (hyb_check_spec(&builder) == HYB_OK && hyb_make_movers(&builder) == HYB_OK
-        && make_steps(&builder) == HYB_OK && make_addresses(&builder) == HYB_OK
-        && keep_slots(&builder) == HYB_OK)
+        && make_steps(&builder) == HYB_OK && hyb_make_groups(&builder) == HYB_OK
+        && make_addresses(&builder) == HYB_OK && keep_slots(&builder) == HYB_OK)
         return plan;
     hyb_plan_free(plan);
     return NULL;

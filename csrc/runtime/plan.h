@@ -26,7 +26,8 @@ typedef struct {
     int32_t itemsize;
     bool used;
     bool gathered; /* no such step fits: its elements are copied to a buffer, tile by tile */
-    bool repeats;  /* gathered, and every tile of a stretch has the same elements */
+    int64_t period; /* gathered, and tiles of a stretch have the same elements within each period of so
+                     * many; or 0 */
 } hyb_view;
 
 /* One op of a map.  Its arguments' addresses are found in the row of values: the step's operands,
@@ -60,6 +61,7 @@ typedef struct {
 } hyb_map;
 
 typedef struct hyb_loop hyb_loop;
+typedef struct hyb_group hyb_group;
 
 typedef struct {
     hyb_kernel_fn run; /* NULL: the step is its map */
@@ -71,8 +73,11 @@ typedef struct {
     int32_t first_operand;
     int32_t kind;
     int32_t host;         /* the number of a host step */
+    int32_t n_in, n_out;  /* of a step that asks a queue */
+    const int64_t *nbytes; /* of its outputs */
     bool counts;          /* a loop with an output */
     const hyb_loop *loop; /* what a control step owns */
+    const hyb_group *group; /* what a parallel step runs */
 } hyb_plan_step;
 
 /* Where an operand's address comes from. */
@@ -97,7 +102,21 @@ struct hyb_loop {
     const hyb_mover **to; /* of each move */
     const int32_t *from;
     int64_t limit;
-    bool reverse;
+    bool reverse, asks; /* asks: a queue, in each iteration */
+};
+
+/* Some members of a group, whole, or the chunks of one. */
+typedef struct {
+    int64_t first;             /* number of its first task; the chunks of a member are tasks */
+    int32_t member, n_members; /* one, if it has chunks */
+    int32_t chunks;            /* 1: its members are one task */
+} hyb_share;
+
+struct hyb_group {
+    const hyb_block *members;
+    const hyb_share *shares; /* one more than there are: its first is the number of all tasks */
+    int32_t n_members, n_shares;
+    int64_t n_tasks;
 };
 
 /* What a run needs: the addresses of all operands; of slots that move, each with a second place
@@ -118,6 +137,7 @@ typedef struct {
     char *arena, **addresses, **coming;
     int64_t until_poll, between_polls; /* iterations */
     int64_t last_look, last_poll;      /* ns */
+    int32_t asking;                    /* loops that ask a queue, and see to being interrupted */
     hyb_recording *recording;          /* NULL: none */
 } hyb_run;
 
@@ -203,9 +223,19 @@ hyb_status hyb_run_control(hyb_run *run, const hyb_plan_step *step, int32_t inde
 hyb_recording *hyb_recording_enter(void); /* NULL: nothing is recorded; else leave it */
 void hyb_recording_leave(hyb_recording *recording);
 void hyb_record(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin);
+void hyb_record_part(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin,
+                     int32_t part, int32_t parts);
 
 /* step.c */
 hyb_status hyb_run_block(hyb_run *run, hyb_block block);
+/* The units of a plain step, as parallel_for would get them, and some of them on this thread. */
+hyb_range hyb_step_range(const hyb_plan_step *step);
+hyb_status hyb_run_units(const hyb_plan_step *step, void *const *data, int64_t begin, int64_t end);
+void hyb_poison_slots(const hyb_plan *plan, int32_t step, char *arena);
+
+/* parallel.c */
+hyb_status hyb_make_groups(hyb_builder *builder); /* once all steps are made */
+hyb_status hyb_run_group(hyb_run *run, const hyb_group *group);
 
 /* map_plan.c: makes the map of a step; `kernel` is the one whose post- or pre-ops it is, or NULL. */
 hyb_status hyb_make_map(hyb_builder *builder, const hyb_step *step, const hyb_kernel *kernel,
@@ -221,6 +251,7 @@ void hyb_gather(void *out, const void *data, const hyb_space *space, const hyb_v
 
 /* map.c */
 hyb_status hyb_map_run(const hyb_map *map, void *const *data);
+hyb_status hyb_map_tiles(const hyb_map *map, void *const *data, int64_t begin, int64_t end);
 /* Elements [begin, begin + count): where post-ops come in.  `made` is where pre-ops make theirs. */
 hyb_status hyb_map_stretch(const hyb_map *map, void *const *data, void *made, int64_t begin,
                            int64_t count);

@@ -132,11 +132,13 @@ static void take_chunks(job *j, uint32_t seat)
     }
 }
 
+/* Or until one was, and is over: where jobs are shorter than waking takes, the next one comes soon. */
 static void sleep_until_job(uint32_t seen)
 {
     pthread_mutex_lock(&pool.mutex);
     atomic_fetch_add(&pool.sleepers, 1);
-    while (!job_is_open(seen))
+    const uint32_t before = turn_of(atomic_load(&pool.gate));
+    while (!job_is_open(seen) && turn_of(atomic_load(&pool.gate)) == before)
         pthread_cond_wait(&pool.wake, &pool.mutex);
     atomic_fetch_sub(&pool.sleepers, 1);
     pthread_mutex_unlock(&pool.mutex);
@@ -232,8 +234,6 @@ static hyb_status run_chunks(int64_t n, int64_t grain, hyb_work_fn fn, void *con
 /* The pool is busy. */
 static hyb_status run_inline(int64_t n, int64_t grain, hyb_work_fn fn, void *context)
 {
-    if (counted)
-        return run_chunks(n, grain, fn, context);
     counted = true;
     atomic_fetch_add(&pool.alone, 1);
     const hyb_status status = run_chunks(n, grain, fn, context);
@@ -265,18 +265,23 @@ static hyb_status run_shared(int64_t n, int64_t grain, hyb_work_fn fn, void *con
     return j.status == HYB_OK ? HYB_OK : hyb_fail(j.status, "%s", j.text);
 }
 
+bool hyb_is_alone(void)
+{
+    return counted || atomic_load_explicit(&n_threads, memory_order_relaxed) < 2;
+}
+
 hyb_status hyb_parallel_for(int64_t n, int64_t grain, hyb_work_fn fn, void *context)
 {
     if (n <= grain)
         return n > 0 ? fn(context, 0, n) : HYB_OK;
     if (grain < 1)
         grain = 1;
-    const int threads = atomic_load_explicit(&n_threads, memory_order_relaxed);
-    if (threads < 2)
+    if (hyb_is_alone()) /* a chunk's own chunks never take the pool */
         return run_chunks(n, grain, fn, context);
     if (atomic_load_explicit(&pool.busy, memory_order_relaxed)
         || atomic_exchange_explicit(&pool.busy, true, memory_order_acquire))
         return run_inline(n, grain, fn, context);
+    const int threads = atomic_load_explicit(&n_threads, memory_order_relaxed);
     const hyb_status status = run_shared(n, grain, fn, context, threads);
     atomic_store_explicit(&pool.busy, false, memory_order_release);
     return status;

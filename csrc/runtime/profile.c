@@ -69,10 +69,16 @@ void hyb_recording_forget(void)
 
 void hyb_record(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin)
 {
+    hyb_record_part(recording, plan, step, begin, 0, 1);
+}
+
+void hyb_record_part(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin,
+                     int32_t part, int32_t parts)
+{
     const int64_t i = atomic_fetch_add_explicit(&recording->n, 1, memory_order_relaxed);
     if (i < recording->capacity)
         recording->events[i] =
-            (hyb_event){plan->number, begin, hyb_clock(), step, thread_number()};
+            (hyb_event){plan->number, begin, hyb_clock(), step, thread_number(), part, parts};
 }
 
 hyb_status hyb_profile_start(int64_t capacity)

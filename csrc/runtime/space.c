@@ -73,6 +73,19 @@ static void gather_piece(void *restrict out, const char *restrict from, int64_t 
     }
 }
 
+/* The `nbytes` before `to`, `times` more. */
+static void repeat(char *to, int64_t nbytes, int64_t times)
+{
+    const char *from = to - nbytes;
+    for (int64_t left = times * nbytes, there = nbytes; left > 0;) {
+        const int64_t n = left < there ? left : there;
+        memcpy(to, from, (size_t)n);
+        to += n;
+        left -= n;
+        there += n;
+    }
+}
+
 void hyb_gather(void *out, const void *data, const hyb_space *space, const hyb_view *view,
                 int64_t begin, int64_t count)
 {
@@ -97,6 +110,16 @@ void hyb_gather(void *out, const void *data, const hyb_space *space, const hyb_v
         if (count == 0)
             return;
         to += n * view->itemsize;
+        if (n == inner && last > 0 && view->strides[last - 1] == 0) {
+            const int64_t rows = space->shape[last - 1] - 1 - at[last - 1], whole = count / inner;
+            const int64_t again = rows < whole ? rows : whole;
+            repeat(to, inner * view->itemsize, again);
+            to += again * inner * view->itemsize;
+            count -= again * inner;
+            at[last - 1] += again;
+            if (count == 0)
+                return;
+        }
         from -= at[last] * stride;
         at[last] = 0;
         for (int32_t d = last - 1; d >= 0; d--) {

@@ -49,16 +49,21 @@ static void apply_post_rows(const void *context, int64_t begin, int64_t count, i
         atomic_store_explicit(run->failure, (int)status, memory_order_relaxed);
 }
 
+static hyb_status post_status(const hyb_plan_step *step, const atomic_int *failure)
+{
+    const hyb_status status = (hyb_status)atomic_load_explicit(failure, memory_order_relaxed);
+    return status == HYB_OK ? HYB_OK
+                            : hyb_fail(status, "a post-op of %s failed: %s", step->name,
+                                       hyb_status_name((int32_t)status));
+}
+
 static hyb_status run_with_post_ops(const hyb_plan_step *step, void *const *data)
 {
     atomic_int failure = HYB_OK;
     const post_run run = {step->map, data, &failure};
     const hyb_post post = {apply_post, apply_post_rows, &run};
     TRY(run_kernel(step, data, &post, NULL));
-    const hyb_status status = (hyb_status)atomic_load_explicit(&failure, memory_order_relaxed);
-    return status == HYB_OK ? HYB_OK
-                            : hyb_fail(status, "a post-op of %s failed: %s", step->name,
-                                       hyb_status_name((int32_t)status));
+    return post_status(step, &failure);
 }
 
 typedef struct {
@@ -80,6 +85,32 @@ static hyb_status run_with_pre_ops(const hyb_plan_step *step, void *const *data)
     return run_kernel(step, data, NULL, &(hyb_pre){fill, &run, step->map->work});
 }
 
+hyb_range hyb_step_range(const hyb_plan_step *step)
+{
+    if (step->run)
+        return step->range;
+    return step->map->single_tile ? (hyb_range){1, 1}
+                                  : (hyb_range){step->map->n_tiles, step->map->grain};
+}
+
+hyb_status hyb_run_units(const hyb_plan_step *step, void *const *data, int64_t begin, int64_t end)
+{
+    if (!step->run)
+        return hyb_map_tiles(step->map, data, begin, end);
+    if (!step->map)
+        return step->run(&(hyb_call){step->layout, data, step->attrs, NULL, NULL}, begin, end);
+    if (step->map->feeds) {
+        const pre_run run = {step->map, data};
+        const hyb_pre pre = {fill, &run, step->map->work};
+        return step->run(&(hyb_call){step->layout, data, step->attrs, NULL, &pre}, begin, end);
+    }
+    atomic_int failure = HYB_OK;
+    const post_run run = {step->map, data, &failure};
+    const hyb_post post = {apply_post, apply_post_rows, &run};
+    TRY(step->run(&(hyb_call){step->layout, data, step->attrs, &post, NULL}, begin, end));
+    return post_status(step, &failure);
+}
+
 static hyb_status run_step(const hyb_plan_step *step, void *const *data)
 {
     if (!step->run)
@@ -92,7 +123,7 @@ static hyb_status run_step(const hyb_plan_step *step, void *const *data)
 /* A stack that is largely untouched stays so: only the start of a slot is overwritten. */
 enum { POISONED = 1 << 24 };
 
-static void poison_slots(const hyb_plan *plan, int32_t step, char *arena)
+void hyb_poison_slots(const hyb_plan *plan, int32_t step, char *arena)
 {
     for (int32_t i = 0; i < plan->n_slots; i++) {
         const hyb_slot *slot = &plan->slots[i];
@@ -120,7 +151,7 @@ static inline hyb_status run_block(hyb_run *run, hyb_block block, bool records)
             return status;
         }
         if (plan->poison)
-            poison_slots(plan, i, run->arena);
+            hyb_poison_slots(plan, i, run->arena);
     }
     return HYB_OK;
 }

@@ -27,6 +27,7 @@ from hybrid.convert.iterables import (
     Zipped,
     index_of,
     shortest,
+    uneven,
 )
 from hybrid.convert.lists import length_of, optional
 from hybrid.convert.site import Site
@@ -35,6 +36,7 @@ from hybrid.convert.try_ import catching_in
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
+from hybrid.supply import Supplying
 from hybrid.tensor import Tensor
 from hybrid.trace.maybe import is_optional
 from hybrid.trace.reads import MISSING
@@ -162,13 +164,16 @@ def _range(*args: Any) -> Any:
     return TracedRange(start, stop, step)
 
 
+_LATE = (Tensor, Walk, Supplying)
+
+
 def _feeds(iterables: Iterable[Any]) -> list[Any] | None:
     """How to walk over all of ``iterables``; None when only Python can, or need not be asked."""
-    found = [x for x in iterables if isinstance(x, (Tensor, Walk, range)) or is_grown(x)]
+    found = [x for x in iterables if isinstance(x, (*_LATE, range)) or is_grown(x)]
     if len(found) != len(list(iterables)) or not found:
         return None
     feeds = [feed_of(x) for x in found]
-    return None if any(feed is None for feed in feeds) else feeds
+    return None if None in feeds else feeds
 
 
 def _enumerate(iterable: Any, start: Any = 0) -> Any:
@@ -179,7 +184,7 @@ def _enumerate(iterable: Any, start: Any = 0) -> Any:
 
 
 def _zip(*iterables: Any, strict: bool = False) -> Any:
-    if not any(isinstance(x, (Tensor, Walk)) or is_grown(x) for x in iterables):
+    if not any(isinstance(x, _LATE) or is_grown(x) for x in iterables):
         return NotImplemented
     feeds = _feeds(iterables)
     if feeds is None:
@@ -190,15 +195,8 @@ def _zip(*iterables: Any, strict: bool = False) -> Any:
         return NotImplemented  # raises, once it gets there
     for number, length in enumerate(rest, 2):
         if type(first) is Number or type(length) is Number:
-            check(length == first, _uneven, number, length, first)
+            check(length == first, uneven, number, length, first)
     return Once(Zipped(feeds, shortest(lengths)))
-
-
-def _uneven(number: int, length: int, first: int) -> ValueError:
-    """What Python raises when the iterables of a strict zip are not of one length."""
-    others = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
-    kind = "shorter" if length < first else "longer"
-    return ValueError(f"zip() argument {number} is {kind} than {others}")
 
 
 def _reversed(iterable: Any) -> Any:

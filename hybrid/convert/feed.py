@@ -9,6 +9,7 @@ from hybrid.classes import dataclass
 from hybrid.convert.traced import is_grown
 from hybrid.number import Number
 from hybrid.progress import unwrapped
+from hybrid.supply import Supplying
 from hybrid.tensor import Tensor
 from hybrid.tree import unflatten
 
@@ -56,9 +57,19 @@ class Rows:
         return self.tensor[index]
 
 
+def walkable(iterable: Any) -> Any:
+    """``iterable``, or the walk over what runs get of it: that begins with this."""
+    iterable = unwrapped(iterable)
+    if not isinstance(iterable, Supplying):
+        return iterable
+    from hybrid.convert.supplied import Supplied
+
+    return Supplied(iterable.supply())
+
+
 def feed_of(iterable: Any) -> Feed | None:
     """How to walk over ``iterable`` by index; None when only Python can."""
-    iterable = unwrapped(iterable)
+    iterable = walkable(iterable)
     if type(iterable) is range:
         return Range(iterable)
     if isinstance(iterable, Tensor) and iterable.ndim:
@@ -76,10 +87,39 @@ class Walk:
     """An iterable made while a function is captured, such as ``enumerate`` of a tensor."""
 
     length: Any  # a Number when that is known only at run time
+    begun = False  # whether it is a pass over what comes from outside, which is to be finished
 
     def feed(self) -> Feed | None:
         """How to walk over it by index; None when it has been begun by other means."""
         raise NotImplementedError
+
+    def finish(self, stopped: Tensor | bool) -> None:
+        """The loop over it is over: where it was ``stopped``, no further item was asked for."""
+
+
+def even_length(feed: Feed) -> Any:
+    """How many of the first items of ``feed`` are of one kind."""
+    length = feed.length
+    return min([length, *[p.even for p in supplied(feed)]]) if type(length) is int else length
+
+
+def finish(feed: Any, stopped: Tensor | bool) -> None:
+    """The loop over ``feed`` is left, or ``stopped`` by the author: so are passes in it."""
+    parts = getattr(feed, "parts", ())
+    lengths = [part.length for part in parts]
+    known = all([type(length) is int for length in lengths])
+    shortest = lengths.index(min(lengths)) if parts and known else 0
+    for at, part in enumerate(parts):  # zip() asks for an item of each up to that which has none
+        finish(part, stopped if at <= shortest else True)
+    if isinstance(feed, Walk) and feed.begun:
+        feed.finish(stopped)
+
+
+def supplied(feed: Any) -> list[Any]:
+    """The parts of ``feed`` whose items come from outside."""
+    if isinstance(feed, Walk) and feed.begun:
+        return [feed]
+    return [found for part in getattr(feed, "parts", ()) for found in supplied(part)]
 
 
 class TreeRows:

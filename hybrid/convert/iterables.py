@@ -183,6 +183,10 @@ class Enumerated:
     def length(self) -> Any:
         return self.items.length
 
+    @property
+    def parts(self) -> Sequence[Feed]:
+        return (self.items,)
+
     def row(self, index: Any) -> tuple[Any, Any]:
         number = index if type(self.start) is int and self.start == 0 else self.start + index
         return number, self.items.row(index)
@@ -224,3 +228,10 @@ def shortest(lengths: Sequence[Any]) -> Any:
     for length in lengths[1:]:
         found = choose(operator.lt(length, found), length, found)
     return found
+
+
+def uneven(number: int, length: int, first: int) -> ValueError:
+    """What Python raises when the iterables of a strict zip are not of one length."""
+    others = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
+    kind = "shorter" if length < first else "longer"
+    return ValueError(f"zip() argument {number} is {kind} than {others}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
 from hybrid.convert.carry import Carry
-from hybrid.convert.feed import Feed, feed_of
+from hybrid.convert.feed import Feed, even_length, feed_of, finish
 from hybrid.convert.for_ import following
 from hybrid.convert.loop_state import Loop
 from hybrid.convert.session import ONE_BY_ONE, unrolled
@@ -44,10 +44,18 @@ MOST_ITEMS = 64  # that are handed over one by one where something may raise
 class Unrolled(Loop):
     """Each iteration is traced by itself; once a flag that stops is traced, in a branch."""
 
-    def __init__(self, site: Site, items: Iterator[Any], why: str = ONE_BY_ONE) -> None:
+    def __init__(
+        self,
+        site: Site,
+        items: Iterator[Any],
+        why: str = ONE_BY_ONE,
+        row: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """The loop is over ``items``, or over what ``row`` makes of each, where it is used."""
         super().__init__(site)
         self.items = items
         self.why = why
+        self.row = row
         self.count = 0
         self.item: Any = None
         self.branch: Unstopped | None = None  # that the iteration is traced into
@@ -72,6 +80,9 @@ class Unrolled(Loop):
             with self.inside(self.path.region):
                 seen = self.continued.enter(self.path.region, before)
             self.load({**before, **seen, **dict.fromkeys(self.site.stops, False)})
+        if self.row is not None:
+            with self.inside(self.parent if self.path is None else self.path.region):
+                self.item = self.row(self.item)
         return True
 
     def leave_branch(self, branch: Unstopped, found: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -92,6 +103,7 @@ class StagedFor(Loop):
     def __init__(self, site: Site, feed: Feed) -> None:
         super().__init__(site)
         self.feed = feed
+        self.length = even_length(feed)  # of the items that one body may do for
         self.start = 0  # the first index in the node
         self.state = self.begin
         self.unrolled: Unrolled | None = None
@@ -103,13 +115,14 @@ class StagedFor(Loop):
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass."""
         if self.unrolled is not None:
-            return self._unrolled_again(found)
+            return self._unrolled_again(found) or self._over(found)
         try:
-            return self.state(found)
+            going = self.state(found)
         except CaptureError as error:
             if not self._may_unroll():
                 raise
-            return self._unroll(str(error))
+            going = self._unroll(str(error))
+        return going or self._over(found)
 
     # States ----------------------------------------------------------------------------------
 
@@ -117,11 +130,11 @@ class StagedFor(Loop):
         self.entry_found = dict(found)
         self.roots = roots_of(found)
         self.before = self.snapshot(found)
-        if self.is_static() and self.feed.length == 0:
+        if self.is_static() and self.length == 0:
             return self.leave_loop(found)
-        if self._may_unroll() and (self.feed.length == 1 or self.tracer.unrolls):
+        if self._may_unroll() and (self.length == 1 or self.tracer.unrolls):
             needed = "a number that it computes is needed while the function is captured"
-            return self._unroll("there is one iteration" if self.feed.length == 1 else needed)
+            return self._unroll("there is one iteration" if self.length == 1 else needed)
         return self.attempt()
 
     def attempt(self) -> bool:
@@ -131,7 +144,7 @@ class StagedFor(Loop):
         self.index = region.param(COUNT, "i")
         self.slices = []
         with self.inside(region):
-            high = self.feed.length - 1 - self.start if self.is_static() else None
+            high = self.length - 1 - self.start if self.is_static() else None
             index = Number("int", self.index, 0, high)
             at = index + self.start if self.start else index
             self.position = at.tensor.data
@@ -161,12 +174,14 @@ class StagedFor(Loop):
 
     def leave_loop(self, found: Mapping[str, Any]) -> bool:
         self.state = None
+        if self.is_static() and self.length < self.feed.length:
+            return self._go_on(found)
         self.finish(found)
         return False
 
     def _stage(self, over: bool, flag: Tensor | None) -> None:
         static = self.is_static()
-        length = self.feed.length - self.start if static else self._sliced_length()
+        length = self.length - self.start if static else self._sliced_length()
         with self.inside(self.parent):
             count = self._count()
         if flag is None and not over and self.go is None:
@@ -253,21 +268,45 @@ class StagedFor(Loop):
 
     def _most(self) -> int | None:
         """A number that the iterations in the node do not exceed."""
-        length = self.feed.length
+        length = self.length
         if type(length) is int:
             return length - self.start
         return length.high if length.high < MOST else None
 
     def _count(self) -> Tensor:
-        length = self.feed.length
+        length = self.length
         if type(length) is int:
             return number_tensor(length - self.start, "int")
         count = number_tensor(length, "int")
         return ops.subtract(count, self.start) if self.start else count
 
     def _times(self) -> str:
-        length = self.feed.length
+        length = self.length
         return f" of {length - self.start} iterations" if type(length) is int else ""
+
+    # Items from outside ----------------------------------------------------------------------
+
+    def _go_on(self, found: Mapping[str, Any]) -> bool:
+        """Trace the items of another kind, which come last, by themselves."""
+        rest = iter(range(self.length, self.feed.length))
+        self.unrolled = Unrolled(
+            self.site, rest, "the last ones are of another size", self.feed.row
+        )
+        going = self._unrolled_again(found)
+        if not self.loads:  # what the node has left
+            self.load(self.snapshot(found))
+        return going
+
+    def _over(self, found: Mapping[str, Any]) -> bool:
+        """The loop is left: so are the passes that it was about."""
+        names = (
+            {**found, **dict(zip(self.site.names, self.values, strict=True))}
+            if self.loads
+            else found
+        )
+        over, flag = self.flags(names)
+        finish(self.feed, over if flag is None else flag)
+        return False
 
     # The first iteration, by itself ----------------------------------------------------------
 
@@ -275,7 +314,7 @@ class StagedFor(Loop):
         self.peels = 2
         if not self.is_static():
             with self.inside(self.parent):
-                self.enter_branch(truth(self.feed.length > 0), self.before)
+                self.enter_branch(truth(self.length > 0), self.before)
         self.path = self.peeled
         self.load(self.before)
         with self.inside(self.parent):
@@ -291,7 +330,7 @@ class StagedFor(Loop):
             if flag is not None:
                 self.go = ops.logical_not(flag)
         self.start = 1
-        if over or (self.is_static() and self.feed.length == 1):
+        if over or (self.is_static() and self.length == 1):
             return self.leave_loop(found)
         self.before = self.snapshot(found)
         return self.attempt()
@@ -301,7 +340,7 @@ class StagedFor(Loop):
 
         To gradients the uses of such rows are uses of that tensor, each in its turn.
         """
-        if not self._may_unroll() or self.feed.length - self.start > FEW_ROWS:
+        if not self._may_unroll() or self.length - self.start > FEW_ROWS:
             return
         region = self.path.region
         if all(region.record_of(row) is None for row in rows):
@@ -329,7 +368,7 @@ class StagedFor(Loop):
 
     def is_static(self) -> bool:
         """Whether the number of items is known; a Number says that it is an int, too."""
-        return type(self.feed.length) is int
+        return type(self.length) is int
 
     def _may_unroll(self) -> bool:
         return self.is_static() and self.unrolled is None
@@ -363,10 +402,10 @@ class StagedFor(Loop):
         """Trace what is left iteration by iteration."""
         self.why = why
         self.path = None
-        rows = (self.feed.row(i) for i in range(self.start, self.feed.length))
+        rows = iter(range(self.start, self.feed.length))
         if self.attempts:  # what has been noted of an iteration in the node that there is not
             del self.tracer.notes[self.noted :]
-        self.unrolled = Unrolled(self.site, rows, why)
+        self.unrolled = Unrolled(self.site, rows, why, self.feed.row)
         self.unrolled.count = self.start
         begun = self.start or self.attempts
         going = self._unrolled_again(self.before if begun else self.entry_found)

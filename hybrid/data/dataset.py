@@ -237,6 +237,16 @@ def reader_of(dataset: Any) -> BatchReader | None:
     return None
 
 
+def is_columns(dataset: Any) -> bool:
+    """Whether samples are rows of the ``tensors`` of ``dataset`` and nothing else."""
+    kind, methods = type(dataset), ("__getitem__", "__len__", "batch_reader")
+    return (
+        isinstance(dataset, TensorDataset)
+        and all([getattr(kind, name) is getattr(TensorDataset, name) for name in methods])
+        and not hasattr(kind, "__getitems__")
+    )
+
+
 def rows_of(tensor: Tensor) -> BatchReader:
     """What gives slices of ``tensor`` along its first axis: its own bytes for a stretch of them,
     gathered by one call for others.

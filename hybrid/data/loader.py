@@ -20,12 +20,13 @@ from hybrid.data.threads import ThreadCrew
 from hybrid.data.worker import Recipe
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.random import Generator
+from hybrid.supply import Supply, Supplying
 
 PREFETCH = 2  # batches that each worker makes ahead of time
 KINDS = ("thread", "process")
 
 
-class DataLoader:
+class DataLoader(Supplying):
     """Iterating gives batches: samples' tensors, numbers and arrays stacked along a new first axis.
 
     ``dataset`` has ``__len__`` and ``__getitem__``, or is an IterableDataset.
@@ -54,6 +55,10 @@ class DataLoader:
     What a worker raises is raised here, with its traceback as the cause; a worker that dies raises
     WorkerError.  Nothing is left running after an error, a ``break``, or the last batch.
     ``state_dict()`` within a pass lets another loader of the kind go on with the batches left.
+
+    A ``for`` statement over it in a hybridized function is a loop of the graph: batches are asked
+    for when the plan runs, those of a ``TensorDataset`` without Python.  It takes ``len()`` of the
+    loader, and batches that look alike but for a smaller last one; others raise DatasetError.
     """
 
     def __init__(
@@ -172,11 +177,21 @@ class DataLoader:
         return self.num_workers
 
     def __iter__(self) -> Iterator[Any]:
+        return self.begin(Pass)
+
+    def begin(self, kind: type[Pass]) -> Pass:
+        """Begin a pass of this kind."""
         resumed, self._resumed = self._resumed, None
-        begun = Pass(self, resumed)
+        begun = kind(self, resumed)
         self._position = begun.position
         self._passes = begun.position.passes
         return begun
+
+    def supply(self) -> Supply:
+        """For loops that are captured."""
+        from hybrid.data.supplying import LoaderSupply
+
+        return LoaderSupply(self)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is: plain numbers, for ``load_state_dict`` of another one.
@@ -197,6 +212,11 @@ class DataLoader:
         """
         self._resumed = Position.from_state(self, state)
         self._position, self._passes = None, self._resumed.passes - 1
+
+    @property
+    def resumes_after(self) -> int:
+        """How many batches of the next pass have been given already."""
+        return 0 if self._resumed is None else self._resumed.batches
 
     def recipe(self) -> Recipe:
         """What a worker has to know."""

@@ -105,14 +105,14 @@ def _length(loader: DataLoader) -> int | None:
 
 def own_generator(loader: DataLoader) -> Generator | None:
     """The generator that was given to the loader or its sampler."""
-    for holder in (_order_sampler(loader), loader):
+    for holder in (order_sampler(loader), loader):
         found = getattr(holder, "generator", None)
         if isinstance(found, Generator):
             return found
     return None
 
 
-def _order_sampler(loader: DataLoader) -> OrderSampler | None:
+def order_sampler(loader: DataLoader) -> OrderSampler | None:
     """The sampler whose order is known when a pass begins, where there is one."""
     sampler: Any = loader.sampler
     if loader.batch_sampler is not None:
@@ -136,18 +136,18 @@ def _restore(generator: Generator, state: Iterable[int]) -> None:
 def position_of(loader: DataLoader, passes: int, *, begins: bool) -> Position:
     """The beginning of a pass, which is at hand or (``begins`` False) still to come."""
     order = state_of(_source(loader)) if begins else None
-    sampler = _stateful(loader)
+    sampler = stateful(loader)
     return Position(passes, 0, order, None if sampler is None else sampler.state_dict())
 
 
 def _source(loader: DataLoader) -> Generator:
-    sampler = _order_sampler(loader)
+    sampler = order_sampler(loader)
     if isinstance(sampler, RandomOrderSampler):
         return sampler.source()
     return loader.generator or default_generator()
 
 
-def _stateful(loader: DataLoader) -> Any:
+def stateful(loader: DataLoader) -> Any:
     for sampler in (loader.batch_sampler, loader.sampler):
         if hasattr(sampler, "state_dict") and hasattr(sampler, "load_state_dict"):
             return sampler
@@ -156,7 +156,7 @@ def _stateful(loader: DataLoader) -> Any:
 
 def keys_of(loader: DataLoader, generator: Generator | None) -> Iterable[Any]:
     """The keys of the batches of a pass; ``generator``: drawn from in place of the loader's."""
-    sampler = _order_sampler(loader)
+    sampler = order_sampler(loader)
     if sampler is None:
         return loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     order = sampler.order(generator)
@@ -173,7 +173,7 @@ class Pass:
         self.loader, self.length = loader, _length(loader)
         passes, generator = loader._passes + 1, None
         if resumed is not None and resumed.sampler is not None:
-            sampler = _stateful(loader)
+            sampler = stateful(loader)
             if sampler is not None:
                 sampler.load_state_dict(resumed.sampler)
         if resumed is None or resumed.order is None:
@@ -183,7 +183,8 @@ class Pass:
             generator = Generator(0)
             _restore(generator, resumed.order)
         self.crew: Any = None
-        self._batches = self._begun(generator, self.position.batches)
+        self.skipped = self.position.batches
+        self._batches = self._begun(generator, self.skipped)
 
     def _begun(self, generator: Generator | None, skips: int) -> Iterator[Any]:
         loader = self.loader
@@ -193,11 +194,11 @@ class Pass:
         seed, draws = self.position.order
         mixed = np.random.SeedSequence([seed % 2**64, draws, self.position.passes])
         base = int(mixed.generate_state(1, np.uint64)[0] >> 2)
+        if not loader.num_workers and not loader.streams:
+            return self.read(keys, skips, base)
         if not loader.num_workers:
             reader = Reader(loader.recipe())
             reader.begin(base)
-            if not loader.streams:
-                return map(reader.read, map(_job, keys, itertools.count(skips)))
             for _ in range(skips):
                 reader.read(Job(skips=True))
             return iter(lambda: reader.read(Job()), ENDED)
@@ -206,6 +207,12 @@ class Pass:
         if loader.streams:
             return AheadOfStreams(self.crew, *ahead, skips)
         return Ahead(self.crew, keys, skips, *ahead)
+
+    def read(self, keys: Iterable[Any], skips: int, seed: int = 0) -> Iterator[Any]:
+        """The batches of samples with these numbers, made here when they are asked for."""
+        reader = Reader(self.loader.recipe())
+        reader.begin(seed)
+        return map(reader.read, map(_job, keys, itertools.count(skips)))
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -229,6 +236,20 @@ class Pass:
         if self.loader.streams:
             self._count()
         return batch
+
+    @property
+    def queue(self) -> int:
+        """The number of the queue that the batches come from; 0: there is none."""
+        return 0
+
+    @property
+    def given(self) -> int:
+        """How many batches of this pass were given."""
+        return self.position.batches - self.skipped
+
+    def leave(self) -> None:
+        """No more batches are wanted."""
+        self._batches = iter(())
 
     def _over(self, error: BaseException | None = None) -> None:
         """No more batches come; workers end, but for those that are kept and well."""
@@ -274,10 +295,10 @@ def _require_eager() -> None:
     """Refuse to be captured: a plan would repeat the batches of one pass for ever."""
     if current().traces:
         raise CaptureError(
-            "a loader is gone over inside a hybridized function",
+            "a loader is gone over inside a hybridized function, and not by a for statement",
             at=author_location(),
             why="Its batches are read from outside, and in another order in each pass; a graph "
-            "would have those of one pass for ever.",
-            fix="go over the loader outside, and hybridize the function of one batch that the loop "
-            "calls; or pass list(loader) as an argument",
+            "would have those of one pass for ever.  A for statement asks for them when it runs.",
+            fix="write a for statement over the loader, enumerate() or zip() of it; or pass "
+            "list(loader) as an argument",
         )

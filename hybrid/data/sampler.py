@@ -181,11 +181,15 @@ class BatchSampler(Sampler):
         if batch and not self.drop_last:
             yield batch
 
+    def used(self, order: Numbers) -> Numbers:
+        """What of ``order`` comes into batches."""
+        left = len(order) % self.batch_size if self.drop_last else 0
+        return order[: len(order) - left]
+
     def stretches(self, order: Numbers) -> Iterator[Numbers]:
         """The batches of ``order``, as stretches of it."""
-        size = self.batch_size
-        end = len(order) - len(order) % size if self.drop_last else len(order)
-        return (order[start : start + size] for start in range(0, end, size))
+        order, size = self.used(order), self.batch_size
+        return (order[start : start + size] for start in range(0, len(order), size))
 
 
 def as_generator(generator: Generator | int | None) -> Generator | None:

@@ -20,6 +20,8 @@ def _scores(q: TensorType, k: TensorType) -> int:
     return math.prod(q.shape[:-1]) * k.shape[-2]
 
 
+# For each pair a factor and a share of softmax; then a sum with the mask; then a factor of dropout.
+_ATTENTION = {"attention": 6, "attention_masked": 7, "attention_dropped": 8}
 # Floating-point operations of a call, by op: (operands, results, attributes) -> count.  A product
 # of [m, k] and [k, n] has 2 m k n, half of them additions; a pool one per element of its windows.
 RULES: dict[str, Callable[[Types, Types, dict[str, Any]], int]] = {
@@ -28,19 +30,19 @@ RULES: dict[str, Callable[[Types, Types, dict[str, Any]], int]] = {
     "matmul_tn": lambda given, made, _: 2 * made[0].size * given[0].shape[-2],
     "conv": lambda given, made, _: 2 * made[0].size * math.prod(given[1].shape[1:]),
     "conv_transpose": lambda given, made, _: 2 * given[0].size * math.prod(given[1].shape[1:]),
-    # Two products forward and five backward, and for each pair a factor and a share of softmax.
-    "attention": lambda given, made, _: (
-        _scores(*given[:2]) * (2 * (given[0].shape[-1] + made[0].shape[-1]) + 6)
-    ),
-    "attention_pull": lambda given, _, __: (
-        _scores(*given[3:5]) * (6 * given[3].shape[-1] + 4 * given[5].shape[-1] + 6)
-    ),
-    "attention_masked": lambda given, made, _: (
-        _scores(*given[:2]) * (2 * (given[0].shape[-1] + made[0].shape[-1]) + 7)
-    ),
-    "attention_masked_pull": lambda given, _, __: (
-        _scores(*given[3:5]) * (6 * given[3].shape[-1] + 4 * given[5].shape[-1] + 7)
-    ),
+    # Two products forward and five backward.
+    **{
+        name: lambda given, made, _, more=more: (
+            _scores(*given[:2]) * (2 * (given[0].shape[-1] + made[0].shape[-1]) + more)
+        )
+        for name, more in _ATTENTION.items()
+    },
+    **{
+        f"{name}_pull": lambda given, _, __, more=more: (
+            _scores(*given[3:5]) * (6 * given[3].shape[-1] + 4 * given[5].shape[-1] + more)
+        )
+        for name, more in _ATTENTION.items()
+    },
     "max_pool": lambda _, made, attrs: made[0].size * math.prod(attrs["kernel"]),
     "avg_pool": lambda _, made, attrs: made[0].size * math.prod(attrs["kernel"]),
 }

@@ -333,8 +333,9 @@ def scaled_dot_product_attention(
     batches and heads, the leading axes, broadcast.  ``attn_mask`` broadcasts to [..., L, S]: True
     where a key takes part, or numbers that are added; a query without keys gives 0.  ``is_causal``
     lets query i see the keys up to i.  ``scale`` is ``1 / sqrt(E)`` unless given.  ``dropout_p``:
-    the probability with which a weight becomes 0.  With ``enable_gqa``, heads (axis -3) of key and
-    value are each shared by as many of the query.
+    the probability with which a weight becomes 0; neither weights nor what is dropped of them are
+    stored.  With ``enable_gqa``, heads (axis -3) of key and value are each shared by as many of
+    the query.
     """
     require_probability(dropout_p)
     return attention(
@@ -342,7 +343,8 @@ def scaled_dot_product_attention(
         key,
         value,
         attn_mask,
-        drop=None if dropout_p == 0 else lambda weights: dropout(weights, dropout_p),
+        dropout_p=dropout_p,
+        next_state=None if dropout_p == 0 else random.default_generator().next_state,
         is_causal=is_causal,
         scale=scale,
         enable_gqa=enable_gqa,

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from hybrid import ops
+from hybrid import ops, random
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
-from hybrid.nn.dropping import dropout
+from hybrid.nn.dropping import require_probability
 from hybrid.ops.attention import attention
 from hybrid.ops.checks import as_tensor
 from hybrid.tensor import Tensor
@@ -55,7 +55,7 @@ def multi_head_attention_forward(
     ``key_padding_mask`` [N, S] for keys, ``attn_mask`` [L, S] or [N * num_heads, L, S] for pairs.
     ``is_causal`` says that the mask is causal, and makes one if none is given.  The weights are
     [N, L, S], the means over heads, or [N, num_heads, L, S] unless ``average_attn_weights``; None
-    unless ``need_weights``.
+    unless ``need_weights``, and then they are never held at once.
     """
     query, key, value = _each_once(as_tensor, query, key, value)
     alone = query.ndim == 2
@@ -74,7 +74,9 @@ def multi_head_attention_forward(
     q, k, v = (_heads(x, num_heads, axis) for x in (q, k, v))
     count, _, length, _ = q.shape
     mask = _mask(attn_mask, key_padding_mask, count, num_heads, length, k.shape[2], alone)
-    if is_causal and attn_mask is None:
+    is_causal = is_causal and attn_mask is None  # else a hint that the mask is causal
+    if is_causal and (mask is not None or bias_k is not None or add_zero_attn):
+        is_causal = False
         later = ops.arange(k.shape[2]) > ops.reshape(ops.arange(length), (length, 1))
         mask = _both(mask, later)
     if bias_k is not None:
@@ -85,15 +87,19 @@ def multi_head_attention_forward(
         mask = _open_ended(mask)
     if mask is not None and mask.dtype is bool_:
         mask = ops.logical_not(mask)  # attention has True where a key takes part
+    require_probability(dropout_p)
     drops = training and dropout_p > 0
-    found, shares = attention(
+    found = attention(
         q,
         k,
         v,
         mask,
-        drop=(lambda weights: dropout(weights, dropout_p)) if drops else None,
-        need_weights=True,
+        dropout_p=dropout_p if drops else 0.0,
+        next_state=random.default_generator().next_state if drops else None,
+        is_causal=is_causal,
+        need_weights=need_weights,
     )
+    found, shares = found if need_weights else (found, None)
     merged = ops.permute_dims(found, (0, 2, 1, 3) if axis == 0 else (2, 0, 1, 3))
     y = ops.linear(ops.reshape(merged, query.shape), out_proj_weight, out_proj_bias)
     if alone:

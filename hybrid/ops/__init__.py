@@ -2,6 +2,7 @@
 
 from hybrid.ops import control as control  # declares its ops, which are no array functions
 from hybrid.ops import matmul_integer as matmul_integer  # the same
+from hybrid.ops import matmul_sum as matmul_sum  # the same
 from hybrid.ops import optimizer as optimizer  # the same
 from hybrid.ops import optimizer_adaptive as optimizer_adaptive
 from hybrid.ops.activation import (

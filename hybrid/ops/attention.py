@@ -8,6 +8,7 @@ from typing import Any
 
 from hybrid.errors import ArgumentError, ArgumentTypeError, OutOfRangeError, ShapeError
 from hybrid.ops.attending import masked_mean, seen_by, weighted_mean
+from hybrid.ops.attending_dropped import dropped_mean
 from hybrid.ops.checks import (
     as_tensor,
     broadcast_shapes,
@@ -23,6 +24,7 @@ from hybrid.ops.derivatives import reshaped, widened
 from hybrid.ops.dtypes import common, converted, stop_gradient
 from hybrid.ops.indexing import as_indices, take
 from hybrid.ops.linalg import matmul
+from hybrid.ops.random import dropout
 from hybrid.ops.reduction import reduce_any
 from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.repeat import repeat_interleave
@@ -39,16 +41,18 @@ def attention(
     value: Any,
     attn_mask: Any = None,
     *,
-    drop: Callable[[Any], Any] | None = None,
+    dropout_p: float = 0.0,
+    next_state: Callable[[], Any] | None = None,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
     need_weights: bool = False,
 ) -> Any:
-    """``softmax(scale * query keyᵀ + mask) value``; ``drop`` is applied to the weights.
+    """``softmax(scale * query keyᵀ + mask) value``, whose weights are dropped with ``dropout_p``.
 
-    See ``hybrid.nn.functional.scaled_dot_product_attention`` for the operands.  ``need_weights``:
-    the result and the weights, in a tuple.
+    See ``hybrid.nn.functional.scaled_dot_product_attention`` for the operands.  ``next_state``
+    gives the state of draws, and is called if there are any; a weight's is that of its place among
+    all of them, whatever computes them.  ``need_weights``: the result and the weights, in a tuple.
     """
     query, key, value = common(*map(as_tensor, (query, key, value)))
     types = {"query": type_of(query), "key": type_of(key), "value": type_of(value)}
@@ -67,16 +71,22 @@ def attention(
         )
     sizes = (*key.shape[-2:], value.shape[-1])
     mask = None if attn_mask is None else _checked_mask(as_tensor(attn_mask), shape)
-    if drop is None and not need_weights and 0 not in sizes:
-        operands = [query, key, value]
-        batches = [tensor_type(x.dtype, x.shape[:-2]) for x in operands]
-        lead = broadcast_shapes(_NAME, *batches)
-        operands = [widened(x, (*lead, *x.shape[-2:])) for x in operands]
+    lead = _shared(query, key, value)
+    fused = dropout_p == 0 or (dropout_p < 1 and lead == shape[:-2])  # one draw for each weight
+    if fused and not need_weights and 0 not in sizes:
+        operands = [widened(x, (*lead, *x.shape[-2:])) for x in (query, key, value)]
+        told: dict[str, Any] = {"scale": float(scale)}
+        if dropout_p == 0 and mask is None:
+            return weighted_mean(*operands, causal=bool(is_causal), **told)[0]
         if mask is None:
-            return weighted_mean(*operands, scale=float(scale), causal=bool(is_causal))[0]
-        ones = (1,) * (len(lead) + 2 - len(mask.shape))
-        added = reshaped(_added(mask, query.dtype), (*ones, *mask.shape))
-        return masked_mean(*operands, added, scale=float(scale))[0]
+            added = fill(shape=(1,) * (len(lead) + 2), value=0.0, dtype=query.dtype)
+        else:
+            ones = (1,) * (len(lead) + 2 - len(mask.shape))
+            added = reshaped(_added(mask, query.dtype), (*ones, *mask.shape))
+        if dropout_p == 0:
+            return masked_mean(*operands, added, **told)[0]
+        told |= {"causal": bool(is_causal), "rate": float(dropout_p)}
+        return dropped_mean(*operands, added, next_state(), **told)[0]
     scores = matmul(query * scale, matrix_transpose(key))
     if is_causal:
         scores = where(seen_by(*shape[-2:]), scores, -math.inf)
@@ -84,7 +94,10 @@ def attention(
     if mask is not None:
         scores, counted = _masked(scores, mask)
     weights = soft_maximum(scores, axis=len(shape) - 1)
-    weights = weights if drop is None else drop(weights)
+    if dropout_p == 1:
+        weights = weights * 0.0
+    elif dropout_p > 0:
+        weights = dropout(weights, dropout_p, next_state())
     found = matmul(weights, value)
     found = found if counted is None else where(counted, found, 0.0)
     if not need_weights:
@@ -107,9 +120,13 @@ def _scores_shape(query: Any, key: Any, value: Any) -> Shape:
             why=why,
             fix="give query [..., L, E], key [..., S, E] and value [..., S, D]",
         )
-    batches = [tensor_type(t.dtype, t.shape[:-2]) for t in types]
-    broadcast_shapes(_NAME, *batches)
-    return (*broadcast_shapes(_NAME, *batches[:2]), query.shape[-2], key.shape[-2])
+    _shared(query, key, value)
+    return (*_shared(query, key), query.shape[-2], key.shape[-2])
+
+
+def _shared(*operands: Any) -> Shape:
+    """The leading axes that operands share by broadcasting."""
+    return broadcast_shapes(_NAME, *[tensor_type(x.dtype, x.shape[:-2]) for x in operands])
 
 
 def _repeated(query: Any, x: Any, label: str) -> Any:

@@ -89,11 +89,16 @@ def conv_prepared(
     """``conv`` of ``x`` and ``w``, read from ``p``: ``conv_prepare`` of ``w``."""
     attrs = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, size=size)
     result = _require(x, w, attrs)
-    if p is not tensor_type(w.dtype, (_items(w, result, attrs),)):
+    require_room(p, _items(w, result, attrs), w, x)
+    return result
+
+
+def require_room(p: TensorType, items: int, w: TensorType, x: TensorType) -> None:
+    """Raise ShapeError unless ``p`` has the ``items`` that are prepared of ``w`` for ``x``."""
+    if p is not tensor_type(w.dtype, (items,)):
         raise ShapeError(
             f"{p} is not what is prepared of {w} for {x}", fix="prepare for the same attributes"
         )
-    return result
 
 
 @conv_prepare.reference
@@ -123,17 +128,20 @@ def lower_prepared(emit, x, w, p, result, *, stride, padding, dilation, groups, 
     emit.kernel("conv_prepared", operands, [wide(result)], attrs)
 
 
-@conv_prepare.samples
-def prepare_samples(draw):
+def _drawn(draw):
     for (x, w), attrs in conv.sample_rule(draw):
         types = [tensor_type(dtype_of(a.dtype), a.shape) for a in (x, w)]
         if is_prepared(*types, attrs["groups"], attrs["size"]):
-            yield (w,), {"source": x.shape, **attrs}
+            yield x, w, attrs
+
+
+@conv_prepare.samples
+def prepare_samples(draw):
+    for x, w, attrs in _drawn(draw):
+        yield (w,), {"source": x.shape, **attrs}
 
 
 @conv_prepared.samples
 def prepared_samples(draw):
-    for (x, w), attrs in conv.sample_rule(draw):
-        types = [tensor_type(dtype_of(a.dtype), a.shape) for a in (x, w)]
-        if is_prepared(*types, attrs["groups"], attrs["size"]):
-            yield (x, w, conv_prepare(w, source=x.shape, **attrs).numpy()), attrs
+    for x, w, attrs in _drawn(draw):
+        yield (x, w, conv_prepare(w, source=x.shape, **attrs).numpy()), attrs

@@ -32,36 +32,26 @@ def map_reference(*operands: Any, regions: tuple[Graph, ...]) -> tuple[Any, ...]
     return run_region(regions[0], operands)
 
 
-@op(differentiable=False)
-def matmul_map(
-    a: TensorType, b: TensorType, *operands: TensorType, regions: tuple[Graph, ...]
-) -> tuple[TensorType, ...]:
-    """A map over ``a @ b``, applied to each part of the product while it is in the cache.
+def _over_product(name: str) -> Op:
+    """``matmul_map`` and its like."""
 
-    The region's first parameter is the product, the others are ``operands``.  Its results are the
-    node's: the product itself is the first of them when it is needed elsewhere.
-    """
-    return _mapped("matmul", (a, b), {}, operands, regions)
+    def rule(*operands: TensorType, regions: tuple[Graph, ...]) -> tuple[TensorType, ...]:
+        """A map over a product, applied to each part of it while that is in the cache.
 
+        The product takes the first operands.  It is the region's first parameter, the other
+        operands are the others.  The region's results are the node's: the product itself is the
+        first of them when it is needed elsewhere.
+        """
+        return _mapped(name, operands, {}, regions)
 
-@op(differentiable=False)
-def matmul_prepared_map(
-    a: TensorType,
-    b: TensorType,
-    p: TensorType,
-    *operands: TensorType,
-    regions: tuple[Graph, ...],
-) -> tuple[TensorType, ...]:
-    """A map over a product with a prepared matrix, as ``matmul_map`` is one over a product."""
-    return _mapped("matmul_prepared", (a, b, p), {}, operands, regions)
+    rule.__name__ = f"{name}_map"
+    return op(differentiable=False)(rule)
 
 
 def _over_convolution(name: str) -> Op:
-    """``conv_map`` or ``conv_transpose_map``."""
+    """``conv_map`` and its like."""
 
     def rule(
-        source: TensorType,
-        w: TensorType,
         *operands: TensorType,
         stride: Shape,
         padding: Shape,
@@ -72,35 +62,18 @@ def _over_convolution(name: str) -> Op:
     ) -> tuple[TensorType, ...]:
         """A map over a convolution, as ``matmul_map`` is one over a product."""
         attrs = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, size=size)
-        return _mapped(name, (source, w), attrs, operands, regions)
+        return _mapped(name, operands, attrs, regions)
 
     rule.__name__ = f"{name}_map"
     return op(differentiable=False)(rule)
 
 
-@op(differentiable=False)
-def conv_prepared_map(
-    x: TensorType,
-    w: TensorType,
-    p: TensorType,
-    *operands: TensorType,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    groups: int,
-    size: Shape,
-    regions: tuple[Graph, ...],
-) -> tuple[TensorType, ...]:
-    """A map over a convolution with prepared weights, as ``matmul_map`` is one over a product."""
-    attrs = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, size=size)
-    return _mapped("conv_prepared", (x, w, p), attrs, operands, regions)
-
-
 MAPPED: dict[str, Op] = {  # of a product's operands: the op that applies a map to it
-    "matmul": matmul_map,
-    **{name: _over_convolution(name) for name in ("conv", "conv_transpose")},
-    "conv_prepared": conv_prepared_map,
-    "matmul_prepared": matmul_prepared_map,
+    **{name: _over_product(name) for name in ("matmul", "matmul_prepared")},
+    **{
+        name: _over_convolution(name)
+        for name in ("conv", "conv_transpose", "conv_prepared", "conv_blocked")
+    },
 }
 
 
@@ -136,15 +109,14 @@ HOLDING_MAPS = frozenset({map_tiles, *MAPPED.values(), *REDUCED.values()})
 
 def _mapped(
     name: str,
-    factors: tuple[TensorType, ...],
-    attrs: dict[str, Any],
     operands: tuple[TensorType, ...],
+    attrs: dict[str, Any],
     regions: tuple[Graph, ...],
 ) -> tuple[TensorType, ...]:
-    """The types of the results of ``regions[0]`` over the product ``name`` of ``factors``."""
-    region = _region(f"{name}_map", regions)
-    (product,) = get_op(name).infer(factors, tuple(attrs.items()))
-    _require_parameters(f"{name}_map", region, (product, *operands))
+    """The types of the results of ``regions[0]`` over the product ``name`` of first operands."""
+    region, count = _region(f"{name}_map", regions), len(get_op(name).operand_names)
+    (product,) = get_op(name).infer(operands[:count], tuple(attrs.items()))
+    _require_parameters(f"{name}_map", region, (product, *operands[count:]))
     _require_elementwise(f"{name}_map", region, product.shape)
     if not any(region.params[0] in node.operands for node in region.nodes):
         raise GraphError(f"the region of {name}_map does not use the product")

@@ -22,6 +22,7 @@ from hybrid.passes.fuse import fuse
 from hybrid.passes.hoist import hoist
 from hybrid.passes.join import join
 from hybrid.passes.known import known
+from hybrid.passes.layout import layout
 from hybrid.passes.loops import simplify_loop
 from hybrid.passes.order import order
 from hybrid.passes.parts import holds_control_flow
@@ -30,6 +31,7 @@ from hybrid.passes.preops import fuse_reductions
 from hybrid.passes.share import share
 from hybrid.passes.simplify import simplify
 from hybrid.passes.sink import sink
+from hybrid.passes.sums import sums
 from hybrid.phases import phase
 
 Pass = Callable[..., Graph]
@@ -54,6 +56,7 @@ __all__ = [
     "implicit_broadcast",
     "join",
     "known",
+    "layout",
     "order",
     "run_parts",
     "run_pipeline",
@@ -62,6 +65,7 @@ __all__ = [
     "simplify_cond",
     "simplify_loop",
     "sink",
+    "sums",
 ]
 
 # Passes of an inner tuple run until they change nothing: once something is known, more may be.
@@ -79,10 +83,12 @@ PIPELINE: tuple[Pass | tuple[Pass, ...], ...] = (
         simplify_cond,
         join,
         simplify_loop,
+        sums,  # before hoist: it takes products apart
         hoist,
         share,
         dce,  # before fuse: a value that nobody uses would become the result of a map
     ),
+    layout,  # before fuse, so that maps and post-ops are of its images
     fuse,
     fuse_reductions,  # after fuse: it takes maps, and parts of them
     fuse_products,  # after both: it takes the maps that are left
@@ -124,7 +130,7 @@ def run_parts(
     """
     check = _asked(check)
     first, last = _stages(fast)
-    graph = _run(graph, first, check, evaluate)
+    graph = _run(graph, first, check, evaluate, fixed)
     with phase("ahead"):
         parts = ahead(graph, fixed)
     if parts is None:
@@ -139,8 +145,8 @@ def _asked(check: bool | None) -> bool:
 
 def _stages(fast: bool) -> tuple[tuple[Pass | tuple[Pass, ...], ...], ...]:
     """What runs on whole graphs, and what comes last, from ``fuse`` on."""
-    at = PIPELINE.index(fuse) if fuse in PIPELINE else len(PIPELINE)
-    return (*PIPELINE[:at], *(FAST if fast else ())), PIPELINE[at:]
+    at, end = (PIPELINE.index(run) if run in PIPELINE else len(PIPELINE) for run in (layout, fuse))
+    return (*PIPELINE[:at], *(FAST if fast else ()), *PIPELINE[at:end]), PIPELINE[end:]
 
 
 def _run(
@@ -148,14 +154,16 @@ def _run(
     entries: Sequence[Pass | tuple[Pass, ...]],
     check: bool,
     evaluate: Evaluate | None,
+    fixed: Collection[int] = (),
 ) -> Graph:
     if check:
         verify(graph)
+    given = {fold: evaluate, layout: fixed}
 
     def apply(run: Pass) -> None:
         nonlocal graph
         with phase(run.__name__):
-            graph = fold(graph, evaluate) if run is fold else run(graph)
+            graph = run(graph, given[run]) if run in given else run(graph)
         if check:
             with phase("verify"):
                 verify(graph, after=run.__name__)

@@ -21,14 +21,12 @@ much out of little.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
-from hybrid.classes import replace
-from hybrid.ir import Builder, Graph, Node, Op, Value
+from hybrid.ir import Graph, Node, Value
 from hybrid.ir.rewrite import with_replaced
-from hybrid.ops import convolution_prepared, matmul_prepared
+from hybrid.passes.prepared import in_two
 
 WORTH = 1024  # elements read or written ahead: fewer are computed at once
 GROWTH = 4  # bytes of a kept result for each byte that it is made of, at most,
@@ -45,7 +43,7 @@ class Ahead(NamedTuple):
 
 def ahead(graph: Graph, fixed: Collection[int]) -> Ahead | None:
     """``graph`` in two parts, given which parameters are fixed; None if that is not worth it."""
-    known = _known(graph, fixed)
+    known = known_values(graph, fixed)
     nodes = _prepared(graph.nodes, known)
     kept = _kept(graph, nodes, known)
     early = _needed([node for node in nodes if _is_known(node, known)], kept)
@@ -65,7 +63,7 @@ def ahead(graph: Graph, fixed: Collection[int]) -> Ahead | None:
     return Ahead(first, params, rest)
 
 
-def _known(graph: Graph, fixed: Collection[int]) -> set[Value]:
+def known_values(graph: Graph, fixed: Collection[int]) -> set[Value]:
     """The values that follow from fixed parameters, and the constants."""
     based = {graph.params[i] for i in fixed}
     known = set(based)
@@ -114,47 +112,11 @@ def _prepared(nodes: tuple[Node, ...], known: set[Value]) -> list[Node]:
     """``nodes`` with products by known weights in two; ``known`` learns of the first."""
     made: list[Node] = []
     for node in nodes:
-        parts = _PARTS.get(node.op.name)
-        if parts is None or node.operands[1] not in known or node.operands[0] in known:
-            made.append(node)
-            continue
-        attrs = parts.attrs(*node.operands, node.attributes)
-        if attrs is None:
-            made.append(node)
-            continue
-        builder = Builder()
-        builder.location = node.location
-        (p,) = builder.apply(parts.prepare, node.operands[1:], attrs)
-        known.add(p)
-        made += builder.nodes
-        made.append(replace(node, op=parts.rest, operands=(*node.operands, p)))
+        parts = in_two(node, known)
+        made += [node] if parts is None else parts
+        if parts is not None:
+            known.update(parts[0].results)
     return made
-
-
-class _Parts(NamedTuple):
-    """What a product becomes: an op of its right operand, and one of both and what that gave."""
-
-    prepare: Op
-    rest: Op
-    attrs: Callable[[Value, Value, dict[str, Any]], dict[str, Any] | None]  # None: it does not pay
-
-
-def _of_convolution(x: Value, w: Value, attrs: dict[str, Any]) -> dict[str, Any] | None:
-    paying = convolution_prepared.pays(x.type, w.type, attrs)
-    return {"source": x.type.shape, **attrs} if paying else None
-
-
-def _of_product(a: Value, b: Value, _attrs: dict[str, Any]) -> dict[str, Any] | None:
-    paying = matmul_prepared.pays(a.type, b.type)
-    return {"rows": math.prod(a.type.shape[:-1])} if paying else None
-
-
-_PARTS = {
-    "conv": _Parts(
-        convolution_prepared.conv_prepare, convolution_prepared.conv_prepared, _of_convolution
-    ),
-    "matmul": _Parts(matmul_prepared.matmul_prepare, matmul_prepared.matmul_prepared, _of_product),
-}
 
 
 def _kept(graph: Graph, nodes: list[Node], known: set[Value]) -> list[Value]:

@@ -13,7 +13,8 @@ Before::                                              After::
 The loop may run no iteration, so nothing moves that could fail, act on the world or never end.
 Views and constants cost nothing where they are: they move only in front of what uses them, and so
 does an elementwise node whose result is much larger than its operands, for reading it each time
-costs more than to compute it in the cache.
+costs more than to compute it in the cache.  Of a product by a weight that no iteration changes,
+what needs the weight alone moves (prepared.py), as long as that does not take much memory.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ops.control import LOOPS, while_
 from hybrid.passes.facts import CONSTANTS
 from hybrid.passes.parts import Given, Loop, copied, holds_control_flow
+from hybrid.passes.prepared import in_two, prepared_values
 
 SMALL_NBYTES = 32768  # results up to this size stay in the cache
+PREPARED_NBYTES = 1 << 26  # of weights, beside which a loop keeps what is prepared of them
 
 
 def hoist(graph: Graph) -> Graph:
@@ -35,6 +38,8 @@ def hoist(graph: Graph) -> Graph:
         if node.op not in LOOPS:
             return None
         loop = Loop(node)
+        if not loop.is_for or not loop.clamps or loop.length > 1:
+            _prepare(loop)
         moved = _invariant_nodes(loop)
         if not moved:
             return None
@@ -46,6 +51,23 @@ def hoist(graph: Graph) -> Graph:
         return node.results
 
     return rewrite(graph, rule, regions=hoist)
+
+
+def _prepare(loop: Loop) -> None:
+    """Take products by weights that stay the same apart."""
+    same = {given.param for given in loop.invariants}
+    room = PREPARED_NBYTES - sum([v.type.nbytes for v in {*prepared_values(loop.nodes)}])
+    nodes: list[Node] = []
+    for node in loop.nodes:
+        parts = in_two(node, same)
+        if parts is not None and (nbytes := parts[0].results[0].type.nbytes) <= room:
+            room -= nbytes
+            nodes += parts
+        else:
+            nodes.append(node)
+        if same.issuperset(node.operands) and _may_move(node):
+            same.update(node.results)
+    loop.nodes = nodes
 
 
 def _invariant_nodes(loop: Loop) -> list[Node]:

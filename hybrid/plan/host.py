@@ -17,14 +17,16 @@ from hybrid.types import TensorType
 def host_function(call: HostCall) -> Callable[[Any], None]:
     """``call`` as a function of the addresses of a step's operands."""
     n_in = len(call.inputs)
-    n_own = call.function.own if type(call.function) is Leaving else n_in
+    leaves = type(call.function) is Leaving
+    n_own = call.function.own if leaves else n_in
+    own, others = list(enumerate(call.inputs))[:n_own], list(enumerate(call.inputs))[n_own:]
 
     def run(data: Any) -> None:
         # Copies: the function may keep them, and the next step may write over the operands.
-        arrays = [_array(data[i], type) for i, type in enumerate(call.inputs)]
-        arrays[:n_own] = [array.copy() for array in arrays[:n_own]]
+        arrays = [_array(data[i], type).copy() for i, type in own]
+        rest = (lambda: [_array(data[i], type) for i, type in others]) if leaves else None
         try:
-            results = call_function(call, arrays)
+            results = call_function(call, arrays, rest)
         except LinearAlgebraError as error:
             error.at = error.at or call.location
             raise
@@ -41,9 +43,14 @@ def _array(address: Any, type: TensorType) -> np.ndarray:
     return np.frombuffer(memory, type.dtype.numpy).reshape(type.shape)
 
 
-def call_function(call: HostCall, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """What the function returns, as arrays of the declared types."""
-    returned = call.function(*arrays)
+def call_function(
+    call: HostCall, arrays: list[np.ndarray], rest: Callable[[], list[np.ndarray]] | None = None
+) -> list[np.ndarray]:
+    """What the function returns, as arrays of the declared types.
+
+    ``rest`` gives the last operands of one that is Leaving: what it needs only if it fails.
+    """
+    returned = call.function(*arrays) if rest is None else call.function.call(arrays, rest)
     if isinstance(returned, (tuple, list)):
         results = list(returned)
     else:

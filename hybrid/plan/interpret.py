@@ -89,6 +89,10 @@ class _Run:
     def control(self, step: Step) -> None:
         control = step.control
         assert control is not None
+        if control.kind == "parallel":  # the last member first: their order means nothing
+            for block in reversed(control.blocks):
+                self.block(block)
+            return
         first = self.array(step.inputs[0])
         if control.kind == "cond":
             self.block(control.blocks[0 if first else 1])
@@ -131,8 +135,11 @@ def _run_step(step: Step, arrays: list[Array]) -> None:
     n_in, n_out = len(step.inputs), len(step.outputs)
     outputs = arrays[n_in : n_in + n_out]
     if step.has_pre_ops:
+        made = arrays[0]
+        arrays[0] = made.reshape(step.extra[0].shape)  # other ops may read it, too
         for op in step.ops:
             _run_map_op(op, arrays, step.extra[0].shape)
+        arrays[0] = made
     if step.kernel is not None:
         dtype = (step.inputs or step.outputs)[0].dtype
         kernel = _kernel(step.kernel, dtype, step.attrs, outputs[0])

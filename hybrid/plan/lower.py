@@ -240,20 +240,20 @@ def is_whole(view: View) -> bool:
     return view.dense and view.type.nbytes == view.buffer.nbytes
 
 
-REDUCTIONS = ("sum", "prod", "mean", "max", "min", "any", "all")  # kernels that take pre-ops
+# Kernels that take post-ops, and those that take pre-ops.
+PRODUCTS = (
+    "matmul",
+    "matmul_prepared",
+    "conv",
+    "conv_transpose",
+    "conv_prepared",
+    "conv_blocked",
+)
+REDUCTIONS = ("sum", "prod", "mean", "max", "min", "any", "all")
 
 _OWN_RULES = {
     "map": lower_map,
-    **dict.fromkeys(
-        (
-            "matmul_map",
-            "conv_map",
-            "conv_transpose_map",
-            "conv_prepared_map",
-            "matmul_prepared_map",
-        ),
-        lower_mapped,
-    ),
+    **dict.fromkeys([f"{name}_map" for name in PRODUCTS], lower_mapped),
     **dict.fromkeys([f"map_{name}" for name in REDUCTIONS], lower_reduced),
     "cond": control.lower_cond,
     "while": control.lower_while,
@@ -278,8 +278,15 @@ def _is_idle(step: Step) -> bool:
 
 def without(steps: list[Step], left_out: set[Step]) -> list[Step]:
     """``steps`` and those of their blocks, but for ``left_out``."""
-    kept = [step for step in steps if step not in left_out]
-    for step in kept:
+    kept = []
+    for step in steps:
+        if step in left_out:
+            continue
         if step.control is not None:
             step.control.blocks = [without(block, left_out) for block in step.blocks]
+            if step.is_group:  # a member may be gone
+                step.control.blocks = [block for block in step.blocks if block]
+                if not step.blocks:
+                    continue
+        kept.append(step)
     return kept

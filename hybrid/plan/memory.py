@@ -5,6 +5,10 @@ lives until the loop is over.  A map may write a result over an operand that die
 a place.  The largest places are laid out first, each at the lowest offset at which nothing lies
 meanwhile (Y. Pisarchyk, J. Lee, "Efficient memory management for deep neural net inference", 2020);
 where there are very many, all of them in one walk over time.
+
+What runs side by side is alive together: a buffer that a member of a parallel step shares with
+others lives as long as the whole step, and the members' own buffers never share a place.  Those of
+one member do, and a result may be written over an operand that nobody else in the step reads.
 """
 
 from __future__ import annotations
@@ -41,6 +45,9 @@ class _Place:
     last: int
     buffers: list[Buffer]
     offset: int = -1
+    # In that parallel step only this member uses it, within these times.
+    member: int = -1
+    inside: tuple[int, int] = (0, 0)
 
 
 class _Arena:
@@ -93,6 +100,10 @@ class _Life:
     uses: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)  # when, and its path
     first: int = -1  # times
     last: int = -1
+    # The same where one member of a parallel step alone begins with it, or ends: its own times.
+    born: int = -1
+    dies: int = -1
+    member: int = -1  # that one
 
 
 @dataclass(slots=True)
@@ -103,6 +114,7 @@ class _Times:
     span: dict[int, tuple[int, int]] = field(default_factory=dict)  # of the owner of each block
     step_at: list[Step] = field(default_factory=list)
     lives: dict[Buffer, _Life] = field(default_factory=dict)
+    members: set[int] = field(default_factory=set)  # blocks that run side by side
 
     def block(self, steps: list[Step], path: tuple[int, ...]) -> None:
         for step in steps:
@@ -116,6 +128,8 @@ class _Times:
             for block in step.blocks:
                 inside.append(len(self.span))
                 self.span[inside[-1]] = (start, start)
+                if step.is_group:
+                    self.members.add(inside[-1])
                 self.block(block, (*path, inside[-1]))
             end = len(self.step_at)
             self.step_at.append(step)
@@ -135,6 +149,43 @@ class _Times:
             depth = len(life.path)
             spans = [self._span(time, path, depth) for time, path in life.uses]
             life.first, life.last = min(s for s, _ in spans), max(e for _, e in spans)
+            begun = [u for u, (s, _) in zip(life.uses, spans, strict=True) if s == life.first]
+            ended = [u for u, (_, e) in zip(life.uses, spans, strict=True) if e == life.last]
+            life.born, life.dies = life.first, life.last
+            if life.path and life.path[-1] in self.members:
+                life.member = life.path[-1]
+                continue
+            leaving, entering = self._alone(ended, depth), self._alone(begun, depth)
+            if leaving >= 0:
+                life.dies = max(time for time, _ in ended)
+            if entering >= 0:
+                life.born = min(time for time, _ in begun)
+            life.member = entering if entering >= 0 else leaving
+
+    def _alone(self, uses: list[tuple[int, tuple[int, ...]]], depth: int) -> int:
+        """The member that has all of ``uses``; -1: there is none."""
+        blocks = {path[depth] if len(path) > depth else -1 for _, path in uses}
+        return blocks.pop() if len(blocks) == 1 and blocks <= self.members else -1
+
+    def place(self, buffer: Buffer) -> _Place:
+        """One for ``buffer``."""
+        life, size = self.lives[buffer], _rounded(buffer.nbytes)
+        first, last = life.first, life.last
+        if life.member < 0:
+            return _Place(size, first, last, [buffer])
+        if life.path and life.path[-1] == life.member:  # nobody else knows it
+            first, last = self.span[life.member]
+        entering = life.born >= self.span[life.member][0]
+        inside = (life.born, life.last) if entering else (life.first, life.dies)
+        return _Place(size, first, last, [buffer], member=life.member, inside=inside)
+
+    def join(self, place: _Place, buffer: Buffer) -> None:
+        """``buffer`` follows in ``place``."""
+        other = self.place(buffer)
+        place.buffers.append(buffer)
+        place.last = other.last
+        place.member = place.member if place.member == other.member else -1
+        place.inside = (place.inside[0], other.inside[1])
 
     def last_failure(self, steps: list[Step]) -> int:
         """When a step may fail for the last time; -1: never."""
@@ -157,7 +208,7 @@ def place(lowered: Lowered) -> Placement:
     starting: dict[int, list[Buffer]] = {}
     for buffer, life in lives.items():
         if buffer.kind == "arena":
-            starting.setdefault(life.first, []).append(buffer)
+            starting.setdefault(life.born, []).append(buffer)
     last = {buffer: times.step_at[life.last] for buffer, life in lives.items()}
     placed, idle = Placement(0, dict(last)), set()
     failure = times.last_failure(lowered.steps)
@@ -169,7 +220,7 @@ def place(lowered: Lowered) -> Placement:
         taken: set[Buffer] = set()  # operands whose place a result of this step took over
         for view in step.outputs if step.control is None else ():
             buffer = view.buffer
-            if buffer.kind not in ("arena", "output") or lives[buffer].first != now:
+            if buffer.kind not in ("arena", "output") or lives[buffer].born != now:
                 continue
             kind = "arena" if buffer.kind == "arena" else "input"
             if kind == "input" and buffer.index in placed.exposed:
@@ -181,17 +232,15 @@ def place(lowered: Lowered) -> Placement:
             if kind == "input":
                 placed.donations[buffer.index] = host.index
                 continue
-            place = home[buffer] = home[host]
-            place.buffers.append(buffer)
-            place.last = lives[buffer].last
+            home[buffer] = home[host]
+            times.join(home[host], buffer)
             placed.last_step[host] = None  # its bytes live on in the result
             if step.moves:
                 idle.add(step)
         for buffer in starting.get(now, ()):
-            size = _rounded(buffer.nbytes)
-            placed.scratch_nbytes += size
+            placed.scratch_nbytes += _rounded(buffer.nbytes)
             if buffer not in home:
-                home[buffer] = _Place(size, now, lives[buffer].last, [buffer])
+                home[buffer] = times.place(buffer)
     lowered.steps = without(lowered.steps, idle)
     placed.arena_nbytes = _lay_out(list(dict.fromkeys(home.values())))
     return placed
@@ -208,18 +257,21 @@ def _lay_out(places: list[_Place]) -> int:
 
 def _by_size(places: list[_Place]) -> int:
     """The largest first, each at the lowest offset at which nothing lies meanwhile."""
-    laid: list[tuple[int, int, int, int]] = []  # by offset: (offset, end, first, last)
+    laid: list[tuple[int, int, int, int, int, tuple[int, int]]] = []  # by offset
     for place in sorted(places, key=lambda place: place.size, reverse=True):
         size, first, last = place.size, place.first, place.last
+        member, (enters, leaves) = place.member, place.inside
         offset = 0
-        for start, end, begins, dies in laid:
+        for start, end, begins, dies, other, inside in laid:
             if begins <= last and first <= dies and end > offset:
+                if other == member >= 0 and (inside[1] < enters or leaves < inside[0]):
+                    continue
                 if start - offset >= size:
                     break
                 offset = end
         place.offset = offset
-        insort(laid, (offset, offset + size, first, last))
-    return max([end for _, end, _, _ in laid], default=0)
+        insort(laid, (offset, offset + size, first, last, member, place.inside))
+    return max([end for _, end, *_ in laid], default=0)
 
 
 def _in_turn(places: list[_Place]) -> int:
@@ -244,8 +296,8 @@ def _dying_operand(
         if (
             host.kind == kind
             and host not in taken
-            and lives[host].last == now
-            and (kind == "input" or lives[host].first < now)  # no step makes what is empty
+            and lives[host].dies == now
+            and (kind == "input" or lives[host].born < now)  # no step makes what is empty
             and overwrites(step, output, host)
         ):
             return host

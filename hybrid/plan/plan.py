@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -13,8 +15,19 @@ from hybrid.phases import phase
 from hybrid.plan.host import host_function
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
+from hybrid.plan.schedule import schedule
 from hybrid.plan.steps import Buffer, Lowered, Step
 from hybrid.types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large a plan is."""
+
+    nodes: int  # of the graph, those of regions included
+    steps: int  # those of blocks not included, but for members of groups
+    arena_nbytes: int  # of scratch, where values that do not live together share their places
+    scratch_nbytes: int  # of all these values, each in a place of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,18 +37,56 @@ class Plan:
     A run takes one array of pointers: the outputs, then the inputs.
     """
 
-    graph: Graph
     handle: Any  # hyb_plan *
     input_types: tuple[TensorType, ...]
     output_types: tuple[TensorType, ...]
     donations: dict[int, int]  # output -> the input whose bytes it may overwrite
-    steps: tuple[Step, ...]  # in the order of their numbers, those of blocks included
-    lowered: Lowered
-    placement: Placement
+    # Outputs that are written before a step that may fail: it would leave what they replace spoilt.
+    exposed: frozenset[int]
+    sizes: Sizes
+    origin: Callable[[], tuple[Graph, Lowered, Placement]]  # what it was made of, or would be
+
+    @functools.cached_property
+    def _made_of(self) -> tuple[Graph, Lowered, Placement]:
+        return self.origin()
+
+    @property
+    def graph(self) -> Graph:
+        return self._made_of[0]
+
+    @property
+    def lowered(self) -> Lowered:
+        return self._made_of[1]
+
+    @property
+    def placement(self) -> Placement:
+        return self._made_of[2]
+
+    @functools.cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """In the order of their numbers, those of blocks included."""
+        return tuple([step for block in _Writer(*self._made_of[1:]).blocks for step in block])
 
     @property
     def arena_nbytes(self) -> int:
-        return self.placement.arena_nbytes
+        return self.sizes.arena_nbytes
+
+    def arrays(self) -> native.PlanArrays | None:
+        """What C has been given; None if it calls functions of this process."""
+        writer = _Writer(*self._made_of[1:])
+        writer.native.finish(*writer.write())
+        return None if writer.native.hosts else writer.native.arrays
+
+    def schedule(self) -> str:
+        """The steps in the order in which they run, what each waits for, and its wave.
+
+        Members of a group run side by side, each on one thread or, if it is a single step that is
+        cut up, on several.
+        """
+        from hybrid.plan.describe import schedule_text
+
+        numbers = {step: at for at, step in enumerate(self.steps)}
+        return schedule_text(self.graph.name, self.lowered.steps, numbers)
 
     def location_of_failure(self) -> Location | None:
         """Where the author wrote the step at which this thread's last run failed."""
@@ -51,8 +102,13 @@ class Plan:
     def fail(self, status: int) -> None:
         """Raise what ``status`` stands for, with the author's line.
 
-        What Python code raised while the plan ran is raised as it is.
+        What Python code raised while the plan ran is raised as it is.  What the run has begun
+        outside is ended.
         """
+        for step in self.steps:
+            release = None if step.call is None else getattr(step.call.function, "release", None)
+            if release is not None:
+                release()
         try:
             native.check(status)
         except Exception as error:
@@ -62,27 +118,51 @@ class Plan:
             raise
 
 
-def make_plan(graph: Graph) -> Plan:
-    """Lower ``graph``, place its buffers, and build the C plan."""
-    with phase("lower"):
-        lowered = lower(inlined(graph))
-    with phase("place"):
-        placement = place(lowered)
+def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
+    """Lower ``graph``, schedule its steps, place its buffers, and build the C plan.
+
+    Without ``parallel`` all steps run one after the other.
+    """
+    lowered, placement = _lowered(graph, parallel)
     with phase("write"):
         writer = _Writer(lowered, placement)
         handle = writer.build()
-    steps = tuple([step for block in writer.blocks for step in block])
-    plan = Plan(
-        graph,
-        handle,
-        tuple(v.type for v in graph.params),
-        tuple(v.type for v in graph.results),
-        placement.donations,
-        steps,
-        lowered,
-        placement,
+    sizes = Sizes(
+        sum([1 for _ in graph.walk()]),
+        lowered.count,
+        placement.arena_nbytes,
+        placement.scratch_nbytes,
     )
-    _plans[native.plan_number(handle)] = plan
+    plan = Plan(
+        handle,
+        tuple([v.type for v in graph.params]),
+        tuple([v.type for v in graph.results]),
+        placement.donations,
+        placement.exposed,
+        sizes,
+        lambda: (graph, lowered, placement),
+    )
+    return known(plan)
+
+
+def _lowered(graph: Graph, parallel: bool = True) -> tuple[Lowered, Placement]:
+    with phase("lower"):
+        lowered = lower(inlined(graph))
+    if parallel:
+        with phase("schedule"):
+            schedule(lowered)
+    with phase("place"):
+        return lowered, place(lowered)
+
+
+def lowered_again(graph: Graph) -> tuple[Graph, Lowered, Placement]:
+    """What a plan of ``graph`` that is there was made of: lowering gives the same each time."""
+    return graph, *_lowered(graph)
+
+
+def known(plan: Plan) -> Plan:
+    """``plan``, which profiles can tell of from now on."""
+    _plans[native.plan_number(plan.handle)] = plan
     return plan
 
 
@@ -114,6 +194,10 @@ class _Writer:
 
     def build(self) -> Any:
         """The C plan."""
+        return self.native.build(*self.write())
+
+    def write(self) -> tuple[bytes, int, int]:
+        """Write the arrays: what else C is to know."""
         writer, lowered = self.native, self.lowered
         n_outputs = len(lowered.outputs)
         for buffer in lowered.outputs:
@@ -126,7 +210,7 @@ class _Writer:
             for step in block:
                 self._step(step)
         externals = n_outputs + len(lowered.inputs)
-        return writer.build(bytes(self.constants), self.placement.arena_nbytes, externals)
+        return bytes(self.constants), self.placement.arena_nbytes, externals
 
     def _slot(self, buffer: Buffer) -> int:
         buffer = buffer.root
@@ -178,7 +262,10 @@ class _Writer:
         if step.control is not None:
             kind, number = native.CONTROL_STEPS[step.control.kind], self._control(step)
         elif step.call is not None:
-            kind, number = native.HOST_STEP, writer.host(host_function(step.call))
+            asks = getattr(step.call.function, "asks_queue", False)
+            asks = asks and len(step.outputs) <= native.MAX_COLUMNS
+            kind = native.NEXT_STEP if asks else native.HOST_STEP
+            number = writer.host(host_function(step.call))
         elif step.kernel is None:
             kind, number = native.MAP_STEP, -1
         else:
@@ -189,6 +276,8 @@ class _Writer:
     def _control(self, step: Step) -> int:
         control = step.control
         assert control is not None
+        if control.kind == "parallel":
+            return self.native.members(self.block_of[step])
         for buffer in (*control.rows, *control.carried):
             self._slot(buffer)
         moves = [(self._slot(to), self._slot(source)) for to, source in control.moves]

@@ -61,10 +61,10 @@ class Control:
 
     A cond has two blocks and reads which one to run; a while reads whether to start and, after each
     iteration, whether to go on, and may write how many there were; a for reads how many to run and
-    may write their index.
+    may write their index.  A parallel step has members, which run side by side: see schedule.py.
     """
 
-    kind: str  # "cond", "while", "for"
+    kind: str  # "cond", "while", "for", "parallel"
     blocks: list[list[Step]]
     rows: list[Buffer] = field(default_factory=list)
     carried: list[Buffer] = field(default_factory=list)
@@ -109,6 +109,16 @@ class Step:
         return [*self.inputs, *self.outputs, *self.extra]
 
     @property
+    def computes(self) -> bool:
+        """Whether it is a kernel or a map."""
+        return self.control is None and self.call is None
+
+    @property
+    def is_group(self) -> bool:
+        """Whether its blocks run side by side."""
+        return self.control is not None and self.control.kind == "parallel"
+
+    @property
     def is_map(self) -> bool:
         return bool(self.ops) and self.kernel is None
 
@@ -120,7 +130,7 @@ class Step:
     @property
     def may_fail(self) -> bool:
         """Whether a run may end here: an operand is refused, Python raises, Ctrl-C ends a loop."""
-        loops = self.control is not None and self.control.kind != "cond"
+        loops = self.control is not None and self.control.kind in ("while", "for")
         return self.raises or self.call is not None or loops
 
     @property
@@ -139,6 +149,11 @@ class Lowered:
     def walk(self) -> Iterator[Step]:
         """All steps, those of blocks included, owners first."""
         return walk(self.steps)
+
+    @property
+    def count(self) -> int:
+        """How many steps there are, without those of branches and loops."""
+        return sum(sum(map(len, s.blocks)) if s.is_group else 1 for s in self.steps)
 
 
 def walk(steps: list[Step]) -> Iterator[Step]:

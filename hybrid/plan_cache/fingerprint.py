@@ -18,7 +18,6 @@ import collections
 import enum
 import functools
 import re
-import struct
 import sys
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -32,27 +31,27 @@ from hybrid.autodiff.functional import Varied
 from hybrid.in_place import Calls
 from hybrid.ir import Op, get_op
 from hybrid.ir.op import REGISTRY
-from hybrid.plan_cache.library import impure_names, is_pure_module, makes_sets
-from hybrid.plan_cache.writing import Unkeepable, Writing, placed
+from hybrid.plan_cache.purity import impure_names, is_pure_module, makes_sets
+from hybrid.plan_cache.writing import Unkeepable, Writing, parts_of, placed, type_of
 from hybrid.random import Generator
 from hybrid.record import Leaf, node_of
 from hybrid.tensor import Tensor
+from hybrid.trace.attributes import MISSING, stored
+from hybrid.trace.guards import label_of
 from hybrid.trace.names import names_in
 from hybrid.trace.reads import (
     CONTAINERS,
-    MISSING,
     Reads,
     is_library,
     is_library_class,
     of_package,
-    stored,
     user_object,
 )
 from hybrid.tree import LEAF, Structure
 from hybrid.types import DType, TensorType
 
 _PLAIN_CONTAINERS = (list, dict, set, frozenset, deque, defaultdict, OrderedDict)
-_ATOMS = (bool, int, str, bytes, type(None), type(...), type(NotImplemented))
+_ATOMS = frozenset({bool, int, float, str, bytes, type(None)})
 _BY_NAME = (types.BuiltinFunctionType, np.ufunc)
 _Cache = functools._lru_cache_wrapper
 _UNREACHED = (types.DynamicClassAttribute,)  # of the standard library: what classes of its hold
@@ -92,6 +91,7 @@ class Fingerprint(Writing):
                     if i not in free:
                         self.value(leaf)
             self._require_all()
+            self.digest  # noqa: B018  what it is made of may be of kinds that only look plain
         except RecursionError:
             raise Unkeepable("what it reads is nested too deeply") from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -116,11 +116,25 @@ class Fingerprint(Writing):
         """Write ``value`` down; raises Unkeepable."""
         kind = type(value)
         if kind in _ATOMS:
-            self.say(kind.__name__, value)
-        elif kind is float:
-            self.say("float", struct.pack("<d", value))
+            self.tokens.append((None, value))  # no other token begins so
+            return
+        number = self.numbers.get(id(value))
+        if number is not None:
+            self.tokens.append(("again", number))
+            return
+        method = _METHODS.get(kind)
+        if method is not None:
+            method(self, value)
+        else:
+            self._any(value)
+
+    def _any(self, value: Any) -> None:
+        """A value of any kind."""
+        kind = type(value)
+        if value is ... or value is NotImplemented:
+            self.say("constant", repr(value))
         elif kind is complex:
-            self.say("complex", struct.pack("<dd", value.real, value.imag))
+            self.say("complex", value)
         elif value is MISSING:
             self.say("missing")
         elif kind is range or kind is slice:
@@ -128,7 +142,7 @@ class Fingerprint(Writing):
             for part in (value.start, value.stop, value.step):
                 self.value(part)
         elif isinstance(value, (DType, TensorType)):
-            self.say(kind.__name__, str(value))
+            self.say(kind.__name__, *type_of(value))
         elif isinstance(value, enum.Enum):
             if self.is_new(value):
                 self.value(kind)
@@ -138,7 +152,7 @@ class Fingerprint(Writing):
             self._tensor(value)
         elif isinstance(value, Leaf):
             if self.is_new(value):
-                self.say("leaf", str(value.type))
+                self.say("leaf", *type_of(value.type))
         elif kind is np.ndarray:
             if value.dtype.hasobject:
                 raise Unkeepable("an array of objects")
@@ -170,7 +184,7 @@ class Fingerprint(Writing):
         if not self.is_new(tensor):
             return
         record, leaf = tensor.record, getattr(tensor, "leaf", None)
-        self.say("tensor", str(tensor.type), record is not None, record is leaf)
+        self.say("tensor", record is not None, record is leaf, *type_of(tensor.type))
         self.value(type(tensor))
         if getattr(tensor, "__dict__", None):
             self.value(vars(tensor))
@@ -181,14 +195,14 @@ class Fingerprint(Writing):
         if leaf is not None:
             self.value(leaf)
             if leaf.grad is None or isinstance(leaf.grad, Tensor):
-                self.say("grad", None if leaf.grad is None else str(leaf.grad.type))
+                self.say("grad", *(() if leaf.grad is None else type_of(leaf.grad.type)))
 
     def _container(self, value: Any) -> None:
         kind = type(value)
         if kind is not tuple and not self.is_new(value):
             return
-        if kind is tuple and all([type(item) in _ATOMS for item in value]):
-            self.say("tuple of", [(type(item).__name__, item) for item in value])
+        if kind is tuple and _ATOMS.issuperset(map(type, value)):
+            self.say("tuple of", value)
             return
         if kind is tuple or kind in _PLAIN_CONTAINERS:
             self.say(kind.__name__, len(value))
@@ -276,20 +290,23 @@ class Fingerprint(Writing):
     def _attributes(self, owner: Any) -> None:
         """Those that may be read; with names that code computes that is all."""
         reads = self.reads
-        names = reads.names_of(owner)
-        if not reads.computes:
-            names = names & reads.attributes
+        names = sorted(reads.names_of(owner)) if reads.computes else reads.watched(owner)
+        own = getattr(owner, "__dict__", {})
+        plain: list[Any] = []
         name = ""
         try:
-            for name in sorted(names - _IGNORED):
-                value = stored(owner, name)
+            for name in names:
+                if name in _IGNORED:
+                    continue
+                value = own[name] if name in own else stored(owner, name)
                 if type(value) in _ATOMS:
-                    self.say("attribute", name, type(value).__name__, value)
+                    plain += (name, value)
                 else:
                     self.say("attribute", name)
                     self.value(value)
         except Unkeepable as error:
-            raise placed(error, f"{_label(owner)}.{name}") from None
+            raise placed(error, f"{label_of(owner)}.{name}") from None
+        self.say("attributes", plain)
 
     # Code -------------------------------------------------------------------------------------
 
@@ -319,38 +336,40 @@ class Fingerprint(Writing):
         for name in sorted(names.modules):
             self.say("import", name)
             self._imported(name, names.attributes, guarded)
-        self.say("defaults")
-        self.value(function.__defaults__)
-        self.value(tuple(sorted((function.__kwdefaults__ or {}).items())))
+        if function.__defaults__ or function.__kwdefaults__:
+            self.say("defaults")
+            self.value(function.__defaults__)
+            self.value(tuple(sorted((function.__kwdefaults__ or {}).items())))
         namespace = function.__globals__
-        for name in sorted(names.loaded | names.assigned):
-            if guarded and name not in namespace and hasattr(builtins, name):
+        if not guarded:
+            seen = self.reads.seen
+            loaded = names.loaded | names.assigned
+            for name in sorted([name for name in loaded if id(namespace.get(name)) in seen]):
+                self._replaced(namespace[name])
+        for name in sorted(names.loaded | names.assigned) if guarded else ():
+            if name not in namespace and hasattr(builtins, name):
                 # Tables ask for a hash, and no more than what is equal comes of it.
                 if name in impure_names("builtins") and (name, code.co_name) != _HASH:
                     raise Unkeepable(f"code that uses {name}()")
                 continue
-            self._global(namespace, name, names.attributes, guarded)
+            self._global(namespace, name, names.attributes)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             if name != "__class__" and self.is_new(cell):
                 self.say("variable", name)
                 with self.at(f"the variable {name}"):
                     self.value(_content(cell))
 
-    def _global(
-        self, namespace: dict[str, Any], name: str, attributes: frozenset[str], guarded: bool
-    ) -> None:
+    def _global(self, namespace: dict[str, Any], name: str, attributes: frozenset[str]) -> None:
         value = namespace.get(name, MISSING)
-        if guarded:
-            self.say("global", name)
-            with self.at(f"the global {name}"):
-                if isinstance(value, types.ModuleType):
-                    self._require_pure(value, attributes)
-                self.value(value)
-        elif (  # what users may have put there
-            isinstance(value, (types.FunctionType, type))
-            and id(value) in self.reads.seen
-            and not _is_library(value)
-        ):
+        self.say("global", name)
+        with self.at(f"the global {name}"):
+            if isinstance(value, types.ModuleType):
+                self._require_pure(value, attributes)
+            self.value(value)
+
+    def _replaced(self, value: Any) -> None:
+        """What code of this package leads to, if users may have put it there."""
+        if isinstance(value, (types.FunctionType, type)) and not _is_library(value):
             self.value(value)
 
     def _imported(self, name: str, attributes: frozenset[str], guarded: bool) -> None:
@@ -404,15 +423,20 @@ class Fingerprint(Writing):
                 if name not in _IGNORED or name in self.reads.attributes:
                     self._member(kind, name, member)
         elif not is_library_class(kind):  # of the layers the methods in use, or what replaces them
-            for _, member in sorted(vars(kind).items()):
-                for part in _parts(member):
-                    if id(part) in self.reads.seen and not is_library(part.__code__):
-                        self.value(part)
+            seen = self.reads.seen
+            found = [
+                (name, part)
+                for name, member in vars(kind).items()
+                for part in ((member,) if type(member) is types.FunctionType else parts_of(member))
+                if id(part) in seen and not is_library(part.__code__)
+            ]
+            for _, part in sorted(found, key=lambda pair: pair[0]):
+                self.value(part)
 
     def _member(self, kind: type, name: str, member: Any) -> None:
         """What a class of the author's holds: all code that may run, all data that may be read."""
         reads = self.reads
-        parts = _parts(member)
+        parts = parts_of(member)
         used = [part for part in parts if id(part) in reads.seen or name.startswith("__")]
         self.say("member", name, type(member).__name__, len(used))
         for part in used:
@@ -453,6 +477,15 @@ class Fingerprint(Writing):
         return kind.__name__, [Fingerprint.structure(item) for item in items]
 
 
+# The methods for kinds of which there are many; others are asked what they are.
+_METHODS: dict[type, Any] = {
+    Tensor: Fingerprint._tensor,
+    types.FunctionType: Fingerprint._function,
+    **dict.fromkeys((tuple, list, dict), Fingerprint._container),
+    type: Fingerprint._class,
+}
+
+
 def _content(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
@@ -464,22 +497,3 @@ def _is_library(value: Any) -> bool:
     if isinstance(value, type):
         return is_library_class(value)
     return is_library(value.__code__)
-
-
-def _parts(member: Any) -> list[types.FunctionType]:
-    """The functions that ``member`` of a class runs."""
-    if type(member) is types.FunctionType:
-        return [member]
-    found: list[Any] = []
-    if isinstance(member, (staticmethod, classmethod)):
-        found = [member.__func__]
-    elif isinstance(member, property):
-        found = [member.fget, member.fset, member.fdel]
-    elif isinstance(member, functools.cached_property):
-        found = [member.func]
-    return [part for part in found if isinstance(part, types.FunctionType)]
-
-
-def _label(owner: Any) -> str:
-    named = isinstance(owner, (type, types.ModuleType, types.FunctionType))
-    return owner.__name__ if named else type(owner).__name__

@@ -6,12 +6,13 @@ programs it never does.  Until then it is enough to know what they held.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.tensor import Tensor
-from hybrid.trace.guards import Guard, Guards, set_by_users
-from hybrid.trace.reads import MUTABLE, Reads, plainly_read, stored
+from hybrid.trace.attributes import plainly_read, stored
+from hybrid.trace.guards import Guard, Guards, label_of, set_by_users
+from hybrid.trace.reads import MUTABLE, Reads
 
 
 class LoadedGuards(Guards):
@@ -19,30 +20,47 @@ class LoadedGuards(Guards):
 
     def __init__(self, reads: Reads, configured: Callable[[Any], bool]) -> None:
         self._later: list[tuple[Any, str, str, Any]] = []  # owner, name, label, value
-        self._of_users: dict[tuple[type, str], bool] = {}  # whether their classes hold a name
+        self._ours: dict[tuple[type, str], bool] = {}  # whether a class holds a name, and plainly
         self._by_epoch: list[Guard] = []
         self._numbers: list[Any] = []
         self._made = False
         super().__init__(reads, configured, made=True)
         self._made = True
 
+    def _attributes(self, owner: Any, names: Sequence[str], configured: bool) -> None:
+        if self._made or not configured:
+            super()._attributes(owner, names, configured)
+            return
+        label, own, left = label_of(owner), getattr(owner, "__dict__", {}), []
+        for name in names:
+            value = own.get(name, own)
+            kind = type(value)
+            if kind in _FIXED or (value is not own and kind is not Tensor and _is_fixed(value)):
+                self._later.append((owner, name, label, value))
+            else:
+                left.append(name)
+        super()._attributes(owner, left, configured)
+
     def _attribute(
         self, owner: Any, name: str, configured: bool, label: str, value: Any = ...
     ) -> None:
-        if configured and not self._made:
+        if configured and not self._made and name not in getattr(owner, "__dict__", ()):
             found = stored(owner, name)
-            late = type(found) is not Tensor and _is_fixed(found)
-            if late and name not in getattr(owner, "__dict__", ()):
-                late = plainly_read(owner, name) and not self._set_by_users(type(owner), name)
-            if late:
+            if type(found) is not Tensor and _is_fixed(found) and self._is_ours(owner, name):
                 self._later.append((owner, name, label, found))
                 return
         super()._attribute(owner, name, configured, label, value)
 
-    def _set_by_users(self, kind: type, name: str) -> bool:
-        known = self._of_users.get((kind, name))
+    def _is_ours(self, owner: Any, name: str) -> bool:
+        """Whether what the class of ``owner`` holds is ours, and getattr() gives it."""
+        if isinstance(owner, type):
+            return False
+        kind = type(owner)
+        known = self._ours.get((kind, name))
         if known is None:
-            known = self._of_users[kind, name] = set_by_users(kind, name)
+            known = self._ours[kind, name] = plainly_read(owner, name) and not set_by_users(
+                kind, name
+            )
         return known
 
     def _complete(self) -> None:
@@ -70,6 +88,9 @@ class LoadedGuards(Guards):
     @numbers.setter
     def numbers(self, numbers: list[Any]) -> None:
         self._numbers = numbers
+
+
+_FIXED = frozenset({bool, int, float, str, type(None)})
 
 
 def _is_fixed(value: Any) -> bool:

@@ -9,6 +9,7 @@ this call and all later ones as if it had been captured here.
 from __future__ import annotations
 
 import functools
+import marshal
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -21,11 +22,10 @@ from hybrid.classes import dataclass
 from hybrid.config import is_configured, plan_cache
 from hybrid.families import Free
 from hybrid.ir.interpreter import ACTIVE
-from hybrid.passes import Ahead
 from hybrid.phases import phase
-from hybrid.plan_cache.entry import Malformed, read, written
 from hybrid.plan_cache.fingerprint import Fingerprint
 from hybrid.plan_cache.guards import LoadedGuards
+from hybrid.plan_cache.reading import Malformed, read
 from hybrid.plan_cache.store import FORMAT, Damaged, load, path_of, save, warn
 from hybrid.plan_cache.writing import Unkeepable, blake2b
 from hybrid.planned import STATE, Planned
@@ -33,7 +33,6 @@ from hybrid.trace.captured import Capture
 from hybrid.trace.reads import Reads
 from hybrid.tree import flatten
 from hybrid.version import __version__
-from hybrid.whole import PARTS
 
 _OPTIONS = ("mode", "optimize", "name")  # those that a capture depends on
 
@@ -98,13 +97,10 @@ class Lookup:
             entry = load(self.folder, found.digest)
             if entry is None:
                 return None
-            capture, parts = read(entry, found, self.leaves, guards)
+            return read(entry, found, self.leaves, guards)
         except (Damaged, Malformed) as error:
             warn(path, f"the plan kept in {path} cannot be used, it is captured anew: {error}")
             return None
-        fast = self.options["optimize"] == "fast"
-        capture.graph.derived[PARTS, fast] = parts
-        return capture
 
     def _require_unchanged(self, free: Free, found: Fingerprint) -> None:
         """Raise if the capture has left something behind: a loaded plan would not."""
@@ -125,12 +121,14 @@ class Lookup:
 
     def _keep(self, made: _Try, planned: Planned) -> str:
         """Write it to a file; why not, if that is so."""
+        from hybrid.plan_cache.entry import written  # which loading does without
+
         assert made.found is not None
         try:
             self._require_unchanged(made.free, made.found)
-            rest, kept = planned.plan.graph, planned.kept
-            ahead = None if kept is None else Ahead(kept.plan.graph, kept.cells, rest)
-            entry = written(planned.capture, rest, ahead, made.found)
+            kept = planned.kept
+            early = ((), None) if kept is None else (kept.cells, kept.plan)
+            entry = written(planned.capture, (planned.plan, *early), made.found)
             save(self.folder, made.found.digest, entry, self.limit)
         except Unkeepable as error:
             return str(error.args[0])
@@ -168,9 +166,10 @@ def build(root: str = os.path.dirname(os.path.dirname(os.path.abspath(__file__))
     for folder in folders:
         with os.scandir(folder) as listing:
             for item in listing:
-                if item.name.endswith((".py", ".so", ".pyd")):
+                name = item.name
+                if name.endswith((".py", ".so", ".pyd")):
                     about = item.stat()
                     found.append((item.path, about.st_size, about.st_mtime_ns))
-                elif "." not in item.name and item.name != "__pycache__" and item.is_dir():
+                elif "." not in name and name != "__pycache__" and item.is_dir():
                     folders.append(item.path)
-    return blake2b(repr(sorted(found)).encode(), digest_size=20).hexdigest()
+    return blake2b(marshal.dumps(sorted(found), 2), digest_size=20).hexdigest()

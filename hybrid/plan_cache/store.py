@@ -1,8 +1,9 @@
 """Store: entries as files of a folder, for any number of processes at once.
 
-A file has one line, the format and its version, the length and the hash of what follows, and then
-the entry as JSON.  It is written beside its place and moved there, so that readers see all of it or
-nothing; whatever is found there is checked, and a file that is not right counts as none.
+A file has one line, the format and its version, the length and the hash of what follows, one line
+with the entry as JSON, and then the parts of the entry that are bytes, whose lengths it tells.  It
+is written beside its place and moved there, so that readers see all of it or nothing; whatever is
+found there is checked, and a file that is not right counts as none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from hybrid.errors import author_frame
 from hybrid.plan_cache.writing import blake2b
 
 SUFFIX = ".plan"
-FORMAT = "hybrid-plan 1"
+FORMAT = "hybrid-plan 2"
 LARGEST = 64 << 20  # bytes of one file
 _STALE = 3600.0  # seconds after which a file that was never finished is taken away
 
@@ -56,7 +57,7 @@ def load(folder: str, digest: str, *, use: bool = True) -> Any:
             content = file.read(LARGEST)
     except OSError as error:
         raise Damaged(str(error.strerror)) from None
-    entry = _entry(content)
+    entry = unpacked(content)
     if entry.get("fingerprint") != digest:
         raise Damaged("it is the entry of something else")
     if use:
@@ -65,28 +66,50 @@ def load(folder: str, digest: str, *, use: bool = True) -> Any:
     return entry
 
 
-def _entry(content: bytes) -> dict[str, Any]:
-    head, _, body = content.partition(b"\n")
-    if head != _head(body):
-        raise Damaged("it is cut off, or not what was written")
-    try:
-        entry = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise Damaged(f"it does not parse: {error}") from None
-    if not isinstance(entry, dict):
-        raise Damaged("it holds no entry")
-    return entry
+def packed(entry: dict[str, Any]) -> bytes:
+    """What a file holds for ``entry``; its ``parts`` are bytes."""
+    parts = entry["parts"]
+    about = {**entry, "parts": [len(part) for part in parts]}
+    line = json.dumps(about, separators=(",", ":")).encode()
+    return signed(b"".join([line, b"\n", *parts]))
+
+
+def signed(body: bytes) -> bytes:
+    """``body`` with the line before it."""
+    return _head(body) + body
 
 
 def _head(body: bytes) -> bytes:
     digest = blake2b(body, digest_size=20).hexdigest()
-    return f"{FORMAT} {len(body)} {digest}".encode()
+    return f"{FORMAT} {len(body)} {digest}\n".encode()
+
+
+def unpacked(content: bytes) -> dict[str, Any]:
+    """The entry of which ``content`` is; or Damaged."""
+    start = content.find(b"\n") + 1
+    body = content[start:]
+    if content[:start] != _head(body):
+        raise Damaged("it is cut off, or not what was written")
+    line, _, rest = body.partition(b"\n")
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"it does not parse: {error}") from None
+    lengths = entry.get("parts") if isinstance(entry, dict) else None
+    if not isinstance(lengths, list) or not all(type(n) is int and n >= 0 for n in lengths):
+        raise Damaged("it holds no entry")
+    if sum(lengths) != len(rest):
+        raise Damaged("its parts are of other lengths")
+    entry["parts"], at = [], 0
+    for length in lengths:
+        entry["parts"].append(rest[at : at + length])
+        at += length
+    return entry
 
 
 def save(folder: str, digest: str, entry: dict[str, Any], limit: int) -> None:
     """Keep ``entry``; of the others so many as ``limit`` bytes hold.  OSError says why not."""
-    body = json.dumps({"fingerprint": digest, **entry}, separators=(",", ":")).encode()
-    content = _head(body) + b"\n" + body
+    content = packed({"fingerprint": digest, **entry})
     if len(content) > min(LARGEST, limit):
         raise OSError(f"{len(content)} bytes are more than there is room for")
     os.makedirs(folder, mode=0o700, exist_ok=True)

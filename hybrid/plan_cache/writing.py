@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import marshal
 import sys
 import types
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.plan_cache.library import is_pure, searched
+from hybrid.plan_cache.purity import is_pure, searched
+from hybrid.types import DType, TensorType
 
 try:
     from _blake2 import blake2b  # without the library that hashlib loads, which takes milliseconds
@@ -28,13 +30,32 @@ def placed(error: Unkeepable, place: str) -> Unkeepable:
     return error if error.args[1:] else Unkeepable(f"{place} is {error}", True)
 
 
+def parts_of(member: Any) -> list[types.FunctionType]:
+    """The functions that ``member`` of a class runs."""
+    if type(member) is types.FunctionType:
+        return [member]
+    found: list[Any] = []
+    if isinstance(member, (staticmethod, classmethod)):
+        found = [member.__func__]
+    elif isinstance(member, property):
+        found = [member.fget, member.fset, member.fdel]
+    elif isinstance(member, functools.cached_property):
+        found = [member.func]
+    return [part for part in found if isinstance(part, types.FunctionType)]
+
+
+def type_of(kind: DType | TensorType) -> tuple[Any, ...]:
+    """What tells it apart, as plain values."""
+    return (kind.short,) if isinstance(kind, DType) else (kind.dtype.short, kind.shape)
+
+
 class Writing:
     """Tokens, and the numbers of objects among them."""
 
     def __init__(self) -> None:
         self.objects: list[Any] = []  # by their numbers
         self.numbers: dict[int, int] = {}  # of objects, by their ids
-        self.tokens: list[str] = []
+        self.tokens: list[tuple[Any, ...]] = []
 
     def value(self, value: Any) -> None:
         """Write ``value`` down; raises Unkeepable."""
@@ -43,11 +64,12 @@ class Writing:
     @functools.cached_property
     def digest(self) -> str:
         """Hexadecimal, of 160 bits."""
-        text = "\n".join(self.tokens)
-        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
+        # In the version without references: those depend on what else holds a value.
+        return blake2b(marshal.dumps(self.tokens, 2), digest_size=20).hexdigest()
 
     def say(self, *token: Any) -> None:
-        self.tokens.append(repr(token))  # of plain values, whose text holds no line breaks
+        """Write down a token of plain values, which are told apart bit by bit."""
+        self.tokens.append(token)
 
     @contextmanager
     def at(self, place: str) -> Iterator[None]:

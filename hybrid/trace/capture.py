@@ -158,7 +158,7 @@ def capture(
                     m.undo()
             raise
         guards.settle()
-        made.notes = tracer.notes
+        made.notes, made.facts = tracer.notes, tracer.facts
         return made
 
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hybrid.classes import dataclass, field
 from hybrid.eager import as_tensor
 from hybrid.errors import Location
 from hybrid.ir import Graph, Value
+from hybrid.plan import Plan
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
 from hybrid.trace.guards import Guards
 from hybrid.trace.objects import blank, filled
 from hybrid.tree import Several, Structure, unflatten, unflatten_several
+from hybrid.types import TensorType
+
+# The plan of a graph, which sources it leaves to be computed ahead, if any, and the plan for them.
+Plans = tuple[Plan, tuple[int, ...], Plan | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +152,19 @@ class Gradient:
         return frozenset([same.output for same in self.same])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Unread:
+    """A graph in a file, which is read when somebody asks for it."""
+
+    inputs: tuple[TensorType, ...]
+    read: Callable[[], Graph]
+
+
 @dataclass(slots=True)
 class Capture:
     """One captured function for one key."""
 
-    graph: Graph  # results: what is returned, written, and kept for the backward pass
+    made: Graph | Unread  # results: what is returned, written, and kept for the backward pass
     sources: list[Source]
     result: Made
     consumed: frozenset[int]  # outputs whose history backward() used up inside
@@ -168,8 +181,25 @@ class Capture:
     outside: tuple[Any, ...] | None = None
     given: bool = False  # whether runs need the arguments themselves
     objects: tuple[Built, ...] = ()
+    # What else a plan counts on: functions, and what they gave.
+    facts: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
+    plans: Plans | None = None  # that run the graph, where they are known
+
+    @property
+    def graph(self) -> Graph:
+        """What was captured."""
+        if isinstance(self.made, Unread):
+            self.made = self.made.read()
+        return self.made
+
+    @property
+    def input_types(self) -> tuple[TensorType, ...]:
+        """Those of the sources."""
+        if isinstance(self.made, Unread):
+            return self.made.inputs
+        return tuple([v.type for v in self.made.params])
 
     @property
     def written_arguments(self) -> dict[int, Location | None]:

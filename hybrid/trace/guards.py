@@ -18,19 +18,15 @@ from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address, LeafOf
 from hybrid.trace.aliasing import alias_terms
+from hybrid.trace.attributes import MISSING, cached_names, keeper, plainly_read, stored
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.matching import AnyNumber, Matcher, Matching, Written, plainly
 from hybrid.trace.members import Members
 from hybrid.trace.reads import (
     ATOMS,
-    MISSING,
     MUTABLE,
     Reads,
-    cached_names,
     content_of,
-    keeper,
-    plainly_read,
-    stored,
     watched,
 )
 from hybrid.trace.rewind import Moved, arrays_in, put_attribute
@@ -133,9 +129,7 @@ class Guards:
         for argument in reads.arguments:
             self._argument(argument)
         for owner, names in watched(reads):
-            label, is_configured = _label(owner), configured(owner)
-            for name in names:
-                self._attribute(owner, name, is_configured, label)
+            self._attributes(owner, names, configured(owner))
         for owner in reads.objects.values():
             self._nothing_new(owner, reads, configured(owner))
         if made:
@@ -237,6 +231,12 @@ class Guards:
         label, key = f"{type(argument).__name__} argument", (id(argument), CONTENT)
         self._add(label, lambda: argument, argument, matches, key)
 
+    def _attributes(self, owner: Any, names: Sequence[str], configured: bool) -> None:
+        """Guard what is there now."""
+        label = label_of(owner)
+        for name in names:
+            self._attribute(owner, name, configured, label)
+
     def _attribute(
         self, owner: Any, name: str, configured: bool, label: str, value: Any = Ellipsis
     ) -> None:
@@ -298,14 +298,14 @@ class Guards:
         own = getattr(owner, "__dict__", None)
         if own is None:
             return
-        absent = frozenset(reads.attributes - own.keys() - reads.names_of(owner))
+        absent = reads.absent(owner)
         if absent:
             self._absent.append((owner, absent, configured))
         if absent and not isinstance(owner, (types.ModuleType, type)):  # theirs are many
-            self._still_absent(owner, absent - cached_names(owner), configured)
+            self._still_absent(owner, reads.never_cached(owner), configured)
 
     def _still_absent(self, owner: Any, names: frozenset[str], configured: bool) -> None:
-        label = _label(owner)
+        label = label_of(owner)
         read = functools.partial(vars(owner).keys().isdisjoint, names)
         guard = Guard(f"{label}.*", read, plainly(True), True)
         (self.by_epoch if configured else self.always).append(guard)
@@ -372,7 +372,7 @@ class Guards:
             for name in names & vars(owner).keys() - (set() if cached else cached_names(owner)):
                 put = functools.partial(put_attribute, owner, name)
                 read = functools.partial(stored, owner, name)
-                label = f"{_label(owner)}.{name}"
+                label = f"{label_of(owner)}.{name}"
                 found.append(Moved(key_of(owner, name), label, read, put, MISSING, read()))
         return found
 
@@ -380,19 +380,19 @@ class Guards:
         """The name of a cached property that the capture has computed."""
         for owner, names, _ in self._absent:
             for name in names & vars(owner).keys() & cached_names(owner):
-                return f"{_label(owner)}.{name}"
+                return f"{label_of(owner)}.{name}"
         return None
 
     def name_at(self, place: Address) -> str:
         """What messages call the place of a number."""
         name = place.name if place.name != CONTENT else place.keys[0]
-        return f"{_label(place.owner)}.{name}"
+        return f"{label_of(place.owner)}.{name}"
 
     def settle(self) -> None:
         """The capture is good: guard cached properties, computed or not, forget what was."""
         for owner, names, configured in self._absent:
             for name in names & vars(owner).keys():
-                self._attribute(owner, name, configured, _label(owner))
+                self._attribute(owner, name, configured, label_of(owner))
             if not isinstance(owner, (types.ModuleType, type)):
                 # Those of tensors are computed, and kept, by the first run.
                 later = names & cached_names(owner) - vars(owner).keys()
@@ -434,8 +434,8 @@ class Guards:
                 names[f"slot_type{i}"] = original.type
                 terms.append(f"({now} is not None and {now}.type is slot_type{i})")
 
-        facts = zip(capture.sources, capture.graph.params, capture.requires, strict=True)
-        cells = [(s.tensor, p.type, needs) for s, p, needs in facts if s.kind == "cell"]
+        facts = zip(capture.sources, capture.input_types, capture.requires, strict=True)
+        cells = [(s.tensor, kind, needs) for s, kind, needs in facts if s.kind == "cell"]
 
         def epoch_holds(moved: int) -> bool:
             for guard in self.by_epoch:
@@ -451,6 +451,9 @@ class Guards:
         terms.append("(EPOCH[0] == self.epoch or epoch_holds(EPOCH[0]))")
         terms += self.members.terms(names)
         terms += ["False"] if self.once else []
+        for i, (fact, given) in enumerate(capture.facts):
+            names[f"fact{i}"], names[f"given{i}"] = fact, given
+            terms.append(f"fact{i}() == given{i}")
         terms += alias_terms(capture, names)
         return eval("lambda leaves: " + " and ".join(terms), names)
 
@@ -463,7 +466,7 @@ class Guards:
         """What a place is called."""
         labels = [kept.guard.name for kept in self._kept if kept.key == key]
         labels += [
-            f"{_label(owner)}.{name}"
+            f"{label_of(owner)}.{name}"
             for owner, names, _ in self._absent
             for name in names
             if key_of(owner, name) == key
@@ -478,7 +481,7 @@ def _named(names: dict[str, Any], prefix: str, value: Any) -> str:
     return name
 
 
-def _label(owner: Any) -> str:
+def label_of(owner: Any) -> str:
     named = isinstance(owner, (type, types.ModuleType, types.FunctionType))
     return owner.__name__ if named else type(owner).__name__
 

@@ -10,9 +10,10 @@ from typing import Any
 from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.tensor import Tensor
+from hybrid.trace.attributes import attribute_names, stored
 from hybrid.trace.grown import Grown
 from hybrid.trace.maybe import Maybe
-from hybrid.trace.reads import CONTAINERS, attribute_names, content_of, stored, user_object
+from hybrid.trace.reads import CONTAINERS, content_of, user_object
 
 
 def hidden(value: Any, seen: set[int], arguments: Collection[int]) -> str | None:

@@ -11,9 +11,7 @@ import opcode
 import sys
 import types
 from collections.abc import Iterator
-from typing import Any
-
-from hybrid.classes import dataclass
+from typing import Any, NamedTuple
 
 _EXTENDED = opcode.EXTENDED_ARG
 _CALLS = {"LOAD_GLOBAL": (3, 11), "LOAD_ATTR": (3, 12)}  # since then bit 0 tells of a call
@@ -37,8 +35,7 @@ _MARKS = bytes([op in _NAMING or op in _DEREFS for op in range(256)])
 Place = tuple[Any, ...]  # of code: where it is written, which conversion does not change
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(NamedTuple):  # of which there are many
     """What a function's code, and the code nested in it, refers to by name."""
 
     loaded: frozenset[str]  # global names
@@ -63,34 +60,48 @@ def place_in(code: types.CodeType) -> Place:
 @functools.lru_cache(maxsize=4096)
 def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Names:
     """The names in ``code`` and the code nested in it, but for that at the places ``hosted``."""
-    found: dict[str, set[str]] = {kind: set() for kind in _KINDS.values()}
+    loaded: set[str] = set()
+    assigned: set[str] = set()
+    attributes: set[str] = set()
+    modules: set[str] = set()
     variables: set[str] = set()
-    for op, argument in _on_names(code.co_code):
+    found = {
+        "loaded": loaded, "assigned": assigned, "attributes": attributes, "modules": modules,
+    }  # fmt: skip
+    data, names = code.co_code, code.co_names
+    ops, arguments = data[::2], data[1::2]
+    marks = ops.translate(_MARKS)
+    at = marks.find(1)
+    while at >= 0:
+        op, argument, before = ops[at], arguments[at], at - 1
+        if ops[before] == _EXTENDED and at:
+            argument = _extended(ops, arguments, at)
         if op in _NAMING:
             kind, shift = _NAMING[op]
-            found[kind].add(code.co_names[argument >> shift])
-        elif op in _DEREFS:
+            found[kind].add(names[argument >> shift])
+        else:
             name = _cells(code)[argument]
             variables.add(name)
             if _DEREFS[op]:
-                found["assigned"].add(name)
-    loaded, assigned, attributes, modules = found.values()
-    loaded = {name for name in loaded if name.isidentifier()}  # others are not the author's
+                assigned.add(name)
+        at = marks.find(1, at + 1)
+    loaded.difference_update([name for name in loaded if not name.isidentifier()])  # no author's
     variables |= assigned
-    attributes |= set(code.co_names) - loaded - assigned  # one may have the name of a global
+    attributes.update([n for n in names if n not in loaded and n not in assigned])
     for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            if place_in(constant) in hosted:
-                continue
+        kind = type(constant)
+        if kind is str:
+            if constant.isidentifier():
+                attributes.add(constant)
+        elif kind is tuple:
+            attributes.update([t for t in constant if isinstance(t, str) and t.isidentifier()])
+        elif kind is types.CodeType and place_in(constant) not in hosted:
             inner = names_in(constant, hosted)
             variables |= inner.variables
             loaded |= inner.loaded
             assigned |= inner.assigned
             attributes |= inner.attributes
             modules |= inner.modules
-        else:
-            texts = constant if isinstance(constant, tuple) else (constant,)
-            attributes |= {t for t in texts if isinstance(t, str) and t.isidentifier()}
     return Names(*map(frozenset, (loaded, assigned, attributes, modules, variables)))
 
 
@@ -105,18 +116,14 @@ def instructions(code: bytes) -> Iterator[tuple[int, int]]:
             high = 0
 
 
-def _on_names(code: bytes) -> Iterator[tuple[int, int]]:
-    """Each instruction that refers to a name, and its argument."""
-    ops, arguments = code[::2], code[1::2]
-    marks = ops.translate(_MARKS)
-    at = marks.find(1)
-    while at >= 0:
-        argument, shift, before = arguments[at], 8, at - 1
-        while before >= 0 and ops[before] == _EXTENDED:
-            argument |= arguments[before] << shift
-            shift, before = shift + 8, before - 1
-        yield ops[at], argument
-        at = marks.find(1, at + 1)
+def _extended(ops: bytes, arguments: bytes, at: int) -> int:
+    """The argument of the instruction at ``at``, with what stands before it."""
+    argument, shift = arguments[at], 8
+    while at > 0 and ops[at - 1] == _EXTENDED:
+        at -= 1
+        argument |= arguments[at] << shift
+        shift += 8
+    return argument
 
 
 def _cells(code: types.CodeType) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ import numpy as np
 from hybrid.ir import Op
 from hybrid.progress import Progress
 from hybrid.tensor import Tensor
+from hybrid.trace.attributes import MISSING as MISSING
+from hybrid.trace.attributes import attribute_names, cached_names, class_names, stored
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.names import Names, Place, names_in, place_in
 from hybrid.types import DType, TensorType
@@ -49,19 +51,23 @@ ATOMS = (
     slice,
 )
 _ENDS = (*ATOMS, Tensor, Op, np.ndarray, np.generic)  # nothing is reached through these
+_PLAIN = frozenset({bool, int, float, str, type(None)})  # the kinds of most values
 CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 # Functions that may find an attribute by a name that is spelled out nowhere.
 _COMPUTING = frozenset(
     {"getattr", "vars", "dir", "eval", "exec", "methodcaller", "attrgetter", "__dict__"}
 )
-MISSING: Any = object()  # in place of an attribute that is not there
 MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)  # what is compared item by item
 
 
 def is_library(code: types.CodeType) -> bool:
     """Whether ``code`` is the standard library's, NumPy's or this package's own machinery."""
-    path = code.co_filename
-    if path.startswith("<frozen") or code.co_names == ("_tuple_new",):  # that of a named tuple
+    return _is_library_path(code.co_filename) or code.co_names == ("_tuple_new",)  # a named tuple's
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_library_path(path: str) -> bool:
+    if path.startswith("<frozen"):
         return True
     if path.startswith(_PACKAGE):
         return not path.startswith(_USER_PARTS + _PROGRAMS)
@@ -72,7 +78,12 @@ def is_library(code: types.CodeType) -> bool:
 
 def of_package(code: types.CodeType) -> bool:
     """Whether ``code`` is this package's, its layers included."""
-    return code.co_filename.startswith(_PACKAGE) and not code.co_filename.startswith(_PROGRAMS)
+    return _is_package_path(code.co_filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_package_path(path: str) -> bool:
+    return path.startswith(_PACKAGE) and not path.startswith(_PROGRAMS)
 
 
 def program_frame(frame: types.FrameType | None) -> types.FrameType | None:
@@ -127,6 +138,12 @@ class Reads:
         self._waiting: dict[str, list[types.FunctionType]] = {}  # for their names to turn up
         self.computes = False  # names of attributes
         self._names: dict[int, set[str]] = {}  # of the attributes of objects, by their ids
+        self._of_classes: dict[type, set[str]] = {}  # those that all their objects have
+        # Of them those that count as read, once all is found: one list for all of a kind.
+        self._watched: dict[int, list[str]] = {}
+        self._sorted: dict[frozenset[str], list[str]] = {}
+        self._absent: dict[int, frozenset[str]] = {}  # by the ids of those lists
+        self._never_cached: dict[tuple[type, frozenset[str]], frozenset[str]] = {}
         self._keep: list[Any] = []  # ids stay unique while their objects live
         self.visit(function)
         for argument in arguments:
@@ -136,26 +153,68 @@ class Reads:
 
     def _close(self) -> None:
         """Follow watched attributes until nothing new turns up."""
-        done: set[tuple[int, str]] = set()
+        left: dict[int, set[str]] = {}  # names that have not been followed, by the ids of owners
         while True:
-            fresh = [
-                (owner, name)
-                for key, owner in list(self.objects.items())
-                for name in self.names_of(owner) & self.attributes
-                if (key, name) not in done
-            ]
+            fresh = []
+            for key, owner in list(self.objects.items()):
+                names = left.get(key)
+                if names is None:
+                    names = left[key] = set(self.names_of(owner))
+                found = names & self.attributes
+                if found:
+                    names -= found
+                    fresh.append((owner, found))
             if not fresh:
                 return
-            for owner, name in fresh:
-                done.add((id(owner), name))
-                self.visit(stored(owner, name))
+            for owner, found in fresh:
+                own = getattr(owner, "__dict__", {})
+                for name in found:
+                    value = own[name] if name in own else stored(owner, name)
+                    if type(value) not in _PLAIN:
+                        self.visit(value)
 
     def names_of(self, owner: Any) -> set[str]:
         """The names of the attributes of an object met."""
         names = self._names.get(id(owner))
         if names is None:
-            names = self._names[id(owner)] = attribute_names(owner)
+            kind = type(owner)
+            if isinstance(owner, (types.ModuleType, type)):
+                names = attribute_names(owner)
+            else:
+                if kind not in self._of_classes:
+                    self._of_classes[kind] = class_names(kind)
+                names = self._of_classes[kind].union(getattr(owner, "__dict__", ()))
+            self._names[id(owner)] = names
         return names
+
+    def watched(self, owner: Any) -> list[str]:
+        """The names of those attributes of an object met that count as read, sorted."""
+        names = self._watched.get(id(owner))
+        if names is None:
+            found = frozenset(self.names_of(owner) & self.attributes)
+            names = self._sorted.get(found)
+            if names is None:
+                names = self._sorted[found] = sorted(found)
+            self._watched[id(owner)] = names
+        return names
+
+    def absent(self, owner: Any) -> frozenset[str]:
+        """Names of attributes that were looked for, and that it does not have."""
+        if isinstance(owner, type):
+            return frozenset(self.attributes - vars(owner).keys() - self.names_of(owner))
+        names = self.watched(owner)  # most objects of a class have the same list
+        found = self._absent.get(id(names))
+        if found is None:
+            found = self._absent[id(names)] = frozenset(self.attributes.difference(names))
+        return found
+
+    def never_cached(self, owner: Any) -> frozenset[str]:
+        """Those of them that no cached property sets."""
+        absent, kind = self.absent(owner), type(owner)
+        found = self._never_cached.get((kind, absent))
+        if found is None:
+            found = self._never_cached[kind, absent] = absent - cached_names(owner)
+        return found
 
     def namespaces(self) -> dict[int, Any]:
         """The objects met, by the ids of the dicts that hold their attributes."""
@@ -168,11 +227,13 @@ class Reads:
 
     def visit(self, value: Any) -> None:
         """Follow ``value``."""
-        if isinstance(value, _ENDS):
+        if id(value) in self.seen:
+            return
+        if type(value) is not types.FunctionType and isinstance(value, _ENDS):
             if isinstance(value, Tensor):
                 self.tensors.add(id(value))
             return
-        if id(value) in self.seen or (self.hosted and self._is_hosted(value)):
+        if self.hosted and self._is_hosted(value):
             return
         self.seen.add(id(value))
         self._keep.append(value)
@@ -260,7 +321,9 @@ class Reads:
                 self.globals[id(namespace), name] = (namespace, name)
                 if name in names.assigned:
                     self.assigned.add((id(namespace), name))
-            self.visit(namespace.get(name))
+            value = namespace.get(name)
+            if id(value) not in self.seen:
+                self.visit(value)
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
@@ -274,6 +337,8 @@ class Reads:
                 self.visit(content_of(cell))
 
     def _class(self, kind: type) -> None:
+        if kind in self._bases:  # and so are its bases
+            return
         strange = [base for base in kind.__mro__[:-1] if is_library_class(base)]
         for base in kind.__mro__:
             if base in self._bases:
@@ -282,7 +347,7 @@ class Reads:
             if not is_library_class(base) and not base.__module__.startswith("hybrid."):
                 self.classes[base] = None
             for name, member in vars(base).items():
-                inner = _plain_function(member)
+                inner = member if type(member) is types.FunctionType else _plain_function(member)
                 if inner is None or is_library(inner.__code__):
                     continue
                 # Python itself, and code that is not followed, call these by their own names.
@@ -337,8 +402,6 @@ def is_library_class(kind: type) -> bool:
 
 # By classes, which may go like all else.
 _library_classes: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
-_data: WeakKeyDictionary[type, tuple[int, frozenset[str]]] = WeakKeyDictionary()
-_cached: WeakKeyDictionary[type, tuple[int, frozenset[str]]] = WeakKeyDictionary()
 
 
 def _of_library(kind: type) -> bool:
@@ -365,112 +428,9 @@ def content_of(cell: types.CellType) -> Any:
         return None
 
 
-def attribute_names(owner: Any) -> set[str]:
-    """Names of the attributes stored on ``owner`` itself or on its class."""
-    if isinstance(owner, types.ModuleType):
-        return set(vars(owner))
-    names: set[str] = set()
-    if isinstance(owner, type):
-        bases = [base for base in owner.__mro__ if not base.__module__.startswith("hybrid.")]
-    else:
-        bases = type(owner).__mro__
-        names.update(getattr(owner, "__dict__", ()))
-    for base in bases:
-        names |= _data_of(base, len(vars(base)))
-    return names
-
-
-def _data_of(kind: type, size: int) -> frozenset[str]:
-    """Names of the data that ``kind`` itself holds; its number of entries tells of new ones."""
-    known = _data.get(kind)
-    if known is None or known[0] != size:
-        names = frozenset(n for n, member in vars(kind).items() if _is_data(n, member))
-        known = _data[kind] = (size, names)
-    return known[1]
-
-
-def _is_data(name: str, member: Any) -> bool:
-    if name.startswith("__"):
-        return False
-    if isinstance(member, types.MemberDescriptorType):
-        return True
-    return not callable(member) and not isinstance(
-        member,
-        (
-            staticmethod,
-            classmethod,
-            property,
-            functools.cached_property,
-            types.GetSetDescriptorType,
-        ),
-    )
-
-
-def cached_names(owner: Any) -> set[str]:
-    """Names of the cached properties of ``owner``: their values appear when they are first read."""
-    names: set[str] = set()
-    for base in type(owner).__mro__:
-        names |= _cached_of(base, len(vars(base)))
-    return names
-
-
-def _cached_of(kind: type, size: int) -> frozenset[str]:
-    """Those that ``kind`` itself holds; its number of entries tells of new ones."""
-    known = _cached.get(kind)
-    if known is None or known[0] != size:
-        members = vars(kind).items()
-        names = [n for n, member in members if isinstance(member, functools.cached_property)]
-        known = _cached[kind] = (size, frozenset(names))
-    return known[1]
-
-
-def stored(owner: Any, name: str) -> Any:
-    """The stored attribute, or MISSING; runs no property."""
-    found = getattr(owner, "__dict__", {}).get(name, owner)
-    if found is not owner:
-        return found
-    of_class = isinstance(owner, type)
-    for base in (owner if of_class else type(owner)).__mro__:
-        if name in vars(base):
-            member = vars(base)[name]
-            if isinstance(member, types.MemberDescriptorType) and not of_class:
-                return member.__get__(owner) if hasattr(owner, name) else MISSING
-            return member
-    return MISSING
-
-
-def plainly_read(owner: Any, name: str) -> bool:
-    """Whether getattr(), which is faster, gives what ``stored`` does."""
-    kind = type(owner)
-    if isinstance(owner, type) or kind.__getattribute__ is not object.__getattribute__:
-        return False
-    member = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), MISSING)
-    return member is not MISSING and (
-        isinstance(member, types.MemberDescriptorType) or not hasattr(type(member), "__get__")
-    )
-
-
-def keeper(owner: Any, name: str) -> Any:
-    """What ``owner.name`` is stored on: ``owner`` or a class; None where code may say."""
-    if isinstance(owner, type):
-        plain = type(owner).__getattribute__ is type.__getattribute__
-        plain = plain and not any(name in vars(base) for base in type(owner).__mro__)
-        return next((b for b in owner.__mro__ if name in vars(b)), None) if plain else None
-    kind = type(owner)
-    if not isinstance(kind.__getattribute__, types.WrapperDescriptorType):
-        return None
-    holder = next((base for base in kind.__mro__ if name in vars(base)), None)
-    member = None if holder is None else vars(holder)[name]
-    if name in getattr(owner, "__dict__", {}):
-        return None if hasattr(type(member), "__set__") else owner
-    if isinstance(member, types.MemberDescriptorType):
-        return owner
-    return None if hasattr(type(member), "__get__") else holder
-
-
 def watched(reads: Reads) -> Iterator[tuple[Any, list[str]]]:
     """Every object with those of its attributes that count as read."""
     for owner in reads.objects.values():
-        names = sorted(reads.names_of(owner) & reads.attributes)
+        names = reads.watched(owner)
         if names:
             yield owner, names

@@ -56,6 +56,7 @@ class Region(Tracer):
             owners=parent.owners,
             hosted=parent.hosted,
             called=parent.called,
+            facts=parent.facts,
             remaining=parent.remaining,
             refuses=parent.refuses,
             many=parent.many,

@@ -96,6 +96,7 @@ class Tracer:
     owners: dict[int, tuple[Any, dict[str, Any] | None]] = field(default_factory=dict)
     hosted: set[Place] = field(default_factory=set)  # of functions that the plan is to call
     called: set[Place] = field(default_factory=set)  # of those that were called meanwhile
+    facts: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # what gave what
     remaining: Any = None  # tells what is written so far (a Remaining)
     refuses: Callable[..., None] | None = None  # ways back that only a run knows
     minded: set[Value] = field(default_factory=set)  # first results of nodes that it lets pass
@@ -273,6 +274,10 @@ class Tracer:
         place = place_of(function)
         if place is not None:
             self.called.add(place)
+
+    def count_on(self, fact: Callable[[], Any]) -> None:
+        """The plan serves as long as ``fact`` gives what it does now."""
+        self.facts.append((fact, fact()))
 
     def leaving(
         self, function: Callable[..., Any], operands: Sequence[Any]

@@ -27,11 +27,29 @@ def test_workload(load: Workload, case: int) -> None:
         load, load.build()[case], 2, seconds=1e-6, advance=lambda: rounds.append(None)
     )
     assert len(rounds) == 2
-    assert result.workload == load.name and result.lines[0].way == "eager"
+    first = "serial" if load.name == "parallel" else "eager"
+    assert result.workload == load.name and result.lines[0].way == first
     for line in result.lines:
         assert 0 < line.timing.p10 <= line.timing.median <= line.timing.p90
         assert line.first_call > 0
         assert (line.gflops is not None) == (load.name == "matmul")
+
+
+def test_parallel_measures_what_runs_side_by_side() -> None:
+    made = find("parallel").build()
+    names = [case.label.split(",")[0] for case in made]
+    assert sorted(set(names), key=names.index) == [
+        *("two towers", "inception block", "32 chains", "60 updates")
+    ]
+    assert [case.threads for case in made] == [1, 2] * 4
+    members = []
+    for case in made[1::2]:
+        for way in case.ways.values():
+            way()
+        [(name, fact)] = case.check().items()
+        assert name == case.label
+        members.append(fact.split(";")[0])
+    assert members == [f"groups of {n} members" for n in (2, 3, 32, 60)]
 
 
 def test_overheads_have_budgets_and_the_graphs_they_speak_of() -> None:

@@ -101,6 +101,15 @@ def test_a_wrong_result_ends_with_code_one(made_up: None, tmp_path: Path) -> Non
     assert not path.exists()
 
 
+def test_the_name_of_a_workload_runs_it(made_up: None) -> None:
+    for args in (["good"], ["good", "--repeat", "2"], ["run", "good"]):
+        shown = CliRunner().invoke(build(), ["bench", *args])
+        assert shown.exit_code == 0, shown.output
+        assert "sums" in shown.stdout
+    shown = CliRunner().invoke(build(), ["bench", "nothing"])
+    assert shown.exit_code == 2 and "No such command 'nothing'" in shown.output
+
+
 def test_alone_it_measures_everything(made_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(registry._workloads, "wrong")
     for args in (["bench"], ["bench", "run", "--repeat", "1"]):

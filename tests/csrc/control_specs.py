@@ -1,4 +1,4 @@
-"""Plan specs with blocks, by hand: a loop that takes turns, one over rows, a branch, the host."""
+"""Plan specs with blocks, by hand: loops that take turns or go over rows, branches, members."""
 
 from __future__ import annotations
 
@@ -93,6 +93,19 @@ def asking(limit: int = 2) -> Spec:
     return spec
 
 
+def feeding(limit: int = 6) -> Spec:
+    """``for i in range(n): x = next(queue); y[i] = x + x``; externals: y, queue, n."""
+    spec = Spec()
+    y, queue, n = spec.external(limit * X.nbytes), spec.external(8), spec.external(8)
+    x, row = spec.arena(X.nbytes), spec.row(0, y, X.nbytes, limit)
+    spec.block(1)
+    spec.control(lib.HYB_STEP_FOR, [(n, NUMBER)], limit=limit)
+    spec.block(2)
+    spec.next(7, (queue, NUMBER), [(x, X)])
+    spec.step([(x, X), (x, X)], [(row, X)], find("add", "float32"))
+    return spec
+
+
 def nested() -> Spec:
     """``for i in range(n): for j in range(m): y[i] = y[i] + x[i][j]``; externals: y, x, n, m.
 
@@ -109,4 +122,23 @@ def nested() -> Spec:
     spec.control(lib.HYB_STEP_FOR, [(m, NUMBER)], block=2, limit=2)
     spec.block(1)
     spec.step([(into, LINE), (inner, LINE)], [(into, LINE)], find("add", "float32"))
+    return spec
+
+
+def side_by_side(n: int = 16) -> Spec:
+    """``x + x``, ``-(x * x)`` and ``-x`` at once, then the first two added; externals: s, c, x."""
+    spec, x = Spec(), np.empty(n, np.float32)
+    total, c, given = (spec.external(x.nbytes) for _ in range(3))
+    a, squares, b = (spec.arena(x.nbytes, last) for last in (1, 4, 1))
+    add, multiply, negative = (find(name, "float32") for name in ("add", "multiply", "negative"))
+    spec.block(2)
+    spec.parallel(3)
+    spec.step([(a, x), (b, x)], [(total, x)], add)
+    spec.block(1)
+    spec.step([(given, x), (given, x)], [(a, x)], add)
+    spec.block(2)
+    spec.step([(given, x), (given, x)], [(squares, x)], multiply)
+    spec.step([(squares, x)], [(b, x)], negative)
+    spec.block(1)
+    spec.step([(given, x)], [(c, x)], negative)
     return spec

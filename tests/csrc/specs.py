@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -206,6 +207,11 @@ class Spec:
         self.step(inputs, outputs)
         self.steps[-1].update(kind=kind, kernel=len(self.controls) - 1)
 
+    def parallel(self, members: int, block: int = 1) -> None:
+        """Blocks ``block`` and so on side by side, ``members`` of them."""
+        self.control(lib.HYB_STEP_PARALLEL, [], block=block)
+        self.controls[-1]["members"] = members
+
     def host(
         self,
         number: int,
@@ -214,6 +220,15 @@ class Spec:
     ) -> None:
         self.step(inputs, outputs)
         self.steps[-1].update(kind=lib.HYB_STEP_HOST, kernel=number)
+
+    def next(
+        self,
+        number: int,
+        queue: tuple[int, np.ndarray],
+        outputs: Sequence[tuple[int, np.ndarray]],
+    ) -> None:
+        self.host(number, [queue], outputs)
+        self.steps[-1].update(kind=lib.HYB_STEP_NEXT)
 
     def native(self) -> tuple[Any, list[Any]]:
         """The ``hyb_plan_spec`` and what it points to."""
@@ -369,3 +384,12 @@ def with_post_ops() -> Spec:
         [(slots[2], row)],
     )
     return spec
+
+
+def in_threads(work: Callable[[int], None], count: int = 4) -> None:
+    """Run ``work(0)``, ``work(1)`` and so on at once."""
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -22,10 +22,11 @@ from tests.csrc.control_specs import (
     doubling,
     nested,
     running_sums,
+    side_by_side,
 )
 from tests.csrc.specs import NativeFailure, Spec, X, find, last_error, live_bytes, run
 
-SPECS = (doubling, running_sums, choice, asking, nested)
+SPECS = (doubling, running_sums, choice, asking, nested, side_by_side)
 
 
 @pytest.fixture(autouse=True)

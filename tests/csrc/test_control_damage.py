@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 from hybrid._native import ffi, lib
 
-from tests.csrc.control_specs import asking, choice, doubling, nested, running_sums
+from tests.csrc.control_specs import (
+    asking,
+    choice,
+    doubling,
+    feeding,
+    nested,
+    running_sums,
+    side_by_side,
+)
 from tests.csrc.specs import NativeFailure, Spec, run
 
 BIG = 1 << 62
@@ -45,7 +53,8 @@ def damaged_runs(tries: int, seed: int) -> int:
     accepted = 0
     try:
         for _ in range(tries):
-            spec = (doubling, running_sums, choice, asking, nested)[random.integers(5)]()
+            made = (doubling, running_sums, choice, asking, nested, side_by_side, feeding)
+            spec = made[random.integers(len(made))]()
             spec.counts["poison"] = int(random.integers(2))
             for _ in range(random.integers(1, 4)):
                 damage(spec, random)

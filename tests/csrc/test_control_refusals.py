@@ -14,6 +14,7 @@ from tests.csrc.control_specs import (
     asking,
     choice,
     doubling,
+    feeding,
     nested,
     running_sums,
 )
@@ -173,6 +174,23 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
         change("operands", 4, shape=[4], strides=[8]),
         "step 1: output 0 is not contiguous",
     ),
+    # queues
+    "no number of a queue": (
+        feeding,
+        change("steps", 1, first_operand=2, n_in=0),
+        "step 1: 0 inputs and 1 outputs of a queue",
+    ),
+    "number of a queue that is none": (
+        feeding,
+        change("operands", 1, dtype=lib.HYB_F64),
+        "step 1: operand 0 is not one i64",
+    ),
+    "strided output of a queue": (
+        feeding,
+        change("operands", 2, shape=[4], strides=[8]),
+        "step 1: output 0 is not contiguous",
+    ),
+    "host of a queue": (feeding, change("steps", 1, kernel=-1), "step 1: host function -1"),
     # rows
     "loop of a row": (
         running_sums,

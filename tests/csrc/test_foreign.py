@@ -18,6 +18,7 @@ from hybrid._native import ffi, lib
 
 from hybrid import native
 from hybrid.ir import Builder, Graph, get_op
+from hybrid.ops.convolution_blocked import plain_shape
 from hybrid.ops.sampling import types_of
 from hybrid.plan import Plan, make_plan
 from tests.ops.test_registry import OPS, PREPARING, assert_close, described, drawn, reference
@@ -74,6 +75,10 @@ def graph_of(op, sample) -> Graph:
     if op.name == "conv_prepared":  # in the order of its own machine
         given = {"source": operands[0].shape, **attrs}
         values[2:] = builder.apply(get_op("conv_prepare"), [values[1]], given)
+    elif op.name == "conv_blocked":
+        shape = operands[0].shape
+        given = {"source": plain_shape(shape) if len(shape) == 5 else shape, **attrs}
+        values[2:] = builder.apply(get_op("conv_blocked_prepare"), [values[1]], given)
     elif op.name == "matmul_prepared":
         given = {"rows": operands[0].shape[-2]}
         values[2:] = builder.apply(get_op("matmul_prepare"), [values[1]], given)

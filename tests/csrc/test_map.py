@@ -14,7 +14,8 @@ TILE = lib.HYB_TILE
 SHAPES = [
     (), (1,), (5,), (TILE - 1,), (TILE,), (TILE + 1,), (100_003,), (0,), (3, 0), (1, 1, 1),
     (1000, 10), (7, 300), (3, TILE // 2), (5, TILE + 1), (2, 9 * TILE - 3), (3, 4, 5),
-    (50, 17, 33), (2, 1, 3, 700), (2, 3, 2, 1, 2, 1, 3, 2),
+    (50, 17, 33), (2, 1, 3, 700), (2, 3, 2, 1, 2, 1, 3, 2), (2, 4, 9, 31, 16),
+    (3, 2, 700, 16), (2, 3, 40, 7, 24),
 ]  # fmt: skip
 
 
@@ -41,12 +42,19 @@ def channel(shape: tuple[int, ...]) -> np.ndarray:
     return np.broadcast_to(floats(*(n if d == 1 else 1 for d, n in enumerate(shape))), shape)
 
 
+def block(shape: tuple[int, ...]) -> np.ndarray:
+    """One value per channel of images in blocks, as in [N, C, H, W, 16] + [C, 1, 1, 16]."""
+    kept = (1, len(shape) - 1)
+    return np.broadcast_to(floats(*(n if d in kept else 1 for d, n in enumerate(shape))), shape)
+
+
 LAYOUTS: dict[str, Callable[[tuple[int, ...]], np.ndarray]] = {
     "dense": lambda shape: floats(*shape),
     "scalar": lambda shape: np.broadcast_to(floats(), shape),
     "row": lambda shape: np.broadcast_to(floats(*shape[-1:]), shape),
     "column": lambda shape: column(shape) if shape else floats(),
     "channel": channel,
+    "block": block,
     "transposed": transposed,
     "reversed": lambda shape: floats(*shape)[(..., *(slice(None, None, -1) for _ in shape))],
     "strided": strided,

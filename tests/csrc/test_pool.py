@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 from hybrid._native import ffi, lib
 
-from tests.csrc.specs import NativeFailure, Spec, find, last_error, live_bytes, map_spec, run
+from tests.csrc.specs import (
+    NativeFailure,
+    Spec,
+    find,
+    in_threads,
+    last_error,
+    live_bytes,
+    map_spec,
+    run,
+)
 
 N = 1_000_003  # elements: enough for several chunks of any kernel
 
@@ -108,11 +117,7 @@ def test_several_python_threads_at_once() -> None:
             if not np.array_equal(out, a + x):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     assert not wrong
 
 

@@ -229,24 +229,22 @@ def test_copies():
 
 @hy.hybridize
 def total(batches, scale):
-    result = scale * 0
-    for x, _ in batches:
-        result = result + x.sum() * scale
-    return result
+    return sum([x.sum() * scale for x, _ in batches])
 
 
-def test_loaders_stay_outside_hybridized_functions():
+def test_hybridized_functions_go_over_loaders_by_for_statements_alone():
     loader, scale = DataLoader(TensorDataset(X, Y), 4), hy.asarray(2.0)
     with pytest.raises(CaptureError) as caught:
         total(loader, scale)
-    line = total.__wrapped__.__code__.co_firstlineno + 3
+    line = total.__wrapped__.__code__.co_firstlineno + 2
     assert str(caught.value) == (
-        f"a loader is gone over inside a hybridized function ({__file__}:{line})\n"
-        f"    {line} | for x, _ in batches:\n"
+        "a loader is gone over inside a hybridized function, and not by a for statement "
+        f"({__file__}:{line})\n"
+        f"    {line} | return sum([x.sum() * scale for x, _ in batches])\n"
         "Its batches are read from outside, and in another order in each pass; a graph would have "
-        "those of one pass for ever.\n"
-        "Fix: go over the loader outside, and hybridize the function of one batch that the loop "
-        "calls; or pass list(loader) as an argument."
+        "those of one pass for ever.  A for statement asks for them when it runs.\n"
+        "Fix: write a for statement over the loader, enumerate() or zip() of it; or pass "
+        "list(loader) as an argument."
     )
     begun = iter(loader)
     with pytest.raises(CaptureError):

@@ -82,6 +82,24 @@ def test_layers_are_copies_of_their_own() -> None:
     assert len(list(encoder.parameters())) == 2 * len(list(layer.parameters()))
 
 
+def test_training_drops_weights_inside_of_attention() -> None:
+    model = nn.Transformer(8, 2, 1, 1, 16, dropout=0.1, batch_first=True)
+
+    def loss(source, target):
+        hy.random.seed(2)
+        return hy.sum(model(source, target, tgt_is_causal=True) ** 2)
+
+    step = hy.hybridize(hy.value_and_grad(loss, argnums=(0, 1)))
+    text = str(step.graph(SOURCE, TARGET))
+    assert text.count(" = attention_dropped ") == text.count(" = attention_dropped_pull ") == 3
+    assert " softmax " not in text
+    (found, slopes), (eager, others) = (
+        step(SOURCE, TARGET),
+        hy.value_and_grad(loss, argnums=(0, 1))(SOURCE, TARGET),
+    )
+    assert same(found, eager) and all(map(same, slopes, others))
+
+
 def test_matrices_start_by_xavier() -> None:
     hy.random.seed(0)
     model = nn.Transformer(32, 2, 1, 1, 64)

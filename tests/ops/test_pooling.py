@@ -353,3 +353,35 @@ def test_one_window_that_is_all_of_the_input(rank, size) -> None:
     np.testing.assert_array_equal(places.numpy().reshape(rows), flat.argmax(1))
     slope = hy.grad(lambda x: hy.sum(pool(x, 1)))(hy.asarray(x)).numpy().reshape(rows, elements)
     np.testing.assert_array_equal(slope, np.eye(elements, dtype=np.float32)[flat.argmax(1)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [2, 8, 16, 21, 67])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_pools_beside_a_thin_axis_have_the_bits_of_planes(dtype, width, threads):
+    """Images whose channels come last are pooled by vectors along them, in the same order."""
+    x = drawn(2, 3, 9, 14, width, dtype=dtype)
+    x[0, 1, 4, 5:7] = np.nan
+    x[1, :, 2:5] = 0.0
+    x[1, :, 3, ::2] = -0.0
+    planes = np.moveaxis(x, -1, 2).reshape(2, 3 * width, 9, 14)
+    before = hy.num_threads()
+    hy.set_num_threads(threads)
+    try:
+        for kernel, stride, padding in [(3, 2, 1), ((2, 5), (1, 3), (0, 2)), (4, 4, 2)]:
+            deep = [(*each(n, 2), one) for n, one in ((kernel, 1), (stride, 1), (padding, 0))]
+            for flat, thin, more in (
+                (functional.max_pool2d, functional.max_pool3d, {}),
+                (functional.avg_pool2d, functional.avg_pool3d, {}),
+                (functional.avg_pool2d, functional.avg_pool3d, {"count_include_pad": False}),
+            ):
+                want = flat(hy.asarray(planes), kernel, stride, padding, **more).numpy()
+                got = np.moveaxis(thin(hy.asarray(x), *deep, **more).numpy(), -1, 2)
+                got = got.reshape(want.shape)
+                assert np.array_equal(got, want, equal_nan=True)
+                assert np.array_equal(np.signbit(got), np.signbit(want))
+        want = functional.adaptive_avg_pool2d(hy.asarray(planes), (4, 5)).numpy()
+        got = functional.adaptive_avg_pool3d(hy.asarray(x), (4, 5, width)).numpy()
+        assert np.array_equal(np.moveaxis(got, -1, 2).reshape(want.shape), want, equal_nan=True)
+    finally:
+        hy.set_num_threads(before)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+import hybrid.passes  # declares the ops that passes build
 from hybrid.ir import REGISTRY, Builder, Op, parse
 from hybrid.ops.sampling import Sample, samples, types_of
 from hybrid.types import float64
@@ -39,8 +40,9 @@ ULPS = {
 }
 # Where terms cancel: in units of the dtype's epsilon, relative to the largest element.
 EPSILONS = {
-    **dict.fromkeys(["matmul", "matmul_nt", "matmul_tn", "matmul_prepared"], 16),
-    **dict.fromkeys(["conv", "conv_transpose", "conv_weight", "conv_prepared"], 16),
+    **dict.fromkeys(["matmul", "matmul_nt", "matmul_tn", "matmul_prepared", "matmul_sum"], 16),
+    **dict.fromkeys(["conv", "conv_transpose", "conv_weight"], 16),
+    **dict.fromkeys(["conv_prepared", "conv_blocked"], 16),
     **dict.fromkeys(["sum", "mean", "scatter_add", "scatter_along_add"], 16),
     **dict.fromkeys(["avg_pool", "avg_pool_spread", "resample", "resample_spread", "fold"], 16),
     **dict.fromkeys(["cumulative_sum", "recurrence"], 16),
@@ -54,6 +56,7 @@ EPSILONS = {
     **dict.fromkeys(["gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope", "silu_slope"], 4),
     **dict.fromkeys(["attention", "attention_pull"], 32),  # the exponential of a rounded score
     **dict.fromkeys(["attention_masked", "attention_masked_pull"], 32),
+    **dict.fromkeys(["attention_dropped", "attention_dropped_pull"], 32),
     **dict.fromkeys(["remainder", *OPTIMIZERS], 4),
 }
 
@@ -133,7 +136,7 @@ def test_a_graph_of_the_op_prints_and_parses_back(op):
 
 
 # Whose results say something to another op alone, which is tested with them.
-PREPARING = ("conv_prepare", "matmul_prepare")  # conv_prepared, matmul_prepared
+PREPARING = ("conv_prepare", "conv_blocked_prepare", "matmul_prepare")
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,88 @@ CASES = {
         """,
         None,
     ),
+    "what products need of weights": (
+        """
+        graph @f(%n: i64[], %x: f32[3,40], %w: f32[40,64]) {
+          %y: f32[3,40] = for %n, %x, %w {carried=1} {
+            body(%i: i64[], %x: f32[3,40], %w: f32[40,64]) {
+              %p: f32[3,64] = matmul %x, %w
+              %t: f32[64,40] = permute_dims %w {axes=(1, 0)}
+              %q: f32[3,40] = matmul %p, %t
+              return %q
+            }
+          }
+          return %y
+        }
+        """,
+        """
+        graph @f(%n: i64[], %x: f32[3,40], %w: f32[40,64]) {
+          %a: f32[2560] = matmul_prepare %w {rows=3}
+          %t: f32[64,40] = permute_dims %w {axes=(1, 0)}
+          %b: f32[4096] = matmul_prepare %t {rows=3}
+          %y: f32[3,40] = for %n, %x, %w, %a, %b {carried=1} {
+            body(%i: i64[], %x: f32[3,40], %w: f32[40,64], %a: f32[2560], %b: f32[4096]) {
+              %p: f32[3,64] = matmul_prepared %x, %w, %a
+              %t: f32[64,40] = permute_dims %w {axes=(1, 0)}
+              %q: f32[3,40] = matmul_prepared %p, %t, %b
+              return %q
+            }
+          }
+          return %y
+        }
+        """,
+    ),
+    "not for weights that change, nor for one row, nor for a single iteration": (
+        """
+        graph @f(%n: i64[], %x: f32[3,40], %v: f32[1,40], %w: f32[40,40], %u: f32[40,40]) {
+          %y: f32[3,40], %z: f32[1,40], %r: f32[40,40] = for %n, %x, %v, %w, %u {carried=3} {
+            body(%i: i64[], %x: f32[3,40], %v: f32[1,40], %w: f32[40,40], %u: f32[40,40]) {
+              %p: f32[3,40] = matmul %x, %w
+              %q: f32[1,40] = matmul %v, %u
+              %r: f32[40,40] = add %w, %u
+              return %p, %q, %r
+            }
+          }
+          %a: f32[3,40], %b: f32[1,3,40] = for %n, %x, %u {carried=1, length=1} {
+            body(%i: i64[], %x: f32[3,40], %u: f32[40,40]) {
+              %p: f32[3,40] = matmul %x, %u
+              return %p, %p
+            }
+          }
+          return %y, %z, %r, %a, %b
+        }
+        """,
+        None,
+    ),
+    "of weights that take much memory, as much as there is room for": (
+        """
+        graph @f(%n: i64[], %x: f32[3,3072], %v: f32[3072,3072], %w: f32[3072,3072]) {
+          %y: f32[3,3072] = for %n, %x, %v, %w {carried=1} {
+            body(%i: i64[], %x: f32[3,3072], %v: f32[3072,3072], %w: f32[3072,3072]) {
+              %p: f32[3,3072] = matmul %x, %v
+              %q: f32[3,3072] = matmul %p, %w
+              return %q
+            }
+          }
+          return %y
+        }
+        """,
+        """
+        graph @f(%n: i64[], %x: f32[3,3072], %v: f32[3072,3072], %w: f32[3072,3072]) {
+          %a: f32[9437184] = matmul_prepare %v {rows=3}
+          %y: f32[3,3072] = for %n, %x, %v, %w, %a {carried=1} {
+            body(
+              %i: i64[], %x: f32[3,3072], %v: f32[3072,3072], %w: f32[3072,3072], %a: f32[9437184]
+            ) {
+              %p: f32[3,3072] = matmul_prepared %x, %v, %a
+              %q: f32[3,3072] = matmul %p, %w
+              return %q
+            }
+          }
+          return %y
+        }
+        """,
+    ),
     "a while stays, for it may not end": (
         """
         graph @f(%n: i64[], %x: f32[], %w: f32[], %go: bool[]) {

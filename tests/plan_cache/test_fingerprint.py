@@ -16,7 +16,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.plan_cache.fingerprint import Fingerprint
-from hybrid.plan_cache.library import is_pure, makes_sets, searched
+from hybrid.plan_cache.purity import is_pure, makes_sets, searched
 from hybrid.trace.reads import Reads
 
 
@@ -76,7 +76,8 @@ NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0001))[0]
 MAKERS: list[Callable[[], Any]] = [
     *[lambda value=value: value for value in (
         None, True, False, 0, 1, 2**70, 0.0, -0.0, 1.0, float("nan"), NAN, 1j, -1j, 0j, "1", b"1",
-        "", "again", "('again', 0)\n", ..., hy.float32, hy.float64, Kind.A, Kind.B, Kind,
+        "", "again", "missing", "('again', 0)\n", ...,
+        NotImplemented, (None, 1), ("missing",), hy.float32, hy.float64, Kind.A, Kind.B, Kind,
         range(3), range(4), slice(1), slice(1, None), np.float32(1), np.float64(1), np.int32(1),
         np.dtype("f4"), add, subtract, hy.add, hy.multiply, abs, np.add, np.subtract, len,
         hy.nn.Linear, hy.nn.Conv1d, dict, list, Box, Pair,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -44,18 +45,20 @@ def path(folder: Path) -> Path:
     return found
 
 
-def signed(entry: Any) -> bytes:
-    body = json.dumps(entry).encode()
-    return store._head(body) + b"\n" + body
-
-
 def entry_of(path: Path) -> Any:
-    return json.loads(path.read_bytes().partition(b"\n")[2])
+    return store.unpacked(path.read_bytes())
 
 
 def with_fingerprint(content: bytes) -> bytes:
-    entry = json.loads(content.partition(b"\n")[2])
-    return signed({**entry, "fingerprint": "0" * 40})
+    return store.packed({**store.unpacked(content), "fingerprint": "0" * 40})
+
+
+def with_lengths(content: bytes, change: Callable[[list[int]], Any]) -> bytes:
+    """Of which the entry tells of other parts than there are."""
+    line, _, rest = content.partition(b"\n")[2].partition(b"\n")
+    entry = json.loads(line)
+    entry["parts"] = change(entry["parts"])
+    return store.signed(json.dumps(entry).encode() + b"\n" + rest)
 
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
@@ -65,18 +68,20 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "more": lambda content: content + b" ",
     "zeros": lambda content: bytes(len(content)),
     "one bit": lambda content: content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
-    "another version": lambda content: content.replace(b"hybrid-plan 1", b"hybrid-plan 2", 1),
+    "another version": lambda content: content.replace(b"hybrid-plan 2", b"hybrid-plan 1", 1),
     "an image": lambda content: b"\x89PNG\r\n\x1a\n" + content,
     "of something else": with_fingerprint,
-    "no JSON": lambda content: store._head(b"[1,") + b"\n[1,",
-    "deep": lambda content: store._head(b"[" * 100_000) + b"\n" + b"[" * 100_000,
-    "a list": lambda content: signed([1]),
-    "an empty entry": lambda content: signed({"fingerprint": entry_name(content)}),
+    "no JSON": lambda content: store.signed(b"[1,"),
+    "deep": lambda content: store.signed(b"[" * 100_000),
+    "a list": lambda content: store.signed(b"[1]"),
+    "an empty entry": lambda content: store.packed(
+        {"fingerprint": store.unpacked(content)["fingerprint"], "parts": []}
+    ),
+    "a part too many": lambda content: with_lengths(content, lambda found: [*found, 1]),
+    "a part less": lambda content: with_lengths(content, lambda found: found[:-1]),
+    "a part that begins before": lambda content: with_lengths(content, lambda found: [-8, *found]),
+    "parts that are none": lambda content: with_lengths(content, lambda found: None),
 }
-
-
-def entry_name(content: bytes) -> str:
-    return json.loads(content.partition(b"\n")[2])["fingerprint"]
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -112,13 +117,14 @@ def test_a_folder_in_the_place_of_a_file(path: Path) -> None:
 
 
 HOSTILE = """
-import json, random, sys, warnings
+import json, random, signal, sys, warnings
 from pathlib import Path
 sys.path.append(sys.argv[3])  # for the tests: the package may be an installed one
 import hybrid as hy
 from tests.plan_cache import test_store
 from tests.ir.test_rows import changed
-from tests.plan_cache.test_store import X, entry_of, function, signed
+from hybrid.plan_cache.store import packed
+from tests.plan_cache.test_store import X, entry_of, function, spoilt
 
 folder = Path(sys.argv[1])
 hy.cache_plans(folder)
@@ -135,8 +141,12 @@ def train(x):
 def gradient(x):
     return hy.sum(net(x) ** 2)
 
+def late(*_):
+    raise TimeoutError  # a loop that never ends is a plan, too
+
+signal.signal(signal.SIGALRM, late)
 warnings.simplefilter("ignore")
-draw, seen = random.Random(int(sys.argv[2])), {}
+draw, seen, asked = random.Random(int(sys.argv[2])), {}, {}
 for make in (function, train, gradient):
     for file in folder.glob("*.plan"):
         file.unlink()
@@ -144,11 +154,17 @@ for make in (function, train, gradient):
     call(X)
     (path,) = folder.iterdir()
     entry = entry_of(path)
-    for _ in range(250):
-        path.write_bytes(signed({**changed(entry, draw), "fingerprint": entry["fingerprint"]}))
+    for number in range(400):
+        odd = changed(entry, draw) if number % 2 else spoilt(entry, draw)
+        odd = {**odd, "fingerprint": entry["fingerprint"], "parts": odd.get("parts", [])}
+        try:
+            path.write_bytes(packed(odd))
+        except TypeError:  # parts that are no bytes
+            continue
         call.clear()
         for p in net.parameters():
             p.grad = None
+        signal.setitimer(signal.ITIMER_REAL, 2.0)
         try:
             result = call(X)
             if make is gradient:
@@ -158,11 +174,35 @@ for make in (function, train, gradient):
             outcome = type(error).__name__
         except Exception as error:
             outcome = type(error).__name__
-            if outcome not in ("KeyError",):
+            if outcome not in ("KeyError", "TimeoutError"):
                 print(make.__name__, repr(error)[:300], file=sys.stderr)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         seen[outcome] = seen.get(outcome, 0) + 1
-print(json.dumps(seen))
+        if outcome == "loaded from a file":  # by now somebody asks for what was not read
+            (planned,) = call._all_plans()
+            for ask in (lambda: planned.plan.steps, lambda: str(planned.capture.graph)):
+                try:
+                    ask()
+                    outcome = "read"
+                except hy.HybridError as error:
+                    outcome = type(error).__name__
+                asked[outcome] = asked.get(outcome, 0) + 1
+print(json.dumps([seen, asked]))
 """
+
+
+def spoilt(entry: Any, draw: random.Random) -> Any:
+    """``entry`` with other bytes in one of its parts: most often a number of a plan's arrays."""
+    parts = list(entry["parts"])
+    number = draw.choice([i for i, part in enumerate(parts) if part])
+    part = bytearray(parts[number])
+    for _ in range(draw.randint(1, 3)):
+        width = draw.choice([1, 4, 8])
+        at = draw.randrange(len(part)) // width * width
+        odd = draw.choice([-1, 0, 1, 2, 3, 7, 64, 1 << 20, (1 << 31) - 1, draw.getrandbits(31)])
+        part[at : at + width] = (odd % (1 << 8 * width)).to_bytes(width, sys.byteorder)
+    parts[number] = bytes(part)
+    return {**entry, "parts": parts}
 
 
 def test_hostile_files_run_no_code_and_end_no_process(tmp_path: Path) -> None:
@@ -173,10 +213,11 @@ def test_hostile_files_run_no_code_and_end_no_process(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=300, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    seen = json.loads(done.stdout)
-    print(seen, done.stderr)
-    assert seen[KEPT] > 300
-    assert seen.keys() <= {KEPT, LOADED}, done.stderr
+    seen, asked = json.loads(done.stdout)
+    print(seen, asked, done.stderr)
+    assert seen[KEPT] > 300 and seen[LOADED] > 300
+    assert seen.keys() <= {KEPT, LOADED, "TimeoutError"}, done.stderr
+    assert asked.keys() == {"read", "GraphError"}, asked
 
 
 def test_names_in_files_are_those_of_the_program(folder: Path) -> None:
@@ -194,7 +235,7 @@ def test_names_in_files_are_those_of_the_program(folder: Path) -> None:
     ((where, made, exists),) = entry["slot_writes"]
     for name in ("state = __import__('os').abort() or leaves", "__class__", "other", "", 3, None):
         slot = [[where[0], name, where[2]], made, exists]
-        path.write_bytes(signed({**entry, "slot_writes": [slot]}))
+        path.write_bytes(store.packed({**entry, "slot_writes": [slot]}))
         store._warned.clear()
         call = hy.hybridize(remember)
         with pytest.warns(RuntimeWarning, match="cannot be used"):
@@ -313,7 +354,7 @@ def test_a_folder_that_may_only_be_read_is_read(tmp_path: Path) -> None:
 
 def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = str(tmp_path / "plans")
-    entry = {"text": "x" * 1000}
+    entry = {"text": "x" * 500, "parts": [b"x" * 500]}
     for number in range(6):
         store.save(folder, f"{number:040}", entry, 5000)
         os.utime(store.path_of(folder, f"{number:040}"), (number, number))
@@ -329,5 +370,5 @@ def test_what_was_left_unfinished_goes(tmp_path: Path) -> None:
     for path in (old, new):
         path.write_text("half")
     os.utime(old, (1, 1))
-    store.save(str(tmp_path), "0" * 40, {}, 5000)
+    store.save(str(tmp_path), "0" * 40, {"parts": []}, 5000)
     assert not old.exists() and new.exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
@@ -25,7 +26,18 @@ from hybrid.cli.common import fail, require_writable, set_threads
 from hybrid.cli.comparing import compare
 from hybrid.errors import HybridError
 
-app = typer.Typer()
+
+class Benches(typer.core.TyperGroup):
+    """The commands; the name of a workload stands for `run` of it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """`parallel --threads 1` is `run parallel --threads 1`."""
+        if args and args[0] not in self.commands and args[0] in workloads():
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=Benches)
 app.command()(compare)
 
 Threads = Annotated[
@@ -37,7 +49,7 @@ Json = Annotated[Path | None, typer.Option("--json", help="also write everything
 
 @app.callback(invoke_without_command=True)
 def bench(context: typer.Context) -> None:
-    """Measure eager and hybridized runs of small workloads; alone, measure all of them."""
+    """Measure runs of small workloads: `bench NAME` is `bench run NAME`; alone, all of them."""
     if context.invoked_subcommand is None:
         run_and_show(list(workloads().values()), None, REPEAT, None)
 
@@ -229,7 +241,7 @@ def show(results: list[Result]) -> None:
     show_machine()
     console = Console(highlight=False)
     console.print(table_of(results))
-    console.print("\nspeed: times as fast as eager; first call: with capture and planning")
+    console.print("\nspeed: times as fast as the first way; first call: with capture and planning")
     for result in results:
         for what, found in result.facts.items():
             console.print(f"{result.workload}: {what}: {found}")

@@ -1,5 +1,6 @@
 """``hybrid plans``: the plans that are kept in files, and taking them away."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -68,9 +69,10 @@ def about(path: str) -> tuple[str, str, str]:
     folder, name = os.path.split(path)
     try:
         entry: Any = store.load(folder, name.removesuffix(store.SUFFIX), use=False)
-        label, params, nodes, _ = entry["rows"]["graphs"][entry["graph"]]
+        rows = json.loads(entry["parts"][entry["rows"]])
+        label, params, nodes, _ = rows["graphs"][entry["graph"]]
         return str(label), str(len(nodes)), str(len(params))
-    except (store.Damaged, LookupError, TypeError, ValueError):
+    except (store.Damaged, LookupError, TypeError, ValueError, RecursionError):
         return "damaged", "", ""
 
 

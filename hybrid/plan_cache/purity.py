@@ -1,4 +1,4 @@
-"""Libraries: which of their modules and functions give the same in every process.
+"""Purity: which modules and functions of libraries give the same in every process.
 
 What a captured function calls of a library is called once, and each run has what that gave.  In the
 process of the capture that is what the author has asked for; in another one it is right only if the

@@ -1,0 +1,216 @@
+/* convolution_blocked_winograd.inc.c - convolutions of blocks of channels by transformed tiles: the
+ * sums of convolution_winograd.inc.c, of whole vectors of channels of one place.
+ *
+ * Included by convolution_blocked.inc.c.
+ */
+
+/* Rows of tiles, of one image after the other. */
+typedef struct {
+    const N(conv_job) *job;
+    int64_t  first, rows;
+    int64_t *place; /* of channels in the transformed source */
+    T       *source, *sums;
+} N(blocked_tiling);
+
+static inline int64_t N(blocked_tiles_of)(const N(blocked_tiling) *block)
+{
+    return block->rows * block->job->tiles.wide;
+}
+
+/* One line of four places under a tile, as WINOGRAD_SOURCE leaves it. */
+static inline __attribute__((always_inline)) void
+N(blocked_line)(V to[4], const T *line, int64_t start, int64_t size)
+{
+    V found[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        found[i] = start + i >= 0 && start + i < size
+                       ? N(v_load)(line + (start + i) * CONV_BLOCK)
+                       : (V){0};
+    WINOGRAD_SOURCE(to, found);
+}
+
+/* Transforms a row of tiles of a block of channels. */
+static void N(blocked_source)(const N(blocked_tiling) *block, int64_t c, int64_t row)
+{
+    const N(conv_job) *job = block->job;
+    const conv_shape *s = &job->shape;
+    const conv_tiles *t = &job->tiles;
+    const conv_axis *high = &s->axis[1], *wide = &s->axis[2];
+    const int64_t n = N(blocked_tiles_of)(block), place = N(winograd_apart)(s->channels, n);
+    const int64_t image = (block->first + row) / t->high, at = (block->first + row) % t->high;
+    const T *plane = job->source + image * s->source_image + c * s->source_plane * CONV_BLOCK;
+    T *to = block->source + (c * n + row * t->wide) * CONV_BLOCK;
+    const int64_t h = 2 * at + high->shift;
+    for (int lanes = 0; lanes < CONV_BLOCK; lanes += LANES)
+        for (int64_t w = 0; w < t->wide; w++) {
+            const int64_t start = 2 * w + wide->shift;
+            V line[4][4];
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) {
+                const T *from = plane + (h + i) * wide->size * CONV_BLOCK + lanes;
+                if (h + i < 0 || h + i >= high->size)
+                    line[i][0] = line[i][1] = line[i][2] = line[i][3] = (V){0};
+                else if (start >= 0 && start + 4 <= wide->size)
+                    N(blocked_line)(line[i], from, start, INT64_MAX);
+                else
+                    N(blocked_line)(line[i], from, start, wide->size);
+            }
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                const V column[4] = {line[0][j], line[1][j], line[2][j], line[3][j]};
+                V found[4];
+                WINOGRAD_SOURCE(found, column);
+#pragma GCC unroll 4
+                for (int i = 0; i < 4; i++)
+                    N(v_store)(to + (4 * i + j) * place + w * CONV_BLOCK + lanes, found[i]);
+            }
+        }
+}
+
+/* Units [begin, end): the rows of tiles of each block of channels. */
+static hyb_status N(blocked_sources)(void *context, int64_t begin, int64_t end)
+{
+    const N(blocked_tiling) *block = context;
+    for (int64_t unit = begin; unit < end; unit++)
+        N(blocked_source)(block, unit / block->rows, unit % block->rows);
+    return HYB_OK;
+}
+
+/* Units [begin, end): the groups of channels of each place. */
+static hyb_status N(blocked_products)(void *context, int64_t begin, int64_t end)
+{
+    const N(blocked_tiling) *block = context;
+    const N(conv_job) *job = block->job;
+    const conv_shape *s = &job->shape;
+    const int64_t groups = N(blocked_groups)(s->rows), n = N(blocked_tiles_of)(block);
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t place = unit / groups, group = unit % groups;
+        const int64_t last = matmul_smaller((group + 1) * BLOCKED_GROUP, s->rows);
+        const T *source = block->source + place * N(winograd_apart)(s->channels, n);
+        const T *weights = job->weight + place * N(winograd_apart)(s->rows, s->channels);
+        T *sums = block->sums + place * N(winograd_apart)(s->rows, n);
+        for (int64_t row = group * BLOCKED_GROUP; row < last; row += 2 * LANES) {
+            const int64_t width = matmul_smaller(2 * LANES, last - row);
+            for (int64_t k = 0; k < s->channels; k += job->depth)
+                N(blocked_row)(n, width, source, CONV_BLOCK, block->place + k,
+                               weights + row * s->channels + k * width,
+                               sums + N(blocked_channel)(row, n), N(blocked_apart)(n),
+                               matmul_smaller(job->depth, s->channels - k), k > 0);
+        }
+    }
+    return HYB_OK;
+}
+
+/* Results of a row of tiles of a block of channels. */
+static void N(blocked_result)(const N(blocked_tiling) *block, int64_t c, int64_t row)
+{
+    const N(conv_job) *job = block->job;
+    const conv_shape *s = &job->shape;
+    const conv_tiles *t = &job->tiles;
+    const int64_t width = s->axis[2].count, height = s->axis[1].count;
+    const int64_t n = N(blocked_tiles_of)(block), place = N(winograd_apart)(s->rows, n);
+    const int64_t image = (block->first + row) / t->high, h = 2 * ((block->first + row) % t->high);
+    const int both = 1 + (h + 1 < height);
+    const T *from = block->sums + (c * n + row * t->wide) * CONV_BLOCK;
+    T *to = job->result + image * s->result_image +
+            (c * s->result_plane + h * width) * CONV_BLOCK;
+    for (int64_t w = 0; w < width; w += 2, from += CONV_BLOCK, to += 2 * CONV_BLOCK)
+        for (int lanes = 0; lanes < CONV_BLOCK; lanes += LANES) {
+            V line[2][4];
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                const V a = N(v_load)(from + j * place + lanes);
+                const V b = N(v_load)(from + (4 + j) * place + lanes);
+                const V d = N(v_load)(from + (8 + j) * place + lanes);
+                const V e = N(v_load)(from + (12 + j) * place + lanes);
+                line[0][j] = a + b + d;
+                line[1][j] = b - d - e;
+            }
+#pragma GCC unroll 2
+            for (int i = 0; i < both; i++) {
+                T *at = to + i * width * CONV_BLOCK + lanes;
+                N(v_store)(at, line[i][0] + line[i][1] + line[i][2]);
+                if (w + 1 < width)
+                    N(v_store)(at + CONV_BLOCK, line[i][1] - line[i][2] - line[i][3]);
+            }
+        }
+}
+
+/* Groups [begin, end) of the channels of results. */
+static hyb_status N(blocked_sums)(void *context, int64_t begin, int64_t end)
+{
+    const N(blocked_tiling) *block = context;
+    const N(conv_job) *job = block->job;
+    const conv_shape *s = &job->shape;
+    const conv_tiles *t = &job->tiles;
+    for (int64_t group = begin; group < end; group++) {
+        const int64_t last = matmul_smaller((group + 1) * BLOCKED_GROUP, s->rows) / CONV_BLOCK;
+        for (int64_t c = group * BLOCKED_GROUP / CONV_BLOCK; c < last; c++)
+            for (int64_t row = 0; row < block->rows; row++)
+                N(blocked_result)(block, c, row);
+        for (int64_t row = 0; job->post && row < block->rows;) { /* image by image */
+            const int64_t image = (block->first + row) / t->high;
+            const int64_t at = (block->first + row) % t->high;
+            const int64_t rows = matmul_smaller(t->high - at, block->rows - row);
+            const int64_t lines = matmul_smaller(2 * rows, s->axis[1].count - 2 * at);
+            N(blocked_finish)(job, image, group, 2 * at * s->axis[2].count,
+                              lines * s->axis[2].count);
+            row += rows;
+        }
+    }
+    return HYB_OK;
+}
+
+/* Blocks of tiles [begin, end), or each shared out among threads. */
+static hyb_status N(blocked_tilings_of)(const N(conv_job) *job, int64_t begin, int64_t end,
+                                        bool parallel)
+{
+    const conv_shape *s = &job->shape;
+    const conv_tiles *t = &job->tiles;
+    const int64_t most = t->rows * t->wide, places = (s->channels + 7) / 8 * 8;
+    const int64_t items = WINOGRAD_PLACES * N(winograd_apart)(s->channels, most);
+    N(blocked_tiling) block = {.job = job};
+    block.place = hyb_scratch((size_t)places * sizeof(int64_t) + t->nbytes);
+    if (!block.place)
+        return hyb_fail(HYB_NO_MEMORY, "conv: no memory for tiles");
+    block.source = (T *)(block.place + places);
+    block.sums = block.source + items;
+    hyb_status status = HYB_OK;
+    for (int64_t unit = begin; unit < end && status == HYB_OK; unit++) {
+        block.first = unit * t->rows;
+        block.rows = matmul_smaller(t->rows, s->batch * t->high - block.first);
+        const int64_t n = N(blocked_tiles_of)(&block);
+        for (int64_t c = 0; c < s->channels; c++)
+            block.place[c] = N(blocked_channel)(c, n);
+        status = N(conv_share)(&block, parallel, s->channels / CONV_BLOCK * block.rows, 4,
+                               N(blocked_sources));
+        if (status == HYB_OK)
+            status = N(conv_share)(&block, parallel,
+                                   WINOGRAD_PLACES * N(blocked_groups)(s->rows), 1,
+                                   N(blocked_products));
+        if (status == HYB_OK)
+            status = N(conv_share)(&block, parallel, N(blocked_groups)(s->rows), 1,
+                                   N(blocked_sums));
+    }
+    return status;
+}
+
+static hyb_status N(blocked_tilings)(void *context, int64_t begin, int64_t end)
+{
+    return N(blocked_tilings_of)(context, begin, end, false);
+}
+
+static hyb_status N(blocked_winograd)(N(conv_job) *job)
+{
+    const conv_shape *s = &job->shape;
+    conv_tiles *t = &job->tiles;
+    job->depth = matmul_depth_of(s->channels, sizeof(T));
+    job->parallel = N(conv_is_large)(s);
+    t->nbytes = (size_t)(WINOGRAD_PLACES *
+                         (N(winograd_apart)(s->channels + s->rows, t->rows * t->wide) +
+                          WINOGRAD_APART)) * sizeof(T);
+    if (t->blocks < WINOGRAD_FEW)
+        return N(blocked_tilings_of)(job, 0, t->blocks, job->parallel);
+    return N(conv_share)(job, job->parallel, t->blocks, 1, N(blocked_tilings));
+}

@@ -1,0 +1,194 @@
+"""Supplying: what a captured loop over a loader has to know, and how its runs get their batches."""
+
+from __future__ import annotations
+
+import operator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
+
+from hybrid.data.collate import default_collate
+from hybrid.data.dataset import is_columns
+from hybrid.data.passes import Pass, keys_of, order_sampler, own_generator, stateful
+from hybrid.data.queued import QueuedPass
+from hybrid.data.sampler import BatchSampler
+from hybrid.data.worker import ENDED, Job, Reader
+from hybrid.eager import EAGER
+from hybrid.errors import CaptureError, DatasetError, author_location
+from hybrid.ir import Value
+from hybrid.ir.interpreter import interpreting
+from hybrid.native import MAX_COLUMNS
+from hybrid.planned import others_first
+from hybrid.random import Generator, default_generator
+from hybrid.remains import leave_last
+from hybrid.supply import Kind
+from hybrid.tensor import Tensor
+from hybrid.tree import describe, flatten
+from hybrid.types import tensor_type
+
+if TYPE_CHECKING:
+    from hybrid.data.loader import DataLoader
+
+_OUTSIDE = "go over the loader outside, and hybridize the function of one batch that the loop calls"
+
+
+class LoaderSupply:
+    """Passes over a loader whose number of batches is known.
+
+    One batch of each kind is read as the loop is captured, to see what batches look like.
+    """
+
+    def __init__(self, loader: DataLoader) -> None:
+        self.loader = loader
+        self.length = _length(loader)
+        own = own_generator(loader)
+        generators = [default_generator()] if own is None else [default_generator(), own]
+        self.cells = tuple(dict.fromkeys([generator.state for generator in generators]))
+        apart = loader.num_workers > 0 and loader.worker_kind == "process"
+        self.draws = not (apart or is_columns(loader.dataset))
+        self.held = loader.dataset, loader.collate_fn, loader.batch_sampler, loader.sampler
+        rest = _rest(loader) if self.length else 0
+        self.even = self.length - (rest > 0)
+        self._require_outside()
+        with interpreting(EAGER):
+            before = [cell.detach() for cell in self.cells]
+            try:
+                self.kinds = _kinds(loader, rest) if self.length else (Kind(None, ()),)
+            except Exception as error:  # as the loop itself does, which has begun a pass then
+                leave_last(error, self._begun)
+                raise
+            finally:
+                for cell, value in zip(self.cells, before, strict=True):
+                    cell.assign(value)
+
+    def _require_outside(self) -> None:
+        tensors = getattr(self.loader.dataset, "tensors", ())
+        if any([isinstance(t, Tensor) and isinstance(t.data, Value) for t in tensors]):
+            raise CaptureError(
+                "a loop over a loader of values that the hybridized function computes",
+                at=author_location(),
+                why="Batches come from outside when the plan runs.",
+                fix="go over x.reshape(-1, size, ...), or over slices of x",
+            )
+
+    def _begun(self) -> None:
+        with suppress(Exception):
+            next(iter(self.loader))
+
+    def fact(self) -> Any:
+        loader = self.loader
+        now = loader.dataset, loader.collate_fn, loader.batch_sampler, loader.sampler
+        same = all(map(operator.is_, now, self.held))
+        return same, _length(loader), _rest(loader), loader.num_workers > 0
+
+    def begin(self) -> Pass:
+        return self.loader.begin(QueuedPass if _is_queued(self.loader) else Pass)
+
+    def waiting(self) -> AbstractContextManager[Any]:
+        """Functions of the workers may have to be captured meanwhile."""
+        return others_first() if self.loader.num_workers else nullcontext()
+
+    def refuse_end(self, count: int) -> Exception:
+        name = type(self.loader.dataset).__name__
+        more = "more" if count > self.length else f"no more than {count}"
+        return DatasetError(
+            f"a loader of a {name} gave {more} batches in a pass; its length is {self.length}",
+            why="A captured loop goes over as many batches as len() of the loader tells.",
+            fix=f"let the length of the dataset be what it gives, or {_OUTSIDE}",
+        )
+
+    def refuse_kind(self, at: int, found: Kind | None, wanted: Kind) -> Exception:
+        batch = f"batch {at} of a pass over a {type(self.loader.dataset).__name__}"
+        if found is None:
+            return DatasetError(
+                f"{batch} holds what is no tensor",
+                why="A graph computes with tensors.",
+                fix="let collate_fn make tensors of it, or leave it out",
+            )
+        return DatasetError(
+            f"{batch} is {_told(found)}; the captured loop was made for {_told(wanted)}",
+            why="All batches of a captured loop look alike, but for a smaller last one.",
+            fix="let samples have one shape and dtype (collate_fn can pad them); for a stream give "
+            f"drop_last=True; or {_OUTSIDE}",
+        )
+
+
+def _is_queued(loader: DataLoader) -> bool:
+    """Whether its batches are rows of tensors, in an order that is known when a pass begins."""
+    dataset, batches = loader.dataset, loader.batch_sampler
+    return (
+        is_columns(dataset)
+        and len(dataset.tensors) <= MAX_COLUMNS
+        and type(batches) is BatchSampler
+        and order_sampler(loader) is not None
+        and loader.collate_fn is default_collate
+        and loader.worker_init_fn is None
+    )
+
+
+def _length(loader: DataLoader) -> int:
+    """The batches of the next pass: those that are left of one that is resumed."""
+    try:
+        return max(len(loader) - loader.resumes_after, 0)
+    except TypeError:
+        raise CaptureError(
+            f"how many batches a loader of a {type(loader.dataset).__name__} gives is not known",
+            at=author_location(),
+            why="A captured loop over a loader goes over as many as len() of the loader tells.",
+            fix=f"give the dataset or the sampler a __len__, or {_OUTSIDE}",
+        ) from None
+
+
+def _rest(loader: DataLoader) -> int:
+    """The samples in a last batch that is smaller than the others; 0 if there is none."""
+    if loader.streams:
+        size = loader.batch_size
+        return 0 if loader.drop_last or size is None else len(loader.dataset) % size
+    batches = loader.batch_sampler
+    if type(batches) is not BatchSampler or batches.drop_last:
+        return 0
+    return len(batches.sampler) % batches.batch_size
+
+
+def _kinds(loader: DataLoader, rest: int) -> tuple[Kind, ...]:
+    """Of the batches, and of the last one where that is smaller."""
+    reader = Reader(loader.recipe())
+    reader.begin(0)
+    if loader.streams:
+        batch = reader.read(Job())
+        if batch is ENDED:
+            raise DatasetError(
+                f"a {type(loader.dataset).__name__} of length {len(loader.dataset)} gave nothing"
+            )
+        first = _kind(batch, loader)
+        return (first, _of_size(first, loader.batch_size, rest)) if rest else (first,)
+    sampler = stateful(loader)
+    state = None if sampler is None else sampler.state_dict()
+    key = next(iter(keys_of(loader, Generator(0))))
+    if sampler is not None:
+        sampler.load_state_dict(state)
+    keys = (key, key[:rest]) if rest else (key,)
+    return tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
+
+
+def _of_size(kind: Kind, size: int | None, rest: int) -> Kind:
+    """The kind of ``rest`` samples, as that of ``size`` is ``kind``."""
+    shapes = [(rest, *t.shape[1:]) if t.shape[:1] == (size,) else t.shape for t in kind.types]
+    found = zip(kind.types, shapes, strict=True)
+    return Kind(kind.structure, tuple([tensor_type(t.dtype, shape) for t, shape in found]))
+
+
+def _kind(batch: Any, loader: DataLoader) -> Kind:
+    leaves, structure = flatten(batch)
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise CaptureError(
+                f"batches of a {type(loader.dataset).__name__} hold a {type(leaf).__name__}",
+                at=author_location(),
+                why="A graph computes with tensors.",
+                fix=f"let collate_fn make tensors of it, or leave it out; or {_OUTSIDE}",
+            )
+    return Kind(structure, tuple([leaf.type for leaf in leaves]))
+
+
+def _told(kind: Kind) -> str:
+    return f"{', '.join(map(str, kind.types))} in {describe(kind.structure)}"

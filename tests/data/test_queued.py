@@ -1,0 +1,237 @@
+"""Loops over tensors: the plan takes batches from a queue, without Python."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from hybrid._native import lib
+
+import hybrid as hy
+from hybrid import native
+from hybrid.data import DataLoader, NpyDataset, Sampler, TensorDataset
+from hybrid.data.sampler import OrderSampler
+from tests.data.captured import assert_same, outcome, summed
+
+ROWS = 103
+
+
+def tensors(width=3, rows=ROWS):
+    return hy.random.Generator(1).normal(size=(rows, width)), hy.arange(rows)
+
+
+@pytest.fixture
+def no_python(monkeypatch):
+    """Batches must not be made by Python."""
+
+    def refuse(*_):
+        raise AssertionError("a batch was made by Python")
+
+    monkeypatch.setattr("hybrid.queues.take", refuse)
+
+
+@pytest.mark.parametrize("width", [3, 5000])
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"drop_last": True}])
+def test_batches_do_not_go_through_python(width, options, no_python):
+    data = tensors(width)
+    expected = [DataLoader(TensorDataset(*data), 10, generator=2, **options) for _ in range(2)]
+    call, eagerly = (summed(loader, hy.zeros(())) for loader in expected)
+    found = hy.hybridize(call)
+    for _ in range(6):
+        assert found().tolist() == eagerly().tolist()
+
+
+@pytest.mark.parametrize("dtype", [hy.float64, hy.float16, hy.bfloat16, hy.uint8, hy.bool])
+def test_rows_of_every_dtype(dtype):
+    data = hy.asarray(np.arange(ROWS * 4).reshape(ROWS, 2, 2) % 7).astype(dtype)
+    loader = DataLoader(TensorDataset(data, data[:, 0, 0]), 10, shuffle=True, generator=4)
+
+    @hy.hybridize
+    def rows():
+        found = []
+        for x, y in loader:
+            found.append(x.astype(hy.float32).sum((1, 2)) + y.astype(hy.float32))
+        return found
+
+    captured = [x.tolist() for x in rows()]
+    loader = DataLoader(TensorDataset(data, data[:, 0, 0]), 10, shuffle=True, generator=4)
+    assert captured == [
+        (x.astype(hy.float32).sum((1, 2)) + y.astype(hy.float32)).tolist() for x, y in loader
+    ]
+
+
+def test_mapped_files_are_queued(tmp_path, no_python):
+    x, y = np.random.default_rng(0).random((ROWS, 4000), np.float32), np.arange(ROWS)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    loader = DataLoader(NpyDataset(tmp_path / "x.npy", tmp_path / "y.npy"), 10, shuffle=True)
+
+    @hy.hybridize
+    def order():
+        found = []
+        for a, b in loader:
+            found.append((a[:, 7], b))
+        return found
+
+    for _ in range(2):
+        rows = order()
+        numbers = np.concatenate([b.numpy() for _, b in rows])
+        assert sorted(numbers) == list(range(ROWS))
+        np.testing.assert_array_equal(np.concatenate([a.numpy() for a, _ in rows]), x[numbers, 7])
+
+
+def test_other_kinds_of_samples_take_the_general_way():
+    class Negated(TensorDataset):
+        def __getitem__(self, index):
+            x, y = super().__getitem__(index)
+            return -x, y
+
+    assert_same(lambda: DataLoader(Negated(*tensors()), 10), summed)
+    many = [hy.arange(20)] * 70
+    loader = DataLoader(TensorDataset(*many), 5)
+
+    @hy.hybridize
+    def total():
+        found = hy.zeros(())
+        for batch in loader:
+            found = found + sum(x.sum() for x in batch)
+        return found
+
+    assert total().item() == 70 * 190
+
+
+def test_numbers_outside_the_data_raise_at_their_batch():
+    class Far(OrderSampler):
+        def __len__(self):
+            return 20
+
+        def order(self, generator=None):
+            return np.r_[0:15, 200, 16:20]
+
+    found = []
+    for hybridizes in (False, True):
+        hy.random.seed(5)
+        state, loader = hy.zeros(()), DataLoader(TensorDataset(*tensors()), 4, sampler=Far())
+        call = summed(loader, state)
+        found.append(outcome(hy.hybridize(call) if hybridizes else call, state, loader))
+    assert found[0] == found[1]
+    assert found[0][0][0] is not None and issubclass(found[0][0][0], IndexError)
+
+
+def test_samplers_of_the_authors_own():
+    class Twice(Sampler):
+        def __iter__(self):
+            return iter([i // 2 for i in range(40)])
+
+        def __len__(self):
+            return 40
+
+    assert_same(lambda: DataLoader(TensorDataset(*tensors()), 7, sampler=Twice()), summed)
+
+
+class Trainee:
+    """A network with dropout, its optimizer and data."""
+
+    def __init__(self):
+        hy.random.seed(3)
+        nn = hy.nn
+        x, y = hy.random.Generator(1).normal(size=(200_000, 64)), hy.ones((200_000, 1))
+        self.network = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.1), nn.Linear(64, 1))
+        self.optimizer = hy.optim.Adam(self.network.parameters())
+        self.loader = DataLoader(TensorDataset(x, y), 8, shuffle=True, generator=7)
+
+    def step(self, a, b):
+        loss = ((self.network(a) - b) ** 2).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+    def state(self):
+        draws = hy.random.default_generator().state.tolist()
+        return [p.tolist() for p in self.network.parameters()], draws, self.loader.state_dict()
+
+
+@pytest.mark.parametrize("after", [0.02, 0.08])
+def test_an_interrupt_leaves_what_finished_steps_have_written(after, heeded_interrupt):
+    one, other = Trainee(), Trainee()
+    generator = hy.random.default_generator()
+    before = generator.state.detach()
+
+    @hy.hybridize
+    def epoch(limit):
+        for count, (a, b) in enumerate(one.loader, 1):
+            one.step(a, b)
+            if count == limit:
+                break
+
+    def interrupt():
+        while one.loader._passes < 3:  # the third pass has not begun
+            time.sleep(0.001)
+        time.sleep(after)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    epoch(1)
+    epoch(3)
+    other_thread = threading.Thread(target=interrupt)
+    other_thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            epoch(10**9)
+    other_thread.join()
+    found = one.state()
+    passes, batches = found[2]["passes"], found[2]["batches"]
+    assert passes >= 3
+
+    step = hy.hybridize(other.step)
+    generator.state.assign(before)
+    for limit in (1, 3, *[10**9] * (passes - 3), batches):
+        for count, (a, b) in enumerate(other.loader if limit else (), 1):
+            step(a, b)
+            if count == limit:
+                break
+    assert other.state() == found
+
+
+def test_an_interrupt_of_another_run_is_not_raised():
+    native._raised.error = KeyboardInterrupt("of another run")
+    assert_same(lambda: DataLoader(TensorDataset(*tensors()), 10), summed)
+    native._raised.error = KeyboardInterrupt("of another run")
+    assert_same(lambda: DataLoader([(np.float32(1), 2)] * 7, 2), summed)
+
+
+def test_queues_end_with_their_passes():
+    loader = DataLoader(TensorDataset(*tensors(5000)), 10)
+
+    @hy.hybridize
+    def first(limit):
+        found = hy.zeros(())
+        for x, _ in loader:
+            found = found + x.sum()
+            if found * 0 + limit > 0:
+                break
+        return found
+
+    def threads():
+        return len(os.listdir("/proc/self/task"))
+
+    first(1.0)
+    before = threads()
+    for _ in range(50):
+        first(1.0)
+    time.sleep(0.05)
+    assert threads() <= before
+
+
+def test_memory_does_not_grow_with_epochs():
+    loader = DataLoader(TensorDataset(*tensors(50, rows=2000)), 4, shuffle=True)
+    call = hy.hybridize(summed(loader, hy.zeros(())))
+    for _ in range(3):
+        call()
+    before = lib.hyb_memory().live_bytes
+    for _ in range(30):
+        call()
+    assert lib.hyb_memory().live_bytes == before
