@@ -225,6 +225,7 @@ void hyb_recording_leave(hyb_recording *recording);
 void hyb_record(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin);
 void hyb_record_part(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin,
                      int32_t part, int32_t parts);
+void hyb_record_batch(hyb_recording *recording, int64_t queue, int64_t batch, int64_t begin);
 
 /* step.c */
 hyb_status hyb_run_block(hyb_run *run, hyb_block block);

@@ -1,15 +1,17 @@
-/* queue.c - queues of batches: rows of arrays in an order that is given.
+/* queue.c - queues of batches: rows of arrays in an order that is given, or what plans make of them.
  *
  * A queue is known by a number, so that whoever asks for a batch need not be believed: a number that
  * was never given out, or a queue that is closed, is an error.  Large batches are made ahead of time
  * by a thread of the queue's own, in a ring of a few; small ones are made where they are asked for,
- * which takes less time than handing them over.
+ * which takes less time than handing them over.  While that thread makes a batch, one of the pool's
+ * gives up its seat.
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "runtime.h"
+#include "plan.h"
 
 enum {
     RING = 3,             /* batches that are made ahead of time */
@@ -18,17 +20,23 @@ enum {
 };
 
 typedef struct {
-    int64_t number, n, batch, n_batches, entry_nbytes;
+    int64_t batch, entry_nbytes;
     int32_t n_columns;
     const hyb_column *columns;
-    const int64_t *order, *offset; /* of columns, in a batch of the ring */
-    char *ring;                    /* NULL: nothing is made ahead of time */
+    const int64_t *offset; /* of columns, in a batch of the ring */
+    char *rows;            /* of one column, which a plan is about to make something of */
+    char *ring;            /* NULL: nothing is made ahead of time */
     pthread_t thread;
     pthread_mutex_t mutex; /* guards the rest */
     pthread_cond_t moved;
-    int64_t made, taken; /* batches */
-    int users;           /* calls of hyb_queue_next under way */
+    int64_t number;
+    int64_t *order, n;     /* of the batches from `first` on: they change when all are taken */
+    int64_t first, end;    /* batches, counted from the opening on, as the next two are */
+    int64_t made, taken;
+    int users;             /* calls under way */
     bool closed;
+    hyb_status status;     /* of batch `made`, which could not be made */
+    char text[HYB_TEXT];
 } queue;
 
 static struct {
@@ -65,24 +73,50 @@ static void leave(queue *q)
 
 static int64_t rows_of(const queue *q, int64_t at)
 {
-    const int64_t left = q->n - at * q->batch;
+    const int64_t left = q->n - (at - q->first) * q->batch;
     return left < q->batch ? left : q->batch;
 }
 
-/* The rows of batch `at`; neighbours go together. */
-static void gather(const queue *q, int64_t at, void *const *out)
+/* How many of the rows that `order` names are neighbours from the first one on. */
+static int64_t stretch(const int64_t *order, int64_t rows)
 {
-    const int64_t *order = q->order + at * q->batch, rows = rows_of(q, at);
+    int64_t run = 1;
+    while (run < rows && order[run] == order[0] + run)
+        run++;
+    return run;
+}
+
+static void gather(const hyb_column *column, const int64_t *order, int64_t rows, char *out)
+{
+    const int64_t nbytes = column->nbytes;
+    for (int64_t i = 0, run; i < rows; i += run) {
+        run = stretch(order + i, rows - i);
+        memcpy(out + i * nbytes, (const char *)column->rows + order[i] * nbytes,
+               (size_t)(run * nbytes));
+    }
+}
+
+static bool is_made(const hyb_column *column) { return column->whole || column->rest; }
+
+/* Makes batch `at`. */
+static hyb_status make_batch(const queue *q, int64_t at, void *const *out)
+{
+    const int64_t *order = q->order + (at - q->first) * q->batch, rows = rows_of(q, at);
     for (int32_t c = 0; c < q->n_columns; c++) {
         const hyb_column *column = &q->columns[c];
-        const int64_t nbytes = column->nbytes;
-        for (int64_t i = 0, run; i < rows; i += run) {
-            for (run = 1; i + run < rows && order[i + run] == order[i] + run;)
-                run++;
-            memcpy((char *)out[c] + i * nbytes, (const char *)column->rows + order[i] * nbytes,
-                   (size_t)(run * nbytes));
+        if (!is_made(column)) {
+            gather(column, order, rows, out[c]);
+            continue;
         }
+        const char *from = (const char *)column->rows + order[0] * column->nbytes;
+        if (stretch(order, rows) < rows) {
+            gather(column, order, rows, q->rows);
+            from = q->rows;
+        }
+        void *const externals[] = {out[c], (void *)from};
+        TRY(hyb_plan_run(rows < q->batch ? column->rest : column->whole, externals));
     }
+    return HYB_OK;
 }
 
 static void places(const queue *q, int64_t at, void **out)
@@ -91,26 +125,95 @@ static void places(const queue *q, int64_t at, void **out)
         out[c] = q->ring + at % RING * q->entry_nbytes + q->offset[c];
 }
 
+/* The same, for a profile to tell of. */
+static hyb_status make_noted(const queue *q, int64_t at, void *const *out)
+{
+    hyb_recording *recording = hyb_recording_enter();
+    const int64_t begin = recording ? hyb_clock() : 0;
+    const hyb_status status = make_batch(q, at, out);
+    if (recording) {
+        hyb_record_batch(recording, q->number, at - q->first, begin);
+        hyb_recording_leave(recording);
+    }
+    return status;
+}
+
+/* Waits until there is room for a batch that is wanted; false: no more are. */
+static bool wait_for_room(queue *q, int64_t at)
+{
+    pthread_mutex_lock(&q->mutex);
+    while (!q->closed && (q->number == 0 || at == q->end || at - q->taken >= RING))
+        pthread_cond_wait(&q->moved, &q->mutex);
+    const bool wanted = !q->closed;
+    pthread_mutex_unlock(&q->mutex);
+    return wanted;
+}
+
 static void *make_ahead(void *context)
 {
     queue *q = context;
     void *out[HYB_QUEUE_COLUMNS];
-    for (int64_t at = 0; at < q->n_batches; at++) {
-        pthread_mutex_lock(&q->mutex);
-        while (at - q->taken >= RING && !q->closed)
-            pthread_cond_wait(&q->moved, &q->mutex);
-        const bool closed = q->closed;
-        pthread_mutex_unlock(&q->mutex);
-        if (closed)
-            break;
+    hyb_status status = HYB_OK;
+    pthread_mutex_lock(&q->mutex);
+    int64_t at = q->made;
+    pthread_mutex_unlock(&q->mutex);
+    for (; status == HYB_OK && wait_for_room(q, at); at++) {
         places(q, at, out);
-        gather(q, at, out);
+        hyb_compute_apart(true);
+        status = make_noted(q, at, out);
+        hyb_compute_apart(false);
         pthread_mutex_lock(&q->mutex);
-        q->made = at + 1;
+        if (status == HYB_OK)
+            q->made = at + 1;
+        else
+            snprintf(q->text, sizeof q->text, "%s", hyb_last_error());
+        q->status = status;
         pthread_cond_broadcast(&q->moved);
         pthread_mutex_unlock(&q->mutex);
     }
     return NULL;
+}
+
+/* Whether the plan makes what it is to of so many bytes, and that alone. */
+static bool plan_fits(const hyb_plan *plan, int64_t made_nbytes, int64_t nbytes)
+{
+    if (!plan || plan->host || plan->n_externals != 2)
+        return false;
+    for (int32_t i = 0; i < plan->n_slots; i++) {
+        const hyb_slot *slot = &plan->slots[i];
+        if (slot->kind == HYB_SLOT_EXTERNAL
+            && slot->nbytes != (slot->external == 0 ? made_nbytes : nbytes))
+            return false;
+    }
+    return true;
+}
+
+static hyb_status check_order(const hyb_column *columns, int32_t n_columns, const int64_t *order,
+                              int64_t n, int64_t batch)
+{
+    const int64_t rest = n % batch;
+    for (int64_t i = 0; i < n; i++)
+        if (order[i] < 0 || order[i] >= columns[0].n_rows)
+            return hyb_fail(HYB_BAD_INDEX, "row %lld of %lld in the order of a queue",
+                            (long long)order[i], (long long)columns[0].n_rows);
+    for (int32_t c = 0; c < n_columns; c++) {
+        const hyb_column *column = &columns[c];
+        if (!is_made(column))
+            continue;
+        const int64_t made = column->made_nbytes, given = column->nbytes;
+        if ((n >= batch && !plan_fits(column->whole, made * batch, given * batch))
+            || (rest && !plan_fits(column->rest, made * rest, given * rest)))
+            return hyb_fail(HYB_BAD_ARGUMENT, "column %d of a queue has no plan for its batches", c);
+    }
+    return HYB_OK;
+}
+
+/* Whether batches of so many bytes a row can be; 64 of them, that is. */
+static bool is_size(int64_t nbytes, int64_t batch)
+{
+    int64_t all;
+    return nbytes >= 0 && !__builtin_mul_overflow(nbytes, batch, &all)
+        && all <= INT64_MAX / 64 / HYB_QUEUE_COLUMNS;
 }
 
 static hyb_status check(const hyb_column *columns, int32_t n_columns, const int64_t *order,
@@ -121,17 +224,13 @@ static hyb_status check(const hyb_column *columns, int32_t n_columns, const int6
                         n_columns, (long long)n, (long long)batch);
     for (int32_t c = 0; c < n_columns; c++) {
         const hyb_column *column = &columns[c];
-        int64_t all;
-        if (column->n_rows < 0 || column->nbytes < 0 || column->n_rows != columns[0].n_rows ||
-            __builtin_mul_overflow(column->nbytes, batch, &all) || all > INT64_MAX / 64)
+        if (column->n_rows < 0 || column->n_rows != columns[0].n_rows
+            || !is_size(column->nbytes, batch) || !is_size(column->made_nbytes, batch)
+            || (!is_made(column) && column->made_nbytes != column->nbytes))
             return hyb_fail(HYB_BAD_ARGUMENT, "column %d of a queue: %lld rows of %lld bytes", c,
                             (long long)column->n_rows, (long long)column->nbytes);
     }
-    for (int64_t i = 0; i < n; i++)
-        if (order[i] < 0 || order[i] >= columns[0].n_rows)
-            return hyb_fail(HYB_BAD_INDEX, "row %lld of %lld in the order of a queue",
-                            (long long)order[i], (long long)columns[0].n_rows);
-    return HYB_OK;
+    return check_order(columns, n_columns, order, n, batch);
 }
 
 /* Ends a queue that nobody else knows. */
@@ -148,28 +247,53 @@ static void end(queue *q)
     pthread_cond_destroy(&q->moved);
     pthread_mutex_destroy(&q->mutex);
     hyb_free(q->ring);
+    hyb_free(q->order);
     hyb_free(q);
 }
+
+/* Lets the queue go on with the batches of an order, of which it keeps a copy. */
+static hyb_status set_order(queue *q, const int64_t *order, int64_t n)
+{
+    int64_t *own = hyb_alloc((size_t)(n > 0 ? n : 1) * sizeof *order);
+    if (!own)
+        return hyb_fail(HYB_NO_MEMORY, "cannot allocate a queue of %lld rows", (long long)n);
+    memcpy(own, order, (size_t)n * sizeof *order);
+    hyb_free(q->order);
+    q->order = own;
+    q->n = n;
+    q->first = q->end;
+    q->end += n / q->batch + (n % q->batch > 0);
+    return HYB_OK;
+}
+
+static size_t rounded(int64_t nbytes) { return (size_t)(nbytes + 63) / 64 * 64; }
 
 static hyb_status make(const hyb_column *columns, int32_t n_columns, const int64_t *order, int64_t n,
                        int64_t batch, queue **made)
 {
-    const size_t parts[] = {(sizeof(queue) + 63) / 64 * 64, (size_t)n_columns * sizeof *columns,
-                            (size_t)n_columns * sizeof(int64_t), (size_t)n * sizeof *order};
+    int64_t most = 0; /* bytes of rows that a plan is given */
+    for (int32_t c = 0; c < n_columns; c++)
+        if (is_made(&columns[c]) && columns[c].nbytes * batch > most)
+            most = columns[c].nbytes * batch;
+    const size_t parts[] = {rounded(sizeof(queue)), rounded(n_columns * (int64_t)sizeof *columns),
+                            rounded(n_columns * (int64_t)sizeof(int64_t)), (size_t)most};
     char *memory = hyb_alloc(parts[0] + parts[1] + parts[2] + parts[3]);
     if (!memory)
         return hyb_fail(HYB_NO_MEMORY, "cannot allocate a queue of %lld rows", (long long)n);
     queue *q = (queue *)memory;
     hyb_column *own = (hyb_column *)(memory + parts[0]);
     int64_t *offset = (int64_t *)(memory + parts[0] + parts[1]);
-    int64_t *numbers = (int64_t *)(memory + parts[0] + parts[1] + parts[2]);
-    *q = (queue){.n = n, .batch = batch, .n_batches = n / batch + (n % batch > 0),
-                 .n_columns = n_columns, .columns = own, .order = numbers, .offset = offset};
-    memcpy(own, columns, parts[1]);
-    memcpy(numbers, order, parts[3]);
+    *q = (queue){.batch = batch, .n_columns = n_columns, .columns = own, .offset = offset,
+                 .rows = memory + parts[0] + parts[1] + parts[2]};
+    memcpy(own, columns, (size_t)n_columns * sizeof *columns);
     for (int32_t c = 0; c < n_columns; c++) {
         offset[c] = q->entry_nbytes;
-        q->entry_nbytes += (columns[c].nbytes * batch + 63) / 64 * 64;
+        q->entry_nbytes += (int64_t)rounded(columns[c].made_nbytes * batch);
+    }
+    const hyb_status status = set_order(q, order, n);
+    if (status != HYB_OK) {
+        hyb_free(q);
+        return status;
     }
     pthread_mutex_init(&q->mutex, NULL);
     pthread_cond_init(&q->moved, NULL);
@@ -177,10 +301,14 @@ static hyb_status make(const hyb_column *columns, int32_t n_columns, const int64
     return HYB_OK;
 }
 
-/* Lets a thread make batches ahead; without one they are made where they are asked for. */
+/* Lets a thread make batches ahead, where that pays; without one they are made where they are asked
+ * for. */
 static void start(queue *q)
 {
     sigset_t all, before;
+    if (q->ring || q->n <= q->batch || q->entry_nbytes <= SMALL_BATCH)
+        return;
+    q->made = q->taken;
     q->ring = hyb_alloc((size_t)(RING * q->entry_nbytes));
     if (!q->ring)
         return;
@@ -200,7 +328,10 @@ static bool enroll(queue *q)
     for (int i = 0; i < MOST_QUEUES && q->number == 0; i++) {
         const int64_t number = ++queues.opened;
         if (!queues.open[number % MOST_QUEUES]) {
+            pthread_mutex_lock(&q->mutex);
             q->number = number;
+            pthread_cond_broadcast(&q->moved);
+            pthread_mutex_unlock(&q->mutex);
             queues.open[number % MOST_QUEUES] = q;
         }
     }
@@ -211,13 +342,12 @@ static bool enroll(queue *q)
 hyb_status hyb_queue_open(const hyb_column *columns, int32_t n_columns, const int64_t *order,
                           int64_t n, int64_t batch, int64_t *number)
 {
-    queue *q;
+    queue *q = NULL;
     hyb_status status;
     if ((status = check(columns, n_columns, order, n, batch)) != HYB_OK ||
         (status = make(columns, n_columns, order, n, batch, &q)) != HYB_OK)
         return status;
-    if (q->n_batches > 1 && q->entry_nbytes > SMALL_BATCH)
-        start(q);
+    start(q);
     if (!enroll(q)) {
         end(q);
         return hyb_fail(HYB_NO_MEMORY, "%d queues are open", MOST_QUEUES);
@@ -232,32 +362,42 @@ static void copy_out(const queue *q, int64_t at, void *const *out)
     void *from[HYB_QUEUE_COLUMNS];
     places(q, at, from);
     for (int32_t c = 0; c < q->n_columns; c++)
-        memcpy(out[c], from[c], (size_t)(rows_of(q, at) * q->columns[c].nbytes));
+        memcpy(out[c], from[c], (size_t)(rows_of(q, at) * q->columns[c].made_nbytes));
+}
+
+/* What is wrong with asking for batch `at`; waits for the batch. */
+static hyb_status wait_for_batch(queue *q, int64_t at)
+{
+    pthread_mutex_lock(&q->mutex);
+    const bool alone = q->users == 1;
+    while (alone && q->ring && at < q->end && q->made == at && !q->closed && q->status == HYB_OK)
+        pthread_cond_wait(&q->moved, &q->mutex);
+    const bool over = q->closed || at >= q->end;
+    const bool failed = q->ring && !over && q->made == at;
+    pthread_mutex_unlock(&q->mutex);
+    if (!alone)
+        return hyb_fail(HYB_BAD_ARGUMENT, "two threads ask for one batch of a queue");
+    if (over)
+        return hyb_fail(HYB_BAD_INDEX, "the queue has no batch %lld", (long long)(at - q->first));
+    return failed ? hyb_fail(q->status, "%s", q->text) : HYB_OK;
 }
 
 static hyb_status take(queue *q, void *const *out, const int64_t *nbytes, int32_t n_out)
 {
     pthread_mutex_lock(&q->mutex);
     const int64_t at = q->taken;
-    const bool alone = q->users == 1;
-    while (alone && q->ring && at < q->n_batches && q->made == at && !q->closed)
-        pthread_cond_wait(&q->moved, &q->mutex);
-    const bool over = q->closed || at >= q->n_batches;
     pthread_mutex_unlock(&q->mutex);
-    if (!alone)
-        return hyb_fail(HYB_BAD_ARGUMENT, "two threads ask for one batch of a queue");
-    if (over)
-        return hyb_fail(HYB_BAD_INDEX, "the queue has no batch %lld", (long long)at);
+    TRY(wait_for_batch(q, at));
     bool fits = n_out == q->n_columns;
     for (int32_t c = 0; fits && c < n_out; c++)
-        fits = nbytes[c] == rows_of(q, at) * q->columns[c].nbytes;
+        fits = nbytes[c] == rows_of(q, at) * q->columns[c].made_nbytes;
     if (!fits)
         return hyb_fail(HYB_BAD_ARGUMENT, "batch %lld of the queue is of another size",
-                        (long long)at);
+                        (long long)(at - q->first));
     if (q->ring)
         copy_out(q, at, out);
     else
-        gather(q, at, out);
+        TRY(make_batch(q, at, out));
     pthread_mutex_lock(&q->mutex);
     q->taken = at + 1;
     if (q->ring)
@@ -276,13 +416,38 @@ hyb_status hyb_queue_next(int64_t number, void *const *out, const int64_t *nbyte
     return status;
 }
 
+/* Asked by the only user: the thread of the queue has made all there was, and waits. */
+static hyb_status refill(queue *q, const int64_t *order, int64_t n)
+{
+    if (n < 0 || q->users > 1 || q->closed || q->taken < q->end)
+        return hyb_fail(HYB_BAD_ARGUMENT, "a queue that is not empty, or closed, gets %lld rows",
+                        (long long)n);
+    TRY(check_order(q->columns, q->n_columns, order, n, q->batch));
+    TRY(set_order(q, order, n));
+    start(q);
+    pthread_cond_broadcast(&q->moved);
+    return HYB_OK;
+}
+
+hyb_status hyb_queue_refill(int64_t number, const int64_t *order, int64_t n)
+{
+    queue *q = enter(number);
+    if (!q)
+        return hyb_fail(HYB_BAD_ARGUMENT, "no queue %lld is open", (long long)number);
+    pthread_mutex_lock(&q->mutex);
+    const hyb_status status = refill(q, order, n);
+    pthread_mutex_unlock(&q->mutex);
+    leave(q);
+    return status;
+}
+
 int64_t hyb_queue_taken(int64_t number)
 {
     queue *q = enter(number);
     if (!q)
         return -1;
     pthread_mutex_lock(&q->mutex);
-    const int64_t taken = q->taken;
+    const int64_t taken = q->taken - q->first;
     pthread_mutex_unlock(&q->mutex);
     leave(q);
     return taken;

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from hybrid import native, queues
+from hybrid.data.dataset import TensorDataset
 from hybrid.data.passes import Pass, order_sampler
+from hybrid.data.transforms import Transform, plan_of
+from hybrid.plan import Plan
 from hybrid.random import Generator
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.types import tensor_type
+from hybrid.types import TensorType, tensor_type
 
 
 class QueuedPass(Pass):
@@ -21,10 +24,10 @@ class QueuedPass(Pass):
         sampler, batches = order_sampler(self.loader), self.loader.batch_sampler
         order, size = batches.used(sampler.order(generator)), batches.batch_size
         order = np.ascontiguousarray(order[skips * size :], np.int64)
-        tensors = self.loader.dataset.tensors
-        if len(order) and not 0 <= order.min() <= order.max() < len(tensors[0]):
+        dataset = self.loader.dataset
+        if len(order) and not 0 <= order.min() <= order.max() < len(dataset):
             return self.read(batches.stretches(order), skips)  # which tells what is wrong with it
-        return _Queue(tensors, order, size)
+        return _Queue(dataset, order, size)
 
     @property
     def queue(self) -> int:
@@ -49,16 +52,40 @@ class QueuedPass(Pass):
             self.position.batches = self.skipped + self._batches.taken
 
 
+class _Field:
+    """What becomes of the rows of one tensor."""
+
+    def __init__(self, tensor: Tensor, transform: Transform | None) -> None:
+        self.tensor, self.transform = tensor, transform
+        self.plans: dict[int, Plan] = {}  # by the number of rows; a queue runs them
+
+    def kind(self, rows: int) -> TensorType:
+        """The type of a batch of so many."""
+        kind = tensor_type(self.tensor.dtype, (rows, *self.tensor.shape[1:]))
+        if self.transform is None:
+            return kind
+        plan = self.plans[rows] = plan_of(self.transform, kind)
+        return plan.output_types[0]
+
+    def column(self, size: int, rest: int) -> queues.Column:
+        """For batches of ``size`` and a last one of ``rest``."""
+        made = self.kind(size).nbytes // size
+        if rest:
+            self.kind(rest)
+        plans = [self.plans[rows].handle if rows in self.plans else None for rows in (size, rest)]
+        rows, nbytes = len(self.tensor), self.tensor.nbytes // max(len(self.tensor), 1)
+        return queues.Column(self.tensor.data, rows, nbytes, made, *plans)
+
+
 class _Queue:
     """The batches of a queue, which is closed with this."""
 
-    def __init__(self, tensors: tuple[Tensor, ...], order: np.ndarray, size: int) -> None:
+    def __init__(self, dataset: TensorDataset, order: np.ndarray, size: int) -> None:
         self.number = 0
-        self.types = [t.type for t in tensors]
-        self.held = [t.data for t in tensors]  # the queue reads it
         self.count, self.size = len(order), size
-        rows = [(kind.shape[0], kind.nbytes // max(kind.shape[0], 1)) for kind in self.types]
-        columns = [(data, *row) for data, row in zip(self.held, rows, strict=True)]
+        fields = zip(dataset.tensors, dataset.transforms, strict=True)
+        self.fields = [_Field(*field) for field in fields]  # the queue reads what they hold
+        columns = [field.column(size, self.count % size) for field in self.fields]
         self.number = queues.open_queue(columns, order, size)
 
     @property
@@ -72,7 +99,7 @@ class _Queue:
         rows = min(self.count - self.taken * self.size, self.size)
         if rows <= 0:
             raise StopIteration
-        types = [tensor_type(kind.dtype, (rows, *kind.shape[1:])) for kind in self.types]
+        types = [field.kind(rows) for field in self.fields]
         buffers = [native.allocate(kind.nbytes) for kind in types]
         queues.take(self.number, buffers, [kind.nbytes for kind in types])
         return tuple([make_tensor(*made) for made in zip(types, buffers, strict=True)])

@@ -71,7 +71,7 @@ class LoaderSupply:
             )
 
     def _begun(self) -> None:
-        with suppress(Exception):
+        with suppress(Exception), self.waiting():
             next(iter(self.loader))
 
     def fact(self) -> Any:
