@@ -111,7 +111,7 @@ typedef enum {
  * These four find what they own in row `kernel` of the controls.
  * HYB_STEP_HOST calls the plan's host function with the number `kernel` and its operands.
  * HYB_STEP_NEXT has the next batch of the queue whose number its first input is, an i64, for its
- * outputs.  Where that queue has none of their sizes, and where a poll says so, it is a
+ * outputs; its attribute says how many of the last ones are the inputs after that.  Where that queue has none of their sizes, and where a poll says so, it is a
  * HYB_STEP_HOST.  A loop with such a step in its body is not interrupted elsewhere. */
 typedef struct {
     int32_t kind;

@@ -3,6 +3,7 @@
  * Nothing is allocated and nothing is looked up: a slot that moves has the list of the operands in
  * it, and an iteration writes their new addresses. */
 #include <stdatomic.h>
+#include <string.h>
 
 #include "plan.h"
 
@@ -89,6 +90,25 @@ static hyb_status make_loop(hyb_builder *builder, const hyb_control *control, hy
     return HYB_OK;
 }
 
+/* The inputs that a step which asks a queue passes on. */
+static hyb_status keep_inputs(const hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
+{
+    const int64_t n_kept = builder->spec->attrs[step->first_attr].i;
+    if (n_kept < 0 || n_kept >= step->n_in || n_kept > step->n_out)
+        return hyb_refuse(builder, "a step that asks a queue passes %lld of %d inputs on",
+                          (long long)n_kept, step->n_in);
+    const hyb_operand *operands = &builder->spec->operands[step->first_operand];
+    for (int64_t i = 0; i < n_kept; i++) {
+        const hyb_layout *given = &operands[1 + i].layout;
+        if (hyb_elements(given) * hyb_itemsize(given->dtype)
+            != made->nbytes[step->n_out - n_kept + i])
+            return hyb_refuse(builder, "output %lld is to be input %lld, of another size",
+                              (long long)(step->n_out - n_kept + i), (long long)(1 + i));
+    }
+    made->n_kept = (int32_t)n_kept;
+    return HYB_OK;
+}
+
 /* A step that calls the host, or asks a queue first. */
 static hyb_status make_host(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
 {
@@ -104,7 +124,7 @@ static hyb_status make_host(hyb_builder *builder, const hyb_step *step, hyb_plan
     made->n_in = step->n_in;
     made->n_out = step->n_out;
     made->nbytes = nbytes;
-    return HYB_OK;
+    return step->kind == HYB_STEP_NEXT ? keep_inputs(builder, step, made) : HYB_OK;
 }
 
 hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
@@ -312,9 +332,13 @@ static hyb_status run_next(hyb_run *run, const hyb_plan_step *step, int32_t inde
         polled = ask();
     }
     const int64_t number = *(const int64_t *)data[0];
-    if (polled == HYB_OK
-        && hyb_queue_next(number, data + step->n_in, step->nbytes, step->n_out) == HYB_OK)
+    const int32_t n_made = step->n_out - step->n_kept;
+    void *const *out = data + step->n_in;
+    if (polled == HYB_OK && hyb_queue_next(number, out, step->nbytes, n_made) == HYB_OK) {
+        for (int32_t i = 0; i < step->n_kept; i++)
+            memmove(out[n_made + i], data[1 + i], (size_t)step->nbytes[n_made + i]);
         return HYB_OK;
+    }
     if (ask && polled == HYB_OK)
         ask();
     return run_host(run, step, index);

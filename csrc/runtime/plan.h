@@ -74,6 +74,7 @@ typedef struct {
     int32_t kind;
     int32_t host;         /* the number of a host step */
     int32_t n_in, n_out;  /* of a step that asks a queue */
+    int32_t n_kept;       /* the last outputs of such a step, which are the inputs after the first */
     const int64_t *nbytes; /* of its outputs */
     bool counts;          /* a loop with an output */
     const hyb_loop *loop; /* what a control step owns */

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hybrid import native, queues
 from hybrid.data.dataset import TensorDataset
-from hybrid.data.passes import Pass, order_sampler
+from hybrid.data.passes import Pass, Position, order_sampler
 from hybrid.data.transforms import Transform, plan_of
 from hybrid.plan import Plan
 from hybrid.random import Generator
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import TensorType, tensor_type
 
+if TYPE_CHECKING:
+    from hybrid.data.loader import DataLoader
+
 
 class QueuedPass(Pass):
-    """A pass over rows of tensors.  Plans may take batches from the queue without a word."""
+    """A pass over rows of tensors.  Plans may take batches from the queue without a word.
+
+    It goes on with the queue ``known``, of which all is taken, where that has such batches.
+    """
+
+    def __init__(
+        self, loader: DataLoader, resumed: Position | None, known: Queue | None = None
+    ) -> None:
+        self.known = known
+        super().__init__(loader, resumed)
 
     def _begun(self, generator: Generator | None, skips: int) -> Iterator[Any]:
         sampler, batches = order_sampler(self.loader), self.loader.batch_sampler
@@ -27,11 +40,14 @@ class QueuedPass(Pass):
         dataset = self.loader.dataset
         if len(order) and not 0 <= order.min() <= order.max() < len(dataset):
             return self.read(batches.stretches(order), skips)  # which tells what is wrong with it
-        return _Queue(dataset, order, size)
+        if self.known is not None and self.known.goes_on(dataset, order, size):
+            return self.known
+        self.known = Queue(dataset, order, size)
+        return self.known
 
     @property
     def queue(self) -> int:
-        return self._batches.number if isinstance(self._batches, _Queue) else 0
+        return self._batches.number if isinstance(self._batches, Queue) else 0
 
     @property
     def given(self) -> int:
@@ -48,7 +64,7 @@ class QueuedPass(Pass):
 
     def _look(self) -> None:
         """Count what plans have taken."""
-        if isinstance(self._batches, _Queue):
+        if isinstance(self._batches, Queue):
             self.position.batches = self.skipped + self._batches.taken
 
 
@@ -77,16 +93,28 @@ class _Field:
         return queues.Column(self.tensor.data, rows, nbytes, made, *plans)
 
 
-class _Queue:
+class Queue:
     """The batches of a queue, which is closed with this."""
 
     def __init__(self, dataset: TensorDataset, order: np.ndarray, size: int) -> None:
         self.number = 0
-        self.count, self.size = len(order), size
+        self.dataset, self.count, self.size = dataset, len(order), size
         fields = zip(dataset.tensors, dataset.transforms, strict=True)
         self.fields = [_Field(*field) for field in fields]  # the queue reads what they hold
         columns = [field.column(size, self.count % size) for field in self.fields]
         self.number = queues.open_queue(columns, order, size)
+
+    def goes_on(self, dataset: TensorDataset, order: np.ndarray, size: int) -> bool:
+        """Whether it has the batches of another pass from now on."""
+        same = dataset is self.dataset and size == self.size
+        rest = len(order) % size
+        fits = rest in (0, self.count % size) or not any(dataset.transforms)
+        tensors = [field.tensor for field in self.fields]
+        if not (same and fits and all(map(operator.is_, dataset.tensors, tensors))):
+            return False
+        queues.refill(self.number, order)
+        self.count = len(order)
+        return True
 
     @property
     def taken(self) -> int:

@@ -258,20 +258,20 @@ class _Writer:
         for op in step.ops:
             kernel = _kernel(op.kernel, op.dtype)
             writer.map_op(kernel, len(op.args) - op.n_out, op.n_out, op.attrs, op.args)
-        counts = (len(step.inputs), len(step.outputs), len(step.extra))
+        counts, attrs = (len(step.inputs), len(step.outputs), len(step.extra)), step.attrs
         if step.control is not None:
             kind, number = native.CONTROL_STEPS[step.control.kind], self._control(step)
         elif step.call is not None:
-            asks = getattr(step.call.function, "asks_queue", False)
-            asks = asks and len(step.outputs) <= native.MAX_COLUMNS
-            kind = native.NEXT_STEP if asks else native.HOST_STEP
+            kept = getattr(step.call.function, "asks_queue", None)
+            asks = kept is not None and len(step.outputs) <= native.MAX_COLUMNS
+            kind, attrs = (native.NEXT_STEP, (kept,)) if asks else (native.HOST_STEP, ())
             number = writer.host(host_function(step.call))
         elif step.kernel is None:
             kind, number = native.MAP_STEP, -1
         else:
             dtype = (step.inputs or step.outputs)[0].dtype
             kind, number = native.KERNEL_STEP, _kernel(step.kernel, dtype)
-        writer.step(kind, number, first, counts, step.attrs, first_op)
+        writer.step(kind, number, first, counts, attrs, first_op)
 
     def _control(self, step: Step) -> int:
         control = step.control

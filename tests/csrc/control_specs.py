@@ -106,6 +106,18 @@ def feeding(limit: int = 6) -> Spec:
     return spec
 
 
+def keeping(declared: int | None = None, given: int = 2) -> Spec:
+    """``x, k = next(queue), k; y = x + x``, k passed on; externals: y, k', queue, k."""
+    spec, kept = Spec(), np.empty(2, np.int64)
+    y, after, queue = spec.external(X.nbytes), spec.external(16), spec.external(8)
+    before, x = spec.external(16), spec.arena(X.nbytes)
+    spec.next(7, (queue, NUMBER), [(x, X), (after, kept)], [(before, kept[:given])])
+    if declared is not None:
+        spec.attrs[-1] = declared
+    spec.step([(x, X), (x, X)], [(y, X)], find("add", "float32"))
+    return spec
+
+
 def nested() -> Spec:
     """``for i in range(n): for j in range(m): y[i] = y[i] + x[i][j]``; externals: y, x, n, m.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hybrid._native import ffi, lib
 
-from tests.csrc.control_specs import X, feeding
+from tests.csrc.control_specs import X, feeding, keeping
 from tests.csrc.specs import NativeFailure, Spec, find, last_error, live_bytes, run
 
 SMALL, LARGE = 3, 40_000  # floats in a row: batches of the second kind are made ahead of time
@@ -359,6 +359,30 @@ def test_plans_take_batches_and_ask_the_host_for_those_that_there_are_not():
     assert calls == 2 and np.array_equal(found[0], 2 * data[2]) and (found[1:3] == 14).all()
     lib.hyb_queue_close(number)
     assert fed(number, 6)[1] == fed(-1, 6)[1] == 6
+
+
+def test_inputs_that_are_passed_on_come_out():
+    number, data = rows_of_x(4)
+    plan, found = keeping().create(), np.zeros_like(X)
+    kept, after = np.array([5, 6]), np.zeros(2, np.int64)
+    run(plan, found, after, np.asarray(number), kept)
+    assert np.array_equal(found, 2 * data[3]) and after.tolist() == [5, 6]
+    lib.hyb_queue_close(number)
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "message"),
+    [
+        (-1, 2, "passes -1 of 2 inputs on"),
+        (2, 2, "passes 2 of 2 inputs on"),
+        (2**40, 2, "passes 1099511627776 of 2 inputs on"),
+        (1, 1, "output 1 is to be input 1, of another size"),
+    ],
+)
+def test_what_cannot_be_passed_on_is_refused(declared, given, message):
+    with pytest.raises(NativeFailure) as caught:
+        keeping(declared, given).create()
+    assert message in str(caught.value)
 
 
 def test_batches_of_other_sizes_are_the_hosts():

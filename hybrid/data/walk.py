@@ -1,0 +1,158 @@
+"""Walk: the batches of a loader pass after pass, without end, some at a time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from hybrid.data.passes import Pass, order_sampler
+from hybrid.data.queued import Queue, QueuedPass
+from hybrid.data.sampler import RandomOrderSampler, require_count
+from hybrid.data.supplying import OUTSIDE, LoaderSupply, is_queued, kinds_of, nothing_given, rest_of
+from hybrid.errors import CaptureError, author_location
+from hybrid.supply import Kind, Supply, Supplying
+
+if TYPE_CHECKING:
+    from hybrid.data.loader import DataLoader
+
+
+class Walk:
+    """What ``DataLoader.repeat`` gives: an iterator that does not end."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self.loader = loader
+        self._pass: Pass | None = None  # the one under way
+        self._before = 0  # batches of the passes before it
+        self._queue: Queue | None = None
+
+    @property
+    def given(self) -> int:
+        """How many batches were given."""
+        return self._before + self.look()
+
+    def look(self) -> int:
+        """Count what plans have taken; how many batches of the pass under way were given."""
+        return 0 if self._pass is None else self._pass.given
+
+    def take(self, count: int) -> Taken:
+        """The next ``count`` batches, for a ``for`` statement to go over, once.
+
+        In a hybridized function that is one loop of the graph, for which all batches have to be of
+        one size: the last one of a pass, too (``drop_last=True``).
+        """
+        require_count("count", count)
+        return Taken(self, count)
+
+    def begun(self) -> Pass:
+        """The pass under way, or else the next one."""
+        if self._pass is None:
+            kind: Any = Pass
+            if is_queued(self.loader):
+                kind = functools.partial(QueuedPass, known=self._queue)
+            self._pass = self.loader.begin(kind)
+            self._queue = getattr(self._pass, "known", None)
+        return self._pass
+
+    @property
+    def queue(self) -> int:
+        """The number of the queue that batches come from; 0: of none."""
+        return 0 if self._queue is None else self._queue.number
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        while True:
+            under_way = self.begun()
+            try:
+                return next(under_way)
+            except StopIteration:
+                self._leave()
+                if not under_way.given and not under_way.skipped:
+                    raise nothing_given(self.loader) from None
+            except BaseException:
+                self._leave()
+                raise
+
+    def _leave(self) -> None:
+        self._before, self._pass = self.given, None
+
+
+class Taken(Supplying):
+    """Some batches of a walk."""
+
+    def __init__(self, walk: Walk, count: int) -> None:
+        self.walk, self.count = walk, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Any]:
+        return Stretch(self.walk, self.count)
+
+    def supply(self) -> Supply:
+        return WalkSupply(self.walk, self.count)
+
+
+class Stretch:
+    """The next batches of a walk, which goes on behind them."""
+
+    def __init__(self, walk: Walk, count: int) -> None:
+        self.walk, self.count, self.first = walk, count, walk.given
+
+    @property
+    def queue(self) -> int:
+        return self.walk.queue
+
+    @property
+    def given(self) -> int:
+        return self.walk.given - self.first
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self.given >= self.count:
+            raise StopIteration
+        return next(self.walk)
+
+    def leave(self) -> None:
+        self.walk.look()
+
+
+class WalkSupply(LoaderSupply):
+    """Batches of one kind, from passes that begin where the one before is over."""
+
+    def __init__(self, walk: Walk, count: int) -> None:
+        self.walk, self.count = walk, count
+        super().__init__(walk.loader)
+        self.draws = self.draws or isinstance(order_sampler(walk.loader), RandomOrderSampler)
+
+    def batches(self) -> int:
+        return self.count
+
+    def rest(self) -> int:
+        return 0
+
+    def kinds_of(self, _rest: int) -> tuple[Kind, ...]:
+        rest = rest_of(self.loader)
+        if not rest:
+            return kinds_of(self.loader, 0)
+        if len(self.loader) > 1:
+            raise CaptureError(
+                f"a walk over a loader whose last batch has {rest} samples and not "
+                f"{self.loader.batch_size}",
+                at=author_location(),
+                why="The batches of a captured loop over take() have to be of one size.",
+                fix=f"give the loader drop_last=True, or {OUTSIDE}",
+            )
+        return kinds_of(self.loader, rest)[1:]
+
+    def eagerly(self) -> Iterator[Any]:
+        return self.walk
+
+    def begin(self) -> Stretch:
+        if self.count:
+            self.walk.begun()
+        return Stretch(self.walk, self.count)
