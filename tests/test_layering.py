@@ -15,6 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
     ("cli",),
     ("bench", "models"),
+    ("train",),
     ("nn", "optim", "data", "plots"),
     (
         "hybridized",
@@ -29,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "control",
         "interop",
         "late",
+        "ring",
         "often",
         "weights",
         "why",
@@ -79,6 +81,7 @@ USERS_OF_THE_PUBLIC_SURFACE = {
     "nn",
     "optim",
     "data",
+    "train",
 }  # may say `import hybrid`
 PUBLIC = "hybrid"
 

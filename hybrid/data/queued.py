@@ -89,8 +89,8 @@ class _Field:
         if rest:
             self.kind(rest)
         plans = [self.plans[rows].handle if rows in self.plans else None for rows in (size, rest)]
-        rows, nbytes = len(self.tensor), self.tensor.nbytes // max(len(self.tensor), 1)
-        return queues.Column(self.tensor.data, rows, nbytes, made, *plans)
+        row = tensor_type(self.tensor.dtype, self.tensor.shape[1:])
+        return queues.Column(self.tensor.data, len(self.tensor), row.nbytes, made, *plans)
 
 
 class Queue:

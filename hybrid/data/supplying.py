@@ -64,8 +64,8 @@ class LoaderSupply:
                     cell.assign(value)
 
     def batches(self) -> int:
-        """How many there will be."""
-        return _length(self.loader)
+        """How many there will be: those that are left of a pass that is resumed."""
+        return max(known_length(self.loader) - self.loader.resumes_after, 0)
 
     def rest(self) -> int:
         """How many samples the last one has, if it is smaller than the others; otherwise 0."""
@@ -143,10 +143,10 @@ def is_queued(loader: DataLoader) -> bool:
     )
 
 
-def _length(loader: DataLoader) -> int:
-    """The batches of the next pass: those that are left of one that is resumed."""
+def known_length(loader: DataLoader) -> int:
+    """The batches of a whole pass."""
     try:
-        return max(len(loader) - loader.resumes_after, 0)
+        return len(loader)
     except TypeError:
         raise CaptureError(
             f"how many batches a loader of a {type(loader.dataset).__name__} gives is not known",

@@ -66,14 +66,36 @@ class Walk:
         while True:
             under_way = self.begun()
             try:
-                return next(under_way)
+                return self.next_of_pass()
             except StopIteration:
-                self._leave()
                 if not under_way.given and not under_way.skipped:
                     raise nothing_given(self.loader) from None
-            except BaseException:
-                self._leave()
-                raise
+
+    def next_of_pass(self) -> Any:
+        """The next batch of the pass under way or the next one; StopIteration where it ends."""
+        try:
+            return next(self.begun())
+        except BaseException:
+            self._leave()
+            raise
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether there is a pass that has begun and not ended."""
+        return self._pass is not None
+
+    @property
+    def given_of_pass(self) -> int:
+        """The batches that were given of the pass under way, or of one that is to be resumed."""
+        if self._pass is None:
+            return self.loader.resumes_after
+        return self._pass.skipped + self._pass.given
+
+    def close(self) -> None:
+        """End the pass under way: the next one begins anew."""
+        if self._pass is not None:
+            self._pass.leave()
+            self._leave()
 
     def _leave(self) -> None:
         self._before, self._pass = self.given, None

@@ -25,7 +25,7 @@ def nothing_stays() -> Iterator[None]:
     yield
     lib.hyb_fail_allocation(0)
     gc.collect()
-    assert live_bytes() == before
+    assert live_bytes() <= before  # less: what others had left went meanwhile
     assert len(os.listdir("/proc/self/task")) <= threads
 
 
