@@ -8,11 +8,11 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from hybrid import native
-from hybrid.classes import dataclass
+from hybrid.classes import dataclass, field
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, inlined
 from hybrid.phases import phase
-from hybrid.plan.host import host_function
+from hybrid.plan.host import Callbacks, host_function
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
 from hybrid.plan.schedule import schedule
@@ -45,6 +45,7 @@ class Plan:
     exposed: frozenset[int]
     sizes: Sizes
     origin: Callable[[], tuple[Graph, Lowered, Placement]]  # what it was made of, or would be
+    callbacks: Callbacks = field(default_factory=Callbacks)  # of all its runs
 
     @functools.cached_property
     def _made_of(self) -> tuple[Graph, Lowered, Placement]:
@@ -141,6 +142,7 @@ def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
         placement.exposed,
         sizes,
         lambda: (graph, lowered, placement),
+        writer.callbacks,
     )
     return known(plan)
 
@@ -180,6 +182,7 @@ class _Writer:
     def __init__(self, lowered: Lowered, placement: Placement) -> None:
         self.lowered, self.placement = lowered, placement
         self.native = native.PlanWriter()
+        self.callbacks = Callbacks()
         self.slots: dict[Buffer, int] = {}
         self.constants = bytearray()
         self.blocks = [lowered.steps]  # block 0, then those that steps own, outer ones first
@@ -265,7 +268,7 @@ class _Writer:
             kept = getattr(step.call.function, "asks_queue", None)
             asks = kept is not None and len(step.outputs) <= native.MAX_COLUMNS
             kind, attrs = (native.NEXT_STEP, (kept,)) if asks else (native.HOST_STEP, ())
-            number = writer.host(host_function(step.call))
+            number = writer.host(host_function(step.call, self.callbacks))
         elif step.kernel is None:
             kind, number = native.MAP_STEP, -1
         else:

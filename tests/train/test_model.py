@@ -339,3 +339,25 @@ def test_gradients_are_clipped():
         assert moved == pytest.approx(0.1, rel=1e-3)
         outcomes.append(state_of(made, data))
     assert outcomes[0] == outcomes[1]
+
+
+def test_what_crosses_the_border_to_c():
+    """A sunk epoch is one call, which asks Python for the order and the end, and for no batch."""
+    counts = []
+    for samples_of_it in (40, 4000):
+        made, data = model(), loader(samples_of_it)
+        made.train(1, data)
+        (plan,) = made._loops[0][1]._sunk.plans
+        first = plan.crossings
+        made.train(3, data)
+        ((_, loop),) = made._loops
+        (plan,) = loop._sunk.plans
+        now = plan.crossings
+        assert first.calls == 1 and now.calls == 4 and now.callbacks == 4 * first.callbacks
+        counts.append((first.callbacks, first.copied_nbytes))
+    assert counts[0] == counts[1] and counts[0][0] == 2 and counts[0][1] < 100
+
+    made, data = model(), slow_loader(40)
+    made.train(1, data)
+    (plan,) = made._loops[0][1]._sunk.plans
+    assert plan.crossings.callbacks > 5 and plan.crossings.copied_nbytes > 5 * 8 * 4 * 4
