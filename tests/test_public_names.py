@@ -261,7 +261,8 @@ MODULES = ["data", "linalg", "nn", "optim", "plots", "random", "train"]
 
 # Imported parts of the package are attributes of it, too; they are not promised.
 PARTS = [
-    "binding_loops", "classes", "phases", "queues", "ring", "supply", "why", "notebook", "storage", "whole",
+    "binding_loops", "classes", "phases", "queues", "ring", "supply", "why",
+    "notebook", "storage", "whole",
     "autodiff", "bench", "binding",
     "cli", "config", "control", "conversion", "convert", "eager", "errors", "explain", "extras",
     "families", "hybridized", "in_place", "interop", "inspection", "ir", "kept", "lanes", "late",

@@ -206,8 +206,8 @@ print([tokenizer.decode(row) for row in x], "->", [tokenizer.decode(row) for row
 assert tokenizer.decode(y[0]) == text[1:9]
 
 
-# %% A loop over a loader stays Python, as its batches come from outside; the step that it calls is
-# what to hybridize. (A loop over a loader inside a hybridized function says so.)
+# %% Where an epoch is not to be one call, the step is what to hybridize, and the loop over the
+# loader stays Python.
 weights = hy.zeros((784, 10))
 weights.requires_grad = True
 optimizer = hy.optim.SGD([weights], lr=0.1)
