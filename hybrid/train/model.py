@@ -9,7 +9,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.autodiff import no_grad
 from hybrid.data import DataLoader
-from hybrid.errors import ArgumentError, ArgumentTypeError, CheckpointError
+from hybrid.errors import ArgumentError, ArgumentTypeError, CallbackError, CheckpointError
 from hybrid.hybridized import hybridize
 from hybrid.nn.module import Module
 from hybrid.optim.optimizer import Optimizer
@@ -93,6 +93,7 @@ class Model:
         self._loops: list[Any] = []  # of the datasets that were used last
         self._evaluations: list[Any] = []
         self._forward = hybridize(self._predicted)
+        self._trains = False
 
     # Training -----------------------------------------------------------------------------------
 
@@ -148,10 +149,23 @@ class Model:
             sink_size=sink_size,
             validate=None if valid_dataset is None else validate,
         )
-        if resume is not None:
-            run.load_state_dict(resume if isinstance(resume, Mapping) else load(resume))
-        with Mode(self.network, True):
-            return run.go()
+        if self._trains:
+            raise CallbackError(
+                "the model is being trained already",
+                why="Steps of both trainings would write the same weights.",
+                fix="train it again when train() has returned; callbacks may call eval()",
+            )
+        self._trains = True
+        try:
+            if resume is not None:
+                run.load_state_dict(resume if isinstance(resume, Mapping) else load(resume))
+            with Mode(self.network, True):
+                return run.go()
+        finally:
+            self._trains = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_loops": [], "_evaluations": [], "_trains": False}
 
     def _loop(self, loader: DataLoader) -> Loop:
         return Loop(self._steps, self.require_optimizer(), self.clip_norm, loader)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -361,3 +364,41 @@ def test_what_crosses_the_border_to_c():
     made.train(1, data)
     (plan,) = made._loops[0][1]._sunk.plans
     assert plan.crossings.callbacks > 5 and plan.crossings.copied_nbytes > 5 * 8 * 4 * 4
+
+
+def test_callbacks_may_evaluate_and_not_train():
+    class Evaluates(Callback):
+        between_steps, every = True, 3
+
+        def __init__(self, data):
+            self.data, self.found = data, []
+
+        def on_step_end(self, run):
+            self.found.append(run.model.eval(self.data)["loss"])
+            with pytest.raises(hy.errors.CallbackError) as caught:
+                run.model.train(1, self.data)
+            assert str(caught.value) == (
+                "the model is being trained already\n"
+                "Steps of both trainings would write the same weights.\n"
+                "Fix: train it again when train() has returned; callbacks may call eval()."
+            )
+
+    made, evaluates = model(), Evaluates(loader(16, shuffle=False))
+    history = made.train(2, loader(), evaluates)
+    assert len(evaluates.found) == 4
+    assert history["loss"] == model().train(2, loader())["loss"]
+
+
+def test_models_can_be_copied_and_pickled():
+    made, data = model(), loader(shuffle=False)
+    made.train(1, data)
+    for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert other.eval(data) == made.eval(data)
+        assert other.network is not made.network
+        other.train(1, loader())
+
+
+def test_networks_may_be_hybridized_themselves():
+    made = model()
+    made.network.hybridize()
+    assert made.train(2, loader())["loss"] == model().train(2, loader())["loss"]
