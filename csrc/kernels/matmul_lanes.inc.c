@@ -1,5 +1,5 @@
 /* matmul_lanes.inc.c - lanes that change places: the transpose of a square of vectors; every second
- * lane of a pair of vectors.
+ * lane of a pair of vectors; the first lanes of groups.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
@@ -65,6 +65,12 @@ static inline V N(lanes_load_even)(const T *from, int64_t n)
     return N(lanes_even)(first, second);
 }
 
+/* The first of each 4 or 8 lanes, in all of them. */
+#define FIRST(lane, d) ((lane) / (d) * (d))
+static inline V N(lanes_fours)(V a) { return __builtin_shufflevector(a, a, EACH_LANE(FIRST, 4)); }
+static inline V N(lanes_eights)(V a) { return __builtin_shufflevector(a, a, EACH_LANE(FIRST, 8)); }
+
+#undef FIRST
 #undef ZIP
 #undef ODD
 #undef EVEN
