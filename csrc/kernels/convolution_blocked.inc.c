@@ -489,6 +489,8 @@ HYB_KERNEL(N(conv_blocked_prepare))
                                      s->terms);
             }
         }
+        if (N(blocked_few)(s))
+            N(few_turn)(at, at, items, s->channels);
     }
     if (begin == 0) { /* nor all room */
         const int64_t used = s->rows * s->groups / rows * items;

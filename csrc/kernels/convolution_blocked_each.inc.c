@@ -54,7 +54,7 @@ static hyb_status N(blocked_each_units)(void *context, int64_t begin, int64_t en
     const conv_shape *s = &job->shape;
     const conv_axis *high = &s->axis[1], *wide = &s->axis[2];
     const int64_t pitch = work->width * CONV_BLOCK, blocks = s->groups * s->rows / CONV_BLOCK;
-    T *copy = hyb_scratch((size_t)(work->lines * pitch + CONV_BLOCK) * sizeof(T));
+    T *copy = hyb_scratch((size_t)(work->lines * pitch) * sizeof(T));
     if (!copy)
         return hyb_fail(HYB_NO_MEMORY, "conv: no memory for copies of rows");
     int64_t low, low_end;
@@ -73,9 +73,9 @@ static hyb_status N(blocked_each_units)(void *context, int64_t begin, int64_t en
                 continue;
             }
             N(conv_zero)(to, low * CONV_BLOCK);
-            N(conv_move)(to + low * CONV_BLOCK,
-                         from + (h * wide->size + wide->shift + low) * CONV_BLOCK,
-                         (low_end - low) * CONV_BLOCK);
+            N(few_turn)(to + low * CONV_BLOCK,
+                        from + (h * wide->size + wide->shift + low) * CONV_BLOCK,
+                        (low_end - low) * CONV_BLOCK, s->channels);
             N(conv_zero)(to + low_end * CONV_BLOCK, (work->width - low_end) * CONV_BLOCK);
         }
         const int64_t place = plane * s->result_plane + first * wide->count;
@@ -114,7 +114,7 @@ static hyb_status N(blocked_each)(const N(conv_job) *job)
         return hyb_fail(HYB_NO_MEMORY, "conv: no memory for copies of rows");
     N(blocked_each_work) work = {.job = job, .width = (int64_t)width};
     work.walk = (N(few_walk)){high->taps, high->slide * work.width * CONV_BLOCK, wide->taps,
-                              wide->slide * CONV_BLOCK, wide->stride * CONV_BLOCK};
+                              wide->slide * CONV_BLOCK, wide->stride * CONV_BLOCK, true};
     work.tiles = N(few_tiles_of)(s->channels, &work.walk);
     const int64_t fit = (int64_t)(CONV_ROWS_BYTES / line) - (int64_t)span;
     work.height = matmul_smaller(fit > 0 ? 1 + fit / high->stride : 1, high->count);

@@ -1,69 +1,80 @@
 /* convolution_blocked_few.inc.c - sums of blocks of channels that hold 4 or 2 groups, of 4 or 8
- * channels: lanes of one group meet its channels in turn, each spread over them.
+ * channels: lanes of one group meet its channels in turn.
  *
- * Items are loaded from the channel on and the first lane of each group is spread, so that one order
- * of lanes serves all channels.  What is spread for three adjacent taps serves all results that meet it.
+ * Lanes change places, in copies and in weights, so that the same channel of all groups of a vector
+ * lies in adjacent lanes: they are loaded together and repeated.  What is loaded for three adjacent
+ * taps serves all results that meet it.  Results go back to where they belong.
  *
  * Included by convolution_blocked.inc.c.
  */
 
 #if LANES == 16
 #define FEW_ROWS 12
-#define FEW_EACH_ROWS(f, few, stride) f(1, few, stride) f(2, few, stride) f(3, few, stride) \
-    f(4, few, stride) f(5, few, stride) f(6, few, stride) f(7, few, stride) f(8, few, stride) \
-    f(9, few, stride) f(10, few, stride) f(11, few, stride) f(12, few, stride)
+#define FEW_EACH_ROWS(f, ...)                                                                      \
+    f(1, __VA_ARGS__) f(2, __VA_ARGS__) f(3, __VA_ARGS__) f(4, __VA_ARGS__) f(5, __VA_ARGS__)      \
+        f(6, __VA_ARGS__) f(7, __VA_ARGS__) f(8, __VA_ARGS__) f(9, __VA_ARGS__) f(10, __VA_ARGS__) \
+            f(11, __VA_ARGS__) f(12, __VA_ARGS__)
 #else
 #define FEW_ROWS 8
-#define FEW_EACH_ROWS(f, few, stride) f(1, few, stride) f(2, few, stride) f(3, few, stride) \
-    f(4, few, stride) f(5, few, stride) f(6, few, stride) f(7, few, stride) f(8, few, stride)
+#define FEW_EACH_ROWS(f, ...)                                                                      \
+    f(1, __VA_ARGS__) f(2, __VA_ARGS__) f(3, __VA_ARGS__) f(4, __VA_ARGS__) f(5, __VA_ARGS__)      \
+        f(6, __VA_ARGS__) f(7, __VA_ARGS__) f(8, __VA_ARGS__)
 #endif
 
 /* What a result meets for each channel: lines and taps, and items from one to the next of each, and
  * of results. */
 typedef struct {
     int64_t lines, line, taps, tap, step;
+    bool    back; /* lanes of results go back */
 } N(few_walk);
 
 typedef void (*N(few_tile_fn))(const N(few_walk) *walk, const T *from, const T *weight, T *to);
 
-/* The first item of each group, for all its lanes. */
-static inline __attribute__((always_inline)) V N(few_spread)(int few, const T *from)
+/* The items of all groups of a vector, again and again. */
+static inline __attribute__((always_inline)) V N(few_repeat)(int few, const T *from)
 {
-    if (LANES <= few)
-        return N(v_splat)(*from);
-    const V found = N(v_load)(from);
-    return few == 4 ? N(lanes_fours)(found) : N(lanes_eights)(found);
+#if HYB_VECTOR_BYTES == 64
+    if (few == 4)
+        return (V)_mm512_broadcast_f32x4(_mm_loadu_ps(from));
+    if (few == 8)
+        return (V)_mm512_broadcastsd_pd(_mm_load_sd((const double *)from));
+#elif HYB_VECTOR_BYTES == 32
+    if (few == 4)
+        return (V)_mm256_broadcastsd_pd(_mm_load_sd((const double *)from));
+#endif
+    (void)few;
+    return N(v_splat)(*from);
 }
 
-/* `rows` results.  Three adjacent taps, and results `stride` places apart, if that is not 0. */
-static inline __attribute__((always_inline)) void N(few_tile)(int rows, int few, int stride,
-                                                              const N(few_walk) *walk,
+/* `rows` results.  If `taps` is not 0, so many are adjacent, and results `stride` places apart. */
+static inline __attribute__((always_inline)) void N(few_tile)(int rows, int few, int taps,
+                                                              int stride, const N(few_walk) *walk,
                                                               const T *from, const T *weight, T *to)
 {
+    const int several = LANES > few ? LANES / few : 1; /* groups of a vector */
     for (int v = 0; v < CONV_BLOCK / LANES; v++) {
-        const T *line = from + v * LANES / few * few, *of_tap = weight + v * LANES;
-        if (LANES > few)
-            line = from + v * LANES;
+        const T *first = from + (several > 1 ? v * LANES : v * LANES / few * few);
+        const T *of_tap = weight + v * LANES;
         V sum[FEW_ROWS];
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++)
             sum[i] = (V){0};
-        for (int c = 0; c < few; c++, line += 1 - walk->lines * walk->line)
+        for (int c = 0; c < few; c++, first += several) {
+            const T *line = first;
             for (int64_t l = 0; l < walk->lines; l++, line += walk->line) {
-                if (stride > 0) {
-                    V taps[3];
+                if (taps > 0) {
+                    V tap[3];
 #pragma GCC unroll 3
-                    for (int t = 0; t < 3; t++)
-                        taps[t] = N(v_load)(of_tap + t * CONV_BLOCK);
-                    of_tap += 3 * CONV_BLOCK;
+                    for (int t = 0; t < taps; t++, of_tap += CONV_BLOCK)
+                        tap[t] = N(v_load)(of_tap);
 #pragma GCC unroll 32
-                    for (int place = 0; place < (rows - 1) * stride + 3; place++) {
-                        const V item = N(few_spread)(few, line + place * CONV_BLOCK);
+                    for (int place = 0; place < (rows - 1) * stride + taps; place++) {
+                        const V items = N(few_repeat)(few, line + place * CONV_BLOCK);
 #pragma GCC unroll 3
-                        for (int t = 0; t < 3; t++)
+                        for (int t = 0; t < taps; t++)
                             if (place >= t && (place - t) % stride == 0 &&
                                 (place - t) / stride < rows)
-                                sum[(place - t) / stride] += item * taps[t];
+                                sum[(place - t) / stride] += items * tap[t];
                     }
                     continue;
                 }
@@ -72,28 +83,33 @@ static inline __attribute__((always_inline)) void N(few_tile)(int rows, int few,
                     const V tap = N(v_load)(of_tap);
 #pragma GCC unroll 12
                     for (int i = 0; i < rows; i++)
-                        sum[i] += N(few_spread)(few, at + i * walk->step) * tap;
+                        sum[i] += N(few_repeat)(few, at + i * walk->step) * tap;
                 }
             }
+        }
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++)
-            N(v_store)(to + i * CONV_BLOCK + v * LANES, sum[i]);
+            N(v_store)(to + i * CONV_BLOCK + v * LANES,
+                       walk->back ? N(lanes_back)(sum[i], few) : sum[i]);
     }
 }
 
-#define TILE(rows, few, stride)                                                                    \
-    static void N(few_tile_##rows##x##few##x##stride)(const N(few_walk) *walk, const T *from,      \
-                                                      const T *weight, T *to)                      \
+#define TILE(rows, few, taps, stride)                                                              \
+    static void N(few_tile_##rows##x##few##x##taps##x##stride)(                                    \
+        const N(few_walk) *walk, const T *from, const T *weight, T *to)                            \
     {                                                                                              \
-        N(few_tile)(rows, few, stride, walk, from, weight, to);                                    \
+        N(few_tile)(rows, few, taps, stride, walk, from, weight, to);                              \
     }
-#define TILES(few) FEW_EACH_ROWS(TILE, few, 0) FEW_EACH_ROWS(TILE, few, 1) FEW_EACH_ROWS(TILE, few, 2)
+#define TILES(few)                                                                                 \
+    FEW_EACH_ROWS(TILE, few, 0, 0) FEW_EACH_ROWS(TILE, few, 1, 1)                                  \
+    FEW_EACH_ROWS(TILE, few, 3, 1) FEW_EACH_ROWS(TILE, few, 3, 2)
 TILES(4)
 TILES(8)
-#define NAME(rows, few, stride) [rows - 1] = N(few_tile_##rows##x##few##x##stride),
+#define NAME(rows, few, taps, stride) [rows - 1] = N(few_tile_##rows##x##few##x##taps##x##stride),
 #define NAMES(few)                                                                                 \
-    {{FEW_EACH_ROWS(NAME, few, 0)}, {FEW_EACH_ROWS(NAME, few, 1)}, {FEW_EACH_ROWS(NAME, few, 2)}}
-static const N(few_tile_fn) N(few_tiles)[2][3][FEW_ROWS] = {NAMES(4), NAMES(8)};
+    {{FEW_EACH_ROWS(NAME, few, 0, 0)}, {FEW_EACH_ROWS(NAME, few, 1, 1)},                           \
+     {FEW_EACH_ROWS(NAME, few, 3, 1)}, {FEW_EACH_ROWS(NAME, few, 3, 2)}}
+static const N(few_tile_fn) N(few_tiles)[2][4][FEW_ROWS] = {NAMES(4), NAMES(8)};
 #undef NAMES
 #undef NAME
 #undef TILES
@@ -102,10 +118,20 @@ static const N(few_tile_fn) N(few_tiles)[2][3][FEW_ROWS] = {NAMES(4), NAMES(8)};
 /* The tiles for groups of `few` channels; NULL for single channels. */
 static const N(few_tile_fn) *N(few_tiles_of)(int64_t few, const N(few_walk) *walk)
 {
-    const bool adjacent = walk->taps == 3 && walk->tap == CONV_BLOCK;
-    const bool near = walk->step == CONV_BLOCK || walk->step == 2 * CONV_BLOCK;
-    return few == 1 ? NULL
-                    : N(few_tiles)[few == 8][adjacent && near ? walk->step / CONV_BLOCK : 0];
+    int kind = 0;
+    if (walk->taps == 1 && walk->step == CONV_BLOCK)
+        kind = 1;
+    else if (walk->taps == 3 && walk->tap == CONV_BLOCK && walk->step <= 2 * CONV_BLOCK)
+        kind = 1 + (int)(walk->step / CONV_BLOCK);
+    return few == 1 ? NULL : N(few_tiles)[few == 8][kind];
+}
+
+/* Whole blocks, with their lanes turned. */
+static inline __attribute__((always_inline)) void N(few_turn)(T *to, const T *from, int64_t n,
+                                                              int64_t few)
+{
+    for (; n > 0; n -= LANES, to += LANES, from += LANES)
+        N(v_store)(to, N(lanes_turned)(N(v_load)(from), few));
 }
 
 /* `count` adjacent results, in tiles of about one size. */

@@ -66,7 +66,8 @@ static void N(blocked_source)(const N(blocked_tiling) *block, int64_t c, int64_t
                 WINOGRAD_SOURCE(found, column);
 #pragma GCC unroll 4
                 for (int i = 0; i < 4; i++)
-                    N(v_store)(to + (4 * i + j) * place + w * CONV_BLOCK + lanes, found[i]);
+                    N(v_store)(to + (4 * i + j) * place + w * CONV_BLOCK + lanes,
+                               N(lanes_turned)(found[i], block->few));
             }
         }
 }
@@ -140,9 +141,10 @@ static void N(blocked_result)(const N(blocked_tiling) *block, int64_t c, int64_t
 #pragma GCC unroll 2
             for (int i = 0; i < both; i++) {
                 T *at = to + i * width * CONV_BLOCK + lanes;
-                N(v_store)(at, line[i][0] + line[i][1] + line[i][2]);
+                N(v_store)(at, N(lanes_back)(line[i][0] + line[i][1] + line[i][2], block->few));
                 if (w + 1 < width)
-                    N(v_store)(at + CONV_BLOCK, line[i][1] - line[i][2] - line[i][3]);
+                    N(v_store)(at + CONV_BLOCK,
+                               N(lanes_back)(line[i][1] - line[i][2] - line[i][3], block->few));
             }
         }
 }
@@ -227,8 +229,10 @@ static hyb_status N(blocked_winograd)(const N(conv_job) *job)
     if (tiled.few) {
         s->groups = s->groups * s->rows / CONV_BLOCK;
         s->channels = s->rows = CONV_BLOCK;
-        if (!conv_plan_tiles(s, t)) /* for lack of memory: as the groups alone would be */
-            *t = job->tiles;
+        const int64_t row = WINOGRAD_PLACES * 2 * CONV_BLOCK * (int64_t)sizeof(T) * t->wide;
+        const int64_t fit = CONV_ROWS_BYTES / row, rows = s->batch * t->high;
+        t->rows = matmul_smaller(fit > 1 ? fit : 1, t->rows);
+        t->blocks = matmul_ceil(rows, t->rows);
     }
     const int64_t blocks = s->groups * t->blocks;
     const bool parallel = N(conv_is_large)(&job->shape);
