@@ -52,6 +52,10 @@ static void N(blocked_source)(const N(blocked_tiling) *block, int64_t c, int64_t
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++) {
                 const T *from = plane + (h + i) * wide->size * CONV_BLOCK + lanes;
+                if (block->few && i >= 2) { /* of the next row, for which little time is left */
+                    __builtin_prefetch(from + (2 * wide->size + start) * CONV_BLOCK);
+                    __builtin_prefetch(from + (2 * wide->size + start + 1) * CONV_BLOCK);
+                }
                 if (h + i < 0 || h + i >= high->size)
                     line[i][0] = line[i][1] = line[i][2] = line[i][3] = (V){0};
                 else if (start >= 0 && start + 4 <= wide->size)
