@@ -427,12 +427,6 @@ static hyb_status N(blocked_direct)(N(blocked_job) *blocked)
     return N(conv_share)(blocked, job->parallel, blocks, 1, N(blocked_blocks));
 }
 
-/* The channels of a group, if blocks hold those of several groups; else 0. */
-static inline int64_t N(blocked_few)(const conv_shape *s)
-{
-    return s->channels == s->rows && s->channels < CONV_BLOCK ? s->channels : 0;
-}
-
 #include "kernels/convolution_blocked_few.inc.c"
 #include "kernels/convolution_blocked_winograd.inc.c"
 #include "kernels/convolution_blocked_each.inc.c"
@@ -457,7 +451,7 @@ HYB_KERNEL(N(conv_blocked))
 }
 
 /* Bands [begin, end) of the rows of weights in the order of the tiles: panels of two vectors, or
- * blocks that hold several groups. */
+ * blocks of groups of few channels. */
 HYB_KERNEL(N(conv_blocked_prepare))
 {
     const N(blocked_sizes) of = N(blocked_described)(call);

@@ -27,7 +27,7 @@ static N(blocked_sizes) N(blocked_described)(const hyb_call *call)
                               {sizes[0].i, w[0], 1, sizes[3].i, sizes[4].i}};
 }
 
-/* Groups are whole blocks, or a block holds 16, 4 or 2 of them, whose sums are single chains. */
+/* Groups are whole blocks, or blocks hold 16, 4 or 2 of them, whose sums are single chains. */
 static bool N(blocked_has_groups)(const N(blocked_sizes) *of, int64_t groups)
 {
     const int64_t rows = of->w[0] / groups, channels = of->w[1];

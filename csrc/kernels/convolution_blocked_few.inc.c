@@ -1,5 +1,5 @@
-/* convolution_blocked_few.inc.c - sums of blocks of channels that hold 4 or 2 groups, of 4 or 8
- * channels: lanes of one group meet its channels in turn.
+/* convolution_blocked_few.inc.c - sums of groups of 4, 8 or 16 channels, of which a block holds
+ * several, or one: lanes of a group meet its channels in turn.
  *
  * Lanes change places, in copies and in weights, so that the same channel of all groups of a vector
  * lies in adjacent lanes: they are loaded together and repeated.  What is loaded for three adjacent
@@ -20,6 +20,14 @@
     f(1, __VA_ARGS__) f(2, __VA_ARGS__) f(3, __VA_ARGS__) f(4, __VA_ARGS__) f(5, __VA_ARGS__)      \
         f(6, __VA_ARGS__) f(7, __VA_ARGS__) f(8, __VA_ARGS__)
 #endif
+
+/* The channels of a group, if there are so few, and their sums are single chains; else 0. */
+static inline int64_t N(blocked_few)(const conv_shape *s)
+{
+    const bool single = s->channels == 1 || s->terms <= MATMUL_DEPTH_BYTES / (int64_t)sizeof(T);
+    const bool few = s->groups > 1 && s->channels == s->rows && s->channels <= CONV_BLOCK;
+    return few && single ? s->channels : 0;
+}
 
 /* What a result meets for each channel: lines and taps, and items from one to the next of each, and
  * of results. */
@@ -105,11 +113,12 @@ static inline __attribute__((always_inline)) void N(few_tile)(int rows, int few,
     FEW_EACH_ROWS(TILE, few, 3, 1) FEW_EACH_ROWS(TILE, few, 3, 2)
 TILES(4)
 TILES(8)
+TILES(16)
 #define NAME(rows, few, taps, stride) [rows - 1] = N(few_tile_##rows##x##few##x##taps##x##stride),
 #define NAMES(few)                                                                                 \
     {{FEW_EACH_ROWS(NAME, few, 0, 0)}, {FEW_EACH_ROWS(NAME, few, 1, 1)},                           \
      {FEW_EACH_ROWS(NAME, few, 3, 1)}, {FEW_EACH_ROWS(NAME, few, 3, 2)}}
-static const N(few_tile_fn) N(few_tiles)[2][4][FEW_ROWS] = {NAMES(4), NAMES(8)};
+static const N(few_tile_fn) N(few_tiles)[3][4][FEW_ROWS] = {NAMES(4), NAMES(8), NAMES(16)};
 #undef NAMES
 #undef NAME
 #undef TILES
@@ -123,7 +132,7 @@ static const N(few_tile_fn) *N(few_tiles_of)(int64_t few, const N(few_walk) *wal
         kind = 1;
     else if (walk->taps == 3 && walk->tap == CONV_BLOCK && walk->step <= 2 * CONV_BLOCK)
         kind = 1 + (int)(walk->step / CONV_BLOCK);
-    return few == 1 ? NULL : N(few_tiles)[few == 8][kind];
+    return few == 1 ? NULL : N(few_tiles)[few / 8][kind];
 }
 
 /* Whole blocks, with their lanes turned. */

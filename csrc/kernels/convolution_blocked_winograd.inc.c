@@ -1,6 +1,6 @@
 /* convolution_blocked_winograd.inc.c - convolutions of blocks of channels by transformed tiles: the
- * sums of convolution_winograd.inc.c, of whole vectors of channels of one place.  Groups that share a
- * block are transformed as one group of its channels; products are of the channels of each.
+ * sums of convolution_winograd.inc.c, of whole vectors of channels of one place.  Groups of few
+ * channels are transformed as one group for each block; products are of the channels of each.
  *
  * Included by convolution_blocked.inc.c.
  */
@@ -8,7 +8,7 @@
 /* Rows of tiles, of one image after the other. */
 typedef struct {
     const N(conv_job) *job;
-    int64_t  few; /* channels of a group, if blocks hold several */
+    int64_t  few; /* channels of a group, if there are few */
     int64_t  group, first, rows;
     int64_t *place; /* of channels in the transformed source */
     T       *source, *sums;
@@ -233,6 +233,7 @@ static hyb_status N(blocked_winograd)(const N(conv_job) *job)
     if (tiled.few) {
         s->groups = s->groups * s->rows / CONV_BLOCK;
         s->channels = s->rows = CONV_BLOCK;
+        /* Few weights are soon there, so that little has to be kept of tiles. */
         const int64_t row = WINOGRAD_PLACES * 2 * CONV_BLOCK * (int64_t)sizeof(T) * t->wide;
         const int64_t fit = CONV_ROWS_BYTES / row, rows = s->batch * t->high;
         t->rows = matmul_smaller(fit > 1 ? fit : 1, t->rows);

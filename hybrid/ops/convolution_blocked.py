@@ -19,8 +19,8 @@ from hybrid.ops.windows import LARGEST, is_transformed, items_of_room, widened_a
 from hybrid.types import Shape, TensorType, dtype_of, float32, tensor_type
 
 BLOCK = 16  # channels that lie side by side, on every machine: shapes do not depend on it
-SHARING = (4, 8)  # channels of groups that lie in one block, beside single ones
-CHAIN = 384  # terms of their sums, at most: more are summed in parts
+FEW = (1, 4, 8, 16)  # channels of groups that are summed together, block by block
+CHAIN = 384  # terms of such sums, at most: more are summed in parts
 
 
 def blocked_shape(shape: Shape) -> Shape:
@@ -40,11 +40,11 @@ def is_each(w: TensorType, groups: int) -> bool:
     return groups > 1 and w.shape[0] == groups and w.shape[1] == 1
 
 
-def shares(w: TensorType, groups: int) -> bool:
-    """Whether a block holds channels of several groups."""
+def is_few(w: TensorType, groups: int) -> bool:
+    """Whether a convolution takes few channels at a time, and gives as many: ``FEW``."""
     channels = w.shape[1]
-    few = channels in SHARING and channels * groups == w.shape[0]
-    return is_each(w, groups) or (few and math.prod(w.shape[1:]) <= CHAIN)
+    same = groups > 1 and channels in FEW and channels * groups == w.shape[0]
+    return same and (channels == 1 or math.prod(w.shape[1:]) <= CHAIN)
 
 
 def takes(x: TensorType, w: TensorType, attrs: dict[str, Any]) -> bool:
@@ -53,7 +53,7 @@ def takes(x: TensorType, w: TensorType, attrs: dict[str, Any]) -> bool:
     plain = x.rank == 4 and x.dtype is float32 and x.size and w.size and all(size)
     whole = w.shape[0] % BLOCK == 0 and max(x.shape[1], w.shape[0]) <= LARGEST
     apart = w.shape[1] % BLOCK == 0 and w.shape[0] % (BLOCK * groups) == 0
-    return bool(plain and whole and (groups == 1 or apart or shares(w, groups)))
+    return bool(plain and whole and (groups == 1 or apart or is_few(w, groups)))
 
 
 def takes_blocks(x: TensorType) -> bool:
@@ -62,10 +62,10 @@ def takes_blocks(x: TensorType) -> bool:
 
 
 def takes_planes(w: TensorType, attrs: dict[str, Any], batch: int) -> bool:
-    """Whether x may lie as it is, too: not where tiles of it are transformed, or blocks shared."""
+    """Whether x may lie as it is, too: not where tiles of it are transformed, or groups small."""
     result = (batch, w.shape[0], *attrs["size"])
     transformed = is_transformed(w, attrs["stride"], attrs["dilation"], result)
-    return not transformed and not shares(w, attrs["groups"])
+    return not transformed and not is_few(w, attrs["groups"])
 
 
 def _items(w: TensorType, attrs: dict[str, Any], batch: int) -> int:
@@ -184,6 +184,7 @@ _SAMPLES = [  # batch, channels, groups, results, x, kernel, stride, padding, di
     (1, 32, 8, 32, (6, 15), (3, 3), (1, 1), (1, 1), (1, 1)),
     (2, 16, 2, 16, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1)),
     (1, 32, 4, 32, (8, 9), (3, 3), (2, 2), (1, 1), (1, 1)),
+    (1, 32, 2, 32, (7, 8), (3, 3), (2, 1), (1, 1), (1, 1)),
 ]
 
 
