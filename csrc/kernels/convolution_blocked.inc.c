@@ -126,7 +126,8 @@ static inline int64_t N(blocked_channel)(int64_t row, int64_t plane)
 }
 
 /* Where channel `row` of the results of a group lies. */
-static inline int64_t N(blocked_row_of)(const conv_shape *s, int64_t image, int64_t group, int64_t row)
+static inline int64_t N(blocked_row_of)(const conv_shape *s, int64_t image, int64_t group,
+                                        int64_t row)
 {
     return image * s->result_image + N(blocked_channel)(group * s->rows + row, s->result_plane);
 }

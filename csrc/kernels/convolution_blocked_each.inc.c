@@ -1,6 +1,6 @@
-/* convolution_blocked_each.inc.c - convolutions of blocks of channels in groups of few.  Those of each
- * channel alone are the sums of convolution_direct.inc.c, one tap after the other, of whole vectors of
- * channels; those of 4, 8 or 16 have tiles of their own (convolution_blocked_few.inc.c).
+/* convolution_blocked_each.inc.c - convolutions of blocks of channels in groups of few.  Those of
+ * each channel alone are the sums of convolution_direct.inc.c, one tap after the other, of whole
+ * vectors of channels; those of 4, 8 or 16 have tiles of their own (convolution_blocked_few.inc.c).
  *
  * Rows of the source are copied with zeros where it has no places.
  *

@@ -47,8 +47,8 @@ from hybrid.types import Shape
 # 0.08 ms (1x1); of channels alone, as in MobileNet, 0.1 to 0.5 of 0.2 to 0.6 ms.  From 16 channels
 # to 16, at 32x32, it takes 1.2 of 0.02 ms.  In groups, as in ResNeXt, it takes 0.5 to 0.9
 # of 0.3 to 0.9 ms (3x3, of 4 to 64 channels) or of 0.03 to 0.25 ms (1x1, of 32 channels or more),
-# 0.9 to 1.2 of 0.07 to 0.15 ms (1x1, of fewer) and, of larger kernels from 16 channels on, up to 1.8
-# of 0.4 ms.
+# 0.9 to 1.2 of 0.07 to 0.15 ms (1x1, of fewer) and, of larger kernels from 16 channels on, up to
+# 1.8 of 0.4 ms.
 SAVED = 6e-4  # of a multiply-add
 SAVED_OF_GROUPS = 4e-3  # of one in groups
 SAVED_OF_EACH = 3e-2  # of one of a channel alone
