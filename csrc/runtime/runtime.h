@@ -36,6 +36,9 @@ void hyb_recording_forget(void); /* in a forked child: who was in it is gone */
 hyb_status hyb_pool_init(void); /* reads HYBRID_NUM_THREADS */
 bool hyb_is_alone(void);        /* whether parallel_for, called now, would use this thread only */
 
+/* stream.c: whether this is a stream's thread, and if so, whether that is being closed */
+bool hyb_stream_own(bool *stops);
+
 /* choices.c */
 hyb_status hyb_choices_init(const char *isa); /* reads what HYBRID_TUNING names */
 

@@ -45,6 +45,7 @@ class Plan:
     exposed: frozenset[int]
     sizes: Sizes
     origin: Callable[[], tuple[Graph, Lowered, Placement]]  # what it was made of, or would be
+    calls_python: bool = False
 
     @functools.cached_property
     def _made_of(self) -> tuple[Graph, Lowered, Placement]:
@@ -141,6 +142,7 @@ def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
         placement.exposed,
         sizes,
         lambda: (graph, lowered, placement),
+        bool(writer.native.hosts),
     )
     return known(plan)
 
