@@ -76,10 +76,7 @@ class Eager:
                 types = tuple([t.type for t in known])
                 launch = op.launches.get((types, given) if given else types)
                 if launch is not None:
-                    try:
-                        operands, results = known, launch.run(known)
-                    except TypeError:  # a value that is pending
-                        pass
+                    operands, results = known, launch.run(known)
         if results is None:
             narrow = stored_result(op, operands)
             if narrow is not None:
@@ -170,7 +167,7 @@ def _beside_numbers(operands: Sequence[Any]) -> list[Tensor] | None:
             if dtype is None or (kind is not float and kind is not int and kind is not bool):
                 return None
             t = SCALARS.get(scalar_key(t, dtype))
-        if t is None or isinstance(t.data, Value):
+        if t is None or isinstance(t.data, (Value, native.Pending)):
             return None
         found.append(t)
     return found
