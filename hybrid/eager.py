@@ -71,12 +71,15 @@ class Eager:
         except (AttributeError, KeyError, TypeError):
             pass  # not all Tensors, a first call, a leaked value: the general way
         if results is None and op.promotes is True:
-            known = _beside_numbers(operands)
+            known = beside_numbers(operands)
             if known is not None:
                 types = tuple([t.type for t in known])
                 launch = op.launches.get((types, given) if given else types)
                 if launch is not None:
-                    operands, results = known, launch.run(known)
+                    try:  # noqa: SIM105  suppress() costs more than the rest
+                        operands, results = known, launch.run(known)
+                    except TypeError:  # a value that is pending
+                        pass
         if results is None:
             narrow = stored_result(op, operands)
             if narrow is not None:
@@ -151,7 +154,7 @@ class Eager:
         set_record(cell, value.record)
 
 
-def _beside_numbers(operands: Sequence[Any]) -> list[Tensor] | None:
+def beside_numbers(operands: Sequence[Any]) -> list[Tensor] | None:
     """Python numbers, if all were met before, as tensors of the one dtype of those beside them."""
     dtype = None
     for t in operands:
@@ -167,7 +170,7 @@ def _beside_numbers(operands: Sequence[Any]) -> list[Tensor] | None:
             if dtype is None or (kind is not float and kind is not int and kind is not bool):
                 return None
             t = SCALARS.get(scalar_key(t, dtype))
-        if t is None or isinstance(t.data, (Value, native.Pending)):
+        if t is None or isinstance(t.data, Value):
             return None
         found.append(t)
     return found

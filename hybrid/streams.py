@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid import native
-from hybrid.eager import Eager, in_float32, prepare, stored_result
+from hybrid.eager import Eager, beside_numbers, in_float32, prepare, stored_result
 from hybrid.errors import ArgumentError, CaptureError, author_location
-from hybrid.ir import Op
+from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.launch import Launch, launch_of
 from hybrid.pending import Queue, Waiting
@@ -43,13 +43,20 @@ class Streaming(Eager):
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
     ) -> Any:
-        narrow = stored_result(op, operands)
-        if narrow is not None:
-            return in_float32(self, op, operands, attrs, narrow)
-        tensors, given = prepare(self, op, operands), op.attributes(attrs)
-        results = self.run(op, tensors, given, regions)
-        if any([t.record is not None for t in tensors]):
-            record_call(op, tensors, with_regions(given, regions), results)
+        given = op.attributes(attrs)
+        tensors, launch = (operands, None) if regions else _remembered(op, operands, given)
+        if launch is None:
+            narrow = stored_result(op, operands)
+            if narrow is not None:
+                return in_float32(self, op, operands, attrs, narrow)
+            tensors = prepare(self, op, operands)
+            results = self.run(op, tensors, given, regions)
+        else:
+            results = self.launched(launch, op, tensors, given)
+        for t in tensors:
+            if t.record is not None:
+                record_call(op, tensors, with_regions(given, regions), results)
+                break
         return results[0] if len(results) == 1 else results
 
     def run(
@@ -96,6 +103,23 @@ class Streaming(Eager):
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         self.queue.on_failure(functools.partial(_reset, owner, name, value, getattr(owner, name)))
         super().write_slot(owner, name, value)
+
+
+def _remembered(
+    op: Op, operands: Sequence[Any], attrs: tuple
+) -> tuple[Sequence[Any], Launch | None]:
+    """The launch of a call that was met before, and what it is on; None for the general way."""
+    try:
+        types = tuple([t.type for t in operands])
+    except AttributeError:
+        found = beside_numbers(operands) if op.promotes is True else None
+        if found is None:
+            return operands, None
+        operands, types = found, tuple([t.type for t in found])
+    for t in operands:
+        if isinstance(t.data, Value):
+            return operands, None
+    return operands, op.launches.get((types, attrs) if attrs else types)
 
 
 @functools.lru_cache(maxsize=1024)
