@@ -277,8 +277,6 @@ static hyb_status enqueue(hyb_stream *s, hyb_plan *plan, void *const *externals,
         return HYB_NO_MEMORY;
     }
     atomic_store(&s->submitted, *number = next);
-    if (s->sleeps)
-        pthread_cond_signal(&s->arrived);
     return HYB_OK;
 }
 
@@ -299,7 +297,10 @@ hyb_status hyb_stream_submit(hyb_stream *s, hyb_plan *plan, void *const *externa
     if (status == HYB_OK) {
         pthread_mutex_lock(&s->mutex);
         status = enqueue(s, plan, externals, n, after, n_after, number);
+        const bool wake = s->sleeps;
         pthread_mutex_unlock(&s->mutex);
+        if (wake) /* it needs the mutex first */
+            pthread_cond_signal(&s->arrived);
     }
     if (*number == 0)
         for (int32_t i = 0; i < observed; i++) {
