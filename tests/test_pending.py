@@ -244,6 +244,63 @@ def test_threads_submit_and_read_side_by_side() -> None:
     assert not wrong
 
 
+def test_the_number_of_threads_may_change_meanwhile() -> None:
+    work, before = slow(), hy.num_threads()
+    expected = bits(work())
+    try:
+        with hy.stream():
+            found = []
+            for i in range(12):
+                found.append(work())
+                hy.set_num_threads(1 + i % 2)
+                time.sleep(0.005)
+        assert all(bits(y) == expected for y in found)
+    finally:
+        hy.set_num_threads(before)
+
+
+def test_a_thread_is_told_of_what_another_one_has_queued() -> None:
+    with hy.stream() as s:
+        y = hy.take(hy.ones(3), hy.asarray([5]))
+    told: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            y.numpy()
+        except errors.OutOfRangeError as error:
+            told.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(told) == 3 and len(set(map(id, told))) == 3
+    assert s.wait()
+
+
+def test_what_calls_python_comes_after_what_is_queued(capsys: pytest.CaptureFixture) -> None:
+    @hy.hybridize
+    def check(x: Any) -> Any:
+        print("checks", x.sum())
+        assert x.sum() > 0, "too little"
+        return x * 2
+
+    with hy.stream() as s:
+        y = check(slow()()[0, 0])
+        assert s.done() and not is_pending(y)
+        with pytest.raises(AssertionError, match="too little"):
+            check(hy.ones(2) * -1)
+        hy.take(hy.ones(3), hy.asarray([5]))
+        capsys.readouterr()
+        with pytest.raises(errors.OutOfRangeError):  # of the line before: nothing is printed
+            check(y)
+        assert capsys.readouterr().out == ""
+        with pytest.raises(errors.OutOfRangeError):
+            hy.take(hy.ones(3), hy.asarray([5]))
+            hy.py_call(lambda a: a, hy.ones(2), result=hy.ones(2).type)
+
+
 def test_memory_is_flat_and_the_queue_bounded() -> None:
     x = hy.ones((100, 100))  # 40 kB
     with hy.stream() as s:

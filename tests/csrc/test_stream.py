@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hybrid._native import ffi, lib
 
-from tests.csrc.control_specs import endless
+from tests.csrc.control_specs import LINE, doubling, endless
 from tests.csrc.specs import NativeFailure, Spec, X, find, last_error, live_bytes, pointer
 
 SECOND = 1_000_000_000
@@ -298,6 +298,21 @@ def test_without_memory_nothing_is_submitted() -> None:
             stream.submit(plan, x, x, x)
         assert stream.submit(plan, x, x, x, after=[(other, 1)]) == 1
         assert stream.wait(1) == 1 and (x == 4).all()
+
+
+def test_a_run_without_memory_is_a_failure_like_others() -> None:
+    plan, out, trips = doubling().create(), np.empty_like(LINE), np.zeros((), np.int64)
+    arrays = out, trips, LINE.copy(), np.array(True), np.array(17, np.float32)
+    with Stream() as stream:
+        go = block(stream)
+        stream.submit(plan, *arrays)
+        lib.hyb_fail_allocation(1)  # what the plan puts between its steps
+        go[()] = False
+        assert stream.wait(2) == 1
+        assert stream.failure() == (lib.HYB_NO_MEMORY, 2) and "cannot allocate" in last_error()
+        assert lib.hyb_stream_clear(stream.handle) == lib.HYB_OK
+        stream.submit(plan, *arrays)
+        assert stream.wait(3) == 1 and stream.failure() == (lib.HYB_OK, 0) and trips == 1
 
 
 def test_children_of_a_fork_have_no_streams() -> None:
