@@ -53,13 +53,15 @@ class Run:
         self.after: Sequence[Run] = ()  # of other queues
         self.undo: list[Callable[[], None]] = []  # to be called if it fails
 
-    def is_awaited(self) -> bool:
+    def is_awaited(self, by: Queue) -> bool:
         """Whether it is not known to be over, or has failed and nobody was told."""
         queue = self.queue
         if queue is None:
             return False
         queue._look()
-        return not self.over or self in queue.broken
+        if not self.over:
+            return True
+        return self in queue.broken and (queue is by or self.number > queue.last - CAPACITY)
 
 
 class Waiting(native.Pending):
@@ -90,7 +92,7 @@ class Queue:
         self.runs: deque[Run] = deque()  # not known to be over
         # One that has failed and those after it, until somebody is told.
         self.broken: list[Run] = []
-        self.nbytes = 0
+        self.nbytes = self.last = 0  # of what is queued; the number of the last run
         self.closed = False
         _all.add(self)
 
@@ -106,17 +108,18 @@ class Queue:
         while True:
             with LOCK:
                 self._look()
-                if self.handle is None or self.closed:
-                    self._open()
-                if self.nbytes + run.nbytes <= MOST_BYTES or not self.runs:
+                first = self._open() if self.handle is None or self.closed else None
+                if self.runs and self.nbytes + run.nbytes > MOST_BYTES:
+                    first = self.runs[0]
+                if first is None:
                     self._submit(run, outputs, datas)
-                if run.number:
-                    return [Waiting(buffer, run) for buffer in outputs]
-                first = self.runs[0].number if self.runs else 0
-            if self.nbytes + run.nbytes > MOST_BYTES:
-                lib.hyb_stream_wait(self.handle, first, SLICE)
-            else:
+                    if run.number:
+                        return [Waiting(buffer, run) for buffer in outputs]
+            queue = None if first is None else first.queue
+            if first is None:
                 lib.hyb_stream_room(self.handle, SLICE)
+            elif queue is not None:
+                queue._wait(first, SLICE)
 
     def _submit(self, run: Run, outputs: Sequence[Any], datas: Sequence[Any]) -> None:
         """Queue ``run`` if there is room: it has a number then."""
@@ -124,7 +127,7 @@ class Queue:
         for data, type_ in zip(datas, run.plan.input_types, strict=True):
             if isinstance(data, Waiting):
                 other = data.run
-                if other is not None and other.is_awaited():
+                if other is not None and other.is_awaited(self):
                     if other.queue is not self:
                         known = after.setdefault(other.queue, other)
                         after[other.queue] = max(known, other, key=_number)
@@ -148,28 +151,28 @@ class Queue:
         )
         run.number = self.number[0]
         if run.number:
+            self.last = run.number
             run.held = held
             self.nbytes += run.nbytes
             self.runs.append(run)
             _busy[self] = None
 
-    def _open(self) -> None:
+    def _open(self) -> Run | None:
+        """Get a thread; or what is to be waited for, because there are enough of them."""
         if self.closed:
             raise _exiting()
         self.tell()  # in a forked child there may be something to tell
         for queue in list(_busy):
             queue._look()
-        while len(_busy) >= MOST_BUSY:
-            queue = next(iter(_busy))
-            if not queue.runs:  # a failure is all that is left
-                break
-            lib.hyb_stream_wait(queue.handle, queue.runs[-1].number, SLICE)
-            queue._look()
+        working = [queue for queue in _busy if queue.runs]
+        if len(working) >= MOST_BUSY:
+            return working[0].runs[-1]
         self.handle = _spare.pop() if _spare else lib.hyb_stream_open(CAPACITY)
         self.number = ffi.new("int64_t *")
         if not self.handle:
             self.handle = None
             native.check(lib.HYB_NO_MEMORY)
+        return None
 
     def on_failure(self, undo: Callable[[], None]) -> None:
         """Call ``undo`` when somebody is told that a run queued up to now has failed."""

@@ -115,6 +115,22 @@ def test_another_stream_fails_with_the_value_that_it_waits_for() -> None:
     hy.wait_all()
 
 
+def test_a_failure_that_has_left_the_ring_is_raised_to_whoever_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pending, "CAPACITY", 4)
+    monkeypatch.setattr(pending, "_spare", [])
+    a, b = hy.stream(), hy.stream()
+    with a:
+        x = hy.take(hy.ones(3), hy.asarray([5]))
+        for _ in range(10):
+            hy.ones(3) + 1
+    a._queue.drain()
+    with b, pytest.raises(errors.OutOfRangeError):
+        x + 1
+    assert a.wait() and b.wait()
+
+
 def test_cells_go_back_to_what_they_held_when_what_failed_was_queued() -> None:
     w, grads, s = hy.asarray([1.0, 2.0, 3.0]), hy.zeros(3), hy.stream()
     count = hy.zeros(())
