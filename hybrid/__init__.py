@@ -230,6 +230,8 @@ from hybrid.ops import zeros as zeros
 from hybrid.ops import zeros_like as zeros_like
 from hybrid.profile import profile as profile
 from hybrid.progress import progress as progress
+from hybrid.streams import stream as stream
+from hybrid.streams import wait_all as wait_all
 from hybrid.tensor import Tensor as Tensor
 from hybrid.types import bfloat16 as bfloat16
 from hybrid.types import bool_ as bool  # noqa: F401  exported under the standard's name

@@ -23,6 +23,7 @@ from hybrid.config import advance_epoch
 from hybrid.eager import as_tensor
 from hybrid.errors import OF_CAPTURE
 from hybrid.kept import Kept
+from hybrid.launch import fill
 from hybrid.plan import Plan
 from hybrid.record import set_record
 from hybrid.remains import taken
@@ -53,10 +54,12 @@ def bind(
     gradient; ``used`` is the record of results whose history was used up inside; ``kept`` holds
     what ``plan`` takes besides the sources of the capture.
     """
-    return _Binding(capture, plan, record, used, kept).write()
+    return Binding(capture, plan, record, used, kept).write()
 
 
-class _Binding(Loops):
+class Binding(Loops):
+    """Writes that function."""
+
     def __init__(
         self, capture: Capture, plan: Plan, record: Any, used: Any, kept: Kept | None
     ) -> None:
@@ -154,22 +157,27 @@ class _Binding(Loops):
         w.names["new_state"] = lambda: (native.pointers(n_externals), [None] * n_made)
         w.names["handle"] = self.plan.handle
         w.names["fail"] = functools.partial(_fail, self.plan, self.capture)
+        w.names["fill"] = functools.partial(_fill, self.capture)
         locks = bool(self.in_place or self.slot_of_output)
         w.line("try:")
         w.line("externals, made = state = spare.pop()", 2)
         w.line("except IndexError:")
         w.line("externals, made = state = new_state()", 2)
+        w.line("try:")
         if locks:
-            w.line("with WRITER:")
-        self._body(2 if locks else 1, locks)
+            w.line("with WRITER:", 2)
+        self._body(3 if locks else 2, locks)
+        w.line("except TypeError:  # a value that is pending has no address")
+        w.line("if not fill(leaves):", 2)
+        w.line("raise", 3)
+        w.line("return call(leaves, given)", 2)
         w.line("spare.append(state)")
         self._results()
         return w.function("def call(leaves, given=None):")
 
     def _body(self, depth: int, locks: bool) -> None:
         w = self.writer
-        for keys, local in self.given.items():
-            w.line(f"{local} = {Address(GIVEN, CONTENT, keys).text(w.name)}", depth)
+        self._containers(depth)
         self._inputs(depth)
         if self.kept is not None:
             self._kept(self.kept, depth, locks)
@@ -209,6 +217,11 @@ class _Binding(Loops):
             w.line(f"for source, buffer in zip({w.name('sources', self._sources())}, buffers):",
                    depth + 1)  # fmt: skip
             w.line("externals[source] = buffer", depth + 2)
+
+    def _containers(self, depth: int) -> None:
+        for keys, local in self.given.items():
+            text = Address(GIVEN, CONTENT, keys).text(self.writer.name)
+            self.writer.line(f"{local} = {text}", depth)
 
     def _wait(self, depth: int) -> None:
         """Look at the operands again if another run may have been writing them."""
@@ -442,6 +455,11 @@ def _fail(
             recorded = None if capture.gradient is None else capture.gradient.recorded
             put(tensors, leaves, given, capture.graph, recorded)
         raise
+
+
+def _fill(capture: Capture, leaves: Sequence[Any]) -> bool:
+    """Wait for what a call takes; whether any of it was pending."""
+    return fill([source.fetch(leaves) for source in capture.sources])
 
 
 def _number(dtype: DType, value: float) -> Tensor:

@@ -15,13 +15,11 @@ import numpy as np
 
 from hybrid import native
 from hybrid.errors import ArgumentTypeError, RangeError, ShapeError
-from hybrid.ir import Builder, Graph, NotDense, Op, Value, View
+from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import set_bottom
-from hybrid.ir.lowering import row_major
 from hybrid.ir.op import results_of
+from hybrid.launch import Launch, fill, launch_of, remember
 from hybrid.ops.checks import is_traced_number
-from hybrid.parts import MAX_BYTES
-from hybrid.plan import Plan, make_plan
 from hybrid.plan.host import call_function
 from hybrid.plan.steps import HostCall
 from hybrid.record import Record, record_call, set_record, with_regions
@@ -40,68 +38,6 @@ from hybrid.types import (
     tensor_type,
 )
 
-MAX_LAUNCHES = 2048  # per op; the oldest half goes when it is full
-
-
-class Launch:
-    """A remembered op call: its plan and what its results are."""
-
-    __slots__ = (
-        "array", "call", "handle", "is_alias", "make", "offset", "plan", "regions", "storage",
-        "type", "types",
-    )  # fmt: skip
-
-    def __init__(self, graph: Graph, *, offset: int | None = None, regions: tuple = ()) -> None:
-        """``offset``: the result is the operand's bytes from there on, under another type."""
-        results = graph.results
-        self.regions = regions  # kept alive: their ids are in the key
-        self.type = results[0].type if results else None
-        self.make, self.storage = native.storage(self.type.nbytes if results else 0)
-        self.offset = offset
-        whole = graph.params[0].type.nbytes if offset == 0 else 0
-        self.is_alias = offset == 0 and 2 * self.type.nbytes >= whole  # the memory itself is shared
-        self.plan = make_plan(graph) if offset is None else None
-        self.handle = None if self.plan is None else self.plan.handle  # None: not for the fast path
-        count = len(graph.params)
-        self.call = _CALLS.get(count) if self.handle is not None and len(results) == 1 else None
-        self.types = [v.type for v in results]
-        self.array = native.pointer_array(len(results) + count)
-
-    def run(self, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The results on ``operands``."""
-        call = self.call
-        if call is not None:
-            data = self.make(self.storage)
-            status = call(self.handle, data, *[t.data for t in operands])
-            if status:
-                self.plan.fail(status)
-            result = _new(Tensor)
-            result.type, result.data, result.record = self.type, data, None
-            return (result,)
-        if self.plan is None:
-            data = operands[0].data
-            if not self.is_alias:
-                data = native.part(data, self.offset, self.type.nbytes)
-            return (make_tensor(self.type, data),)
-        outputs = [native.allocate(v.nbytes) for v in self.types]
-        self.plan.run(native.new(self.array, [*outputs, *[t.data for t in operands]]))
-        return tuple([make_tensor(v, data) for v, data in zip(self.types, outputs, strict=True)])
-
-
-def launch_of(op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tuple = ()) -> Launch:
-    """A launch of one op."""
-    builder = Builder(op.name)
-    operands = [builder.param(t) for t in types]
-    graph = builder.finish(builder.apply(op, operands, attrs, regions=regions))
-    return Launch(graph, offset=_offset(op, types, attrs), regions=regions)
-
-
-def launch_for(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> Launch:
-    """The remembered launch of one op; ``attrs`` are complete."""
-    key = (types, attrs) if attrs else types
-    launch = op.launches.get(key)
-    return launch if launch is not None else remember(op, key, launch_of(op, types, attrs))
-
 
 def _call_python(
     tensors: Sequence[Tensor], inputs: tuple[TensorType, ...], function: Any, types: Any
@@ -112,42 +48,13 @@ def _call_python(
     return tuple([from_numpy(array, copy=True) for array in results])
 
 
-_CALLS = {1: native.run1, 2: native.run2, 3: native.run3}
-_new = object.__new__
-
-
-def call_plan(plan: Plan, operands: Sequence[Tensor]) -> list[Tensor]:
-    """The results of ``plan`` on ``operands``."""
-    outputs = [native.allocate(t.nbytes) for t in plan.output_types]
-    externals = native.pointers(len(outputs) + len(operands))
-    for at, buffer in enumerate([*outputs, *[t.data for t in operands]]):
-        externals[at] = buffer
-    plan.run(externals)
-    return [make_tensor(t, b) for t, b in zip(plan.output_types, outputs, strict=True)]
-
-
-def _offset(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> int | None:
-    """Where in the operand's bytes those of the result lie, all in a row; None if they do not."""
-    if op.view_rule is None:
-        return None
-    whole = View(None, types[0].dtype, types[0].shape, row_major(types[0].shape))
-    try:
-        view = op.view_rule(whole, **dict(attrs))
-    except NotDense:  # pragma: no cover - a whole operand is dense
-        return None
-    item = view.dtype.itemsize
-    is_alias = view.offset == 0 and 2 * view.size >= whole.size
-    if not view.dense or (view.size * item > MAX_BYTES and not is_alias):
-        return None
-    return view.offset * item
-
-
 class Eager:
     """The interpreter at the bottom of every thread's stack."""
 
     traces = False
     batches = False
     watches = False
+    queues = False
     many = 1
 
     def apply(
@@ -164,12 +71,15 @@ class Eager:
         except (AttributeError, KeyError, TypeError):
             pass  # not all Tensors, a first call, a leaked value: the general way
         if results is None and op.promotes is True:
-            known = _beside_numbers(operands)
+            known = beside_numbers(operands)
             if known is not None:
                 types = tuple([t.type for t in known])
                 launch = op.launches.get((types, given) if given else types)
                 if launch is not None:
-                    operands, results = known, launch.run(known)
+                    try:  # noqa: SIM105  suppress() costs more than the rest
+                        operands, results = known, launch.run(known)
+                    except TypeError:  # a value that is pending
+                        pass
         if results is None:
             narrow = stored_result(op, operands)
             if narrow is not None:
@@ -200,6 +110,13 @@ class Eager:
         launch = op.launches.get(key)
         if launch is None:
             launch = remember(op, key, launch_of(op, types, attrs, regions))
+        return self.launched(launch, op, tensors, attrs)
+
+    def launched(
+        self, launch: Launch, op: Op, tensors: Sequence[Tensor], attrs: tuple
+    ) -> tuple[Tensor, ...]:
+        """The results of a launch, which is that of ``op``."""
+        fill(tensors)
         return launch.run(tensors)
 
     def _inline(self, region: Graph, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -237,17 +154,7 @@ class Eager:
         set_record(cell, value.record)
 
 
-def remember(op: Op, key: Any, launch: Launch) -> Launch:
-    """Keep ``launch``; the cache of an op is bounded."""
-    launches = op.launches
-    if len(launches) >= MAX_LAUNCHES:
-        for old in list(launches)[: MAX_LAUNCHES // 2]:
-            launches.pop(old, None)
-    launches[key] = launch
-    return launch
-
-
-def _beside_numbers(operands: Sequence[Any]) -> list[Tensor] | None:
+def beside_numbers(operands: Sequence[Any]) -> list[Tensor] | None:
     """Python numbers, if all were met before, as tensors of the one dtype of those beside them."""
     dtype = None
     for t in operands:

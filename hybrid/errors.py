@@ -97,6 +97,10 @@ class OutOfMemoryError(HybridError, MemoryError):
     """The system refused the memory for a tensor or a plan."""
 
 
+class CancelledError(HybridError, RuntimeError):
+    """Queued work was never done, because work before it has failed."""
+
+
 class NativeError(HybridError, RuntimeError):
     """The C runtime refused a request that Python had let through."""
 
@@ -240,7 +244,7 @@ def author_frame(frame: FrameType | None) -> FrameType | None:
     """``frame`` or the innermost one around it that does not run this package's own code."""
     while frame is not None:
         path = frame.f_code.co_filename
-        if not path.startswith(_PACKAGE) and not path.startswith("<frozen"):
+        if not path.startswith((_PACKAGE, "<frozen", "<binding>")):
             return frame
         frame = frame.f_back
     return None

@@ -30,6 +30,7 @@ from hybrid.phases import phase
 from hybrid.planned import STATE, PlanInfo, Planned
 from hybrid.record import is_recording
 from hybrid.remains import taken
+from hybrid.streams import submit
 from hybrid.trace.capture import capture
 from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guards
@@ -98,7 +99,7 @@ class Hybridized:
             interpreter = current()
             if interpreter.watches:
                 return interpreter.converted(self.function)(*args, **kwargs)
-            if interpreter.batches:
+            if interpreter.batches or interpreter.queues:
                 return self._general(args, kwargs)
         if not kwargs:
             planned = None
@@ -162,7 +163,7 @@ class Hybridized:
         if batches:  # many rows at once: not what the plan is made for, but its graph
             return planned.replayed(leaves) if planned.replays else self.function(*args, **kwargs)
         given = (leaves, (args, kwargs)) if planned.capture.given else (leaves,)
-        return planned.run(*given)
+        return (planned.queued if ACTIVE and current().queues else planned.run)(*given)
 
     def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         given, _ = flatten((args, kwargs))
@@ -345,6 +346,8 @@ class Hybridized:
             while frame is not author and frame.f_back is not None:
                 frame, level = frame.f_back, level + 1
             warnings.warn(f"{self._name()} runs eagerly: {error}", stacklevel=level)
+
+    submit = submit
 
     # Looking at it ----------------------------------------------------------------------------
 

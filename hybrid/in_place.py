@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid import native
-from hybrid.eager import launch_for
 from hybrid.ir import Op
+from hybrid.launch import fill, launch_for
 from hybrid.record import Leaf, set_record
 from hybrid.tensor import Tensor, refuse_leaked
 from hybrid.unshared import UNSHARED
@@ -82,8 +82,12 @@ class Call:
                     make, storage = self.storages[i]
                     externals[i] = made[i] = make(storage)
         except TypeError:
-            for operand in (*given, *[t for *_, t in (*self.rest, *cells)]):
+            operands = (*given, *[t for *_, t in (*self.rest, *cells)])
+            for operand in operands:
                 refuse_leaked(operand)
+            if fill(operands):
+                self.run(given)
+                return
             raise
         status = run_plan(self.handle, externals)
         if status:

@@ -124,10 +124,37 @@ def allocate(nbytes: int) -> Any:
         ) from None
 
 
+class Pending:
+    """Stands for a buffer that queued work will have filled; C takes none in place of a buffer."""
+
+    __slots__ = ()
+
+    def wait(self) -> Any:
+        """The buffer, once it is filled; raises what went wrong instead."""
+        raise NotImplementedError
+
+    def known(self) -> Any:
+        """The buffer if it is known to be filled, else this."""
+        return self
+
+
+def known(data: Any) -> Any:
+    """``data`` as a buffer if that is known to be filled; waits for nothing."""
+    return data.known() if isinstance(data, Pending) else data
+
+
+def filled(data: Any) -> Any:
+    """``data`` as a buffer: whoever reads bytes waits here."""
+    return data.wait() if isinstance(data, Pending) else data
+
+
 def part(data: Any, offset: int, nbytes: int) -> Any:
     """A new buffer with ``nbytes`` of ``data``, which has them, from ``offset`` on."""
     made = allocate(nbytes)
-    ffi.memmove(made, data + offset, nbytes)
+    try:
+        ffi.memmove(made, data + offset, nbytes)
+    except TypeError:
+        ffi.memmove(made, filled(data) + offset, nbytes)
     return made
 
 
@@ -143,7 +170,10 @@ def owns(buffer: Any) -> bool:
 
 def view(buffer: Any, nbytes: int) -> Any:
     """A Python buffer over the first ``nbytes`` of ``buffer``, which it keeps alive."""
-    return ffi.buffer(buffer, nbytes)
+    try:
+        return ffi.buffer(buffer, nbytes)
+    except TypeError:
+        return ffi.buffer(filled(buffer), nbytes)
 
 
 # Kernels --------------------------------------------------------------------------------------
@@ -416,30 +446,6 @@ def isas() -> list[str]:
 
 def compiler() -> str:
     return ffi.string(lib.hyb_compiler()).decode()
-
-
-# What the machine is asked to do for `limit`: multiply-adds, dot products, moves of memory.
-LIMITS = {
-    "f32": lib.HYB_LIMIT_F32,
-    "f64": lib.HYB_LIMIT_F64,
-    "bf16": lib.HYB_LIMIT_BF16,
-    "i8": lib.HYB_LIMIT_I8,
-    "triad": lib.HYB_LIMIT_TRIAD,
-}
-
-
-def limit_instructions(name: str) -> str:
-    """The instructions of a limit of ``LIMITS``; empty when this machine has none."""
-    return ffi.string(lib.hyb_limit_instructions(LIMITS[name])).decode()
-
-
-def run_limit(name: str, rounds: int, data: Any = None, nbytes: int = 0) -> float:
-    """Run ``rounds`` rounds on this thread: the operations, or the bytes moved, that they are.
-
-    ``data`` is a buffer of ``nbytes`` that a triad goes over, once in each round.
-    """
-    floats = ffi.NULL if data is None else ffi.cast("float *", data)
-    return lib.hyb_limit_run(LIMITS[name], rounds, floats, nbytes // 12)
 
 
 def choices() -> dict[str, tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
@@ -12,10 +13,11 @@ from hybrid import native, ops
 from hybrid.autodiff.presence import Ct, Perhaps, added, flag, neutral, nothing, perhaps
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.binding import bind
+from hybrid.binding_queued import QueuedBinding
 from hybrid.classes import dataclass, field
-from hybrid.eager import call_plan
 from hybrid.ir.interpreter import current
 from hybrid.kept import Kept, fits, fixed_sources
+from hybrid.launch import call_plan
 from hybrid.phases import phase
 from hybrid.plan import Plan
 from hybrid.record import Leaf, Output, Record, is_recording, recording
@@ -116,6 +118,16 @@ class Planned:
             return self.holds(leaves)
         except AttributeError:  # a method, or a place that was read, is gone
             return False
+
+    @functools.cached_property
+    def queued(self) -> Any:
+        """``run`` in a stream."""
+        capture, fast = self.capture, self.fast
+        record = None if capture.gradient is None else self._record
+        return QueuedBinding(
+            capture, self.plan, record, USED, self.kept,
+            now=self.run, whole=lambda: optimized_plan(capture.graph, fast=fast),
+        ).write()  # fmt: skip
 
     @property
     def replays(self) -> bool:
@@ -301,7 +313,7 @@ class PlanInfo:
         """What has crossed the border between Python and C in its calls so far."""
         assert self.plan is not None
         made = self.plan.callbacks
-        return Crossings(self.calls, made.calls, made.nbytes)
+        return Crossings(self.calls, *((0, 0) if made is None else (made.calls, made.nbytes)))
 
     def schedule(self) -> str:
         """The steps in the order in which they run: how many others each waits for, its wave (how

@@ -12,6 +12,7 @@ from typing import Any
 from hybrid import native
 from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, HybridError, Location
+from hybrid.pending import drain_all
 from hybrid.phases import Span, noting
 from hybrid.plan import Plan, all_plans
 from hybrid.plan.costs import step_bytes, step_flops
@@ -64,6 +65,7 @@ class Profile:
     def __enter__(self) -> Profile:
         if self._begin:
             raise HybridError("a profile has been taken", fix="make a new one: hybrid.profile()")
+        drain_all()  # of what is queued, that from here on alone
         native.start_profile(self.limit)
         self._noting = noting(self._spans)
         self._noting.__enter__()
@@ -72,6 +74,7 @@ class Profile:
         return self
 
     def __exit__(self, *_: object) -> None:
+        drain_all()
         self.seconds = (time.monotonic_ns() - self._begin) * 1e-9
         data, count = native.stop_profile(self.limit)
         self._noting.__exit__(None, None, None)

@@ -138,7 +138,7 @@ class Tensor:
         if not kind.size:
             return np.empty(kind.shape, dtype)
         if asked == "DLPack":  # not all of its consumers heed that memory is read-only
-            lend(self.data)
+            lend(native.filled(self.data))
         memory = memoryview(native.view(self.data, kind.nbytes))
         return np.frombuffer(memory.toreadonly() if lent else memory, dtype).reshape(kind.shape)
 

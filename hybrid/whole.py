@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from hybrid import native
-from hybrid.eager import EAGER, Eager, Launch, in_float32, prepare, stored_result
+from hybrid.eager import EAGER, Eager, in_float32, prepare, stored_result
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import interpreting
+from hybrid.launch import Launch
 from hybrid.ops.remembered import set_watcher
 from hybrid.passes import run_parts, run_pipeline
 from hybrid.phases import phase

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import hybrid as hy
+from hybrid import native, pending
 from hybrid.ir import Graph, Node, Value, parse, verify
 
 
@@ -106,3 +107,29 @@ def shown(value: Any) -> Any:
     if isinstance(value, (list, tuple, collections.deque)):
         return type(value), [shown(item) for item in value]
     return value
+
+
+# Streams ------------------------------------------------------------------------------------------
+
+
+def slow() -> Callable[[], hy.Tensor]:
+    """What takes a stream some 50 ms, with its operands made before."""
+    x = hy.ones((800, 800))
+    _ = x @ x
+
+    def work() -> hy.Tensor:
+        y = x
+        for _ in range(6):
+            y = y @ x
+        return y
+
+    return work
+
+
+def is_pending(t: hy.Tensor) -> bool:
+    return isinstance(t.data, pending.Waiting) and t.data.known() is t.data
+
+
+def value_bits(t: hy.Tensor) -> tuple[str, tuple[int, ...], bytes]:
+    """What equal values are compared by; waits for a value that is pending."""
+    return t.dtype.name, t.shape, bytes(native.view(t.data, t.nbytes))

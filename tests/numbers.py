@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.eager import as_tensor, call_plan
+from hybrid.eager import as_tensor
 from hybrid.ir import Builder, Graph, verify
 from hybrid.ir.interpreter import interpreting
+from hybrid.launch import call_plan
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES
 from hybrid.planned import optimized_plan

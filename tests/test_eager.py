@@ -7,9 +7,10 @@ import pytest
 
 import hybrid as hy
 from hybrid import eager, ops
-from hybrid.eager import MAX_LAUNCHES, MAX_SCALARS, as_tensor, scalar
+from hybrid.eager import MAX_SCALARS, as_tensor, scalar
 from hybrid.errors import ArgumentTypeError, DTypeError, OutOfRangeError
 from hybrid.ir import get_op
+from hybrid.launch import MAX_LAUNCHES
 from hybrid.tensor import SCALARS
 from tests.helpers import leaf, same, tensor
 

@@ -25,6 +25,8 @@ TOP = [
     "progress",
     "num_threads",
     "set_num_threads",
+    "stream",
+    "wait_all",
     "asarray",
     "from_dlpack",
     "grad",
@@ -263,6 +265,7 @@ MODULES = ["data", "linalg", "nn", "optim", "plots", "random", "train"]
 PARTS = [
     "binding_loops", "classes", "phases", "queues", "ring", "supply", "why",
     "notebook", "storage", "whole",
+    "binding_queued", "launch", "pending", "streams",
     "autodiff", "bench", "binding",
     "cli", "config", "control", "conversion", "convert", "eager", "errors", "explain", "extras",
     "families", "hybridized", "in_place", "interop", "inspection", "ir", "kept", "lanes", "late",
@@ -458,7 +461,7 @@ def test_submodules(module: types.ModuleType, name: str) -> None:
     assert hasattr(module, name)
 
 
-@pytest.mark.parametrize("name", ["graph", "explain", "plans", "clear"])
+@pytest.mark.parametrize("name", ["graph", "explain", "plans", "clear", "submit"])
 def test_what_is_hybridized_can_be_looked_at(name: str) -> None:
     assert hasattr(hy.hybridize(lambda x: x), name)
     assert hasattr(nn.Linear(1, 1).hybridize(), name)

@@ -39,7 +39,8 @@ typedef enum {
     HYB_NO_KERNEL,
     HYB_BAD_INDEX,    /* an index tensor holds a value outside its axis */
     HYB_INTERRUPTED,
-    HYB_HOST_FAILED   /* a host function ended the run */
+    HYB_HOST_FAILED,  /* a host function ended the run */
+    HYB_CANCELLED     /* a run before it, or one that it waits for, has failed */
 } hyb_status;
 
 typedef enum {
@@ -266,6 +267,34 @@ hyb_status hyb_queue_next(int64_t queue, void *const *out, const int64_t *nbytes
 hyb_status hyb_queue_refill(int64_t queue, const int64_t *order, int64_t n);
 int64_t    hyb_queue_taken(int64_t queue); /* batches of the last order; -1: no such queue */
 void       hyb_queue_close(int64_t queue); /* of any thread; none is left running */
+
+/* Streams: runs that a thread of the stream's own does, one after the other, while the caller goes on.
+ * They are numbered from 1.  Plans, and what the externals point to, must stay until their runs are
+ * over.  Plans do without host functions, and their loops without a poll: closing the stream ends them. */
+typedef struct hyb_stream hyb_stream;
+
+typedef struct {
+    hyb_stream *stream;
+    int64_t number;
+} hyb_ticket; /* one run of a stream */
+
+hyb_stream *hyb_stream_open(int32_t capacity); /* runs that it holds; NULL on failure */
+/* A run, once those of `after`, all of other streams, are over.  `*number` is 0 where there is no room:
+ * then nothing was submitted.  One of the last `capacity` runs of a stream can be waited for. */
+hyb_status hyb_stream_submit(hyb_stream *stream, hyb_plan *plan, void *const *externals,
+                             int32_t n_externals, const hyb_ticket *after, int32_t n_after,
+                             int64_t *number);
+int64_t    hyb_stream_finished(const hyb_stream *stream); /* the last run that is over */
+/* 1: it is over, or there is room; 0: not within the time; -1: the stream stayed behind in a fork. */
+int32_t    hyb_stream_wait(hyb_stream *stream, int64_t number, int64_t timeout_ns);
+int32_t    hyb_stream_room(hyb_stream *stream, int64_t timeout_ns);
+/* The status of the run that failed, and its number; its text and step are then this thread's last
+ * ones.  HYB_OK and 0: none has.  Those after it are cancelled until `clear`, which fails while runs
+ * are under way. */
+hyb_status hyb_stream_failure(hyb_stream *stream, int64_t *number);
+hyb_status hyb_stream_clear(hyb_stream *stream);
+void       hyb_stream_stop(hyb_stream *stream); /* cancels what has not begun; takes no more */
+void       hyb_stream_close(hyb_stream *stream); /* once nobody uses it */
 
 /* The same for plans of one output: external 0 is the output. */
 hyb_status  hyb_run1(hyb_plan *plan, void *out, const void *a);

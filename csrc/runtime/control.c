@@ -247,8 +247,10 @@ static __attribute__((noinline)) hyb_status look(hyb_run *run)
     if (now - run->last_poll < POLL_NS)
         return HYB_OK;
     run->last_poll = now;
+    bool stops;
+    const bool streams = hyb_stream_own(&stops);
     const hyb_poll_fn ask = atomic_load_explicit(&poll, memory_order_relaxed);
-    const int32_t status = ask ? ask() : HYB_OK;
+    const int32_t status = streams ? (stops ? HYB_INTERRUPTED : HYB_OK) : ask ? ask() : HYB_OK;
     return status == HYB_OK ? HYB_OK : hyb_fail((hyb_status)status, "the run was interrupted");
 }
 

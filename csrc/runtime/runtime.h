@@ -38,6 +38,9 @@ bool hyb_is_alone(void);        /* whether parallel_for, called now, would use t
 /* From now on this thread computes beside the pool, whose workers give up a seat for it; or no more. */
 void hyb_compute_apart(bool apart);
 
+/* stream.c: whether this is a stream's thread, and if so, whether that is being closed */
+bool hyb_stream_own(bool *stops);
+
 /* choices.c */
 hyb_status hyb_choices_init(const char *isa); /* reads what HYBRID_TUNING names */
 

@@ -37,6 +37,7 @@ const char *hyb_status_name(int32_t status)
     case HYB_BAD_INDEX: return "bad index";
     case HYB_INTERRUPTED: return "interrupted";
     case HYB_HOST_FAILED: return "host failed";
+    case HYB_CANCELLED: return "cancelled";
     }
     return "unknown status";
 }

@@ -31,6 +31,28 @@ ARITHMETIC = {
     "i8": "dot products of int8",
 }
 
+CODES = {
+    "f32": native.lib.HYB_LIMIT_F32,
+    "f64": native.lib.HYB_LIMIT_F64,
+    "bf16": native.lib.HYB_LIMIT_BF16,
+    "i8": native.lib.HYB_LIMIT_I8,
+    "triad": native.lib.HYB_LIMIT_TRIAD,
+}  # what the machine can be asked to do: arithmetic, and moves of memory
+
+
+def instructions(name: str) -> str:
+    """Those of one of ``CODES``; empty when this machine has none."""
+    return native.ffi.string(native.lib.hyb_limit_instructions(CODES[name])).decode()
+
+
+def do_rounds(name: str, rounds: int, data: Any = None, nbytes: int = 0) -> float:
+    """Run ``rounds`` rounds on this thread: the operations, or the bytes moved, that they are.
+
+    ``data`` is a buffer of ``nbytes`` that a triad goes over, once in each round.
+    """
+    floats = native.ffi.NULL if data is None else native.ffi.cast("float *", data)
+    return native.lib.hyb_limit_run(CODES[name], rounds, floats, nbytes // 12)
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -100,11 +122,11 @@ def measure(
     """
     rows = []
     for name, what in ARITHMETIC.items():
-        if instructions := native.limit_instructions(name):
+        if used := instructions(name):
             advance(name)
             rate = best(name, threads, 0, seconds, clock)
             unit = "op/s" if name == "i8" else "FLOP/s"
-            rows.append(Limit(name, f"{what} ({instructions})", threads, rate, unit))
+            rows.append(Limit(name, f"{what} ({used})", threads, rate, unit))
     for level, nbytes in levels(threads).items():
         advance(level)
         rate = best("triad", threads, nbytes, seconds, clock)
@@ -158,7 +180,7 @@ class Worker:
     def run(self, rounds: int) -> float:
         """Seconds of so many rounds."""
         start = self.now()
-        work = native.run_limit(self.name, rounds, self.data, self.nbytes)
+        work = do_rounds(self.name, rounds, self.data, self.nbytes)
         end = self.now()
         self.done.append((start, end, work))
         return end - start

@@ -22,6 +22,7 @@ class Interpreter(Protocol):
     traces: bool  # whether tensors are placeholders without values
     batches: bool  # whether tensors stand for many rows (vmap)
     watches: bool  # whether it wants to see every op, and no plan to run in place of many
+    queues: bool  # whether it queues what it is to compute
     many: int  # how many rows each value will have, by all vmap around
 
     def apply(

@@ -18,6 +18,7 @@ from hybrid.nn.hooks import Handle, Hook
 from hybrid.nn.parameter import Parameter
 from hybrid.nn.state import LoadResult, load, state_of
 from hybrid.planned import STATE
+from hybrid.streams import submit
 from hybrid.tensor import Tensor
 from hybrid.tree import flatten
 
@@ -451,6 +452,8 @@ class Module:
                 f"this {type(self).__name__} is not hybridized", fix="call its hybridize() first"
             )
         return self._hybridized
+
+    submit = submit
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph that a call with these arguments is captured into; runs nothing."""

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from hybrid import native
-from hybrid.classes import dataclass, field
+from hybrid.classes import dataclass
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, inlined
 from hybrid.phases import phase
@@ -45,7 +45,11 @@ class Plan:
     exposed: frozenset[int]
     sizes: Sizes
     origin: Callable[[], tuple[Graph, Lowered, Placement]]  # what it was made of, or would be
-    callbacks: Callbacks = field(default_factory=Callbacks)  # of all its runs
+    callbacks: Callbacks | None = None  # of all its runs; None: it calls no Python
+
+    @property
+    def calls_python(self) -> bool:
+        return self.callbacks is not None
 
     @functools.cached_property
     def _made_of(self) -> tuple[Graph, Lowered, Placement]:
@@ -142,7 +146,7 @@ def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
         placement.exposed,
         sizes,
         lambda: (graph, lowered, placement),
-        writer.callbacks,
+        writer.callbacks if writer.native.hosts else None,
     )
     return known(plan)
 

@@ -174,6 +174,7 @@ class _Watch:
     """
 
     traces = False
+    queues = False
 
     def __init__(self) -> None:
         self.around = around = current()

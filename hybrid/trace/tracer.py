@@ -107,6 +107,7 @@ class Tracer:
     traces = True
     batches = False
     watches = True
+    queues = False
 
     # The interpreter's half -------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ class Batcher:
     traces = False
     batches = True
     watches = False
+    queues = False
 
     def __init__(self, rows: int) -> None:
         self.rows, self.around, self._start = rows, current(), latest()

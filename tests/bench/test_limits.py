@@ -25,15 +25,15 @@ def test_every_limit_is_measured() -> None:
     assert len(found.document()) == len(names)
 
 
-@pytest.mark.parametrize("name", native.LIMITS)
+@pytest.mark.parametrize("name", limits.CODES)
 def test_work_grows_with_the_rounds(name: str) -> None:
     data, nbytes = (native.borrow(bytearray(12 * 64)), 12 * 64) if name == "triad" else (None, 0)
-    one, ten = (native.run_limit(name, rounds, data, nbytes) for rounds in (1, 10))
-    assert (one > 0) == bool(native.limit_instructions(name))
+    one, ten = (limits.do_rounds(name, rounds, data, nbytes) for rounds in (1, 10))
+    assert (one > 0) == bool(limits.instructions(name))
     assert ten == 10 * one
-    assert native.run_limit(name, 0, data, nbytes) == 0
+    assert limits.do_rounds(name, 0, data, nbytes) == 0
     if name == "triad":
-        assert one == nbytes and native.run_limit(name, 1) == 0
+        assert one == nbytes and limits.do_rounds(name, 1) == 0
 
 
 def test_the_share_of_the_limit() -> None:

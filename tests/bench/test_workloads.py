@@ -1,6 +1,7 @@
 """Every workload builds, checks its results, and can be measured."""
 
 import re
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hybrid import native
 from hybrid.bench.bits import require_close, require_same_bits
 from hybrid.bench.registry import BenchError, Case, Workload, find, workload, workloads
 from hybrid.bench.runner import run_case, threads_set_to
-from hybrid.bench.workloads import digits, overheads
+from hybrid.bench.workloads import asynchronous, digits, overheads
 from hybrid.bench.workloads.callers import Callers
 from hybrid.bench.workloads.digits import RowReader, compare
 from hybrid.errors import ArgumentError
@@ -172,3 +173,26 @@ def test_signed_zeros_are_other_bits() -> None:
 def test_a_wrong_result_is_found() -> None:
     with pytest.raises(BenchError, match=r"NumPy's result differs by up to 0\.5"):
         require_close("x", hy.asarray([1.0]), np.asarray([1.5], np.float32))
+
+
+def test_async_measures_the_return_and_the_end() -> None:
+    made = find("async").build()
+    assert [case.threads for case in made] == [1, 2] * 2
+    assert all(case.parts == asynchronous.CALLS for case in made)
+    done: list[int] = []
+    stream = hy.stream()
+    x = hy.ones((700, 700))
+
+    def work() -> None:
+        assert stream.done()  # what was queued before is waited for
+        done.append(1)
+        for _ in range(10):
+            x @ x
+
+    took = asynchronous.Return(stream, work).sample(100)
+    assert len(done) == asynchronous.MOST and stream.done()
+    started = time.perf_counter()
+    with stream:
+        work()
+    stream.wait()
+    assert 0 < took / 100 < time.perf_counter() - started

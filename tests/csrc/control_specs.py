@@ -154,3 +154,14 @@ def side_by_side(n: int = 16) -> Spec:
     spec.block(1)
     spec.step([(given, x)], [(c, x)], negative)
     return spec
+
+
+def endless() -> Spec:
+    """``while go: x = x + x``, with a go that nobody changes."""
+    spec = Spec()
+    go, x = spec.external(1), spec.external(X.nbytes)
+    spec.block(1)
+    spec.control(lib.HYB_STEP_WHILE, [(go, FLAG), (go, FLAG)])
+    spec.block(1)
+    spec.step([(x, X), (x, X)], [(x, X)], ops=[(find("add", "float32"), [0, 1], [2])])
+    return spec

@@ -1,5 +1,5 @@
-/* driver.c - a program that uses the library without Python: plans, loops, threads, failures and a
- * fork.
+/* driver.c - a program that uses the library without Python: plans, loops, threads, streams, failures
+ * and a fork.
  *
  * Exits with 0, or prints the line that does not hold.  test_c_library.py builds it plain and
  * sanitised. */
@@ -194,6 +194,70 @@ static void check_loops(void)
     hyb_plan_free(plan);
 }
 
+typedef struct {
+    hyb_plan *plan;
+    hyb_stream *stream;
+    hyb_ticket after; /* of another stream, or none */
+    float *x;
+} submission;
+
+static int64_t submit(const submission *s)
+{
+    int64_t number = 0;
+    void *const externals[] = {s->x, s->x + N};
+    do
+        HOLDS(hyb_stream_submit(s->stream, s->plan, externals, 2, &s->after,
+                                s->after.stream != NULL, &number) == HYB_OK);
+    while (number == 0 && hyb_stream_room(s->stream, 1000000) >= 0);
+    return number;
+}
+
+static void *submit_often(void *context)
+{
+    const submission *s = context;
+    int64_t last = 0;
+    for (int i = 0; i < RUNS; i++)
+        last = submit(s);
+    HOLDS(hyb_stream_wait(s->stream, last, INT64_C(60000000000)) == 1);
+    HOLDS(hyb_stream_finished(s->stream) >= last);
+    for (int i = 0; i < N; i++)
+        HOLDS(s->x[i] == 3 * s->x[N + i]);
+    return NULL;
+}
+
+/* Threads submit to two streams, one of which waits for the other; they are closed at work. */
+static void check_streams(hyb_plan *plan)
+{
+    hyb_stream *first = hyb_stream_open(4), *second = hyb_stream_open(3);
+    HOLDS(first && second && !hyb_stream_open(0));
+    pthread_t threads[THREADS];
+    submission submissions[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        float *x = hyb_alloc(2 * BYTES);
+        HOLDS(x);
+        for (int j = 0; j < N; j++)
+            x[N + j] = (float)j;
+        submissions[i] = (submission){plan, i % 2 ? second : first, {NULL, 0}, x};
+    }
+    const int64_t number = submit(&submissions[0]);
+    submissions[1].after = (hyb_ticket){first, number};
+    HOLDS(submit(&submissions[1]) == 1);
+    submissions[1].after = (hyb_ticket){NULL, 0};
+    for (int i = 0; i < THREADS; i++)
+        HOLDS(pthread_create(&threads[i], NULL, submit_often, &submissions[i]) == 0);
+    for (int i = 0; i < THREADS; i++)
+        HOLDS(pthread_join(threads[i], NULL) == 0);
+    int64_t failed;
+    HOLDS(hyb_stream_failure(second, &failed) == HYB_OK && failed == 0);
+
+    const submission last = {plan, second, {first, submit(&submissions[0])}, submissions[1].x};
+    submit(&last);
+    hyb_stream_close(first);
+    hyb_stream_close(second);
+    for (int i = 0; i < THREADS; i++)
+        hyb_free(submissions[i].x);
+}
+
 static void check_failures(void)
 {
     const int64_t before = hyb_memory().live_bytes;
@@ -232,10 +296,12 @@ int main(void)
     for (int i = 0; i < THREADS; i++)
         HOLDS(pthread_join(threads[i], NULL) == 0);
 
+    check_streams(plan);
     const pid_t child = fork();
     HOLDS(child >= 0);
     if (child == 0) {
         check_run(plan, 3.0f);
+        check_streams(plan);
         _exit(0);
     }
     int status;

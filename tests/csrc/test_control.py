@@ -20,6 +20,7 @@ from tests.csrc.control_specs import (
     asking,
     choice,
     doubling,
+    endless,
     nested,
     running_sums,
     side_by_side,
@@ -135,17 +136,6 @@ def test_a_plan_without_its_host_fails() -> None:
 
 
 # Failures ---------------------------------------------------------------------------------------
-
-
-def endless() -> Spec:
-    """``while go: x = x + x``, with a go that nobody changes."""
-    spec = Spec()
-    go, x = spec.external(1), spec.external(X.nbytes)
-    spec.block(1)
-    spec.control(lib.HYB_STEP_WHILE, [(go, FLAG), (go, FLAG)])
-    spec.block(1)
-    spec.step([(x, X), (x, X)], [(x, X)], ops=[(find("add", "float32"), [0, 1], [2])])
-    return spec
 
 
 def test_a_step_in_a_block_is_named() -> None:

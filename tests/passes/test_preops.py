@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 
 import hybrid as hy
-from hybrid.eager import call_plan
 from hybrid.errors import GraphError
 from hybrid.ir import Graph, verify
+from hybrid.launch import call_plan
 from hybrid.passes import fuse, fuse_reductions
 from hybrid.planned import optimized_plan
 from hybrid.trace.replay import replay

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybrid.eager import as_tensor, call_plan
+from hybrid.eager import as_tensor
 from hybrid.errors import Location, OutOfRangeError
 from hybrid.ir import Builder, get_op
+from hybrid.launch import call_plan
 from hybrid.ops.control import run_region
 from hybrid.plan import Plan, interpret, make_plan
 from hybrid.plan.steps import Step

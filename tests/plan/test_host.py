@@ -16,9 +16,10 @@ import pytest
 
 import hybrid as hy
 from hybrid import native
-from hybrid.eager import as_tensor, call_plan
+from hybrid.eager import as_tensor
 from hybrid.errors import ArgumentError, Location, ShapeError
 from hybrid.ir import Builder, Graph, Value, get_op
+from hybrid.launch import call_plan
 from hybrid.plan import Plan, interpret, make_plan
 from hybrid.types import TensorType, bool_, float32, int64, tensor_type
 from tests.helpers import graph_of

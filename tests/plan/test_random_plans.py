@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hybrid.eager import as_tensor, call_plan
+from hybrid.eager import as_tensor
 from hybrid.errors import HybridError
 from hybrid.ir import Graph
+from hybrid.launch import call_plan
 from hybrid.passes import run_pipeline
 from hybrid.plan import interpret, make_plan
 from hybrid.planned import optimized_plan

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import hybrid as hy
 from hybrid import native
-from hybrid.eager import as_tensor, call_plan
+from hybrid.eager import as_tensor
 from hybrid.errors import HybridError
 from hybrid.ir import Graph
+from hybrid.launch import call_plan
 from hybrid.passes import run_pipeline
 from hybrid.plan import all_plans, interpret, make_plan, schedule
 from hybrid.plan.lower import lower
