@@ -163,7 +163,7 @@ static hyb_status check_row(const hyb_builder *builder, int32_t index)
                         slot->base, slot->loop);
     if (spec->steps[slot->loop].kind == HYB_STEP_FOR) {
         const int64_t limit = spec->controls[spec->steps[slot->loop].kernel].limit;
-        if (limit < 0 || limit > slot->count)
+        if ((limit < 0 || limit > slot->count) && slot->count < INT64_MAX)
             return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: %lld rows for %lld iterations", index,
                             (long long)slot->count, (long long)limit);
         if (slot->spare != -1)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan.h"
+#include "batches.h"
 
 enum {
     RING = 3,             /* batches that are made ahead of time */
@@ -20,19 +20,17 @@ enum {
 };
 
 typedef struct {
-    int64_t batch, entry_nbytes;
-    int32_t n_columns;
-    const hyb_column *columns;
+    int64_t entry_nbytes;
     const int64_t *offset; /* of columns, in a batch of the ring */
-    char *rows;            /* of one column, which a plan is about to make something of */
     char *ring;            /* NULL: nothing is made ahead of time */
     pthread_t thread;
     pthread_mutex_t mutex; /* guards the rest */
     pthread_cond_t moved;
     int64_t number;
-    int64_t *order, n;     /* of the batches from `first` on: they change when all are taken */
-    int64_t first, end;    /* batches, counted from the opening on, as the next two are */
+    hyb_batches of;        /* their order changes when all are taken */
+    int64_t end;           /* batches, counted from the opening on, as the next three are */
     int64_t made, taken;
+    int64_t lent;          /* the last one that was left in the ring for whoever took it; or -1 */
     int users;             /* calls under way */
     bool closed;
     hyb_status status;     /* of batch `made`, which could not be made */
@@ -71,57 +69,9 @@ static void leave(queue *q)
     pthread_mutex_unlock(&q->mutex);
 }
 
-static int64_t rows_of(const queue *q, int64_t at)
-{
-    const int64_t left = q->n - (at - q->first) * q->batch;
-    return left < q->batch ? left : q->batch;
-}
-
-/* How many of the rows that `order` names are neighbours from the first one on. */
-static int64_t stretch(const int64_t *order, int64_t rows)
-{
-    int64_t run = 1;
-    while (run < rows && order[run] == order[0] + run)
-        run++;
-    return run;
-}
-
-static void gather(const hyb_column *column, const int64_t *order, int64_t rows, char *out)
-{
-    const int64_t nbytes = column->nbytes;
-    for (int64_t i = 0, run; i < rows; i += run) {
-        run = stretch(order + i, rows - i);
-        memcpy(out + i * nbytes, (const char *)column->rows + order[i] * nbytes,
-               (size_t)(run * nbytes));
-    }
-}
-
-static bool is_made(const hyb_column *column) { return column->whole || column->rest; }
-
-/* Makes batch `at`. */
-static hyb_status make_batch(const queue *q, int64_t at, void *const *out)
-{
-    const int64_t *order = q->order + (at - q->first) * q->batch, rows = rows_of(q, at);
-    for (int32_t c = 0; c < q->n_columns; c++) {
-        const hyb_column *column = &q->columns[c];
-        if (!is_made(column)) {
-            gather(column, order, rows, out[c]);
-            continue;
-        }
-        const char *from = (const char *)column->rows + order[0] * column->nbytes;
-        if (stretch(order, rows) < rows) {
-            gather(column, order, rows, q->rows);
-            from = q->rows;
-        }
-        void *const externals[] = {out[c], (void *)from};
-        TRY(hyb_plan_run(rows < q->batch ? column->rest : column->whole, externals));
-    }
-    return HYB_OK;
-}
-
 static void places(const queue *q, int64_t at, void **out)
 {
-    for (int32_t c = 0; c < q->n_columns; c++)
+    for (int32_t c = 0; c < q->of.n_columns; c++)
         out[c] = q->ring + at % RING * q->entry_nbytes + q->offset[c];
 }
 
@@ -130,23 +80,29 @@ static hyb_status make_noted(const queue *q, int64_t at, void *const *out)
 {
     hyb_recording *recording = hyb_recording_enter();
     const int64_t begin = recording ? hyb_clock() : 0;
-    const hyb_status status = make_batch(q, at, out);
+    const hyb_status status = hyb_make_batch(&q->of, at, out);
     if (recording) {
-        hyb_record_batch(recording, q->number, at - q->first, begin);
+        hyb_record_batch(recording, q->number, at - q->of.first, begin);
         hyb_recording_leave(recording);
     }
     return status;
 }
 
-/* Waits until there is room for a batch that is wanted; false: no more are. */
-static bool wait_for_room(queue *q, int64_t at)
+/* The first batch whose place in the ring is not free, if it was made. */
+static int64_t kept_from(const queue *q) { return q->lent >= 0 ? q->lent : q->taken; }
+
+/* Whether the next batch is to wait for a place in the ring. */
+static bool is_full(const queue *q) { return q->made - kept_from(q) >= RING; }
+
+/* Waits until there is room for a batch that is wanted; -1: no more are. */
+static int64_t wait_for_room(queue *q)
 {
     pthread_mutex_lock(&q->mutex);
-    while (!q->closed && (q->number == 0 || at == q->end || at - q->taken >= RING))
+    while (!q->closed && (q->number == 0 || q->made == q->end || is_full(q)))
         pthread_cond_wait(&q->moved, &q->mutex);
-    const bool wanted = !q->closed;
+    const int64_t at = q->closed ? -1 : q->made;
     pthread_mutex_unlock(&q->mutex);
-    return wanted;
+    return at;
 }
 
 static void *make_ahead(void *context)
@@ -154,10 +110,7 @@ static void *make_ahead(void *context)
     queue *q = context;
     void *out[HYB_QUEUE_COLUMNS];
     hyb_status status = HYB_OK;
-    pthread_mutex_lock(&q->mutex);
-    int64_t at = q->made;
-    pthread_mutex_unlock(&q->mutex);
-    for (; status == HYB_OK && wait_for_room(q, at); at++) {
+    for (int64_t at; status == HYB_OK && (at = wait_for_room(q)) >= 0;) {
         places(q, at, out);
         hyb_compute_apart(true);
         status = make_noted(q, at, out);
@@ -174,65 +127,6 @@ static void *make_ahead(void *context)
     return NULL;
 }
 
-/* Whether the plan makes what it is to of so many bytes, and that alone. */
-static bool plan_fits(const hyb_plan *plan, int64_t made_nbytes, int64_t nbytes)
-{
-    if (!plan || plan->host || plan->n_externals != 2)
-        return false;
-    for (int32_t i = 0; i < plan->n_slots; i++) {
-        const hyb_slot *slot = &plan->slots[i];
-        if (slot->kind == HYB_SLOT_EXTERNAL
-            && slot->nbytes != (slot->external == 0 ? made_nbytes : nbytes))
-            return false;
-    }
-    return true;
-}
-
-static hyb_status check_order(const hyb_column *columns, int32_t n_columns, const int64_t *order,
-                              int64_t n, int64_t batch)
-{
-    const int64_t rest = n % batch;
-    for (int64_t i = 0; i < n; i++)
-        if (order[i] < 0 || order[i] >= columns[0].n_rows)
-            return hyb_fail(HYB_BAD_INDEX, "row %lld of %lld in the order of a queue",
-                            (long long)order[i], (long long)columns[0].n_rows);
-    for (int32_t c = 0; c < n_columns; c++) {
-        const hyb_column *column = &columns[c];
-        if (!is_made(column))
-            continue;
-        const int64_t made = column->made_nbytes, given = column->nbytes;
-        if ((n >= batch && !plan_fits(column->whole, made * batch, given * batch))
-            || (rest && !plan_fits(column->rest, made * rest, given * rest)))
-            return hyb_fail(HYB_BAD_ARGUMENT, "column %d of a queue has no plan for its batches", c);
-    }
-    return HYB_OK;
-}
-
-/* Whether batches of so many bytes a row can be; 64 of them, that is. */
-static bool is_size(int64_t nbytes, int64_t batch)
-{
-    int64_t all;
-    return nbytes >= 0 && !__builtin_mul_overflow(nbytes, batch, &all)
-        && all <= INT64_MAX / 64 / HYB_QUEUE_COLUMNS;
-}
-
-static hyb_status check(const hyb_column *columns, int32_t n_columns, const int64_t *order,
-                        int64_t n, int64_t batch)
-{
-    if (n_columns < 1 || n_columns > HYB_QUEUE_COLUMNS || n < 0 || batch < 1)
-        return hyb_fail(HYB_BAD_ARGUMENT, "a queue of %d columns, %lld rows, %lld in a batch",
-                        n_columns, (long long)n, (long long)batch);
-    for (int32_t c = 0; c < n_columns; c++) {
-        const hyb_column *column = &columns[c];
-        if (column->n_rows < 0 || column->n_rows != columns[0].n_rows
-            || !is_size(column->nbytes, batch) || !is_size(column->made_nbytes, batch)
-            || (!is_made(column) && column->made_nbytes != column->nbytes))
-            return hyb_fail(HYB_BAD_ARGUMENT, "column %d of a queue: %lld rows of %lld bytes", c,
-                            (long long)column->n_rows, (long long)column->nbytes);
-    }
-    return check_order(columns, n_columns, order, n, batch);
-}
-
 /* Ends a queue that nobody else knows. */
 static void end(queue *q)
 {
@@ -247,7 +141,7 @@ static void end(queue *q)
     pthread_cond_destroy(&q->moved);
     pthread_mutex_destroy(&q->mutex);
     hyb_free(q->ring);
-    hyb_free(q->order);
+    hyb_free(q->of.order);
     hyb_free(q);
 }
 
@@ -258,11 +152,11 @@ static hyb_status set_order(queue *q, const int64_t *order, int64_t n)
     if (!own)
         return hyb_fail(HYB_NO_MEMORY, "cannot allocate a queue of %lld rows", (long long)n);
     memcpy(own, order, (size_t)n * sizeof *order);
-    hyb_free(q->order);
-    q->order = own;
-    q->n = n;
-    q->first = q->end;
-    q->end += n / q->batch + (n % q->batch > 0);
+    hyb_free(q->of.order);
+    q->of.order = own;
+    q->of.n = n;
+    q->of.first = q->end;
+    q->end += n / q->of.batch + (n % q->of.batch > 0);
     return HYB_OK;
 }
 
@@ -273,7 +167,7 @@ static hyb_status make(const hyb_column *columns, int32_t n_columns, const int64
 {
     int64_t most = 0; /* bytes of rows that a plan is given */
     for (int32_t c = 0; c < n_columns; c++)
-        if (is_made(&columns[c]) && columns[c].nbytes * batch > most)
+        if (hyb_is_made(&columns[c]) && columns[c].nbytes * batch > most)
             most = columns[c].nbytes * batch;
     const size_t parts[] = {rounded(sizeof(queue)), rounded(n_columns * (int64_t)sizeof *columns),
                             rounded(n_columns * (int64_t)sizeof(int64_t)), (size_t)most};
@@ -283,8 +177,9 @@ static hyb_status make(const hyb_column *columns, int32_t n_columns, const int64
     queue *q = (queue *)memory;
     hyb_column *own = (hyb_column *)(memory + parts[0]);
     int64_t *offset = (int64_t *)(memory + parts[0] + parts[1]);
-    *q = (queue){.batch = batch, .n_columns = n_columns, .columns = own, .offset = offset,
-                 .rows = memory + parts[0] + parts[1] + parts[2]};
+    *q = (queue){.lent = -1, .offset = offset,
+                 .of = {.batch = batch, .n_columns = n_columns, .columns = own,
+                        .rows = memory + parts[0] + parts[1] + parts[2]}};
     memcpy(own, columns, (size_t)n_columns * sizeof *columns);
     for (int32_t c = 0; c < n_columns; c++) {
         offset[c] = q->entry_nbytes;
@@ -306,9 +201,8 @@ static hyb_status make(const hyb_column *columns, int32_t n_columns, const int64
 static void start(queue *q)
 {
     sigset_t all, before;
-    if (q->ring || q->n <= q->batch || q->entry_nbytes <= SMALL_BATCH)
+    if (q->ring || q->of.n <= q->of.batch || q->entry_nbytes <= SMALL_BATCH)
         return;
-    q->made = q->taken;
     q->ring = hyb_alloc((size_t)(RING * q->entry_nbytes));
     if (!q->ring)
         return;
@@ -344,7 +238,7 @@ hyb_status hyb_queue_open(const hyb_column *columns, int32_t n_columns, const in
 {
     queue *q = NULL;
     hyb_status status;
-    if ((status = check(columns, n_columns, order, n, batch)) != HYB_OK ||
+    if ((status = hyb_check_batches(columns, n_columns, order, n, batch)) != HYB_OK ||
         (status = make(columns, n_columns, order, n, batch, &q)) != HYB_OK)
         return status;
     start(q);
@@ -361,59 +255,83 @@ static void copy_out(const queue *q, int64_t at, void *const *out)
 {
     void *from[HYB_QUEUE_COLUMNS];
     places(q, at, from);
-    for (int32_t c = 0; c < q->n_columns; c++)
-        memcpy(out[c], from[c], (size_t)(rows_of(q, at) * q->columns[c].made_nbytes));
+    for (int32_t c = 0; c < q->of.n_columns; c++)
+        memcpy(out[c], from[c], (size_t)(hyb_batch_rows(&q->of, at) * q->of.columns[c].made_nbytes));
 }
 
-/* What is wrong with asking for batch `at`; waits for the batch. */
-static hyb_status wait_for_batch(queue *q, int64_t at)
+/* Whether whoever asks for the batch makes it: nobody else does, while what is lent is in the way. */
+static bool makes_itself(const queue *q) { return !q->ring || (q->made == q->taken && is_full(q)); }
+
+/* What is wrong with asking for a batch; waits for the batch, or says that it is still to be made.  A
+ * batch that was lent goes back if another one is to be. */
+static hyb_status wait_for_batch(queue *q, bool lends, bool *makes)
 {
     pthread_mutex_lock(&q->mutex);
+    const int64_t at = q->taken;
     const bool alone = q->users == 1;
-    while (alone && q->ring && at < q->end && q->made == at && !q->closed && q->status == HYB_OK)
+    if (alone && lends && q->lent >= 0) {
+        q->lent = -1;
+        pthread_cond_broadcast(&q->moved);
+    }
+    while (alone && at < q->end && q->made == at && !makes_itself(q) && !q->closed
+           && q->status == HYB_OK)
         pthread_cond_wait(&q->moved, &q->mutex);
     const bool over = q->closed || at >= q->end;
-    const bool failed = q->ring && !over && q->made == at;
+    *makes = makes_itself(q);
+    const bool failed = !*makes && q->made == at;
     pthread_mutex_unlock(&q->mutex);
     if (!alone)
         return hyb_fail(HYB_BAD_ARGUMENT, "two threads ask for one batch of a queue");
     if (over)
-        return hyb_fail(HYB_BAD_INDEX, "the queue has no batch %lld", (long long)(at - q->first));
+        return hyb_fail(HYB_BAD_INDEX, "the queue has no batch %lld",
+                        (long long)(at - q->of.first));
     return failed ? hyb_fail(q->status, "%s", q->text) : HYB_OK;
 }
 
-static hyb_status take(queue *q, void *const *out, const int64_t *nbytes, int32_t n_out)
+static hyb_status take(queue *q, void *const *out, const int64_t *nbytes, int32_t n_out,
+                       void **lent)
 {
-    pthread_mutex_lock(&q->mutex);
-    const int64_t at = q->taken;
-    pthread_mutex_unlock(&q->mutex);
-    TRY(wait_for_batch(q, at));
-    bool fits = n_out == q->n_columns;
+    bool makes;
+    TRY(wait_for_batch(q, lent != NULL, &makes));
+    const int64_t at = q->taken; /* by this thread alone */
+    bool fits = n_out == q->of.n_columns;
     for (int32_t c = 0; fits && c < n_out; c++)
-        fits = nbytes[c] == rows_of(q, at) * q->columns[c].made_nbytes;
+        fits = nbytes[c] == hyb_batch_rows(&q->of, at) * q->of.columns[c].made_nbytes;
     if (!fits)
         return hyb_fail(HYB_BAD_ARGUMENT, "batch %lld of the queue is of another size",
-                        (long long)(at - q->first));
-    if (q->ring)
-        copy_out(q, at, out);
+                        (long long)(at - q->of.first));
+    if (makes)
+        TRY(hyb_make_batch(&q->of, at, out));
+    else if (lent)
+        places(q, at, lent);
     else
-        TRY(make_batch(q, at, out));
+        copy_out(q, at, out);
     pthread_mutex_lock(&q->mutex);
     q->taken = at + 1;
+    if (makes)
+        q->made = at + 1;
+    else if (lent)
+        q->lent = at;
     if (q->ring)
         pthread_cond_broadcast(&q->moved);
     pthread_mutex_unlock(&q->mutex);
     return HYB_OK;
 }
 
-hyb_status hyb_queue_next(int64_t number, void *const *out, const int64_t *nbytes, int32_t n_out)
+hyb_status hyb_queue_lend(int64_t number, void *const *out, const int64_t *nbytes, int32_t n_out,
+                          void **lent)
 {
     queue *q = enter(number);
     if (!q)
         return hyb_fail(HYB_BAD_ARGUMENT, "no queue %lld is open", (long long)number);
-    const hyb_status status = take(q, out, nbytes, n_out);
+    const hyb_status status = take(q, out, nbytes, n_out, lent);
     leave(q);
     return status;
+}
+
+hyb_status hyb_queue_next(int64_t number, void *const *out, const int64_t *nbytes, int32_t n_out)
+{
+    return hyb_queue_lend(number, out, nbytes, n_out, NULL);
 }
 
 /* Asked by the only user: the thread of the queue has made all there was, and waits. */
@@ -422,7 +340,7 @@ static hyb_status refill(queue *q, const int64_t *order, int64_t n)
     if (n < 0 || q->users > 1 || q->closed || q->taken < q->end)
         return hyb_fail(HYB_BAD_ARGUMENT, "a queue that is not empty, or closed, gets %lld rows",
                         (long long)n);
-    TRY(check_order(q->columns, q->n_columns, order, n, q->batch));
+    TRY(hyb_check_order(q->of.columns, q->of.n_columns, order, n, q->of.batch));
     TRY(set_order(q, order, n));
     start(q);
     pthread_cond_broadcast(&q->moved);
@@ -447,7 +365,7 @@ int64_t hyb_queue_taken(int64_t number)
     if (!q)
         return -1;
     pthread_mutex_lock(&q->mutex);
-    const int64_t taken = q->taken - q->first;
+    const int64_t taken = q->taken - q->of.first;
     pthread_mutex_unlock(&q->mutex);
     leave(q);
     return taken;

@@ -10,7 +10,7 @@ from hybrid.data.passes import Pass, order_sampler
 from hybrid.data.queued import Queue, QueuedPass
 from hybrid.data.sampler import RandomOrderSampler, require_count
 from hybrid.data.supplying import OUTSIDE, LoaderSupply, is_queued, kinds_of, nothing_given, rest_of
-from hybrid.errors import CaptureError, author_location
+from hybrid.errors import CaptureError, DatasetError, author_location
 from hybrid.supply import Kind, Supply, Supplying
 
 if TYPE_CHECKING:
@@ -118,10 +118,14 @@ class Taken(Supplying):
 
 
 class Stretch:
-    """The next batches of a walk, which goes on behind them."""
+    """The next batches of a walk, which goes on behind them.
 
-    def __init__(self, walk: Walk, count: int) -> None:
+    A plan takes batches without a word: then it is told at the end that others did, too.
+    """
+
+    def __init__(self, walk: Walk, count: int, *, planned: bool = False) -> None:
         self.walk, self.count, self.first = walk, count, walk.given
+        self.own = None if planned else 0  # batches given here
 
     @property
     def queue(self) -> int:
@@ -135,12 +139,26 @@ class Stretch:
         return self
 
     def __next__(self) -> Any:
-        if self.given >= self.count:
+        given = self.given
+        if given > self.count or (self.own is not None and self.own != given):
+            raise disturbed(given, self.count)
+        if given == self.count:
             raise StopIteration
-        return next(self.walk)
+        batch = next(self.walk)
+        self.own = None if self.own is None else self.own + 1
+        return batch
 
     def leave(self) -> None:
         self.walk.look()
+
+
+def disturbed(given: int, count: int) -> DatasetError:
+    """Where others have taken batches of a walk, too."""
+    return DatasetError(
+        f"{given} batches of a walk were taken during a loop over {count} of them",
+        why="A walk has one place, which each batch that is taken moves.",
+        fix="take a list of batches first, or let each loop have a walk over a loader of its own",
+    )
 
 
 class WalkSupply(LoaderSupply):
@@ -174,7 +192,10 @@ class WalkSupply(LoaderSupply):
     def eagerly(self) -> Iterator[Any]:
         return self.walk
 
+    def refuse_end(self, count: int) -> Exception:
+        return disturbed(count, self.count)
+
     def begin(self) -> Stretch:
         if self.count:
             self.walk.begun()
-        return Stretch(self.walk, self.count)
+        return Stretch(self.walk, self.count, planned=True)

@@ -238,7 +238,8 @@ class _Writer:
         if buffer.kind == "arena":
             step = self.placement.last_step[buffer]
             last = -1 if step is None else self.number.get(step, -1)
-            return write(native.ARENA, 0, buffer.offset, buffer.nbytes, last)
+            place = write(native.ARENA, 0, buffer.offset, buffer.nbytes, last)
+            return self._lent(buffer, place) if buffer in self.placement.lent else place
         assert buffer.base is not None and buffer.loop is not None
         base, loop = self._slot(buffer.base), self.number[buffer.loop]
         if buffer.kind == "carried":
@@ -248,6 +249,14 @@ class _Writer:
             native.ROW, 0, buffer.start, buffer.nbytes, -1, loop, base, spare, buffer.stride,
             buffer.count,
         )  # fmt: skip
+
+    def _lent(self, buffer: Buffer, place: int) -> int:
+        """A slot that is ``place`` in each iteration, until a queue has lent another place."""
+        loop = self.placement.lent[buffer]
+        spare = -1 if loop.control is not None and loop.control.kind == "for" else place
+        return self.native.slot(
+            native.ROW, 0, 0, buffer.nbytes, -1, self.number[loop], place, spare, 0, native.ENDLESS
+        )
 
     def _step(self, step: Step) -> None:
         writer = self.native

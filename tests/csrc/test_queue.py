@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hybrid._native import ffi, lib
 
-from tests.csrc.control_specs import X, feeding, keeping
+from tests.csrc.control_specs import X, feeding, keeping, lending
 from tests.csrc.specs import NativeFailure, Spec, find, last_error, live_bytes, run
 
 SMALL, LARGE = 3, 40_000  # floats in a row: batches of the second kind are made ahead of time
@@ -383,6 +383,30 @@ def test_what_cannot_be_passed_on_is_refused(declared, given, message):
     with pytest.raises(NativeFailure) as caught:
         keeping(declared, given).create()
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("asks", "stride"), [(1, 0), (2, 0), (1, 64)])
+@pytest.mark.parametrize("width", [SMALL, 10_000])
+def test_loops_read_batches_where_the_queue_has_them(width, asks, stride):
+    """One that asks twice in an iteration, or whose slot moves, gets copies."""
+    x = np.random.default_rng(1).integers(0, 99, (40, width)).astype(np.float32)
+    order = np.random.default_rng(2).permutation(40)
+    number, y = opened([column(x, 40, width * 4)], order, 2), np.zeros(2 * width, np.float32)
+    spec = lending(y, asks, stride and 64)
+    plan, host = spec.create(), Host(0)
+    lib.hyb_plan_set_host(plan, host.function, ffi.NULL)
+    rounds = [(3, 3 * asks), (2, 5 * asks)] if not stride else [(2, 2), (1, 3)]
+    for count, taken in rounds:
+        run(plan, y, np.asarray(number), np.asarray(count))
+        assert lib.hyb_queue_taken(number) == taken and host.calls == 0
+    seen = [b for b in range(taken) if b % asks == asks - 1]
+    expected = sum(x[order[2 * b : 2 * b + 2]] for b in seen)
+    np.testing.assert_array_equal(y.reshape(2, width), expected)
+    between = np.empty((2, width), np.float32)  # more than the ring has beside the one that is lent
+    for at in range(taken, min(taken + 6, 20)):
+        assert asked(number, between) == lib.HYB_OK
+        np.testing.assert_array_equal(between, x[order[2 * at : 2 * at + 2]])
+    lib.hyb_queue_close(number)
 
 
 def test_batches_of_other_sizes_are_the_hosts():

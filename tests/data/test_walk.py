@@ -174,6 +174,23 @@ def test_breaks_leave_the_rest_for_later():
         assert walk.given == eager.given
 
 
+@pytest.mark.parametrize("hybridizes", [False, True])
+@pytest.mark.parametrize("width", [3, 5000])
+def test_two_loops_over_one_walk_are_refused(width, hybridizes):
+    walk = DataLoader(tensors(width), 5, drop_last=True).repeat()
+
+    def total():
+        found = hy.zeros(())
+        for x, _ in walk.take(3):
+            for a, _ in walk.take(4):
+                found = found + a.sum()
+            found = found + x.sum()
+        return found
+
+    with pytest.raises(DatasetError, match="of a walk were taken during a loop over 3 of them"):
+        (hy.hybridize(total) if hybridizes else total)()
+
+
 def test_errors_leave_what_finished_steps_have_written():
     found = []
     for hybridizes in (False, True):
