@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -69,10 +68,11 @@ class QueuedPass(Pass):
 
 
 class _Field:
-    """What becomes of the rows of one tensor."""
+    """What becomes of the rows of one tensor, whose value is held as it is now."""
 
     def __init__(self, tensor: Tensor, transform: Transform | None) -> None:
         self.tensor, self.transform = tensor, transform
+        self.data = native.filled(tensor.data)
         self.plans: dict[int, Plan] = {}  # by the number of rows; a queue runs them
 
     def kind(self, rows: int) -> TensorType:
@@ -90,7 +90,11 @@ class _Field:
             self.kind(rest)
         plans = [self.plans[rows].handle if rows in self.plans else None for rows in (size, rest)]
         row = tensor_type(self.tensor.dtype, self.tensor.shape[1:])
-        return queues.Column(self.tensor.data, len(self.tensor), row.nbytes, made, *plans)
+        return queues.Column(self.data, len(self.tensor), row.nbytes, made, *plans)
+
+    def is_of(self, tensor: Tensor) -> bool:
+        """Whether these are the rows of ``tensor``, still."""
+        return tensor is self.tensor and native.filled(tensor.data) is self.data
 
 
 class Queue:
@@ -100,7 +104,7 @@ class Queue:
         self.number = 0
         self.dataset, self.count, self.size = dataset, len(order), size
         fields = zip(dataset.tensors, dataset.transforms, strict=True)
-        self.fields = [_Field(*field) for field in fields]  # the queue reads what they hold
+        self.fields = [_Field(*field) for field in fields]  # the queue reads their data
         columns = [field.column(size, self.count % size) for field in self.fields]
         self.number = queues.open_queue(columns, order, size)
 
@@ -109,8 +113,7 @@ class Queue:
         same = dataset is self.dataset and size == self.size
         rest = len(order) % size
         fits = rest in (0, self.count % size) or not any(dataset.transforms)
-        tensors = [field.tensor for field in self.fields]
-        if not (same and fits and all(map(operator.is_, dataset.tensors, tensors))):
+        if not (same and fits and all(map(_Field.is_of, self.fields, dataset.tensors))):
             return False
         queues.refill(self.number, order)
         self.count = len(order)

@@ -16,10 +16,11 @@ import numpy as np
 from hybrid import native
 from hybrid.classes import dataclass
 from hybrid.conversion import asarray
-from hybrid.eager import EAGER, call_plan
+from hybrid.eager import EAGER
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from hybrid.hybridized import Hybridized
 from hybrid.ir.interpreter import current
+from hybrid.launch import call_plan
 from hybrid.plan import Plan
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.types import TensorType, dtype_of

@@ -259,3 +259,24 @@ def test_what_no_captured_walk_can_go_over_is_refused():
     for count in (-1, 2.0, True):
         with pytest.raises(ArgumentError, match="count is"):
             walk.take(count)
+
+
+@pytest.mark.parametrize("hybridizes", [False, True])
+def test_values_that_are_assigned_meanwhile(hybridizes):
+    """A pass has the values of when it began; the next one, those of then."""
+    dataset = TensorDataset(hy.arange(12))
+    (x,) = dataset.tensors
+    walk = DataLoader(dataset, 4).repeat()
+
+    def run():
+        found = hy.zeros((), dtype=hy.int64)
+        for (batch,) in walk.take(3):
+            found += batch.sum()
+        return found
+
+    call = hy.hybridize(run) if hybridizes else run
+    assert call().item() == 66
+    for number in range(5):
+        x.assign(x * 0 + number)
+        gc.collect()
+        assert call().item() == 12 * number
