@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 
 import hybrid as hy
-from tests.control.harness import draw, f32, i64, same
+from hybrid.errors import CaptureError
+from tests.control.harness import compare, draw, f32, i64, is_of_eager_run, same, side
 from tests.random_programs import Program, programs
 
 NUMBERS = itertools.count()
@@ -64,6 +65,37 @@ def check_derivative(program: Program, folder: Path) -> None:
     same(make_derivative, calls=CALLS, runs_eagerly=None, **options)
 
 
+def check_in_a_stream(program: Program, folder: Path) -> None:
+    """What is queued has the bits, the state and the errors of what is run at once."""
+    note(program.text)
+    make = function_of(program, folder)
+    for grad_now in (False, True):
+        eager = side(make, True, False)
+        expected = [eager.call(arguments, grad_now, False) for arguments in CALLS]
+        for hybridized in (False, True):
+            queued, stream = side(make, True, hybridized), hy.stream()
+            queued.function = within(stream, queued.function)
+            for number, arguments in enumerate(CALLS):
+                found = queued.call(arguments, grad_now, False)
+                error = found.pop("error", None)
+                if hybridized and isinstance(error, CaptureError):
+                    break
+                known = {what: value for what, value in expected[number].items() if what != "error"}
+                found["printed"] = [e for e in found["printed"] if not is_of_eager_run(e)]
+                compare(known, found, error, f"call {number} in a stream")
+
+
+def within(stream: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        try:
+            with stream:
+                return function(*args)
+        finally:
+            stream.wait()
+
+    return call
+
+
 relaxed = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large,
@@ -88,6 +120,19 @@ def test_random_programs(program: Program, folder: Path) -> None:
 @given(program=programs())
 def test_random_derivatives(program: Program, folder: Path) -> None:
     check_derivative(program, folder)
+
+
+@settings(relaxed, max_examples=40, derandomize=True)
+@given(program=programs())
+def test_random_programs_in_a_stream(program: Program, folder: Path) -> None:
+    check_in_a_stream(program, folder)
+
+
+@pytest.mark.nightly
+@settings(relaxed, max_examples=1000)
+@given(program=programs())
+def test_many_random_programs_in_a_stream(program: Program, folder: Path) -> None:
+    check_in_a_stream(program, folder)
 
 
 @pytest.mark.nightly

@@ -230,7 +230,7 @@ def _gradients(result: Any, leaves: list[hy.Tensor]) -> Any:
     return [describe(hy.zeros_like(t) if t.grad is None else t.grad) for t in leaves]
 
 
-def _side(function: Callable[..., Any], make: bool, hybridized: bool) -> Side:
+def side(function: Callable[..., Any], make: bool, hybridized: bool) -> Side:
     state = None
     hy.random.seed(0)
     if make:
@@ -267,25 +267,25 @@ def same(
         plans = 1
     for grad_now in (False, True) if grad else (False,):
         order = given if grad_now else [*given, *reversed(given)]
-        eager = _side(function, make, False)
+        eager = side(function, make, False)
         all_expected = [eager.call(arguments, grad_now, identity) for arguments in order]
-        hybridized = _side(function, make, True)
+        hybridized = side(function, make, True)
         for number, (arguments, expected) in enumerate(zip(order, all_expected, strict=True)):
             where = f"call {number}{' for gradients' if grad_now else ''}"
             untouched = describe(copied(arguments)), describe(hybridized.state)
             found = hybridized.call(arguments, grad_now, identity)
             error = found.pop("error", None)
             expected.pop("error", None)
-            warned += [event for event in found["printed"] if _is_of_eager_run(event)]
+            warned += [event for event in found["printed"] if is_of_eager_run(event)]
             if runs_eagerly is not False:
-                found["printed"] = [e for e in found["printed"] if not _is_of_eager_run(e)]
+                found["printed"] = [e for e in found["printed"] if not is_of_eager_run(e)]
             if may_refuse and isinstance(error, CaptureError):
                 after = found["arguments after"], found["state"]
                 assert after == untouched, f"{where}: a refused capture has left traces"
                 assert not found["printed"], f"{where}: a refused capture has printed"
                 assert not found["captures left open"], f"{where}: the capture is still open"
                 return
-            _compare(expected, found, error, where)
+            compare(expected, found, error, where)
         if plans is not None and not (make and grad_now):  # state gets a history at the first call
             kept = hybridized.function.plans
             # A call that always raises while it is captured never becomes a plan.
@@ -293,7 +293,7 @@ def same(
     assert runs_eagerly is None or bool(warned) == runs_eagerly
 
 
-def _is_of_eager_run(event: tuple[str, ...]) -> bool:
+def is_of_eager_run(event: tuple[str, ...]) -> bool:
     return event[:2] == ("warning", "UserWarning") and " runs eagerly: " in event[2]
 
 
@@ -304,7 +304,7 @@ def _kinds(args: tuple[Any, ...]) -> Any:
     return tuple([(t.type, [t is u for u in args].index(True)) for t in args])
 
 
-def _compare(expected: dict, found: dict, error: BaseException | None, where: str) -> None:
+def compare(expected: dict, found: dict, error: BaseException | None, where: str) -> None:
     for what in dict.fromkeys((*expected, *found)):
         left, right = expected.get(what), found.get(what)
         if left != right:
@@ -354,9 +354,9 @@ class Program:
         before = sys.gettrace()
         sys.settrace(trace)
         try:
-            side = _side(self.function, make, False)
+            one = side(self.function, make, False)
             for call in self.calls:
-                side.call(call if isinstance(call, tuple) else (call,), False, False)
+                one.call(call if isinstance(call, tuple) else (call,), False, False)
         finally:
             sys.settrace(before)
         missed = sorted({n for _, n in wanted - lines})
