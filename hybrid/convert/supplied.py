@@ -98,6 +98,7 @@ class Call(OwnCall):
     do: Callable[..., Any]
     at: Location | None
     raises = None
+    settles = True
 
     @property
     def location(self) -> Location | None:  # type: ignore[override]
