@@ -73,7 +73,17 @@ def _keep(_kind: Any, error: BaseException, traceback: Any) -> None:
     _raised.error = error.with_traceback(traceback)
 
 
-@ffi.def_extern(name="hybrid_call_host", error=lib.HYB_HOST_FAILED, onerror=_keep)
+def _keep_remains(kind: Any, error: BaseException, traceback: Any) -> None:
+    """The same for a call of the host, which an interrupt may have ended at any place."""
+    if isinstance(error, KeyboardInterrupt) and traceback is not None:
+        given = traceback.tb_frame.f_locals
+        function = ffi.from_handle(given["context"])[given["number"]]
+        if hasattr(function, "leave"):
+            function.leave(error, given["data"])
+    _keep(kind, error, traceback)
+
+
+@ffi.def_extern(name="hybrid_call_host", error=lib.HYB_HOST_FAILED, onerror=_keep_remains)
 def _call_host(context: Any, number: int, data: Any) -> int:
     ffi.from_handle(context)[number](data)
     return lib.HYB_OK

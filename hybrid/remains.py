@@ -53,8 +53,12 @@ class Leaving:
         try:
             return self.function(*arrays)
         except BaseException as error:
-            leave(error, self.left(self, rest()))
+            self.leave(error, rest())
             raise
+
+    def leave(self, error: BaseException, rest: Sequence[Any]) -> None:
+        """Let ``error``, which ended a call, carry what is written so far."""
+        leave(error, self.left(self, rest))
 
     @property
     def asks_queue(self) -> int | None:
@@ -62,6 +66,11 @@ class Leaving:
         many of its arrays, those after the first.
         """
         return getattr(self.function, "asks_queue", None)
+
+    @property
+    def settles(self) -> bool:
+        """Whether what is written so far counts where an interrupt ends the call at any place."""
+        return getattr(self.function, "settles", False)
 
     @property
     def release(self) -> Callable[[], None] | None:

@@ -49,7 +49,7 @@ class Items(Iterator[Any], Protocol):
 class Supply(Protocol):
     """The passes that a captured loop makes over a ``Supplying`` object."""
 
-    length: int  # items of a pass
+    length: int | None  # items of a pass; None: its end says
     even: int  # of these the first ones, which are of one kind
     kinds: tuple[Kind, ...]  # that one, and the kind of the others if there are any
     cells: tuple[Any, ...]  # tensors that a pass reads and writes as it begins

@@ -43,19 +43,22 @@ static struct {
     int64_t opened;
 } queues = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+/* The queue of this number, if there is one, for as long as `queues` is locked. */
+static queue *find(int64_t number)
+{
+    queue *q = number > 0 ? queues.open[number % MOST_QUEUES] : NULL;
+    return q && q->number == number ? q : NULL;
+}
+
 /* The queue of this number, which stays until `leave`; NULL if there is none. */
 static queue *enter(int64_t number)
 {
-    if (number <= 0)
-        return NULL;
     pthread_mutex_lock(&queues.mutex);
-    queue *q = queues.open[number % MOST_QUEUES];
-    if (q && q->number == number) {
+    queue *q = find(number);
+    if (q) {
         pthread_mutex_lock(&q->mutex);
         q->users++;
         pthread_mutex_unlock(&q->mutex);
-    } else {
-        q = NULL;
     }
     pthread_mutex_unlock(&queues.mutex);
     return q;
@@ -361,24 +364,24 @@ hyb_status hyb_queue_refill(int64_t number, const int64_t *order, int64_t n)
 
 int64_t hyb_queue_taken(int64_t number)
 {
-    queue *q = enter(number);
-    if (!q)
-        return -1;
-    pthread_mutex_lock(&q->mutex);
-    const int64_t taken = q->taken - q->of.first;
-    pthread_mutex_unlock(&q->mutex);
-    leave(q);
+    int64_t taken = -1;
+    pthread_mutex_lock(&queues.mutex); /* which nobody closes meanwhile, nor need anybody wait */
+    queue *q = find(number);
+    if (q) {
+        pthread_mutex_lock(&q->mutex);
+        taken = q->taken - q->of.first;
+        pthread_mutex_unlock(&q->mutex);
+    }
+    pthread_mutex_unlock(&queues.mutex);
     return taken;
 }
 
 void hyb_queue_close(int64_t number)
 {
     pthread_mutex_lock(&queues.mutex);
-    queue *q = number > 0 ? queues.open[number % MOST_QUEUES] : NULL;
-    if (q && q->number == number)
+    queue *q = find(number);
+    if (q)
         queues.open[number % MOST_QUEUES] = NULL;
-    else
-        q = NULL;
     pthread_mutex_unlock(&queues.mutex);
     if (q)
         end(q);

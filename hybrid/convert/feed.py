@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from hybrid.classes import dataclass
 from hybrid.convert.traced import is_grown
+from hybrid.errors import CaptureError, author_location
 from hybrid.number import Number
 from hybrid.progress import unwrapped
 from hybrid.supply import Supplying
@@ -120,6 +121,19 @@ def supplied(feed: Any) -> list[Any]:
     if isinstance(feed, Walk) and feed.begun:
         return [feed]
     return [found for part in getattr(feed, "parts", ()) for found in supplied(part)]
+
+
+def stream_of(feed: Any) -> Any:
+    """The part of ``feed`` whose end is known when it comes, if there is one."""
+    streams = [part for part in supplied(feed) if part.ends_itself]
+    if streams and len(getattr(feed, "parts", ())) > 1:
+        raise CaptureError(
+            "zip() of a loader that does not know how many batches it gives",
+            at=author_location(),
+            why="Which of the parts ends first is known when each of them is asked.",
+            fix="count with enumerate(), or give the dataset a __len__",
+        )
+    return streams[0] if streams else None
 
 
 class TreeRows:

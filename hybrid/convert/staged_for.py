@@ -8,7 +8,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.convert.carry import Carry
-from hybrid.convert.feed import Feed, even_length, feed_of, finish
+from hybrid.convert.feed import Feed, even_length, feed_of, finish, stream_of
 from hybrid.convert.for_ import following
 from hybrid.convert.loop_state import Loop
 from hybrid.convert.session import ONE_BY_ONE, unrolled
@@ -110,6 +110,7 @@ class StagedFor(Loop):
         self.item: Any = None
         self.why = ""
         self.go: Tensor | None = None  # whether there is a first iteration in the node
+        self.stream = stream_of(feed)  # the part of the feed whose end is known when it comes
         self.slices: list[tuple[Tensor, Tensor]] = []  # whole tensors, and what their rows are
 
     def again(self, found: Mapping[str, Any]) -> bool:
@@ -130,6 +131,9 @@ class StagedFor(Loop):
         self.entry_found = dict(found)
         self.roots = roots_of(found)
         self.before = self.snapshot(found)
+        if self.stream is not None:
+            with self.inside(self.parent):
+                self.go = self.stream.advance(False)
         if self.is_static() and self.length == 0:
             return self.leave_loop(found)
         if self._may_unroll() and (self.length == 1 or self.tracer.unrolls):
@@ -160,6 +164,7 @@ class StagedFor(Loop):
         names = self.before if self.path.diverged else self.snapshot(found)
         with self.inside(region):
             over, flag = (True, None) if self.path.diverged else self.flags(names)
+            flag = flag if over else self._ended(flag)
             if flag is not None:
                 flag = region.traced(flag)
         self.finals = dict(names)
@@ -286,6 +291,13 @@ class StagedFor(Loop):
 
     # Items from outside ----------------------------------------------------------------------
 
+    def _ended(self, flag: Tensor | None) -> Tensor | None:
+        """Whether ``flag`` stops the loop or, if it does not, the stream has no further item."""
+        if self.stream is None:
+            return flag
+        ended = ops.logical_not(self.stream.advance(False if flag is None else flag))
+        return ended if flag is None else ops.logical_or(flag, ended)
+
     def _go_on(self, found: Mapping[str, Any]) -> bool:
         """Trace the items of another kind, which come last, by themselves."""
         rest = iter(range(self.length, self.feed.length))
@@ -314,7 +326,8 @@ class StagedFor(Loop):
         self.peels = 2
         if not self.is_static():
             with self.inside(self.parent):
-                self.enter_branch(truth(self.length > 0), self.before)
+                there = self.go if self.stream is not None else truth(self.length > 0)
+                self.enter_branch(there, self.before)
         self.path = self.peeled
         self.load(self.before)
         with self.inside(self.parent):
@@ -327,6 +340,7 @@ class StagedFor(Loop):
             over, flag = (
                 (True, None) if self.path is not None and self.path.diverged else self.flags(found)
             )
+            flag = flag if over else self._ended(flag)
             if flag is not None:
                 self.go = ops.logical_not(flag)
         self.start = 1

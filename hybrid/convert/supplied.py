@@ -34,6 +34,7 @@ from hybrid.ops.control import FLAG, py_call
 from hybrid.remains import leave_last
 from hybrid.supply import Items, Kind, Supply
 from hybrid.tensor import Tensor
+from hybrid.trace.merge import number_tensor
 from hybrid.tree import flatten, unflatten
 from hybrid.types import TensorType
 
@@ -45,7 +46,11 @@ class Supplied(Walk):
     begun = True
 
     def __init__(self, supply: Supply) -> None:
-        self.supply, self.length, self.even = supply, supply.length, supply.even
+        self.supply, self.even = supply, supply.even
+        self.length: Any = supply.length
+        self.ends_itself = supply.length is None
+        if self.ends_itself:
+            self.length = Number("int", number_tensor(ENDLESS, "int"), ENDLESS, ENDLESS)
         current().count_on(supply.fact)
         self._passes = _Passes(supply)
         self._at = author_location()
@@ -56,11 +61,21 @@ class Supplied(Walk):
 
     def row(self, index: int | Number) -> Any:
         """The next item, which must be the one at ``index``."""
+        if self.ends_itself:
+            kind = self.supply.kinds[0]
+            found = self._stage(self._passes.held, (self._number,), kind.types)
+            return unflatten(kind.structure, found)
         rest = type(index) is int and index >= self.even
         kind, draws = self.supply.kinds[rest], self.supply.draws
         do = self._passes.last if rest else self._passes.following
         found = self._with_cells(do, (self._number,), kind.types, draws)
         return unflatten(kind.structure, found)
+
+    def advance(self, stopped: Tensor | bool) -> Tensor:
+        """Ask for the next item, unless the loop is ``stopped``: whether there is one, for row."""
+        flag = stopped if isinstance(stopped, Tensor) else ops.full((), stopped, dtype=FLAG.dtype)
+        operands = (self._number, flag)
+        return self._with_cells(self._passes.advance, operands, (FLAG,), self.supply.draws)[0]
 
     def finish(self, stopped: Tensor | bool) -> None:
         """The loop is over; ``stopped``: before it had asked for an item that there is not."""
@@ -90,6 +105,9 @@ class Supplied(Walk):
         return list(results_of(current().apply(py_call, given, attrs)))
 
 
+ENDLESS = 2**62  # items: more than there will be
+
+
 @dataclass(frozen=True, slots=True)
 class Call(OwnCall):
     """A call of ``do`` as a py_call makes it."""
@@ -98,6 +116,7 @@ class Call(OwnCall):
     do: Callable[..., Any]
     at: Location | None
     raises = None
+    settles = True
 
     @property
     def location(self) -> Location | None:  # type: ignore[override]
@@ -118,6 +137,8 @@ class Call(OwnCall):
         what so many cells hold, which the arguments after that are.
         """
         supply = self.passes.supply
+        if self.do == self.passes.advance:  # it knows no queue, but is interrupted as others are
+            return 0
         asks = self.do in (self.passes.following, self.passes.last)
         return len(supply.cells) * supply.draws if asks else None
 
@@ -134,6 +155,7 @@ class _Pass:
     items: Items
     thread: int
     left: list[Any]  # in the cells, when it was asked last
+    held: list[Any] | None = None  # the arrays of an item that it was asked for ahead
 
 
 class _Passes:
@@ -166,12 +188,33 @@ class _Passes:
         item = self._asked(of_run, states)
         if item is _NONE:
             raise self.supply.refuse_end(of_run.items.given)
+        return [*self._arrays(of_run, item, kind), *(of_run.left if states else ())]
+
+    def _arrays(self, of_run: _Pass, item: Any, kind: Kind) -> list[Any]:
+        """Those of an item, which must be of this kind."""
         leaves, structure = flatten(item)
         tensors = all([isinstance(leaf, Tensor) for leaf in leaves])
         found = Kind(structure, tuple([leaf.type for leaf in leaves])) if tensors else None
         if found != kind:
             raise self.supply.refuse_kind(of_run.items.given - 1, found, kind)
-        return [*map(_array, leaves), *(of_run.left if states else ())]
+        return [*map(_array, leaves)]
+
+    def advance(self, number: Any, stopped: Any, *states: Any) -> Sequence[Any]:
+        """Ask for an item, and keep it; whether there is one."""
+        of_run = self.under_way[int(number)]
+        of_run.held = None
+        if stopped:
+            return [np.bool_(False), *states]
+        item = self._asked(of_run, states)
+        if item is not _NONE:
+            of_run.held = self._arrays(of_run, item, self.supply.kinds[0])
+        return [np.bool_(item is not _NONE), *(of_run.left if states else ())]
+
+    def held(self, number: Any) -> Sequence[Any]:
+        """The item that was kept."""
+        found = self.under_way[int(number)].held
+        assert found is not None
+        return found
 
     def end(self, number: Any, stopped: Any, *states: Any) -> Sequence[Any]:
         """End one, which was asked for a further item unless it was ``stopped``."""
@@ -182,7 +225,7 @@ class _Passes:
         if self._asked(of_run, states) is not _NONE:
             given = of_run.items.given
             of_run.items.leave()
-            if given > self.supply.length:
+            if self.supply.length is None or given > self.supply.length:
                 raise self.supply.refuse_end(given)
         return of_run.left if states else ()
 

@@ -18,6 +18,9 @@ class Left(NamedTuple):
     last: int  # 1 if a smaller one follows these
 
 
+UNKNOWN = Left(2**62, 0)
+
+
 class Portion(Supplying):
     """Loops over it leave off and go on within a pass of ``walk``, and end with the pass.
 
@@ -49,8 +52,13 @@ class Portion(Supplying):
         return self.walk.given_of_pass
 
     def left(self) -> Left:
-        """The batches of the pass, or of the next one, that are to come; 0: this one is to end."""
+        """The batches of the pass, or of the next one, that are to come; 0: this one is to end.
+
+        ``UNKNOWN`` where nobody knows: loops find out by themselves when the pass ends.
+        """
         supply, given = self.supply(), self.given
+        if supply.length is None:
+            return UNKNOWN
         last = min(max(supply.length - given, 0), supply.length - supply.even)
         return Left(max(supply.even - given, 0), last)
 
@@ -63,7 +71,7 @@ class _PortionSupply(LoaderSupply):
         super().__init__(walk.loader)
         self.seen = self.fact()
 
-    def batches(self) -> int:
+    def batches(self) -> int | None:
         return known_length(self.loader)
 
     def begin(self) -> _Part:  # type: ignore[override]

@@ -11,6 +11,7 @@ from hybrid import native, queues
 from hybrid.data.dataset import TensorDataset
 from hybrid.data.passes import Pass, Position, order_sampler
 from hybrid.data.transforms import Transform, plan_of
+from hybrid.errors import DatasetError
 from hybrid.plan import Plan
 from hybrid.random import Generator
 from hybrid.tensor import Tensor, make_tensor
@@ -121,7 +122,15 @@ class Queue:
 
     @property
     def taken(self) -> int:
-        return queues.taken(self.number)
+        """How many batches of the pass were taken."""
+        found = queues.taken(self.number)
+        if found < 0:
+            raise DatasetError(
+                "the queue of this pass has stayed behind in a fork",
+                why="A child has none of the threads of its parent, nor what they were doing.",
+                fix="begin a pass, or a walk, in the child",
+            )
+        return found
 
     def __iter__(self) -> Iterator[Any]:
         return self

@@ -33,7 +33,7 @@ OUTSIDE = "go over the loader outside, and hybridize the function of one batch t
 
 
 class LoaderSupply:
-    """Passes over a loader whose number of batches is known.
+    """Passes over a loader.
 
     One batch of each kind is read as the loop is captured, to see what batches look like.
     """
@@ -48,12 +48,14 @@ class LoaderSupply:
         self.draws = not (apart or is_columns(loader.dataset))
         self.held = loader.dataset, loader.collate_fn, loader.batch_sampler, loader.sampler
         rest = self.rest() if self.length else 0
-        self.even = self.length - (rest > 0)
+        self.even = (self.length or 0) - (rest > 0)
         self._require_outside()
         with interpreting(EAGER):
             before = [cell.detach() for cell in self.cells]
             try:
-                self.kinds = self.kinds_of(rest) if self.length else (Kind(None, ()),)
+                self.kinds = (Kind(None, ()),) if self.length == 0 else self.kinds_of(rest)
+                if not self.kinds:
+                    self.length, self.even, self.kinds = 0, 0, (Kind(None, ()),)
             except CaptureError:
                 raise
             except Exception as error:  # as the loop itself does, which has begun a pass then
@@ -63,9 +65,10 @@ class LoaderSupply:
                 for cell, value in zip(self.cells, before, strict=True):
                     cell.assign(value)
 
-    def batches(self) -> int:
-        """How many there will be: those that are left of a pass that is resumed."""
-        return max(known_length(self.loader) - self.loader.resumes_after, 0)
+    def batches(self) -> int | None:
+        """How many there will be: those that are left of a pass that is resumed; None: who knows."""
+        length = known_length(self.loader)
+        return None if length is None else max(length - self.loader.resumes_after, 0)
 
     def rest(self) -> int:
         """How many samples the last one has, if it is smaller than the others; otherwise 0."""
@@ -82,7 +85,13 @@ class LoaderSupply:
             )
 
     def kinds_of(self, rest: int) -> tuple[Kind, ...]:
-        return kinds_of(self.loader, rest)
+        """None of a stream that gives nothing, and may do so."""
+        try:
+            return kinds_of(self.loader, rest)
+        except NothingGiven:
+            if self.length is not None:
+                raise
+            return ()
 
     def _begun(self) -> None:
         with suppress(Exception), self.waiting():
@@ -107,6 +116,12 @@ class LoaderSupply:
 
     def refuse_end(self, count: int) -> Exception:
         name = type(self.loader.dataset).__name__
+        if self.batches() is None:
+            return DatasetError(
+                f"a loader of a {name} gave batches, and none when the loop was captured",
+                why="What they look like was not known then.",
+                fix="capture the function once more (clear() of what hybridize gave)",
+            )
         more = "more" if count > self.length else f"no more than {count}"
         return DatasetError(
             f"a loader of a {name} gave {more} batches in a pass; its length is {self.length}",
@@ -124,7 +139,8 @@ class LoaderSupply:
             )
         return DatasetError(
             f"{batch} is {_told(found)}; the captured loop was made for {_told(wanted)}",
-            why="All batches of a captured loop look alike, but for a smaller last one.",
+            why=f"{_difference(found, wanted)}All batches of a captured loop look alike, but for a "
+            "smaller last one where the length is known.",
             fix="let samples have one shape and dtype (collate_fn can pad them); for a stream give "
             f"drop_last=True; or {OUTSIDE}",
         )
@@ -143,17 +159,12 @@ def is_queued(loader: DataLoader) -> bool:
     )
 
 
-def known_length(loader: DataLoader) -> int:
-    """The batches of a whole pass."""
+def known_length(loader: DataLoader) -> int | None:
+    """The batches of a whole pass; None: nobody knows."""
     try:
         return len(loader)
     except TypeError:
-        raise CaptureError(
-            f"how many batches a loader of a {type(loader.dataset).__name__} gives is not known",
-            at=author_location(),
-            why="A captured loop over a loader goes over as many as len() of the loader tells.",
-            fix=f"give the dataset or the sampler a __len__, or {OUTSIDE}",
-        ) from None
+        return None
 
 
 def rest_of(loader: DataLoader) -> int:
@@ -190,9 +201,13 @@ def kinds_of(loader: DataLoader, rest: int) -> tuple[Kind, ...]:
     return tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
 
 
+class NothingGiven(DatasetError):
+    """There is no batch where there must be one."""
+
+
 def nothing_given(loader: DataLoader) -> DatasetError:
-    """Where there must be a batch."""
-    return DatasetError(
+    """What to raise there."""
+    return NothingGiven(
         f"a pass over a {type(loader.dataset).__name__} gave no batch",
         why="Its length, or a walk that repeats passes until there are enough, asks for some.",
         fix="give samples, batch_size of them at least with drop_last=True",
@@ -217,6 +232,15 @@ def _kind(batch: Any, loader: DataLoader) -> Kind:
                 fix=f"let collate_fn make tensors of it, or leave it out; or {OUTSIDE}",
             )
     return Kind(structure, tuple([leaf.type for leaf in leaves]))
+
+
+def _difference(found: Kind, wanted: Kind) -> str:
+    """The first field that is another one, where they have the same fields."""
+    if found.structure != wanted.structure or len(found.types) < 2:
+        return ""
+    pairs = enumerate(zip(found.types, wanted.types, strict=True))
+    at, (got, made_for) = next((at, pair) for at, pair in pairs if pair[0] is not pair[1])
+    return f"Field {at} is {got} and not {made_for}. "
 
 
 def _told(kind: Kind) -> str:

@@ -45,6 +45,11 @@ def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]
         for at, (type, result) in enumerate(zip(call.outputs, results, strict=True)):
             _array(data[n_in + at], type)[...] = result
 
+    def leave(error: BaseException, data: Any) -> None:
+        call.function.leave(error, [_array(data[i], type) for i, type in others])
+
+    if leaves and call.function.settles:
+        run.leave = leave  # type: ignore[attr-defined]
     return run
 
 

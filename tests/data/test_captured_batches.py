@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from hybrid.data import DataLoader, Dataset, TensorDataset
 from hybrid.errors import CaptureError, DatasetError
 from tests.data.captured import Counted, Noisy, assert_same, summed
 from tests.data.samples import Rows
@@ -191,14 +191,6 @@ def test_loaders_of_values_of_the_run_are_refused():
         total(hy.ones(8))
 
 
-def unknown():
-    class Stream(IterableDataset):
-        def __iter__(self):
-            return iter([np.float32(1)])
-
-    return DataLoader(Stream(), 1)
-
-
 def texts():
     return DataLoader([(np.float32(1), "a"), (np.float32(2), "b")], 1)
 
@@ -206,7 +198,6 @@ def texts():
 @pytest.mark.parametrize(
     ("loader", "message"),
     [
-        (unknown(), "how many batches a loader of a Stream gives is not known"),
         (texts(), "batches of a list hold a str"),
     ],
 )

@@ -136,6 +136,34 @@ def test_data_that_end_early():
     assert "gave no more than 3 batches in a pass; its length is 5" in str(caught.value)
 
 
+class Endless(IterableDataset):
+    """A stream that does not know its length: ``count`` samples."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __iter__(self):
+        return ((np.full(4, i, np.float32), i % 3) for i in range(self.count))
+
+
+@pytest.mark.parametrize("size", [-1, 2, 7])
+def test_streams_that_do_not_know_their_length(size):
+    outcomes = []
+    for sinks in (True, False):
+        made, seen = model(), Seen()
+        data = DataLoader(Endless(40), 8)
+        epochs = 3 if size < 0 else 15 // size
+        if not sinks and size > 0:
+            epochs = 3
+        made.train(epochs, data, seen, sinks, sink_size=size if sinks else -1)
+        steps = 15 if size < 0 else 15 // size * size
+        outcomes.append([values for _, _, values in seen.steps][:steps])
+    assert outcomes[0] == outcomes[1] and len(outcomes[0]) == steps
+    with pytest.raises(hy.errors.DatasetError, match="gave no batch"):
+        model().train(1, DataLoader(Endless(0), 8), sink_size=size)
+    assert model().eval(DataLoader(Endless(40), 8))["loss"] > 0
+
+
 class Ragged(Dataset):
     def __init__(self, dtype=np.float32, wide=()):
         self.dtype, self.wide = dtype, wide
