@@ -254,6 +254,7 @@ if _typing.TYPE_CHECKING:
     from hybrid import nn as nn
     from hybrid import optim as optim
     from hybrid import plots as plots
+    from hybrid import train as train
     from hybrid.control import cond as cond
     from hybrid.control import py_call as py_call
     from hybrid.control import scan as scan

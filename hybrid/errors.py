@@ -125,6 +125,10 @@ class CheckpointError(HybridError, ValueError):
     """A file of weights breaks its format, or holds what tensors cannot."""
 
 
+class CallbackError(HybridError, RuntimeError):
+    """A callback of a training asked for what it cannot have where it is called."""
+
+
 class MissingPackageError(HybridError, ImportError):
     """What was asked for is the work of an optional package, which is not installed."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from hybrid.ops.remembered import set_watcher
 
-MODULES = ("data", "linalg", "nn", "optim", "plots")
+MODULES = ("data", "linalg", "nn", "optim", "plots", "train")
 _NAMES = {  # public names, by the modules that they come from
     "hybrid.control": ("cond", "py_call", "scan", "while_loop"),
     "hybrid.hybridized": ("hybridize",),

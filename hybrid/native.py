@@ -226,6 +226,7 @@ _CONTROL = struct.Struct("=iiiiqii")
 EXTERNAL, ARENA, CONSTANT = lib.HYB_SLOT_EXTERNAL, lib.HYB_SLOT_ARENA, lib.HYB_SLOT_CONSTANT
 ROW, CARRIED = lib.HYB_SLOT_ROW, lib.HYB_SLOT_CARRIED
 NOWHERE = -1  # the slot of what pre-ops make
+ENDLESS = 2**63 - 1  # rows, of which no loop comes to the end
 KERNEL_STEP, MAP_STEP, HOST_STEP = lib.HYB_STEP_KERNEL, lib.HYB_STEP_MAP, lib.HYB_STEP_HOST
 NEXT_STEP, MAX_COLUMNS = lib.HYB_STEP_NEXT, lib.HYB_QUEUE_COLUMNS
 CONTROL_STEPS = {

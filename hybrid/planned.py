@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from hybrid import native, ops
 from hybrid.autodiff.presence import Ct, Perhaps, added, flag, neutral, nothing, perhaps
@@ -280,6 +280,18 @@ def _places(pull: Pull) -> tuple[int, ...]:
     return tuple([nodes.index(node) for node in nodes])
 
 
+class Crossings(NamedTuple):
+    """How often a plan's runs went from Python to C and back so far, looks for Ctrl-C apart.
+
+    Tensors are handed over without copying.  What is copied are the operands and the results of
+    Python functions that the plan calls: batches that Python makes, say.
+    """
+
+    calls: int  # of C
+    callbacks: int  # of Python, by the plan
+    copied_nbytes: int  # for these
+
+
 @dataclass(frozen=True, slots=True)
 class PlanInfo:
     """One cached plan, for reading."""
@@ -295,6 +307,13 @@ class PlanInfo:
     kept_nbytes: int = 0  # of what is computed ahead and kept from call to call
     filed: str = ""  # in a file, or loaded from one, or why not; see hybrid.cache_plans
     plan: Plan | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def crossings(self) -> Crossings:
+        """What has crossed the border between Python and C in its calls so far."""
+        assert self.plan is not None
+        made = self.plan.callbacks
+        return Crossings(self.calls, *((0, 0) if made is None else (made.calls, made.nbytes)))
 
     def schedule(self) -> str:
         """The steps in the order in which they run: how many others each waits for, its wave (how

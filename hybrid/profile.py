@@ -19,7 +19,7 @@ from hybrid.plan.costs import step_bytes, step_flops
 from hybrid.plan.describe import step_name, step_types
 
 _EVENT = struct.Struct("=qqqiiii")  # hyb_event: plan, begin, end, step, thread, part, parts
-_WHOLE = -1  # in place of a step: the run
+_WHOLE, _BATCH = -1, -2  # in place of a step: the run; a batch that a queue made ahead of time
 MOST = 40  # rows of a table; what is left goes into one more
 
 
@@ -45,8 +45,8 @@ class Profile:
 
     ``phases`` has the parts of captures (reading what they depend on, converting, tracing, each
     pass, planning), ``steps`` the steps of all plans, those of eager calls included, the slowest
-    first.  Both are there when the block ends.  ``dropped`` counts steps that came too late: no
-    more than ``limit`` are kept.
+    first, with the batches that queues made ahead of time.  Both are there when the block ends.
+    ``dropped`` counts steps that came too late: no more than ``limit`` are kept.
     """
 
     def __init__(self, limit: int = 1_000_000) -> None:
@@ -86,11 +86,13 @@ class Profile:
             for span in self._spans
         )
         self.steps = _timings(
-            Interval(thread, begin, end, self._about(plan, step), part == 0)
+            Interval(thread, begin, end, self._about(plan, step), part == 0 or step == _BATCH)
             for plan, begin, end, step, thread, part, _ in self._events
         )
 
     def _about(self, number: int, step: int) -> tuple[str, str, Location | None]:
+        if step == _BATCH:
+            return "batch made ahead", f"queue {number}", None
         plan = self._plans.get(number)
         if step == _WHOLE:
             return f"run of {plan.graph.name if plan else 'a plan'}", "", None
@@ -149,10 +151,12 @@ class Profile:
             name, types, at = self._about(number, step)
             made = self._event(name, "run", begin, end, thread)
             made["args"] = {"types": types, "thread": thread, "at": "" if at is None else str(at)}
+            if step == _BATCH:
+                made["args"]["batch"] = part
             if parts > 1:
                 made["args"]["part"] = f"{part + 1} of {parts}"
             plan = self._plans.get(number)
-            if plan is not None and step != _WHOLE and plan.steps[step].computes:
+            if plan is not None and step >= 0 and plan.steps[step].computes:
                 found = plan.steps[step]
                 made["args"] |= {"bytes": step_bytes(found), "FLOPs": step_flops(found)}
             yield made

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from hybrid.errors import ArgumentError, ArgumentTypeError, HybridError
@@ -17,13 +17,49 @@ T = TypeVar("T")
 REDRAW = 0.1  # seconds between two drawings: between them, an iteration only looks at the clock
 
 
+class Bar:
+    """How far something has come, of ``total`` if that is known, on the terminal if there is one.
+
+    It is drawn at most ten times a second, when it advances, and for the last time at its end.
+    """
+
+    def __init__(self, description: str, total: int | None) -> None:
+        self._shown = _SCREEN.is_there()
+        self._done, self._postfix = 0, {}
+        self._begun = time.monotonic()
+        self._next = self._begun + REDRAW
+        self._task = _SCREEN.begin(description, total) if self._shown else None
+
+    def advance(self, count: int = 1) -> None:
+        """``count`` more are done."""
+        self._done += count
+        if self._shown:
+            now = time.monotonic()
+            if now >= self._next:
+                _SCREEN.draw(self._task, self._done, self._fields(now))
+                self._next = time.monotonic() + REDRAW
+
+    def set_postfix(self, values: Mapping[str, Any]) -> None:
+        """Show ``values`` behind the bar from the next drawing on."""
+        self._postfix = values
+
+    def end(self) -> None:
+        """It is over, or broken off."""
+        if self._shown:
+            self._shown = False
+            _SCREEN.end(self._task, self._done, self._fields(time.monotonic()))
+
+    def _fields(self, now: float) -> dict[str, str]:
+        postfix = "  ".join([f"{name} {_text(value)}" for name, value in self._postfix.items()])
+        return {"rate": _rate(self._done, now - self._begun), "postfix": postfix}
+
+
 class Progress(Generic[T]):
     """An iterable that shows how far a loop over it has come; ``progress`` makes it."""
 
     def __init__(self, iterable: Iterable[T], total: int | None, description: str) -> None:
         self.iterable, self.total, self.description = iterable, total, description
-        self._postfix: dict[str, Any] = {}
-        self._shown = False
+        self._bar: Bar | None = None
 
     def __len__(self) -> int:
         return len(self.iterable)  # type: ignore[arg-type]
@@ -38,35 +74,22 @@ class Progress(Generic[T]):
         They become text when the bar is drawn, at most ten times a second, so that a step may set
         its loss at next to no cost.  Captured code and loops that are not shown pass over it.
         """
-        if self._shown and not (ACTIVE and current().traces):
+        if self._bar is not None and not (ACTIVE and current().traces):
             # Without its history, a loss does not keep the memory of its step.
             plain = {k: v.detach() if hasattr(v, "detach") else v for k, v in values.items()}
-            self._postfix = plain
+            self._bar.set_postfix(plain)
 
     def _shown_items(self) -> Iterator[T]:
         items = iter(self.iterable)
         total = _length(self.iterable) if self.total is None else self.total
-        done = 0
-        task = _SCREEN.begin(self.description, total)
-        self._shown = True
-        begun = time.monotonic()
-        next_drawing = begun + REDRAW
+        bar = self._bar = Bar(self.description, total)
         try:
             for item in items:
                 yield item
-                done += 1
-                now = time.monotonic()
-                if now >= next_drawing:
-                    _SCREEN.draw(task, done, self._fields(done, now - begun))
-                    next_drawing = time.monotonic() + REDRAW
+                bar.advance()
         finally:  # the end, a break, or what the loop raised
-            self._shown = False
-            _SCREEN.end(task, done, self._fields(done, time.monotonic() - begun))
-            self._postfix = {}
-
-    def _fields(self, done: int, seconds: float) -> dict[str, str]:
-        postfix = "  ".join([f"{name} {_text(value)}" for name, value in self._postfix.items()])
-        return {"rate": _rate(done, seconds), "postfix": postfix}
+            self._bar = None
+            bar.end()
 
 
 def progress(

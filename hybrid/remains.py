@@ -57,9 +57,11 @@ class Leaving:
             raise
 
     @property
-    def asks_queue(self) -> bool:
-        """Whether it gives a batch of a queue, which the plan may also get by itself."""
-        return getattr(self.function, "asks_queue", False)
+    def asks_queue(self) -> int | None:
+        """Not None: it gives a batch of a queue, which the plan may also get by itself, and then as
+        many of its arrays, those after the first.
+        """
+        return getattr(self.function, "asks_queue", None)
 
     @property
     def release(self) -> Callable[[], None] | None:

@@ -15,6 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
     ("cli",),
     ("bench", "models"),
+    ("train",),
     ("nn", "optim", "data", "plots"),
     (
         "hybridized",
@@ -30,6 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "control",
         "interop",
         "late",
+        "ring",
         "often",
         "weights",
         "why",
@@ -91,6 +93,7 @@ USERS_OF_THE_PUBLIC_SURFACE = {
     "nn",
     "optim",
     "data",
+    "train",
 }  # may say `import hybrid`
 PUBLIC = "hybrid"
 

@@ -270,3 +270,31 @@ def test_rich_prints_tables() -> None:
     console.print(p)
     text = console.export_text()
     assert "steps of plans" in text and "run of halve" in text
+
+
+def test_batches_are_made_beside_the_steps_that_compute(tmp_path: Path) -> None:
+    data = hy.data.TensorDataset(np.ones((400, 20_000), np.float32))
+    loader = hy.data.DataLoader(data, 20, shuffle=True)
+
+    @hy.hybridize
+    def total() -> Any:
+        found = hy.zeros(())
+        for (x,) in loader:
+            found = found + hy.tanh(hy.sin(x)).sum()
+        return found
+
+    total()
+    with hy.profile() as p:
+        total()
+    [made] = [row for row in p.steps if row.name == "batch made ahead"]
+    assert made.calls == 20 and made.detail.startswith("queue ")
+    p.save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    batches = [event for event in events if event["name"] == made.name]
+    assert sorted(event["args"]["batch"] for event in batches) == list(range(20))
+    [run] = [event for event in events if event["name"] == "run of total"]
+    assert {event["tid"] for event in batches}.isdisjoint({run["tid"]})
+    asked = sorted(event["ts"] for event in events if event["name"] == "next batch")
+    done = {event["args"]["batch"]: event["ts"] + event["dur"] for event in batches}
+    # Batch k + 1 was there before the steps of batch k were done; on a busy machine not each.
+    assert len(asked) == 20 and sum(asked[k + 1] > done[k + 1] for k in range(19)) >= 10

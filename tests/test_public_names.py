@@ -259,12 +259,13 @@ TOP = [
     "masked_fill",
     "scatter",
 ]
-MODULES = ["data", "linalg", "nn", "optim", "plots", "random"]
+MODULES = ["data", "linalg", "nn", "optim", "plots", "random", "train"]
 
 # Imported parts of the package are attributes of it, too; they are not promised.
 PARTS = [
+    "binding_loops", "classes", "phases", "queues", "ring", "supply", "why",
+    "notebook", "storage", "whole",
     "binding_queued", "launch", "pending", "streams",
-    "binding_loops", "classes", "phases", "queues", "supply", "why", "notebook", "storage", "whole",
     "autodiff", "bench", "binding",
     "cli", "config", "control", "conversion", "convert", "eager", "errors", "explain", "extras",
     "families", "hybridized", "in_place", "interop", "inspection", "ir", "kept", "lanes", "late",
@@ -381,9 +382,11 @@ SUBMODULES = {
         "ConcatDataset",
         "CsvDataset",
         "DataLoader",
+        "Cast",
         "Dataset",
         "ImageFolder",
         "IterableDataset",
+        "Normalize",
         "NpyDataset",
         "RandomSampler",
         "Sampler",
@@ -394,6 +397,7 @@ SUBMODULES = {
         "TensorDataset",
         "TokenBlocks",
         "Tokenizer",
+        "Transform",
         "WeightedRandomSampler",
         "WordTokenizer",
         "WorkerInfo",

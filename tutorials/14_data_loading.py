@@ -167,6 +167,13 @@ def epoch():
 losses = [epoch().item() for _ in range(5)]
 assert losses[0] > 0.05 > 1e-6 > losses[-1] and len(epoch.plans) == 1
 
+# %% What becomes of rows on their way into a batch, such as bytes of images made small floats, is
+# said beside the tensors. It runs in C, in the thread that makes the batches of captured loops.
+pixels = np.random.default_rng(0).integers(0, 256, (64, 3, 8, 8)).astype(np.uint8)
+scaled = hy.data.Normalize((0.5, 0.5, 0.4), (0.2, 0.2, 0.3), scale=255)
+(batch,) = next(iter(DataLoader(TensorDataset(pixels, transforms=[scaled]), batch_size=64)))
+assert str(batch.type) == "f32[64,3,8,8]" and abs(batch.mean().item() - 0.1) < 0.1
+
 # %% Files: .npy files are mapped, not read; tables find the types of their columns, and say where
 # they are wrong.
 scratch = tempfile.TemporaryDirectory()
@@ -199,8 +206,8 @@ print([tokenizer.decode(row) for row in x], "->", [tokenizer.decode(row) for row
 assert tokenizer.decode(y[0]) == text[1:9]
 
 
-# %% A loop over a loader stays Python, as its batches come from outside; the step that it calls is
-# what to hybridize. (A loop over a loader inside a hybridized function says so.)
+# %% Where an epoch is not to be one call, the step is what to hybridize, and the loop over the
+# loader stays Python.
 weights = hy.zeros((784, 10))
 weights.requires_grad = True
 optimizer = hy.optim.SGD([weights], lr=0.1)

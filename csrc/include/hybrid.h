@@ -112,7 +112,7 @@ typedef enum {
  * These four find what they own in row `kernel` of the controls.
  * HYB_STEP_HOST calls the plan's host function with the number `kernel` and its operands.
  * HYB_STEP_NEXT has the next batch of the queue whose number its first input is, an i64, for its
- * outputs.  Where that queue has none of their sizes, and where a poll says so, it is a
+ * outputs; its attribute says how many of the last ones are the inputs after that.  Where that queue has none of their sizes, and where a poll says so, it is a
  * HYB_STEP_HOST.  A loop with such a step in its body is not interrupted elsewhere. */
 typedef struct {
     int32_t kind;
@@ -176,9 +176,9 @@ typedef int32_t (*hyb_poll_fn)(void);
 typedef struct hyb_plan hyb_plan;
 
 typedef struct {
-    int64_t plan;         /* its number */
+    int64_t plan;         /* its number; of a batch the number of its queue */
     int64_t begin, end;   /* ns of the monotonic clock */
-    int32_t step, thread; /* threads count from 1 */
+    int32_t step, thread; /* threads count from 1; -1: a run; -2: a batch made ahead, which is `part` */
     int32_t part, parts;  /* of a step that is cut up beside others; 0 and 1 for the rest */
 } hyb_event;
 
@@ -243,24 +243,29 @@ void        hyb_set_poll(hyb_poll_fn poll); /* for all plans; NULL: none */
 int64_t     hyb_plan_number(const hyb_plan *plan); /* no other plan has it, nor will */
 
 /* Profiles: one event for each step that runs (for each part of it, if it is cut up beside others), and
- * one for each run, whose step is -1. */
+ * one for each run, whose step is -1, and for each batch that a queue makes ahead of time. */
 hyb_status     hyb_profile_start(int64_t capacity); /* events; fails while one is under way */
 int64_t        hyb_profile_stop(void);   /* how many there were; waits for runs that are in it */
 const hyb_event *hyb_profile_events(void); /* of the last one: as many as there was room for */
 void           hyb_profile_free(void);     /* those */
 
 /* Queues of batches: `batch` rows of each column at a time, those that `order` names, the last one
- * with what is left.  Rows must stay where they are until the queue is closed. */
+ * with what is left; or what a plan makes of them.  External 0 of such a plan is what it makes, 1 the
+ * rows.  Rows and plans must stay where they are until the queue is closed. */
 typedef struct {
     const void *rows;
     int64_t n_rows, nbytes; /* of a row */
+    int64_t made_nbytes;    /* of what is made of a row: as many, if there are no plans */
+    hyb_plan *whole, *rest; /* for `batch` rows, and for a last batch of fewer; NULL: none */
 } hyb_column;
 
 hyb_status hyb_queue_open(const hyb_column *columns, int32_t n_columns, const int64_t *order,
                           int64_t n, int64_t batch, int64_t *queue); /* its number */
 /* Fails if there is no such queue, no batch left, or one of other sizes. */
 hyb_status hyb_queue_next(int64_t queue, void *const *out, const int64_t *nbytes, int32_t n_out);
-int64_t    hyb_queue_taken(int64_t queue); /* batches; -1: no such queue */
+/* Goes on with the batches of another order, when all are taken. */
+hyb_status hyb_queue_refill(int64_t queue, const int64_t *order, int64_t n);
+int64_t    hyb_queue_taken(int64_t queue); /* batches of the last order; -1: no such queue */
 void       hyb_queue_close(int64_t queue); /* of any thread; none is left running */
 
 /* Streams: runs that a thread of the stream's own does, one after the other, while the caller goes on.

@@ -106,11 +106,11 @@ static void N(blocked_row)(int64_t count, int64_t width, const T *a, int64_t ste
 }
 
 /* Channels that are finished together: whole blocks, and as many as the tiles have. */
-#define BLOCKED_GROUP (2 * LANES > CONV_BLOCK ? 2 * LANES : CONV_BLOCK)
+#define BLOCKED_BAND (2 * LANES > CONV_BLOCK ? 2 * LANES : CONV_BLOCK)
 
-static inline int64_t N(blocked_groups)(int64_t rows)
+static inline int64_t N(blocked_bands)(int64_t rows)
 {
-    return matmul_ceil(rows, BLOCKED_GROUP);
+    return matmul_ceil(rows, BLOCKED_BAND);
 }
 
 /* From a vector of results to the next one of the same place; blocks are `plane` results apart. */
@@ -125,15 +125,22 @@ static inline int64_t N(blocked_channel)(int64_t row, int64_t plane)
     return row / CONV_BLOCK * plane * CONV_BLOCK + row % CONV_BLOCK;
 }
 
+/* Where channel `row` of the results of a group lies. */
+static inline int64_t N(blocked_row_of)(const conv_shape *s, int64_t image, int64_t group,
+                                        int64_t row)
+{
+    return image * s->result_image + N(blocked_channel)(group * s->rows + row, s->result_plane);
+}
+
+/* Post-ops of a band of channels of `count` results from `first` on. */
 static inline void N(blocked_finish)(const N(conv_job) *job, int64_t image, int64_t group,
-                                     int64_t first, int64_t count)
+                                     int64_t band, int64_t first, int64_t count)
 {
     const conv_shape *s = &job->shape;
-    const int64_t row = group * BLOCKED_GROUP, rows = matmul_smaller(BLOCKED_GROUP, s->rows - row);
+    const int64_t row = band * BLOCKED_BAND, rows = matmul_smaller(BLOCKED_BAND, s->rows - row);
     if (job->post)
         job->post->apply_rows(job->post->context,
-                              image * s->result_image +
-                                  N(blocked_channel)(row, s->result_plane) + first * CONV_BLOCK,
+                              N(blocked_row_of)(s, image, group, row) + first * CONV_BLOCK,
                               count * CONV_BLOCK, rows / CONV_BLOCK, s->result_plane * CONV_BLOCK);
 }
 
@@ -160,6 +167,14 @@ static void N(blocked_places)(const N(blocked_job) *blocked, int64_t *place)
     }
 }
 
+/* What the group of a block of results takes. */
+static inline const T *N(blocked_source_of)(const N(blocked_job) *blocked, const conv_block *block)
+{
+    const conv_shape *s = &blocked->job.shape;
+    return blocked->job.source + block->image * s->source_image +
+           block->group * s->channels * s->source_plane;
+}
+
 /* Copies blocks [begin, end) of channels, of what a block of results needs. */
 static void N(blocked_copy)(const N(blocked_job) *blocked, T *copy, const conv_block *block,
                             int64_t begin, int64_t end)
@@ -167,8 +182,7 @@ static void N(blocked_copy)(const N(blocked_job) *blocked, T *copy, const conv_b
     const conv_shape *s = &blocked->job.shape;
     const conv_planes *p = &blocked->job.planes;
     const conv_axis *high = &s->axis[1], *wide = &s->axis[2];
-    const T *from = blocked->job.source + block->image * s->source_image +
-                    begin * s->source_plane * CONV_BLOCK;
+    const T *from = N(blocked_source_of)(blocked, block) + begin * s->source_plane * CONV_BLOCK;
     T *to = copy + begin * p->channel * CONV_BLOCK;
     for (int64_t c = begin; c < end; c++, from += s->source_plane * CONV_BLOCK)
         for (int64_t tap = 0; tap < wide->taps; tap++) {
@@ -203,7 +217,7 @@ static void N(blocked_copy_planes)(const N(blocked_job) *blocked, T *copy, const
     const conv_shape *s = &blocked->job.shape;
     const conv_axis *high = &s->axis[1], *wide = &s->axis[2];
     const int64_t lines = blocked->channel / blocked->pitch;
-    const T *from = blocked->job.source + block->image * s->source_image + begin * s->source_plane;
+    const T *from = N(blocked_source_of)(blocked, block) + begin * s->source_plane;
     T *to = copy + begin * blocked->channel;
     for (int64_t c = begin; c < end; c++, from += s->source_plane)
         for (int64_t line = 0; line < lines; line++) {
@@ -222,7 +236,7 @@ static void N(blocked_copy_planes)(const N(blocked_job) *blocked, T *copy, const
         }
 }
 
-/* Groups [begin, end) of channels of a block of results. */
+/* Bands [begin, end) of channels of a block of results. */
 static void N(blocked_results)(const N(blocked_job) *blocked, const conv_block *block, const T *copy,
                                const int64_t *place, int64_t begin, int64_t end)
 {
@@ -233,21 +247,22 @@ static void N(blocked_results)(const N(blocked_job) *blocked, const conv_block *
     const int64_t lines = blocked->blocked ? 1 : block->rows;
     const int64_t length = block->columns / lines;
     const int64_t down = s->axis[1].stride * blocked->pitch;
-    for (int64_t group = begin; group < end; group++) {
-        const int64_t last = matmul_smaller((group + 1) * BLOCKED_GROUP, s->rows);
-        for (int64_t row = group * BLOCKED_GROUP; row < last; row += 2 * LANES) {
+    for (int64_t band = begin; band < end; band++) {
+        const int64_t last = matmul_smaller((band + 1) * BLOCKED_BAND, s->rows);
+        for (int64_t row = band * BLOCKED_BAND; row < last; row += 2 * LANES) {
             const int64_t width = matmul_smaller(2 * LANES, last - row);
-            T *to = job->result + block->image * s->result_image +
-                    N(blocked_channel)(row, plane) + corner * CONV_BLOCK;
+            T *to = job->result + N(blocked_row_of)(s, block->image, block->group, row) +
+                    corner * CONV_BLOCK;
             for (int64_t k = 0; k < s->terms; k += job->depth) {
-                const T *weights = job->weight + row * s->terms + k * width;
+                const T *weights =
+                    job->weight + (block->group * s->rows + row) * s->terms + k * width;
                 const int64_t depth = matmul_smaller(job->depth, s->terms - k);
                 for (int64_t line = 0; line < lines; line++)
                     N(blocked_row)(length, width, copy + line * down, blocked->step, place + k,
                                    weights, to + line * length * CONV_BLOCK, apart, depth, k > 0);
             }
         }
-        N(blocked_finish)(job, block->image, group, corner, block->columns);
+        N(blocked_finish)(job, block->image, block->group, band, corner, block->columns);
     }
 }
 
@@ -256,7 +271,8 @@ static conv_block N(blocked_block)(const N(blocked_job) *blocked, int64_t unit)
     const conv_shape *s = &blocked->job.shape;
     if (blocked->blocked)
         return conv_block_of(s, &blocked->job.planes, unit);
-    conv_block block = {.image = unit / blocked->highs,
+    const int64_t image = unit / blocked->highs;
+    conv_block block = {.group = image / s->batch, .image = image % s->batch,
                         .high = unit % blocked->highs * blocked->height};
     block.rows = matmul_smaller(blocked->height, s->axis[1].count - block.high);
     block.columns = block.rows * s->axis[2].count;
@@ -314,12 +330,12 @@ static hyb_status N(blocked_blocks_of)(const N(blocked_job) *blocked, int64_t be
     for (int64_t unit = begin; unit < end && status == HYB_OK; unit++) {
         shared.block = N(blocked_block)(blocked, unit);
         if (blocked->whole)
-            shared.copy = (T *)blocked->job.source + shared.block.image * s->source_image +
+            shared.copy = (T *)N(blocked_source_of)(blocked, &shared.block) +
                           shared.block.high * s->axis[2].count * CONV_BLOCK;
         else
             status = N(conv_share)(&shared, parallel, copies, 4, N(blocked_copies));
         if (status == HYB_OK)
-            status = N(conv_share)(&shared, parallel, N(blocked_groups)(s->rows), 1,
+            status = N(conv_share)(&shared, parallel, N(blocked_bands)(s->rows), 1,
                                    N(blocked_shares));
     }
     return status;
@@ -399,18 +415,20 @@ static hyb_status N(blocked_direct)(N(blocked_job) *blocked)
     const conv_shape *s = &job->shape;
     job->depth = N(blocked_depth)(job);
     job->parallel = N(conv_is_large)(s);
-    int64_t wanted = job->parallel && s->batch < 8 ? matmul_ceil(8, s->batch) : 1;
+    const int64_t others = s->batch * s->groups;
+    int64_t wanted = job->parallel && others < 8 ? matmul_ceil(8, others) : 1;
     wanted = matmul_smaller(wanted, 1 + s->result_plane / CONV_SHARED);
     if (!(blocked->blocked ? N(blocked_plan)(blocked, wanted)
                            : N(blocked_plan_planes)(blocked, wanted)))
         return hyb_fail(HYB_NO_MEMORY, "conv: no memory for copies of planes");
     const int64_t blocks = blocked->blocked ? conv_n_blocks(s, &job->planes)
-                                            : s->batch * blocked->highs;
+                                            : others * blocked->highs;
     if (blocks < CONV_BLOCKED_FEW)
         return N(blocked_blocks_of)(blocked, 0, blocks, job->parallel);
     return N(conv_share)(blocked, job->parallel, blocks, 1, N(blocked_blocks));
 }
 
+#include "kernels/convolution_blocked_few.inc.c"
 #include "kernels/convolution_blocked_winograd.inc.c"
 #include "kernels/convolution_blocked_each.inc.c"
 #include "kernels/convolution_blocked_checks.inc.c"
@@ -428,13 +446,13 @@ HYB_KERNEL(N(conv_blocked))
     N(conv_job) *job = &blocked.job;
     if (job->shape.columns == 0)
         return HYB_OK;
-    if (N(blocked_is_each)(&job->shape))
-        return N(blocked_each)(job);
-    return conv_plan_tiles(&job->shape, &job->tiles) ? N(blocked_winograd)(job)
-                                                     : N(blocked_direct)(&blocked);
+    if (conv_plan_tiles(&job->shape, &job->tiles))
+        return N(blocked_winograd)(job);
+    return N(blocked_few)(&job->shape) ? N(blocked_each)(job) : N(blocked_direct)(&blocked);
 }
 
-/* Groups [begin, end) of the rows of weights in the order of the tiles: panels of two vectors. */
+/* Bands [begin, end) of the rows of weights in the order of the tiles: panels of two vectors, or
+ * blocks of groups of few channels. */
 HYB_KERNEL(N(conv_blocked_prepare))
 {
     const N(blocked_sizes) of = N(blocked_described)(call);
@@ -444,33 +462,36 @@ HYB_KERNEL(N(conv_blocked_prepare))
     const T *from = call->data[0];
     T *to = call->data[1];
     const bool tiles = s->columns > 0 && conv_plan_tiles(s, &job.tiles);
-    const int64_t items = hyb_elements(&call->layout[1]), used = tiles ? 0 : s->rows * s->terms;
-    if (begin == 0 && !N(blocked_is_each)(s)) { /* not all is used */
-        for (int64_t place = 1; tiles && place <= WINOGRAD_PLACES; place++)
-            N(conv_zero)(to + place * N(winograd_apart)(s->rows, s->channels) - WINOGRAD_APART,
-                         WINOGRAD_APART);
-        if (!tiles)
-            N(conv_zero)(to + used, items - used);
-    }
-    const int64_t all = s->rows * s->groups, last = matmul_smaller(end * BLOCKED_GROUP, all);
-    for (int64_t row = begin * BLOCKED_GROUP; row < last; row += 2 * LANES) {
-        const int64_t width = matmul_smaller(2 * LANES, last - row);
-        if (N(blocked_is_each)(s)) {
-            for (int64_t c = row; c < row + width; c++)
-                for (int64_t tap = 0; tap < s->taps; tap++)
-                    to[(c / CONV_BLOCK * s->taps + tap) * CONV_BLOCK + c % CONV_BLOCK] =
-                        from[c * s->taps + tap];
-        } else if (tiles) {
-            job.weight = from + row * s->weight_row;
-            job.low = width;
-            N(winograd_weights)(&job, 0, 0, to + row * s->channels,
-                                N(winograd_apart)(s->rows, s->channels));
-        } else {
-            N(matmul_pack_along)(to + row * s->terms, width, from + row * s->weight_row,
-                                 s->weight_row, width, s->terms);
+    const int64_t rows = N(blocked_few)(s) ? CONV_BLOCK : s->rows, bands = N(blocked_bands)(rows);
+    const int64_t most = N(blocked_few)(s) ? CONV_BLOCK : 2 * LANES;
+    const int64_t place = N(winograd_apart)(rows, s->channels);
+    const int64_t items = tiles ? WINOGRAD_PLACES * place : rows * s->terms;
+    for (int64_t band = begin; band < end; band++) {
+        const int64_t part = band / bands, row = band % bands * BLOCKED_BAND;
+        const int64_t last = matmul_smaller(row + BLOCKED_BAND, rows);
+        T *at = to + part * items;
+        for (int64_t i = 1; tiles && row == 0 && i <= WINOGRAD_PLACES; i++) /* not all is used */
+            N(conv_zero)(at + i * place - WINOGRAD_APART, WINOGRAD_APART);
+        for (int64_t r = row; r < last; r += most) {
+            const T *first = from + (part * rows + r) * s->weight_row;
+            const int64_t width = matmul_smaller(most, last - r);
+            if (tiles) {
+                job.weight = first;
+                job.low = width;
+                N(winograd_weights)(&job, 0, 0, at + r * s->channels, place);
+            } else {
+                N(matmul_pack_along)(at + r * s->terms, width, first, s->weight_row, width,
+                                     s->terms);
+            }
         }
+        if (N(blocked_few)(s))
+            N(few_turn)(at, at, items, s->channels);
+    }
+    if (begin == 0) { /* nor all room */
+        const int64_t used = s->rows * s->groups / rows * items;
+        N(conv_zero)(to + used, hyb_elements(&call->layout[1]) - used);
     }
     return HYB_OK;
 }
 
-#undef BLOCKED_GROUP
+#undef BLOCKED_BAND

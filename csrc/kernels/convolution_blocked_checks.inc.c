@@ -27,12 +27,23 @@ static N(blocked_sizes) N(blocked_described)(const hyb_call *call)
                               {sizes[0].i, w[0], 1, sizes[3].i, sizes[4].i}};
 }
 
-static inline bool N(blocked_is_each)(const conv_shape *s)
+/* Groups are whole blocks, or blocks hold 16, 4 or 2 of them, whose sums are single chains. */
+static bool N(blocked_has_groups)(const N(blocked_sizes) *of, int64_t groups)
 {
-    return s->channels == 1 && s->rows == 1;
+    const int64_t rows = of->w[0] / groups, channels = of->w[1];
+    if (groups == 1)
+        return true;
+    if (of->w[0] % groups != 0)
+        return false;
+    if (rows % CONV_BLOCK == 0 && channels % CONV_BLOCK == 0)
+        return true;
+    if (rows != channels || (rows != 1 && rows != 4 && rows != 8))
+        return false;
+    const double terms = (double)rows * (double)of->w[3] * (double)of->w[4];
+    return rows == 1 || terms * (double)sizeof(T) <= MATMUL_DEPTH_BYTES;
 }
 
-/* Two axes, whole blocks of results, and one group or one for each channel. */
+/* Two axes, whole blocks of results, and groups that fit in blocks. */
 static hyb_status N(blocked_require)(const hyb_call *call, const N(blocked_sizes) *of)
 {
     const int64_t groups = call->attrs[9].i;
@@ -48,9 +59,10 @@ static hyb_status N(blocked_require)(const hyb_call *call, const N(blocked_sizes
     if (of->w[0] < 1 || of->w[0] > CONV_LIMIT || of->w[0] % CONV_BLOCK != 0)
         return hyb_fail(HYB_BAD_ARGUMENT, "conv_blocked: %lld channels are no whole blocks",
                         (long long)of->w[0]);
-    if (groups != 1 && (groups != of->w[0] || of->w[1] != 1))
-        return hyb_fail(HYB_BAD_ARGUMENT, "conv_blocked: groups have one channel, not %lld",
-                        (long long)of->w[1]);
+    if (!N(blocked_has_groups)(of, groups))
+        return hyb_fail(HYB_BAD_ARGUMENT,
+                        "conv_blocked: %lld groups of %lld channels do not fit in blocks",
+                        (long long)groups, (long long)of->w[1]);
     return HYB_OK;
 }
 
@@ -88,7 +100,7 @@ HYB_PREPARE(N(prepare_conv_blocked))
                         (long long)of.x[1], (long long)(of.w[1] * call->attrs[9].i));
     const conv_shape s = conv_forward(call, of.x, of.w, of.y);
     conv_tiles tiles;
-    if (rank == 4 && (N(blocked_is_each)(&s) || conv_plan_tiles(&s, &tiles)))
+    if (rank == 4 && (N(blocked_few)(&s) || conv_plan_tiles(&s, &tiles)))
         return hyb_fail(HYB_BAD_ARGUMENT, "conv_blocked: such a convolution takes blocks of x");
     return HYB_OK;
 }
@@ -114,7 +126,10 @@ HYB_PREPARE(N(prepare_conv_blocked_prepare))
     const hyb_status fits = N(blocked_require)(call, &of);
     if (fits != HYB_OK)
         return fits;
-    const double items = (double)BLOCKED_GROUP * (double)(w[1] * w[2] * w[3]);
-    *range = (hyb_range){N(blocked_groups)(w[0]), grain_of(items < 32768 ? (int64_t)items : 32768)};
+    const conv_shape s = conv_forward(call, of.x, of.w, of.y);
+    const int64_t rows = N(blocked_few)(&s) ? CONV_BLOCK : s.rows;
+    const double items = (double)BLOCKED_BAND * (double)(w[1] * w[2] * w[3]);
+    *range = (hyb_range){w[0] / rows * N(blocked_bands)(rows),
+                         grain_of(items < 32768 ? (int64_t)items : 32768)};
     return N(blocked_require_items)(call, 1, &of);
 }

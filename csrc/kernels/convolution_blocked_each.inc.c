@@ -1,5 +1,6 @@
-/* convolution_blocked_each.inc.c - convolutions of each channel alone, of blocks of channels: the sums
- * of convolution_direct.inc.c, one tap after the other, of whole vectors of channels.
+/* convolution_blocked_each.inc.c - convolutions of blocks of channels in groups of few.  Those of
+ * each channel alone are the sums of convolution_direct.inc.c, one tap after the other, of whole
+ * vectors of channels; those of 4, 8 or 16 have tiles of their own (convolution_blocked_few.inc.c).
  *
  * Rows of the source are copied with zeros where it has no places.
  *
@@ -11,6 +12,8 @@
 
 typedef struct {
     const N(conv_job) *job;
+    const N(few_tile_fn) *tiles; /* of groups of more channels than one */
+    N(few_walk) walk;
     int64_t height, highs; /* rows of results of a unit, and units of a plane */
     int64_t width, lines;  /* of a copy */
 } N(blocked_each_work);
@@ -50,7 +53,7 @@ static hyb_status N(blocked_each_units)(void *context, int64_t begin, int64_t en
     const N(conv_job) *job = work->job;
     const conv_shape *s = &job->shape;
     const conv_axis *high = &s->axis[1], *wide = &s->axis[2];
-    const int64_t pitch = work->width * CONV_BLOCK, blocks = s->groups / CONV_BLOCK;
+    const int64_t pitch = work->width * CONV_BLOCK, blocks = s->groups * s->rows / CONV_BLOCK;
     T *copy = hyb_scratch((size_t)(work->lines * pitch) * sizeof(T));
     if (!copy)
         return hyb_fail(HYB_NO_MEMORY, "conv: no memory for copies of rows");
@@ -61,7 +64,7 @@ static hyb_status N(blocked_each_units)(void *context, int64_t begin, int64_t en
         const int64_t rows = matmul_smaller(work->height, high->count - first);
         const int64_t lines = (rows - 1) * high->stride + (high->taps - 1) * high->slide + 1;
         const T *from = job->source + plane * s->source_plane * CONV_BLOCK;
-        const T *weight = job->weight + plane % blocks * s->taps * CONV_BLOCK;
+        const T *weight = job->weight + plane % blocks * s->terms * CONV_BLOCK;
         T *to = copy;
         for (int64_t line = 0; line < lines; line++, to += pitch) {
             const int64_t h = first * high->stride + high->shift + line;
@@ -70,15 +73,20 @@ static hyb_status N(blocked_each_units)(void *context, int64_t begin, int64_t en
                 continue;
             }
             N(conv_zero)(to, low * CONV_BLOCK);
-            N(conv_move)(to + low * CONV_BLOCK,
-                         from + (h * wide->size + wide->shift + low) * CONV_BLOCK,
-                         (low_end - low) * CONV_BLOCK);
+            N(few_turn)(to + low * CONV_BLOCK,
+                        from + (h * wide->size + wide->shift + low) * CONV_BLOCK,
+                        (low_end - low) * CONV_BLOCK, s->channels);
             N(conv_zero)(to + low_end * CONV_BLOCK, (work->width - low_end) * CONV_BLOCK);
         }
         const int64_t place = plane * s->result_plane + first * wide->count;
         to = job->result + place * CONV_BLOCK;
         for (int64_t row = 0; row < rows; row++) {
             const T *at = copy + row * high->stride * pitch;
+            if (work->tiles) {
+                N(few_row)(work->tiles, wide->count, &work->walk, at, weight,
+                           to + row * wide->count * CONV_BLOCK);
+                continue;
+            }
             int64_t w = 0;
             for (; w + BLOCKED_RESULTS <= wide->count; w += BLOCKED_RESULTS)
                 N(blocked_each_tile)(BLOCKED_RESULTS, s, pitch, at + w * wide->stride * CONV_BLOCK,
@@ -105,14 +113,17 @@ static hyb_status N(blocked_each)(const N(conv_job) *job)
     if (line * span > (double)CONV_BLOCKED_LARGEST)
         return hyb_fail(HYB_NO_MEMORY, "conv: no memory for copies of rows");
     N(blocked_each_work) work = {.job = job, .width = (int64_t)width};
+    work.walk = (N(few_walk)){high->taps, high->slide * work.width * CONV_BLOCK, wide->taps,
+                              wide->slide * CONV_BLOCK, wide->stride * CONV_BLOCK, true};
+    work.tiles = N(few_tiles_of)(s->channels, &work.walk);
     const int64_t fit = (int64_t)(CONV_ROWS_BYTES / line) - (int64_t)span;
     work.height = matmul_smaller(fit > 0 ? 1 + fit / high->stride : 1, high->count);
     work.highs = matmul_ceil(high->count, work.height);
     work.height = matmul_ceil(high->count, work.highs);
     work.highs = matmul_ceil(high->count, work.height);
     work.lines = (work.height - 1) * high->stride + (int64_t)span;
-    const int64_t units = s->batch * s->groups / CONV_BLOCK * work.highs;
-    const int64_t one = work.height * wide->count * s->taps * CONV_BLOCK;
+    const int64_t units = s->batch * (s->groups * s->rows / CONV_BLOCK) * work.highs;
+    const int64_t one = work.height * wide->count * s->terms * CONV_BLOCK;
     const int64_t grain = 1 + CONV_PARALLEL_WORK / 8 / (1 + one);
     if (units > grain && N(conv_is_large)(s))
         return hyb_parallel_for(units, grain, N(blocked_each_units), &work);

@@ -1,5 +1,5 @@
 /* matmul_lanes.inc.c - lanes that change places: the transpose of a square of vectors; every second
- * lane of a pair of vectors.
+ * lane of a pair of vectors; squares and oblongs of lanes turned.
  *
  * Included once per dtype by matmul_typed.inc.c, which says what T, V, N and LANES are.
  */
@@ -64,6 +64,24 @@ static inline V N(lanes_load_even)(const T *from, int64_t n)
     const V second = left > LANES ? N(v_load_part)(from + LANES, left - LANES) : first;
     return N(lanes_even)(first, second);
 }
+
+/* Lanes in rows of 4 or 8, fewer than all, column by column; and put back. */
+#define TURNED(lane, d) ((lane) % (LANES / (d)) * (d) + (lane) / (LANES / (d)))
+#define BACK(lane, d) ((lane) % (d) * (LANES / (d)) + (lane) / (d))
+#define TURN(name, f)                                                                              \
+    static inline __attribute__((always_inline)) V N(name)(V a, int64_t row)                       \
+    {                                                                                              \
+        if (row == 4 && LANES > 4)                                                                 \
+            return __builtin_shufflevector(a, a, EACH_LANE(f, LANES > 4 ? 4 : 1));                 \
+        if (row == 8 && LANES > 8)                                                                 \
+            return __builtin_shufflevector(a, a, EACH_LANE(f, LANES > 8 ? 8 : 1));                 \
+        return a;                                                                                  \
+    }
+TURN(lanes_turned, TURNED)
+TURN(lanes_back, BACK)
+#undef TURN
+#undef BACK
+#undef TURNED
 
 #undef ZIP
 #undef ODD

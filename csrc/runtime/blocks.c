@@ -163,7 +163,7 @@ static hyb_status check_row(const hyb_builder *builder, int32_t index)
                         slot->base, slot->loop);
     if (spec->steps[slot->loop].kind == HYB_STEP_FOR) {
         const int64_t limit = spec->controls[spec->steps[slot->loop].kernel].limit;
-        if (limit < 0 || limit > slot->count)
+        if ((limit < 0 || limit > slot->count) && slot->count < INT64_MAX)
             return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: %lld rows for %lld iterations", index,
                             (long long)slot->count, (long long)limit);
         if (slot->spare != -1)
@@ -372,7 +372,8 @@ hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step)
         [HYB_STEP_FOR] = {1, 1, HYB_I64, HYB_I64},
         [HYB_STEP_PARALLEL] = {0, 0, HYB_BOOL, HYB_BOOL},
     };
-    if (step->n_extra != 0 || step->n_attrs != 0 || step->n_ops != 0)
+    const int32_t n_attrs = step->kind == HYB_STEP_NEXT ? 1 : 0;
+    if (step->n_extra != 0 || step->n_attrs != n_attrs || step->n_ops != 0)
         return hyb_refuse(builder, "extra operands, attributes or ops, which only kernels have");
     if (step->kind == HYB_STEP_NEXT && (step->n_in < 1 || step->n_out > HYB_QUEUE_COLUMNS))
         return hyb_refuse(builder, "%d inputs and %d outputs of a queue", step->n_in, step->n_out);

@@ -3,6 +3,7 @@
  * Nothing is allocated and nothing is looked up: a slot that moves has the list of the operands in
  * it, and an iteration writes their new addresses. */
 #include <stdatomic.h>
+#include <string.h>
 
 #include "plan.h"
 
@@ -89,6 +90,75 @@ static hyb_status make_loop(hyb_builder *builder, const hyb_control *control, hy
     return HYB_OK;
 }
 
+/* The inputs that a step which asks a queue passes on. */
+static hyb_status keep_inputs(const hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
+{
+    const int64_t n_kept = builder->spec->attrs[step->first_attr].i;
+    if (n_kept < 0 || n_kept >= step->n_in || n_kept > step->n_out)
+        return hyb_refuse(builder, "a step that asks a queue passes %lld of %d inputs on",
+                          (long long)n_kept, step->n_in);
+    const hyb_operand *operands = &builder->spec->operands[step->first_operand];
+    for (int64_t i = 0; i < n_kept; i++) {
+        const hyb_layout *given = &operands[1 + i].layout;
+        if (hyb_elements(given) * hyb_itemsize(given->dtype)
+            != made->nbytes[step->n_out - n_kept + i])
+            return hyb_refuse(builder, "output %lld is to be input %lld, of another size",
+                              (long long)(step->n_out - n_kept + i), (long long)(1 + i));
+    }
+    made->n_kept = (int32_t)n_kept;
+    return HYB_OK;
+}
+
+/* The loop whose body asks a queue by this step alone; -1: there is none. */
+static int32_t asking_loop(const hyb_builder *builder)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    const int32_t owner = builder->owner[builder->block[builder->step]];
+    if (owner < 0 || spec->steps[owner].kind == HYB_STEP_COND)
+        return -1;
+    for (int32_t i = owner + 1; i < spec->n_steps; i++)
+        if (i != builder->step && spec->steps[i].kind == HYB_STEP_NEXT
+            && hyb_runs_inside(builder, i, owner))
+            return -1;
+    return owner;
+}
+
+/* Whether the slot of an operand is one place in all iterations of the loop, which its moves leave
+ * alone: then it may also be another place in each. */
+static bool is_lendable(const hyb_builder *builder, const hyb_operand *operand, int32_t loop)
+{
+    const hyb_plan_spec *spec = builder->spec;
+    if (operand->slot < 0 || operand->offset != 0)
+        return false;
+    const hyb_slot *slot = &spec->slots[operand->slot];
+    if (slot->kind != HYB_SLOT_ROW || slot->loop != loop || slot->stride != 0
+        || slot->nbytes != hyb_elements(&operand->layout) * hyb_itemsize(operand->layout.dtype))
+        return false;
+    for (int32_t i = 0; i < spec->n_moves; i++)
+        if (spec->moves[i].from == operand->slot)
+            return false;
+    return true;
+}
+
+static hyb_status lend_outputs(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
+{
+    const int32_t n = made->n_out - made->n_kept, loop = asking_loop(builder);
+    const hyb_operand *outputs = &builder->spec->operands[step->first_operand + step->n_in];
+    if (loop < 0 || n < 1 || n > HYB_QUEUE_COLUMNS)
+        return HYB_OK;
+    for (int32_t i = 0; i < n; i++)
+        if (!is_lendable(builder, &outputs[i], loop))
+            return HYB_OK;
+    const hyb_plan *plan = builder->plan;
+    const hyb_mover **lent = hyb_reserve(builder, (size_t)n * sizeof *lent);
+    if (!lent)
+        return HYB_NO_MEMORY;
+    for (int32_t i = 0; i < n; i++)
+        lent[i] = &plan->movers[plan->mover_of[outputs[i].slot]];
+    made->lent = lent;
+    return HYB_OK;
+}
+
 /* A step that calls the host, or asks a queue first. */
 static hyb_status make_host(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
 {
@@ -104,7 +174,10 @@ static hyb_status make_host(hyb_builder *builder, const hyb_step *step, hyb_plan
     made->n_in = step->n_in;
     made->n_out = step->n_out;
     made->nbytes = nbytes;
-    return HYB_OK;
+    if (step->kind != HYB_STEP_NEXT)
+        return HYB_OK;
+    TRY(keep_inputs(builder, step, made));
+    return lend_outputs(builder, step, made);
 }
 
 hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
@@ -314,9 +387,18 @@ static hyb_status run_next(hyb_run *run, const hyb_plan_step *step, int32_t inde
         polled = ask();
     }
     const int64_t number = *(const int64_t *)data[0];
+    const int32_t n_made = step->n_out - step->n_kept;
+    void *const *out = data + step->n_in;
+    void *lent[HYB_QUEUE_COLUMNS];
+    lent[0] = NULL;
     if (polled == HYB_OK
-        && hyb_queue_next(number, data + step->n_in, step->nbytes, step->n_out) == HYB_OK)
+        && hyb_queue_lend(number, out, step->nbytes, n_made, step->lent ? lent : NULL) == HYB_OK) {
+        for (int32_t i = 0; lent[0] && i < n_made; i++)
+            move_to(run, step->lent[i], lent[i]);
+        for (int32_t i = 0; i < step->n_kept; i++)
+            memmove(out[n_made + i], data[1 + i], (size_t)step->nbytes[n_made + i]);
         return HYB_OK;
+    }
     if (ask && polled == HYB_OK)
         ask();
     return run_host(run, step, index);

@@ -60,6 +60,20 @@ typedef struct {
     double work;   /* of one element, as a share of a task */
 } hyb_map;
 
+/* Where an operand's address comes from. */
+typedef struct {
+    int32_t operand;
+    int32_t external; /* unused elsewhere */
+    int64_t offset;
+} hyb_patch;
+
+/* A slot that moves; it has a place among the addresses of a run. */
+typedef struct {
+    hyb_slot slot;
+    int32_t address, n_patches;
+    const hyb_patch *patches; /* the operands in it */
+} hyb_mover;
+
 typedef struct hyb_loop hyb_loop;
 typedef struct hyb_group hyb_group;
 
@@ -74,25 +88,13 @@ typedef struct {
     int32_t kind;
     int32_t host;         /* the number of a host step */
     int32_t n_in, n_out;  /* of a step that asks a queue */
+    int32_t n_kept;       /* the last outputs of such a step, which are the inputs after the first */
     const int64_t *nbytes; /* of its outputs */
+    const hyb_mover *const *lent; /* the slots of what it asks for, which go where that is; or NULL */
     bool counts;          /* a loop with an output */
     const hyb_loop *loop; /* what a control step owns */
     const hyb_group *group; /* what a parallel step runs */
 } hyb_plan_step;
-
-/* Where an operand's address comes from. */
-typedef struct {
-    int32_t operand;
-    int32_t external; /* unused elsewhere */
-    int64_t offset;
-} hyb_patch;
-
-/* A slot that moves; it has a place among the addresses of a run. */
-typedef struct {
-    hyb_slot slot;
-    int32_t address, n_patches;
-    const hyb_patch *patches; /* the operands in it */
-} hyb_mover;
 
 /* A control step.  `moves` speak of places among the addresses. */
 struct hyb_loop {
@@ -225,6 +227,13 @@ void hyb_recording_leave(hyb_recording *recording);
 void hyb_record(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin);
 void hyb_record_part(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin,
                      int32_t part, int32_t parts);
+void hyb_record_batch(hyb_recording *recording, int64_t queue, int64_t batch, int64_t begin);
+
+/* queue.c: hyb_queue_next, which leaves a batch of the ring where it is, and says where: that is the
+ * caller's until it asks again.  A batch that there is no place for is put into `out`: lent[0] is NULL
+ * then. */
+hyb_status hyb_queue_lend(int64_t number, void *const *out, const int64_t *nbytes, int32_t n_out,
+                          void **lent);
 
 /* step.c */
 hyb_status hyb_run_block(hyb_run *run, hyb_block block);

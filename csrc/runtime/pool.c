@@ -231,14 +231,18 @@ static hyb_status run_chunks(int64_t n, int64_t grain, hyb_work_fn fn, void *con
     return HYB_OK;
 }
 
+void hyb_compute_apart(bool apart)
+{
+    counted = apart;
+    atomic_fetch_add(&pool.alone, apart ? 1 : -1);
+}
+
 /* The pool is busy. */
 static hyb_status run_inline(int64_t n, int64_t grain, hyb_work_fn fn, void *context)
 {
-    counted = true;
-    atomic_fetch_add(&pool.alone, 1);
+    hyb_compute_apart(true);
     const hyb_status status = run_chunks(n, grain, fn, context);
-    atomic_fetch_sub(&pool.alone, 1);
-    counted = false;
+    hyb_compute_apart(false);
     return status;
 }
 

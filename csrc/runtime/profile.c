@@ -72,13 +72,24 @@ void hyb_record(hyb_recording *recording, const hyb_plan *plan, int32_t step, in
     hyb_record_part(recording, plan, step, begin, 0, 1);
 }
 
-void hyb_record_part(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin,
-                     int32_t part, int32_t parts)
+static void note(hyb_recording *recording, int64_t number, int32_t step, int64_t begin, int32_t part,
+                 int32_t parts)
 {
     const int64_t i = atomic_fetch_add_explicit(&recording->n, 1, memory_order_relaxed);
     if (i < recording->capacity)
         recording->events[i] =
-            (hyb_event){plan->number, begin, hyb_clock(), step, thread_number(), part, parts};
+            (hyb_event){number, begin, hyb_clock(), step, thread_number(), part, parts};
+}
+
+void hyb_record_part(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin,
+                     int32_t part, int32_t parts)
+{
+    note(recording, plan->number, step, begin, part, parts);
+}
+
+void hyb_record_batch(hyb_recording *recording, int64_t queue, int64_t batch, int64_t begin)
+{
+    note(recording, queue, -2, begin, (int32_t)batch, 1);
 }
 
 hyb_status hyb_profile_start(int64_t capacity)

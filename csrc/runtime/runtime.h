@@ -35,6 +35,8 @@ void hyb_recording_forget(void); /* in a forked child: who was in it is gone */
 /* pool.c */
 hyb_status hyb_pool_init(void); /* reads HYBRID_NUM_THREADS */
 bool hyb_is_alone(void);        /* whether parallel_for, called now, would use this thread only */
+/* From now on this thread computes beside the pool, whose workers give up a seat for it; or no more. */
+void hyb_compute_apart(bool apart);
 
 /* stream.c: whether this is a stream's thread, and if so, whether that is being closed */
 bool hyb_stream_own(bool *stops);

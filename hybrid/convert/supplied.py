@@ -105,7 +105,7 @@ class Call(OwnCall):
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
         try:
-            if self.asks_queue:
+            if self.asks_queue is not None:
                 native.raise_noted()
             return self.do(*arrays)
         except Exception as error:
@@ -113,9 +113,13 @@ class Call(OwnCall):
             raise
 
     @property
-    def asks_queue(self) -> bool:
-        """Whether it gives an item of a pass, of which the first argument is the number."""
-        return self.do in (self.passes.following, self.passes.last)
+    def asks_queue(self) -> int | None:
+        """Not None: it gives an item of a pass, of which the first argument is the number, and then
+        what so many cells hold, which the arguments after that are.
+        """
+        supply = self.passes.supply
+        asks = self.do in (self.passes.following, self.passes.last)
+        return len(supply.cells) * supply.draws if asks else None
 
     def release(self) -> None:
         """End what a run that failed on this thread has begun."""

@@ -28,6 +28,9 @@ from hybrid.data.text import CharTokenizer as CharTokenizer
 from hybrid.data.text import TokenBlocks as TokenBlocks
 from hybrid.data.text import Tokenizer as Tokenizer
 from hybrid.data.text import WordTokenizer as WordTokenizer
+from hybrid.data.transforms import Cast as Cast
+from hybrid.data.transforms import Normalize as Normalize
+from hybrid.data.transforms import Transform as Transform
 from hybrid.data.worker import WorkerInfo as WorkerInfo
 from hybrid.data.worker import batch_generator as batch_generator
 from hybrid.data.worker import get_worker_info as get_worker_info

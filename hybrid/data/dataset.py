@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.conversion import asarray
+from hybrid.data.transforms import RowFunction, Transform, transformed, transforms_of
 from hybrid.eager import from_numpy
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.interpreter import ACTIVE
@@ -70,9 +71,15 @@ class IterableDataset(Dataset):
 
 
 class TensorDataset(Dataset):
-    """Samples are the slices of some tensors along their first axes, as tuples."""
+    """Samples are the slices of some tensors along their first axes, as tuples.
 
-    def __init__(self, *tensors: Any) -> None:
+    ``transforms`` has for each tensor None, ``Cast``, ``Normalize``, another ``Transform``, or any
+    function: it gets the rows of a batch, ``[n, ...]``, and gives as many.
+    """
+
+    def __init__(
+        self, *tensors: Any, transforms: Sequence[RowFunction | None] | None = None
+    ) -> None:
         if not tensors:
             raise ArgumentError("a TensorDataset of nothing", fix="give at least one tensor")
         self.tensors: tuple[Tensor, ...] = tuple(asarray(t).detach() for t in tensors)
@@ -87,16 +94,18 @@ class TensorDataset(Dataset):
                 why="The first axes, which count the samples, must be of one length.",
                 fix="cut the tensors to one length",
             )
+        self.transforms = transforms_of(self.tensors, transforms)
 
     def __len__(self) -> int:
         return self.tensors[0].shape[0]
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
-        return tuple([row_of(t, index) for t in self.tensors])
+        columns = zip(self.tensors, self.transforms, strict=True)
+        return tuple([_made_row(transform, row_of(t, index)) for t, transform in columns])
 
     def batch_reader(self) -> BatchReader:
-        readers = [rows_of(t) for t in self.tensors]
-        return lambda numbers: tuple([read(numbers) for read in readers])
+        readers = list(zip(self.transforms, map(rows_of, self.tensors), strict=True))
+        return lambda numbers: tuple([transformed(made, read(numbers)) for made, read in readers])
 
 
 class StackDataset(Dataset):
@@ -238,12 +247,13 @@ def reader_of(dataset: Any) -> BatchReader | None:
 
 
 def is_columns(dataset: Any) -> bool:
-    """Whether samples are rows of the ``tensors`` of ``dataset`` and nothing else."""
+    """Whether samples are rows of ``dataset.tensors``, or what Transforms make of those."""
     kind, methods = type(dataset), ("__getitem__", "__len__", "batch_reader")
     return (
         isinstance(dataset, TensorDataset)
         and all([getattr(kind, name) is getattr(TensorDataset, name) for name in methods])
         and not hasattr(kind, "__getitems__")
+        and all([t is None or isinstance(t, Transform) for t in dataset.transforms])
     )
 
 
@@ -267,6 +277,10 @@ def row_of(tensor: Tensor, index: Any) -> Tensor:
     if not plain or not -tensor.shape[0] <= index < tensor.shape[0]:
         return tensor[index]
     return from_numpy(np.asarray(tensor.numpy()[index]))
+
+
+def _made_row(transform: RowFunction | None, row: Tensor) -> Tensor:
+    return row if transform is None else transformed(transform, row[None])[0]
 
 
 def _newest(kind: type, method: str) -> bool:

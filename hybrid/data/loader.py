@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybrid.data.ahead import Crew
 from hybrid.data.collate import default_collate, default_convert
@@ -21,6 +22,9 @@ from hybrid.data.worker import Recipe
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.random import Generator
 from hybrid.supply import Supply, Supplying
+
+if TYPE_CHECKING:
+    from hybrid.data.walk import Walk
 
 PREFETCH = 2  # batches that each worker makes ahead of time
 KINDS = ("thread", "process")
@@ -129,6 +133,7 @@ class DataLoader(Supplying):
         self._position: Position | None = None  # of the pass that was begun last, until it ends
         self._resumed: Position | None = None  # where the next pass begins
         self._crew: Crew | None = None
+        self._walk: weakref.ref[Walk] | None = None  # the last one
 
     def _choose_samples(
         self, batch_size: int | None, shuffle: bool, sampler: Any, batch_sampler: Any
@@ -179,7 +184,7 @@ class DataLoader(Supplying):
     def __iter__(self) -> Iterator[Any]:
         return self.begin(Pass)
 
-    def begin(self, kind: type[Pass]) -> Pass:
+    def begin(self, kind: Callable[[DataLoader, Position | None], Pass]) -> Pass:
         """Begin a pass of this kind."""
         resumed, self._resumed = self._resumed, None
         begun = kind(self, resumed)
@@ -193,11 +198,34 @@ class DataLoader(Supplying):
 
         return LoaderSupply(self)
 
+    def repeat(self) -> Walk:
+        """Pass after pass without end, so many batches at a time.
+
+        ::
+
+            walk = loader.repeat()
+            for x, y in walk.take(100):  # the next 100 batches; in a hybridized function one loop
+                ...
+
+        The batches are those of passes one after the other (``for epoch in ...: for x, y in
+        loader``), in the same order: a pass is begun when its first batch is asked for, and what it
+        draws from a generator is drawn then.  ``state_dict()`` of the loader tells where the walk
+        is, to the batch; ``load_state_dict`` before ``repeat`` lets another one go on from there.
+        One walk, and no pass beside it, goes over a loader at a time.
+        """
+        from hybrid.data.walk import Walk
+
+        walk = Walk(self)
+        self._walk = weakref.ref(walk)
+        return walk
+
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is: plain numbers, for ``load_state_dict`` of another one.
 
         The batches that were given count, not those that workers have made ahead of time.
         """
+        if self._walk is not None and (walk := self._walk()) is not None:
+            walk.look()
         position = self._resumed or self._position
         if position is None:
             position = position_of(self, self._passes + 1, begins=False)
@@ -242,7 +270,7 @@ class DataLoader(Supplying):
         return crew
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_crew": None}
+        return self.__dict__ | {"_crew": None, "_walk": None}
 
 
 def require_dataset(dataset: Any, has_sampler: bool) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hybrid.conversion import asarray
 from hybrid.data.dataset import TensorDataset
+from hybrid.data.transforms import RowFunction
 from hybrid.errors import DataFileError, DTypeError, HybridError
 from hybrid.tensor import Tensor
 
@@ -57,11 +59,18 @@ class NpyDataset(TensorDataset):
     """Samples are the slices of ``.npy`` files along their first axes, as tuples.
 
     The files are mapped, here and in worker processes: they may be larger than the memory.
+    ``transforms`` are those of a TensorDataset.
     """
 
-    def __init__(self, *paths: Path) -> None:
+    def __init__(
+        self, *paths: Path, transforms: Sequence[RowFunction | None] | None = None
+    ) -> None:
         self.paths = tuple(os.path.abspath(os.fspath(path)) for path in paths)
-        super().__init__(*[read_npy(path) for path in self.paths])
+        super().__init__(*[read_npy(path) for path in self.paths], transforms=transforms)
 
     def __reduce__(self) -> Any:
-        return type(self), self.paths
+        return _opened, (type(self), self.paths, self.transforms)
+
+
+def _opened(kind: type[NpyDataset], paths: tuple[str, ...], transforms: Any) -> NpyDataset:
+    return kind(*paths, transforms=transforms) if any(transforms) else kind(*paths)

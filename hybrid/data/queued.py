@@ -3,32 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hybrid import native, queues
-from hybrid.data.passes import Pass, order_sampler
+from hybrid.data.dataset import TensorDataset
+from hybrid.data.passes import Pass, Position, order_sampler
+from hybrid.data.transforms import Transform, plan_of
+from hybrid.plan import Plan
 from hybrid.random import Generator
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.types import tensor_type
+from hybrid.types import TensorType, tensor_type
+
+if TYPE_CHECKING:
+    from hybrid.data.loader import DataLoader
 
 
 class QueuedPass(Pass):
-    """A pass over rows of tensors.  Plans may take batches from the queue without a word."""
+    """A pass over rows of tensors.  Plans may take batches from the queue without a word.
+
+    It goes on with the queue ``known``, of which all is taken, where that has such batches.
+    """
+
+    def __init__(
+        self, loader: DataLoader, resumed: Position | None, known: Queue | None = None
+    ) -> None:
+        self.known = known
+        super().__init__(loader, resumed)
 
     def _begun(self, generator: Generator | None, skips: int) -> Iterator[Any]:
         sampler, batches = order_sampler(self.loader), self.loader.batch_sampler
         order, size = batches.used(sampler.order(generator)), batches.batch_size
         order = np.ascontiguousarray(order[skips * size :], np.int64)
-        tensors = self.loader.dataset.tensors
-        if len(order) and not 0 <= order.min() <= order.max() < len(tensors[0]):
+        dataset = self.loader.dataset
+        if len(order) and not 0 <= order.min() <= order.max() < len(dataset):
             return self.read(batches.stretches(order), skips)  # which tells what is wrong with it
-        return _Queue(tensors, order, size)
+        if self.known is not None and self.known.goes_on(dataset, order, size):
+            return self.known
+        self.known = Queue(dataset, order, size)
+        return self.known
 
     @property
     def queue(self) -> int:
-        return self._batches.number if isinstance(self._batches, _Queue) else 0
+        return self._batches.number if isinstance(self._batches, Queue) else 0
 
     @property
     def given(self) -> int:
@@ -45,21 +63,61 @@ class QueuedPass(Pass):
 
     def _look(self) -> None:
         """Count what plans have taken."""
-        if isinstance(self._batches, _Queue):
+        if isinstance(self._batches, Queue):
             self.position.batches = self.skipped + self._batches.taken
 
 
-class _Queue:
+class _Field:
+    """What becomes of the rows of one tensor, whose value is held as it is now."""
+
+    def __init__(self, tensor: Tensor, transform: Transform | None) -> None:
+        self.tensor, self.transform = tensor, transform
+        self.data = native.filled(tensor.data)
+        self.plans: dict[int, Plan] = {}  # by the number of rows; a queue runs them
+
+    def kind(self, rows: int) -> TensorType:
+        """The type of a batch of so many."""
+        kind = tensor_type(self.tensor.dtype, (rows, *self.tensor.shape[1:]))
+        if self.transform is None:
+            return kind
+        plan = self.plans[rows] = plan_of(self.transform, kind)
+        return plan.output_types[0]
+
+    def column(self, size: int, rest: int) -> queues.Column:
+        """For batches of ``size`` and a last one of ``rest``."""
+        made = self.kind(size).nbytes // size
+        if rest:
+            self.kind(rest)
+        plans = [self.plans[rows].handle if rows in self.plans else None for rows in (size, rest)]
+        row = tensor_type(self.tensor.dtype, self.tensor.shape[1:])
+        return queues.Column(self.data, len(self.tensor), row.nbytes, made, *plans)
+
+    def is_of(self, tensor: Tensor) -> bool:
+        """Whether these are the rows of ``tensor``, still."""
+        return tensor is self.tensor and native.filled(tensor.data) is self.data
+
+
+class Queue:
     """The batches of a queue, which is closed with this."""
 
-    def __init__(self, tensors: tuple[Tensor, ...], order: np.ndarray, size: int) -> None:
+    def __init__(self, dataset: TensorDataset, order: np.ndarray, size: int) -> None:
         self.number = 0
-        self.types = [t.type for t in tensors]
-        self.held = [t.data for t in tensors]  # the queue reads it
-        self.count, self.size = len(order), size
-        rows = [(kind.shape[0], kind.nbytes // max(kind.shape[0], 1)) for kind in self.types]
-        columns = [(data, *row) for data, row in zip(self.held, rows, strict=True)]
+        self.dataset, self.count, self.size = dataset, len(order), size
+        fields = zip(dataset.tensors, dataset.transforms, strict=True)
+        self.fields = [_Field(*field) for field in fields]  # the queue reads their data
+        columns = [field.column(size, self.count % size) for field in self.fields]
         self.number = queues.open_queue(columns, order, size)
+
+    def goes_on(self, dataset: TensorDataset, order: np.ndarray, size: int) -> bool:
+        """Whether it has the batches of another pass from now on."""
+        same = dataset is self.dataset and size == self.size
+        rest = len(order) % size
+        fits = rest in (0, self.count % size) or not any(dataset.transforms)
+        if not (same and fits and all(map(_Field.is_of, self.fields, dataset.tensors))):
+            return False
+        queues.refill(self.number, order)
+        self.count = len(order)
+        return True
 
     @property
     def taken(self) -> int:
@@ -72,7 +130,7 @@ class _Queue:
         rows = min(self.count - self.taken * self.size, self.size)
         if rows <= 0:
             raise StopIteration
-        types = [tensor_type(kind.dtype, (rows, *kind.shape[1:])) for kind in self.types]
+        types = [field.kind(rows) for field in self.fields]
         buffers = [native.allocate(kind.nbytes) for kind in types]
         queues.take(self.number, buffers, [kind.nbytes for kind in types])
         return tuple([make_tensor(*made) for made in zip(types, buffers, strict=True)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from hybrid.types import tensor_type
 if TYPE_CHECKING:
     from hybrid.data.loader import DataLoader
 
-_OUTSIDE = "go over the loader outside, and hybridize the function of one batch that the loop calls"
+OUTSIDE = "go over the loader outside, and hybridize the function of one batch that the loop calls"
 
 
 class LoaderSupply:
@@ -39,26 +40,36 @@ class LoaderSupply:
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
-        self.length = _length(loader)
+        self.length = self.batches()
         own = own_generator(loader)
         generators = [default_generator()] if own is None else [default_generator(), own]
         self.cells = tuple(dict.fromkeys([generator.state for generator in generators]))
         apart = loader.num_workers > 0 and loader.worker_kind == "process"
         self.draws = not (apart or is_columns(loader.dataset))
         self.held = loader.dataset, loader.collate_fn, loader.batch_sampler, loader.sampler
-        rest = _rest(loader) if self.length else 0
+        rest = self.rest() if self.length else 0
         self.even = self.length - (rest > 0)
         self._require_outside()
         with interpreting(EAGER):
             before = [cell.detach() for cell in self.cells]
             try:
-                self.kinds = _kinds(loader, rest) if self.length else (Kind(None, ()),)
+                self.kinds = self.kinds_of(rest) if self.length else (Kind(None, ()),)
+            except CaptureError:
+                raise
             except Exception as error:  # as the loop itself does, which has begun a pass then
                 leave_last(error, self._begun)
                 raise
             finally:
                 for cell, value in zip(self.cells, before, strict=True):
                     cell.assign(value)
+
+    def batches(self) -> int:
+        """How many there will be: those that are left of a pass that is resumed."""
+        return max(known_length(self.loader) - self.loader.resumes_after, 0)
+
+    def rest(self) -> int:
+        """How many samples the last one has, if it is smaller than the others; otherwise 0."""
+        return rest_of(self.loader)
 
     def _require_outside(self) -> None:
         tensors = getattr(self.loader.dataset, "tensors", ())
@@ -70,18 +81,25 @@ class LoaderSupply:
                 fix="go over x.reshape(-1, size, ...), or over slices of x",
             )
 
+    def kinds_of(self, rest: int) -> tuple[Kind, ...]:
+        return kinds_of(self.loader, rest)
+
     def _begun(self) -> None:
-        with suppress(Exception):
-            next(iter(self.loader))
+        with suppress(Exception), self.waiting():
+            next(self.eagerly())
+
+    def eagerly(self) -> Iterator[Any]:
+        """What eager code goes over."""
+        return iter(self.loader)
 
     def fact(self) -> Any:
         loader = self.loader
         now = loader.dataset, loader.collate_fn, loader.batch_sampler, loader.sampler
         same = all(map(operator.is_, now, self.held))
-        return same, _length(loader), _rest(loader), loader.num_workers > 0
+        return same, self.batches(), rest_of(loader), loader.num_workers > 0
 
     def begin(self) -> Pass:
-        return self.loader.begin(QueuedPass if _is_queued(self.loader) else Pass)
+        return self.loader.begin(QueuedPass if is_queued(self.loader) else Pass)
 
     def waiting(self) -> AbstractContextManager[Any]:
         """Functions of the workers may have to be captured meanwhile."""
@@ -93,7 +111,7 @@ class LoaderSupply:
         return DatasetError(
             f"a loader of a {name} gave {more} batches in a pass; its length is {self.length}",
             why="A captured loop goes over as many batches as len() of the loader tells.",
-            fix=f"let the length of the dataset be what it gives, or {_OUTSIDE}",
+            fix=f"let the length of the dataset be what it gives, or {OUTSIDE}",
         )
 
     def refuse_kind(self, at: int, found: Kind | None, wanted: Kind) -> Exception:
@@ -108,11 +126,11 @@ class LoaderSupply:
             f"{batch} is {_told(found)}; the captured loop was made for {_told(wanted)}",
             why="All batches of a captured loop look alike, but for a smaller last one.",
             fix="let samples have one shape and dtype (collate_fn can pad them); for a stream give "
-            f"drop_last=True; or {_OUTSIDE}",
+            f"drop_last=True; or {OUTSIDE}",
         )
 
 
-def _is_queued(loader: DataLoader) -> bool:
+def is_queued(loader: DataLoader) -> bool:
     """Whether its batches are rows of tensors, in an order that is known when a pass begins."""
     dataset, batches = loader.dataset, loader.batch_sampler
     return (
@@ -125,49 +143,60 @@ def _is_queued(loader: DataLoader) -> bool:
     )
 
 
-def _length(loader: DataLoader) -> int:
-    """The batches of the next pass: those that are left of one that is resumed."""
+def known_length(loader: DataLoader) -> int:
+    """The batches of a whole pass."""
     try:
-        return max(len(loader) - loader.resumes_after, 0)
+        return len(loader)
     except TypeError:
         raise CaptureError(
             f"how many batches a loader of a {type(loader.dataset).__name__} gives is not known",
             at=author_location(),
             why="A captured loop over a loader goes over as many as len() of the loader tells.",
-            fix=f"give the dataset or the sampler a __len__, or {_OUTSIDE}",
+            fix=f"give the dataset or the sampler a __len__, or {OUTSIDE}",
         ) from None
 
 
-def _rest(loader: DataLoader) -> int:
+def rest_of(loader: DataLoader) -> int:
     """The samples in a last batch that is smaller than the others; 0 if there is none."""
     if loader.streams:
         size = loader.batch_size
-        return 0 if loader.drop_last or size is None else len(loader.dataset) % size
+        with suppress(TypeError):  # of one that does not know its length
+            return 0 if loader.drop_last or size is None else len(loader.dataset) % size
+        return 0
     batches = loader.batch_sampler
     if type(batches) is not BatchSampler or batches.drop_last:
         return 0
     return len(batches.sampler) % batches.batch_size
 
 
-def _kinds(loader: DataLoader, rest: int) -> tuple[Kind, ...]:
+def kinds_of(loader: DataLoader, rest: int) -> tuple[Kind, ...]:
     """Of the batches, and of the last one where that is smaller."""
     reader = Reader(loader.recipe())
     reader.begin(0)
     if loader.streams:
         batch = reader.read(Job())
         if batch is ENDED:
-            raise DatasetError(
-                f"a {type(loader.dataset).__name__} of length {len(loader.dataset)} gave nothing"
-            )
+            raise nothing_given(loader)
         first = _kind(batch, loader)
         return (first, _of_size(first, loader.batch_size, rest)) if rest else (first,)
     sampler = stateful(loader)
     state = None if sampler is None else sampler.state_dict()
-    key = next(iter(keys_of(loader, Generator(0))))
+    key = next(iter(keys_of(loader, Generator(0))), None)
+    if key is None:
+        raise nothing_given(loader)
     if sampler is not None:
         sampler.load_state_dict(state)
     keys = (key, key[:rest]) if rest else (key,)
     return tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
+
+
+def nothing_given(loader: DataLoader) -> DatasetError:
+    """Where there must be a batch."""
+    return DatasetError(
+        f"a pass over a {type(loader.dataset).__name__} gave no batch",
+        why="Its length, or a walk that repeats passes until there are enough, asks for some.",
+        fix="give samples, batch_size of them at least with drop_last=True",
+    )
 
 
 def _of_size(kind: Kind, size: int | None, rest: int) -> Kind:
@@ -185,7 +214,7 @@ def _kind(batch: Any, loader: DataLoader) -> Kind:
                 f"batches of a {type(loader.dataset).__name__} hold a {type(leaf).__name__}",
                 at=author_location(),
                 why="A graph computes with tensors.",
-                fix=f"let collate_fn make tensors of it, or leave it out; or {_OUTSIDE}",
+                fix=f"let collate_fn make tensors of it, or leave it out; or {OUTSIDE}",
             )
     return Kind(structure, tuple([leaf.type for leaf in leaves]))
 

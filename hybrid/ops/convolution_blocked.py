@@ -6,6 +6,7 @@ Passes build them between convolutions: see hybrid/passes/layout.py.  Each eleme
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from hybrid.ops.windows import LARGEST, is_transformed, items_of_room, widened_a
 from hybrid.types import Shape, TensorType, dtype_of, float32, tensor_type
 
 BLOCK = 16  # channels that lie side by side, on every machine: shapes do not depend on it
+FEW = (1, 4, 8, 16)  # channels of groups that are summed together, block by block
+CHAIN = 384  # terms of such sums, at most: more are summed in parts
 
 
 def blocked_shape(shape: Shape) -> Shape:
@@ -37,12 +40,20 @@ def is_each(w: TensorType, groups: int) -> bool:
     return groups > 1 and w.shape[0] == groups and w.shape[1] == 1
 
 
+def is_few(w: TensorType, groups: int) -> bool:
+    """Whether a convolution takes few channels at a time, and gives as many: ``FEW``."""
+    channels = w.shape[1]
+    same = groups > 1 and channels in FEW and channels * groups == w.shape[0]
+    return same and (channels == 1 or math.prod(w.shape[1:]) <= CHAIN)
+
+
 def takes(x: TensorType, w: TensorType, attrs: dict[str, Any]) -> bool:
     """Whether the convolution of x [N, C, H, W] with w can have its results in blocks."""
     groups, size = attrs["groups"], attrs["size"]
     plain = x.rank == 4 and x.dtype is float32 and x.size and w.size and all(size)
     whole = w.shape[0] % BLOCK == 0 and max(x.shape[1], w.shape[0]) <= LARGEST
-    return bool(plain and whole and (groups == 1 or is_each(w, groups)))
+    apart = w.shape[1] % BLOCK == 0 and w.shape[0] % (BLOCK * groups) == 0
+    return bool(plain and whole and (groups == 1 or apart or is_few(w, groups)))
 
 
 def takes_blocks(x: TensorType) -> bool:
@@ -51,10 +62,10 @@ def takes_blocks(x: TensorType) -> bool:
 
 
 def takes_planes(w: TensorType, attrs: dict[str, Any], batch: int) -> bool:
-    """Whether x may lie as it is, too: not where tiles of it are transformed, or channels alone."""
+    """Whether x may lie as it is, too: not where tiles of it are transformed, or groups small."""
     result = (batch, w.shape[0], *attrs["size"])
     transformed = is_transformed(w, attrs["stride"], attrs["dilation"], result)
-    return not transformed and not is_each(w, attrs["groups"])
+    return not transformed and not is_few(w, attrs["groups"])
 
 
 def _items(w: TensorType, attrs: dict[str, Any], batch: int) -> int:
@@ -67,8 +78,8 @@ def _require(x: TensorType, w: TensorType, attrs: dict[str, Any]) -> None:
     if not takes(x, w, attrs):
         raise ShapeError(
             f"the convolution of {x} with {w} has no results in blocks",
-            why=f"They are of float32, [N, C, H, W], with a multiple of {BLOCK} channels, in one "
-            "group or one for each channel, and not empty.",
+            why=f"They are of float32, [N, C, H, W], with a multiple of {BLOCK} channels, and not "
+            f"empty; groups take and give multiples of {BLOCK}, or 1, 4 or 8 in single chains.",
             fix="use conv",
         )
 
@@ -168,6 +179,12 @@ _SAMPLES = [  # batch, channels, groups, results, x, kernel, stride, padding, di
     (1, 16, 1, 16, (8, 10), (2, 3), (3, 2), (2, 4), (2, 2)),
     (2, 32, 32, 32, (7, 19), (3, 3), (1, 1), (1, 1), (1, 1)),
     (1, 16, 16, 16, (9, 9), (5, 3), (2, 3), (4, 2), (1, 2)),
+    (2, 64, 2, 96, (9, 10), (3, 3), (1, 1), (1, 1), (1, 1)),
+    (1, 48, 3, 48, (7, 9), (3, 2), (2, 1), (1, 1), (1, 2)),
+    (1, 32, 8, 32, (6, 15), (3, 3), (1, 1), (1, 1), (1, 1)),
+    (2, 16, 2, 16, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1)),
+    (1, 32, 4, 32, (8, 9), (3, 3), (2, 2), (1, 1), (1, 1)),
+    (1, 32, 2, 32, (7, 8), (3, 3), (2, 1), (1, 1), (1, 1)),
 ]
 
 

@@ -33,6 +33,7 @@ from hybrid.ops.convolution_blocked import (
     conv_blocked,
     conv_blocked_prepare,
     is_each,
+    is_few,
     takes,
     takes_blocks,
     takes_planes,
@@ -44,11 +45,16 @@ from hybrid.types import Shape
 # In nanoseconds of one core with vectors of 64 bytes; what matters are the ratios.  Of layers of a
 # ResNet-18 a convolution takes 0.64 to 0.94 of the time, from 1.2 ms (7x7) and 0.6 ms (3x3) to
 # 0.08 ms (1x1); of channels alone, as in MobileNet, 0.1 to 0.5 of 0.2 to 0.6 ms.  From 16 channels
-# to 16, at 32x32, it takes 1.2 of 0.02 ms.
+# to 16, at 32x32, it takes 1.2 of 0.02 ms.  In groups, as in ResNeXt, it takes 0.5 to 0.9
+# of 0.3 to 0.9 ms (3x3, of 4 to 64 channels) or of 0.03 to 0.25 ms (1x1, of 32 channels or more),
+# 0.9 to 1.2 of 0.07 to 0.15 ms (1x1, of fewer) and, of larger kernels from 16 channels on, up to
+# 1.8 of 0.4 ms.
 SAVED = 6e-4  # of a multiply-add
+SAVED_OF_GROUPS = 4e-3  # of one in groups
 SAVED_OF_EACH = 3e-2  # of one of a channel alone
 COPIED = 0.3  # of an element into the other layout
-NARROW = 16  # results of a convolution, at most, that a tile of two vectors is too wide for
+NARROW = 16  # results of a group, at most, that a tile of two vectors is too wide for
+TAPS = 9  # of the kernel of a group, at most: for each a copy is made along the last axis
 
 _POOLS = ("max_pool", "avg_pool")
 
@@ -100,12 +106,12 @@ def _starts(node: Node, known: set[Value]) -> bool:
         takes_blocks(x.type) or takes_planes(w.type, attrs, x.type.shape[0])
     ):
         return False
+    if is_few(w.type, attrs["groups"]):
+        return True
+    if attrs["groups"] > 1 and math.prod(w.type.shape[2:]) > TAPS:
+        return False
     # Few results read weights best where they are, if these are not prepared ahead.
-    return (
-        w in known
-        or is_each(w.type, attrs["groups"])
-        or convolution_prepared.pays(x.type, w.type, attrs)
-    )
+    return w in known or convolution_prepared.pays(x.type, w.type, attrs)
 
 
 def _follows(node: Node) -> bool:
@@ -200,11 +206,15 @@ def _saved(node: Node) -> float:
     """The time that blocks save ``node``."""
     if node.op.name != "conv":
         return 0
-    w, result = node.operands[1], node.results[0].type
-    products = result.size * math.prod(w.type.shape[1:])
-    if is_each(w.type, node.attributes["groups"]):
+    w, result = node.operands[1].type, node.results[0].type
+    groups, products = node.attributes["groups"], result.size * math.prod(w.shape[1:])
+    if is_each(w, groups):
         return products * SAVED_OF_EACH
-    return products * SAVED if result.shape[1] > NARROW else 0
+    if is_few(w, groups):
+        return products * SAVED_OF_GROUPS if math.prod(w.shape[2:]) > 1 else 0
+    if result.shape[1] // groups <= NARROW:
+        return 0
+    return products * (SAVED if groups == 1 else SAVED_OF_GROUPS)
 
 
 def _copied(chain: list[Node], users: dict[Value, set[Node | None]]) -> float:

@@ -17,6 +17,8 @@ def step_name(step: Step) -> str:
     if step.control is not None:
         return step.control.kind
     if step.call is not None:
+        if getattr(step.call.function, "asks_queue", None) is not None:
+            return "next batch"
         return f"host {getattr(step.call.function, '__name__', 'function')}"
     ops = [op.kernel for op in step.ops]
     return "+".join([step.kernel, *ops] if step.kernel else ops)

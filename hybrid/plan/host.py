@@ -8,20 +8,32 @@ from typing import Any
 import numpy as np
 
 from hybrid import native
+from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, LinearAlgebraError
 from hybrid.plan.steps import HostCall
 from hybrid.remains import Leaving
 from hybrid.types import TensorType
 
 
-def host_function(call: HostCall) -> Callable[[Any], None]:
-    """``call`` as a function of the addresses of a step's operands."""
+@dataclass(slots=True)
+class Callbacks:
+    """The calls from a plan into Python so far, and the bytes copied for them."""
+
+    calls: int = 0
+    nbytes: int = 0
+
+
+def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]:
+    """``call`` as a function of the addresses of a step's operands, which ``callbacks`` counts."""
     n_in = len(call.inputs)
     leaves = type(call.function) is Leaving
     n_own = call.function.own if leaves else n_in
     own, others = list(enumerate(call.inputs))[:n_own], list(enumerate(call.inputs))[n_own:]
+    copied = sum([type.nbytes for type in (*call.inputs[:n_own], *call.outputs)])
 
     def run(data: Any) -> None:
+        callbacks.calls += 1
+        callbacks.nbytes += copied
         # Copies: the function may keep them, and the next step may write over the operands.
         arrays = [_array(data[i], type).copy() for i, type in own]
         rest = (lambda: [_array(data[i], type) for i, type in others]) if leaves else None

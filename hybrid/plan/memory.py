@@ -17,6 +17,7 @@ from bisect import insort
 
 from hybrid.classes import dataclass, field
 from hybrid.ir import View
+from hybrid.plan.lent import lent_buffers
 from hybrid.plan.lower import without
 from hybrid.plan.steps import Buffer, Lowered, Step, overwrites, step_touches, walk
 
@@ -34,6 +35,7 @@ class Placement:
     # Outputs that are written before a step that may fail: it would leave what they replace spoilt.
     exposed: frozenset[int] = frozenset()
     scratch_nbytes: int = 0  # the sum of all scratch buffers, for comparison
+    lent: dict[Buffer, Step] = field(default_factory=dict)  # batches left in queues, and the loops
 
 
 @dataclass(slots=True, eq=False)
@@ -210,14 +212,14 @@ def place(lowered: Lowered) -> Placement:
         if buffer.kind == "arena":
             starting.setdefault(life.born, []).append(buffer)
     last = {buffer: times.step_at[life.last] for buffer, life in lives.items()}
-    placed, idle = Placement(0, dict(last)), set()
+    placed, idle = Placement(0, dict(last), lent=lent_buffers(lowered)), set()
     failure = times.last_failure(lowered.steps)
     placed.exposed = frozenset(
         b.index for b in lowered.outputs if b in lives and lives[b].first <= failure
     )
     home: dict[Buffer, _Place] = {}
     for now, step in enumerate(times.step_at):
-        taken: set[Buffer] = set()  # operands whose place a result of this step took over
+        taken = set(placed.lent)  # operands whose place no result of this step may take over
         for view in step.outputs if step.control is None else ():
             buffer = view.buffer
             if buffer.kind not in ("arena", "output") or lives[buffer].born != now:

@@ -12,7 +12,7 @@ from hybrid.classes import dataclass
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, inlined
 from hybrid.phases import phase
-from hybrid.plan.host import host_function
+from hybrid.plan.host import Callbacks, host_function
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
 from hybrid.plan.schedule import schedule
@@ -45,7 +45,11 @@ class Plan:
     exposed: frozenset[int]
     sizes: Sizes
     origin: Callable[[], tuple[Graph, Lowered, Placement]]  # what it was made of, or would be
-    calls_python: bool = False
+    callbacks: Callbacks | None = None  # of all its runs; None: it calls no Python
+
+    @property
+    def calls_python(self) -> bool:
+        return self.callbacks is not None
 
     @functools.cached_property
     def _made_of(self) -> tuple[Graph, Lowered, Placement]:
@@ -142,7 +146,7 @@ def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
         placement.exposed,
         sizes,
         lambda: (graph, lowered, placement),
-        bool(writer.native.hosts),
+        writer.callbacks if writer.native.hosts else None,
     )
     return known(plan)
 
@@ -182,6 +186,7 @@ class _Writer:
     def __init__(self, lowered: Lowered, placement: Placement) -> None:
         self.lowered, self.placement = lowered, placement
         self.native = native.PlanWriter()
+        self.callbacks = Callbacks()
         self.slots: dict[Buffer, int] = {}
         self.constants = bytearray()
         self.blocks = [lowered.steps]  # block 0, then those that steps own, outer ones first
@@ -233,7 +238,8 @@ class _Writer:
         if buffer.kind == "arena":
             step = self.placement.last_step[buffer]
             last = -1 if step is None else self.number.get(step, -1)
-            return write(native.ARENA, 0, buffer.offset, buffer.nbytes, last)
+            place = write(native.ARENA, 0, buffer.offset, buffer.nbytes, last)
+            return self._lent(buffer, place) if buffer in self.placement.lent else place
         assert buffer.base is not None and buffer.loop is not None
         base, loop = self._slot(buffer.base), self.number[buffer.loop]
         if buffer.kind == "carried":
@@ -243,6 +249,14 @@ class _Writer:
             native.ROW, 0, buffer.start, buffer.nbytes, -1, loop, base, spare, buffer.stride,
             buffer.count,
         )  # fmt: skip
+
+    def _lent(self, buffer: Buffer, place: int) -> int:
+        """A slot that is ``place`` in each iteration, until a queue has lent another place."""
+        loop = self.placement.lent[buffer]
+        spare = -1 if loop.control is not None and loop.control.kind == "for" else place
+        return self.native.slot(
+            native.ROW, 0, 0, buffer.nbytes, -1, self.number[loop], place, spare, 0, native.ENDLESS
+        )
 
     def _step(self, step: Step) -> None:
         writer = self.native
@@ -260,20 +274,20 @@ class _Writer:
         for op in step.ops:
             kernel = _kernel(op.kernel, op.dtype)
             writer.map_op(kernel, len(op.args) - op.n_out, op.n_out, op.attrs, op.args)
-        counts = (len(step.inputs), len(step.outputs), len(step.extra))
+        counts, attrs = (len(step.inputs), len(step.outputs), len(step.extra)), step.attrs
         if step.control is not None:
             kind, number = native.CONTROL_STEPS[step.control.kind], self._control(step)
         elif step.call is not None:
-            asks = getattr(step.call.function, "asks_queue", False)
-            asks = asks and len(step.outputs) <= native.MAX_COLUMNS
-            kind = native.NEXT_STEP if asks else native.HOST_STEP
-            number = writer.host(host_function(step.call))
+            kept = getattr(step.call.function, "asks_queue", None)
+            asks = kept is not None and len(step.outputs) <= native.MAX_COLUMNS
+            kind, attrs = (native.NEXT_STEP, (kept,)) if asks else (native.HOST_STEP, ())
+            number = writer.host(host_function(step.call, self.callbacks))
         elif step.kernel is None:
             kind, number = native.MAP_STEP, -1
         else:
             dtype = (step.inputs or step.outputs)[0].dtype
             kind, number = native.KERNEL_STEP, _kernel(step.kernel, dtype)
-        writer.step(kind, number, first, counts, step.attrs, first_op)
+        writer.step(kind, number, first, counts, attrs, first_op)
 
     def _control(self, step: Step) -> int:
         control = step.control

@@ -106,6 +106,36 @@ def feeding(limit: int = 6) -> Spec:
     return spec
 
 
+def lending(x_like: np.ndarray, asks: int = 1, stride: int = 0) -> Spec:
+    """``for i in range(n): x = next(queue); y = y + x``; externals: y, queue, n.
+
+    x is one place in all iterations, or where the queue has it.
+    """
+    spec, size = Spec(), x_like.nbytes
+    y, queue, n = spec.external(size), spec.external(8), spec.external(8)
+    place = spec.arena(size + 64)
+    x = spec.row(0, place, size, 2**63 - 1 if stride == 0 else 2, stride)
+    spec.block(1)
+    spec.control(lib.HYB_STEP_FOR, [(n, NUMBER)], limit=-1 if stride == 0 else 2)
+    spec.block(1 + asks)
+    for _ in range(asks):
+        spec.next(7, (queue, NUMBER), [(x, x_like)])
+    spec.step([(y, x_like), (x, x_like)], [(y, x_like)], find("add", "float32"))
+    return spec
+
+
+def keeping(declared: int | None = None, given: int = 2) -> Spec:
+    """``x, k = next(queue), k; y = x + x``, k passed on; externals: y, k', queue, k."""
+    spec, kept = Spec(), np.empty(2, np.int64)
+    y, after, queue = spec.external(X.nbytes), spec.external(16), spec.external(8)
+    before, x = spec.external(16), spec.arena(X.nbytes)
+    spec.next(7, (queue, NUMBER), [(x, X), (after, kept)], [(before, kept[:given])])
+    if declared is not None:
+        spec.attrs[-1] = declared
+    spec.step([(x, X), (x, X)], [(y, X)], find("add", "float32"))
+    return spec
+
+
 def nested() -> Spec:
     """``for i in range(n): for j in range(m): y[i] = y[i] + x[i][j]``; externals: y, x, n, m.
 

@@ -226,9 +226,13 @@ class Spec:
         number: int,
         queue: tuple[int, np.ndarray],
         outputs: Sequence[tuple[int, np.ndarray]],
+        kept: Sequence[tuple[int, np.ndarray]] = (),
     ) -> None:
-        self.host(number, [queue], outputs)
-        self.steps[-1].update(kind=lib.HYB_STEP_NEXT)
+        """``kept`` are inputs, which the last outputs are."""
+        self.host(number, [queue, *kept], outputs)
+        attr = {"first_attr": len(self.attrs), "n_attrs": 1}
+        self.steps[-1].update(kind=lib.HYB_STEP_NEXT, **attr)
+        self.attrs.append(len(kept))
 
     def native(self) -> tuple[Any, list[Any]]:
         """The ``hyb_plan_spec`` and what it points to."""

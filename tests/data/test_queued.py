@@ -226,6 +226,60 @@ def test_queues_end_with_their_passes():
     assert threads() <= before
 
 
+def lent(call):
+    [info] = call.plans
+    return len(info.plan.placement.lent)
+
+
+def test_large_batches_stay_where_the_queue_has_made_them():
+    loader = DataLoader(TensorDataset(*tensors(5000)), 10, shuffle=True)
+
+    def totals(loader):
+        found = hy.zeros(())
+        for x, y in loader:
+            x = x * 2  # which must not be written over the batch
+            found = found + (x * x).sum() * y.sum()
+        return found
+
+    call = hy.hybridize(totals)
+    for _ in range(3):
+        hy.random.seed(3)
+        expected = totals(loader)
+        hy.random.seed(3)
+        assert call(loader).tolist() == expected.tolist()
+    assert lent(call) == 2
+
+
+def kept_for_the_next(walk):
+    before = hy.zeros((10, 5000))
+    total = hy.zeros(())
+    for x, _ in walk.take(7):
+        total = total + (x * before).sum()
+        before = x
+    return total, before
+
+
+def written_over(walk):
+    total = hy.zeros(())
+    for x, y in walk.take(5):
+        x[3] = y.sum()
+        total = total + x.sum()
+    return total
+
+
+@pytest.mark.parametrize("function", [kept_for_the_next, written_over])
+def test_what_outlives_its_batch_is_a_copy(function):
+    def walk():
+        data = TensorDataset(*tensors(5000))
+        return DataLoader(data, 10, shuffle=True, drop_last=True, generator=5).repeat()
+
+    eager, captured = walk(), walk()
+    call = hy.hybridize(function)
+    for _ in range(3):
+        expected, found = (hy.tree.flatten(f)[0] for f in (function(eager), call(captured)))
+        assert [x.tolist() for x in found] == [x.tolist() for x in expected]
+
+
 def test_memory_does_not_grow_with_epochs():
     loader = DataLoader(TensorDataset(*tensors(50, rows=2000)), 4, shuffle=True)
     call = hy.hybridize(summed(loader, hy.zeros(())))

@@ -1,5 +1,7 @@
 """Convolutions of images in blocks of channels: the bits of those of images as they are."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,8 @@ from hybrid.ops.windows import window_counts
 from hybrid.plan import make_plan
 from hybrid.types import float32, float64, tensor_type
 from tests.ops.test_convolution_prepared import Emit
+
+module = import_module("hybrid.ops.convolution_blocked")
 
 # batch, channels, groups, results, x, kernel, stride, padding, dilation
 SHAPES = {
@@ -46,6 +50,28 @@ SHAPES = {
     "each alone, strides": (1, 48, 48, 48, (14, 13), (3, 3), (2, 2), (1, 1), (1, 1)),
     "each alone, dilated": (1, 16, 16, 16, (70, 75), (5, 3), (1, 3), (4, 2), (2, 3)),
     "each alone, narrow": (2, 64, 64, 64, (7, 7), (7, 7), (1, 1), (3, 3), (1, 1)),
+    "groups of blocks": (2, 96, 2, 128, (14, 15), (3, 3), (2, 1), (1, 1), (1, 1)),
+    "groups of blocks, tiles": (2, 96, 3, 144, (13, 20), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "groups of blocks, few tiles": (1, 64, 2, 160, (9, 9), (3, 3), (1, 1), (0, 2), (1, 1)),
+    "groups of blocks, pointwise": (3, 160, 5, 80, (9, 11), (1, 1), (1, 1), (0, 0), (1, 1)),
+    "groups of blocks, deep": (1, 512, 2, 64, (6, 7), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "groups of blocks, dilated": (2, 48, 3, 96, (23, 19), (2, 3), (3, 2), (4, 3), (2, 3)),
+    "groups of blocks, in parts": (1, 32, 2, 32, (9, 13), (5, 5), (1, 1), (2, 2), (1, 1)),
+    "groups of 16": (2, 48, 3, 48, (13, 27), (3, 3), (2, 2), (1, 1), (1, 1)),
+    "groups of 16, tiles": (1, 64, 4, 64, (30, 43), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "groups of 8": (2, 48, 6, 48, (29, 33), (3, 3), (2, 2), (1, 1), (1, 1)),
+    "groups of 8, tiles": (3, 32, 4, 32, (13, 29), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "groups of 8, no tiles": (1, 64, 8, 64, (7, 9), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "groups of 8, wide": (1, 16, 2, 16, (5, 150), (3, 3), (1, 1), (2, 2), (1, 1)),
+    "groups of 8, dilated": (2, 16, 2, 16, (23, 26), (3, 5), (3, 1), (4, 5), (1, 3)),
+    "groups of 8, longest sums": (1, 16, 2, 16, (12, 14), (6, 8), (1, 1), (3, 3), (1, 1)),
+    "groups of 4": (2, 32, 8, 32, (31, 25), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "groups of 4, strides": (1, 48, 12, 48, (14, 15), (3, 3), (1, 2), (1, 0), (1, 1)),
+    "groups of 4, long strides": (2, 16, 4, 16, (14, 35), (3, 3), (2, 3), (1, 2), (1, 1)),
+    "groups of 4, dilated": (1, 16, 4, 16, (19, 22), (3, 3), (1, 2), (2, 2), (2, 2)),
+    "groups of 4, pointwise": (2, 64, 16, 64, (8, 7), (1, 1), (1, 1), (0, 0), (1, 1)),
+    "groups of 4, pointwise, strides": (1, 32, 8, 32, (9, 27), (1, 1), (2, 2), (1, 1), (1, 1)),
+    "groups of 4, one result": (1, 16, 4, 16, (3, 3), (3, 3), (1, 1), (0, 0), (1, 1)),
 }
 
 
@@ -61,7 +87,7 @@ def operands(name):
     return x, w, attrs
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("name", SHAPES)
 def test_blocks_have_the_bits_of_images_as_they_are(name, threads):
     x, w, attrs = operands(name)
@@ -120,6 +146,14 @@ def test_what_cannot_be_in_blocks():
     assert takes(x, w, attrs)
     assert not takes(x, tensor_type(float32, (24, 8, 1, 1)), attrs)
     assert not takes(x, tensor_type(float32, (32, 4, 1, 1)), {**attrs, "groups": 2})
+    for groups, rows, channels, kernel, fits in (
+        (2, 32, 48, 3, True), (4, 16, 32, 5, True), (2, 16, 24, 3, False), (2, 24, 16, 3, False),
+        (16, 1, 1, 30, True), (4, 4, 4, 9, True), (4, 4, 4, 10, False), (2, 8, 8, 6, True),
+        (2, 8, 8, 7, False), (16, 2, 2, 3, False), (4, 8, 4, 3, False), (4, 4, 8, 3, False),
+    ):  # fmt: skip
+        found = tensor_type(float32, (1, groups * channels, 4, 4))
+        weight = tensor_type(float32, (groups * rows, channels, kernel, kernel))
+        assert takes(found, weight, {**attrs, "groups": groups}) == fits
     assert not takes(x, w, {**attrs, "size": (4, 0)})
     assert not takes(tensor_type(float32, (0, 8, 4, 4)), w, attrs)
     assert not takes(tensor_type(float64, x.shape), tensor_type(float64, w.shape), attrs)
@@ -127,14 +161,14 @@ def test_what_cannot_be_in_blocks():
         conv_blocked_prepare(np.ones((24, 8, 1, 1), np.float32), source=x.shape, **attrs)
     assert str(caught.value) == (
         "the convolution of f32[1,8,4,4] with f32[24,8,1,1] has no results in blocks\n"
-        "They are of float32, [N, C, H, W], with a multiple of 16 channels, in one group or "
-        "one for each channel, and not empty.\n"
+        "They are of float32, [N, C, H, W], with a multiple of 16 channels, and not empty; groups "
+        "take and give multiples of 16, or 1, 4 or 8 in single chains.\n"
         "Fix: use conv."
     )
 
 
-def test_tiles_and_single_channels_read_blocks_alone():
-    for name in ("few blocks of tiles", "each alone"):
+def test_tiles_and_groups_of_few_channels_read_blocks_alone():
+    for name in ("few blocks of tiles", "each alone", "groups of 4", "groups of 16"):
         x, w, attrs = operands(name)
         p = conv_blocked_prepare(w, source=x.shape, **attrs)
         with pytest.raises(ShapeError) as caught:
@@ -186,7 +220,8 @@ PLAIN = dict(stride=(1, 1), padding=(1, 1), dilation=(1, 1), groups=1, size=(12,
         ({3: 1}, "there are two axes"),
         ({6: 2}, "there are two axes"),
         ({9: 0}, "0 groups do not divide the channels"),
-        ({9: 2}, "groups have one channel, not 16"),
+        ({9: 4}, "4 groups of 16 channels do not fit in blocks"),
+        ({9: 3}, "3 groups of 16 channels do not fit in blocks"),
         ({9: 2**40}, "too many channels"),
         ({10: -1}, "attribute 10 is out of range"),
         ({14: 2**31}, "attribute 14 is out of range"),
@@ -205,13 +240,45 @@ def test_preparing_refuses_attributes_that_do_not_fit(monkeypatch, change, messa
     ("change", "message"),
     [
         ({2: 0}, "stride 0, padding 1 or dilation 1 is out of range"),
-        ({9: 32}, "groups have one channel, not 16"),
+        ({9: 4}, "4 groups of 16 channels do not fit in blocks"),
+        ({9: 2}, "axis 0 of operand 2 has size"),
         ({1: 2}, "axis 0 of operand 2 has size"),  # not transformed: less is prepared
     ],
 )
 def test_the_kernel_refuses_attributes_that_do_not_fit(monkeypatch, change, message):
     shapes = (1, 1, 12, 12, 16), (32, 16, 3, 3), (16 * 528,)
     assert message in refused(monkeypatch, conv_blocked, change, *shapes, **PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("groups", "shape"),
+    [
+        (8, (16, 2, 3, 3)),
+        (2, (16, 4, 3, 3)),
+        (2, (16, 8, 7, 7)),
+        (3, (16, 8, 3, 3)),
+        (2, (48, 16, 3, 3)),
+        (2, (32, 8, 3, 3)),
+    ],
+)
+def test_the_kernel_refuses_groups_that_do_not_fit(monkeypatch, groups, shape):
+    """Whatever the op says of them."""
+    monkeypatch.setattr(module, "_require", lambda *_: None)
+    attrs = {**PLAIN, "groups": groups, "source": (1, groups * shape[1], 12, 12)}
+    message = f"{groups} groups of {shape[1]} channels do not fit in blocks"
+    assert message in refused(monkeypatch, conv_blocked_prepare, {}, shape, **attrs)
+
+
+def test_special_items_stay_in_their_groups():
+    """NaN and infinities reach the results of their own group alone, as eager code has them."""
+    for name in ("groups of 4", "groups of 8", "groups of 8, tiles", "groups of 16, tiles"):
+        x, w, attrs = operands(name)
+        x[:, 1, 2::5, 3::7], x[:, -1, 1, 1] = np.inf, np.nan
+        want = in_blocks(conv(x, w, **attrs).numpy())
+        p = conv_blocked_prepare(w, source=x.shape, **attrs)
+        got = conv_blocked(np.ascontiguousarray(in_blocks(x)), w, p, **attrs).numpy()
+        assert got.tobytes() == want.tobytes()
+        assert np.isnan(want).any() and np.isfinite(want).any()
 
 
 class Swapped(Emit):

@@ -106,6 +106,31 @@ CASES = {
         }
         """,
     ),
+    "groups between others": (
+        """
+        graph @f(%x: f32[1,3,9,9], %u: f32[64,3,1,1], %v: f32[64,16,3,3], %w: f32[128,32,1,1]) {
+          %a: f32[1,64,9,9] = conv %x, %u {dilation=(1, 1), groups=1, padding=(0, 0), size=(9, 9), stride=(1, 1)}
+          %b: f32[1,64,9,9] = conv %a, %v {dilation=(1, 1), groups=4, padding=(1, 1), size=(9, 9), stride=(1, 1)}
+          %c: f32[1,64,9,9] = relu %b
+          %y: f32[1,128,9,9] = conv %c, %w {dilation=(1, 1), groups=2, padding=(0, 0), size=(9, 9), stride=(1, 1)}
+          return %y
+        }
+        """,
+        """
+        graph @f(%x: f32[1,3,9,9], %u: f32[64,3,1,1], %v: f32[64,16,3,3], %w: f32[128,32,1,1]) {
+          %p: f32[192] = conv_blocked_prepare %u {dilation=(1, 1), groups=1, padding=(0, 0), size=(9, 9), source=(1, 3, 9, 9), stride=(1, 1)}
+          %a: f32[1,4,9,9,16] = conv_blocked %x, %u, %p {dilation=(1, 1), groups=1, padding=(0, 0), size=(9, 9), stride=(1, 1)}
+          %q: f32[17408] = conv_blocked_prepare %v {dilation=(1, 1), groups=4, padding=(1, 1), size=(9, 9), source=(1, 64, 9, 9), stride=(1, 1)}
+          %b: f32[1,4,9,9,16] = conv_blocked %a, %v, %q {dilation=(1, 1), groups=4, padding=(1, 1), size=(9, 9), stride=(1, 1)}
+          %c: f32[1,4,9,9,16] = relu %b
+          %r: f32[4096] = conv_blocked_prepare %w {dilation=(1, 1), groups=2, padding=(0, 0), size=(9, 9), source=(1, 64, 9, 9), stride=(1, 1)}
+          %y: f32[1,8,9,9,16] = conv_blocked %c, %w, %r {dilation=(1, 1), groups=2, padding=(0, 0), size=(9, 9), stride=(1, 1)}
+          %s: f32[1,8,16,9,9] = permute_dims %y {axes=(0, 1, 4, 2, 3)}
+          %z: f32[1,128,9,9] = reshape %s {shape=(1, 128, 9, 9)}
+          return %z
+        }
+        """,
+    ),
 }
 
 
@@ -126,6 +151,40 @@ KEPT = {
     "copies take longer than they save": (64, 32, "relu %y", True),
     "weights that change are read where they lie": (512, 16, "relu %y", False),
 }
+# Convolutions in groups: (groups, channels and results of each, kernel, whether they go in blocks).
+GROUPS = {
+    "few channels": (32, 4, 4, 3, True),
+    "few channels, large kernels": (32, 4, 4, 7, True),
+    "few channels, transformed": (32, 8, 8, 3, True),
+    "channels of a block": (32, 16, 16, 3, True),
+    "channels of more blocks": (8, 64, 64, 3, True),
+    "channels of more blocks, pointwise": (8, 160, 160, 1, True),
+    "few results": (16, 64, 16, 1, False),
+    "channels of more blocks, large kernels": (8, 64, 64, 5, False),
+    "few channels, pointwise": (64, 8, 8, 1, False),
+    "no whole blocks": (8, 24, 24, 3, False),
+    "other results than channels": (32, 4, 8, 3, False),
+}
+
+
+@pytest.mark.parametrize("case", GROUPS)
+def test_groups_go_in_blocks_where_that_wins(case):
+    groups, channels, rows, kernel, fits = GROUPS[case]
+    of = f"dilation=(1, 1), groups={groups}, padding=({kernel // 2}, {kernel // 2}), size=(9, 9)"
+    result = f"f32[1,{groups * rows},9,9]"
+    chain = "\n".join(
+        f"%y{i}: {result} = conv %{f'y{i - 1}' if i else 'x'}, %w {{{of}, stride=(1, 1)}}"
+        for i in range(6 if rows == channels else 1)
+    )
+    graph = graph_of(f"""
+        graph @f(%x: f32[1,{groups * channels},9,9], %w: f32[{groups * rows},{channels},{kernel},{kernel}]) {{
+          {chain}
+          return %y{5 if rows == channels else 0}
+        }}
+        """)
+    names = {node.op.name for node in all_fixed(graph).nodes}
+    assert ("conv_blocked" in names) == fits
+    assert ("conv" in names) != fits
 
 
 @pytest.mark.parametrize("case", KEPT)
@@ -233,10 +292,10 @@ def networks(draw):
     for _ in range(draw(st.integers(2, 6))):
         kind = draw(
             st.sampled_from(
-                ["conv", "conv", "each", "norm", "relu", "residual", "max", "avg", "sum"]
+                ["conv", "conv", "each", "groups", "norm", "relu", "residual", "max", "avg", "sum"]
             )
         )
-        rows = draw(st.sampled_from([16, 32, 48, 64, 24])) if kind == "conv" else 0
+        rows = draw(st.sampled_from([16, 32, 48, 64, 24])) if kind in ("conv", "groups") else 0
         geometry = [draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(0, 2))]
         layers.append((kind, rows, *geometry, draw(st.integers(1, 2))))
     return draw(st.integers(1, 2)), channels, size, layers
@@ -254,6 +313,12 @@ def network(layers, channels, random):
         if kind == "conv":
             at = weight(rows, channels, kernel, kernel)
             steps.append(("conv", at, stride, padding, dilation, 1))
+            channels = rows
+        elif kind == "groups":  # as small as can be, of as many channels, or of others
+            groups = max(g for g in (1, 2, 4, 12)[: kernel + 1] if channels % g == rows % g == 0)
+            rows = channels if padding else rows
+            at = weight(rows, channels // groups, kernel, kernel)
+            steps.append(("conv", at, stride, padding, dilation, groups))
             channels = rows
         elif kind == "each":
             at = weight(channels, 1, kernel, kernel)

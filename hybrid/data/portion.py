@@ -1,0 +1,96 @@
+"""Portion: what is left of the pass of a walk, as loops that end with the pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from hybrid.data.passes import Pass
+from hybrid.data.supplying import LoaderSupply, known_length
+from hybrid.data.walk import Walk
+from hybrid.supply import Supplying
+
+
+class Left(NamedTuple):
+    """The batches of a pass that are still to come."""
+
+    even: int  # those that look alike
+    last: int  # 1 if a smaller one follows these
+
+
+class Portion(Supplying):
+    """Loops over it leave off and go on within a pass of ``walk``, and end with the pass.
+
+    A captured loop goes over a whole pass, or breaks off before the pass ends: it does not find out
+    by itself that the pass has begun before the loop, so it may not ask for more than the ``even``
+    batches that are ``left``.
+    """
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self._supply: _PortionSupply | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return _Part(self.walk)
+
+    def supply(self) -> LoaderSupply:
+        if self._supply is None or self._supply.fact() != self._supply.seen:
+            self._supply = _PortionSupply(self.walk)
+        return self._supply
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the pass has ended, and the next one not begun."""
+        return not self.walk.is_under_way
+
+    @property
+    def given(self) -> int:
+        """The batches of the pass that were given, in this process or before."""
+        return self.walk.given_of_pass
+
+    def left(self) -> Left:
+        """The batches of the pass, or of the next one, that are to come; 0: this one is to end."""
+        supply, given = self.supply(), self.given
+        last = min(max(supply.length - given, 0), supply.length - supply.even)
+        return Left(max(supply.even - given, 0), last)
+
+
+class _PortionSupply(LoaderSupply):
+    """What loops over a portion have to know: passes are whole ones, or broken off."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        super().__init__(walk.loader)
+        self.seen = self.fact()
+
+    def batches(self) -> int:
+        return known_length(self.loader)
+
+    def begin(self) -> _Part:  # type: ignore[override]
+        return _Part(self.walk)
+
+
+class _Part:
+    """Items of a pass, which goes on when they are left."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self.items: Pass = walk.begun()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.walk.next_of_pass()
+
+    @property
+    def queue(self) -> int:
+        return self.items.queue
+
+    @property
+    def given(self) -> int:
+        return self.items.given
+
+    def leave(self) -> None:
+        """Other loops go on with what is left."""
+        self.walk.look()
