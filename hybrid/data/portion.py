@@ -84,12 +84,19 @@ class _Part:
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
         self.items: Pass = walk.begun()
+        self.is_over = False
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        return self.walk.next_of_pass()
+        if self.is_over:  # the next pass is another part
+            raise StopIteration
+        try:
+            return self.walk.next_of_pass()
+        except BaseException:
+            self.is_over = True
+            raise
 
     @property
     def queue(self) -> int:
