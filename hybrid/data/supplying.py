@@ -66,7 +66,7 @@ class LoaderSupply:
                     cell.assign(value)
 
     def batches(self) -> int | None:
-        """How many there will be: those that are left of a pass that is resumed; None: who knows."""
+        """How many there will be: those that are left of a resumed pass; None: nobody knows."""
         length = known_length(self.loader)
         return None if length is None else max(length - self.loader.resumes_after, 0)
 
