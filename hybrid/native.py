@@ -107,9 +107,7 @@ def raise_noted() -> None:
         raise error
 
 
-def memory_at(address: Any, nbytes: int) -> Any:
-    """A Python buffer over ``nbytes`` at ``address``, which must outlive it."""
-    return ffi.buffer(address, nbytes)
+memory_at = ffi.buffer  # (address, nbytes): a Python buffer over memory that must outlive it
 
 
 # Buffers --------------------------------------------------------------------------------------

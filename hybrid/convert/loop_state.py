@@ -67,7 +67,6 @@ class Loop(Staged):
         self.places: dict[Key, Carry] = {}
         self.ties = LoopTies()
         self.finals: dict[str, Any] = {}
-        self.peeled: Path | None = None  # the branch in which the loop was entered
         self.peels = 0
         self.attempts = 0
         self.noted = 0  # how many notes there were before the attempt

@@ -57,6 +57,7 @@ class Staged:
         self.loads = False
         self.values: tuple[Any, ...] = ()
         self.path: Path | None = None  # the branch that the next pass is traced into
+        self.peeled: Path | None = None  # the branch in which a loop was entered
         self._context: AbstractContextManager[None] | None = None
         if site.yields:
             raise CaptureError(
@@ -102,16 +103,19 @@ class Staged:
             return False
         if isinstance(error, RecursionError):
             context.__exit__(None, None, None)
-            path.region.restore()
+            self.abandon()
             raise self.endless() from None
         if not isinstance(error, Exception) or isinstance(error, OF_CAPTURE):
             context.__exit__(None, None, None)
             path.region.restore()
-            return self.caught(error)
+            if self.caught(error):
+                return True
+            self.abandon()
+            return False
         try:
             fail(error)
         except BaseException:
-            path.region.restore()
+            self.abandon()
             raise
         finally:
             context.__exit__(None, None, None)
@@ -126,6 +130,12 @@ class Staged:
             "calls on.",
             fix="write the recursion as a while loop, or let a Python value end it",
         )
+
+    def abandon(self) -> None:
+        """An error ends the capture: attributes are what they were before the construct."""
+        for path in (self.path, self.peeled):
+            if path is not None:
+                path.region.restore()
 
     def caught(self, error: BaseException) -> bool:
         """Whether the session knows what to do about an error that is the capture's own."""

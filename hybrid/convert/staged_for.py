@@ -119,8 +119,9 @@ class StagedFor(Loop):
             return self._unrolled_again(found) or self._over(found)
         try:
             going = self.state(found)
-        except CaptureError as error:
-            if not self._may_unroll():
+        except BaseException as error:
+            if not isinstance(error, CaptureError) or not self._may_unroll():
+                self.abandon()
                 raise
             going = self._unroll(str(error))
         return going or self._over(found)

@@ -50,7 +50,11 @@ class StagedWhile(Loop):
 
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass; ``found`` are the author's local variables."""
-        return self.state(found)
+        try:
+            return self.state(found)
+        except BaseException:
+            self.abandon()
+            raise
 
     def test(self, value: Any) -> bool:
         """A test: the one that makes the session take over, or that of the next iteration."""

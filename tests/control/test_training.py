@@ -7,8 +7,10 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn
+from hybrid.errors import CaptureError
 from hybrid.optim import SGD, Adam, AdamW
 from tests.control.harness import describe, draw, i64
+from tests.helpers import leaf, tensor
 
 BATCHES = [(draw(8, 4, seed=i), i64([(i + j) % 3 for j in range(8)])) for i in range(5)]
 STACKED = hy.stack([x for x, _ in BATCHES]), hy.stack([y for _, y in BATCHES])
@@ -307,3 +309,61 @@ def test_a_method_of_the_trainer() -> None:
         params = [p.detach() for p in fit.net.parameters()]
         found.append(describe([results, fit.seen, fit.best, params]))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("steps", [False, True])
+@pytest.mark.parametrize("cell", [False, True])
+def test_gradients_and_a_choice_in_a_while_loop(steps: bool, cell: bool) -> None:
+    """The first iteration is peeled, and the capture begins anew to follow which tensors are one:
+    attributes are then what they were before."""
+    x, y = tensor(8, 4), tensor(8, 3, seed=1)
+    outcomes = []
+    for hybridizes in (False, True):
+        p, done = leaf(3, 4, seed=2), hy.zeros((), dtype=hy.int64)
+        optimizer = hy.optim.SGD([p], lr=0.1)
+
+        def run(due, n, p=p, done=done, optimizer=optimizer):
+            i = 0
+            while i < n:
+                ((x @ p.mT - y) ** 2).mean().backward()
+                if steps:
+                    optimizer.step()
+                if cell:
+                    done.assign(done + 1)
+                i = i + 1
+                if i == due:
+                    due = due + 1
+            return due
+
+        call = hy.hybridize(run) if hybridizes else run
+        found = call(hy.asarray(2), hy.asarray(4)).item()
+        outcomes.append((found, p.tolist(), p.grad.tolist(), done.item()))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("kind", ["while", "for"])
+def test_a_capture_that_fails_in_a_peeled_loop_leaves_attributes_alone(kind: str) -> None:
+    p = leaf(3)
+
+    def body(i):
+        (p * i).sum().backward()
+        if i > 1:
+            return hy.zeros((2,)).numpy()  # which no plan can give
+        return None
+
+    @hy.hybridize
+    def run(n):
+        i = hy.asarray(0)
+        if kind == "for":
+            for _ in range(n):
+                i = i + 1
+                body(i)
+        else:
+            while i < n:
+                i = i + 1
+                body(i)
+        return i
+
+    with pytest.raises(CaptureError):
+        run(hy.asarray(3))
+    assert p.grad is None
