@@ -12,6 +12,7 @@ from hybrid.data.transforms import RowFunction, Transform, transformed, transfor
 from hybrid.eager import from_numpy
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.interpreter import ACTIVE
+from hybrid.native import MAX_COLUMNS
 from hybrid.ops.indexing import take_slices
 from hybrid.tensor import Tensor
 
@@ -247,14 +248,35 @@ def reader_of(dataset: Any) -> BatchReader | None:
 
 
 def is_columns(dataset: Any) -> bool:
-    """Whether samples are rows of ``dataset.tensors``, or what Transforms make of those."""
+    """Whether samples are rows of tensors, or what Transforms make of those; or some of such.
+
+    There are not more tensors than a queue has columns.
+    """
     kind, methods = type(dataset), ("__getitem__", "__len__", "batch_reader")
+    if kind is Subset:
+        return is_columns(dataset.dataset)
     return (
         isinstance(dataset, TensorDataset)
         and all([getattr(kind, name) is getattr(TensorDataset, name) for name in methods])
         and not hasattr(kind, "__getitems__")
+        and len(dataset.tensors) <= MAX_COLUMNS
         and all([t is None or isinstance(t, Transform) for t in dataset.transforms])
     )
+
+
+def columns_of(dataset: Any, numbers: np.ndarray) -> tuple[TensorDataset, np.ndarray] | None:
+    """The rows that the samples with these ``numbers`` are, for what ``is_columns``.
+
+    None where one of them is no number from 0 on of a sample that there is.
+    """
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(dataset):
+        return None
+    if type(dataset) is not Subset:
+        return dataset, numbers
+    indices = np.asarray(dataset.indices)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        return None
+    return columns_of(dataset.dataset, indices.astype(np.int64)[numbers])
 
 
 def rows_of(tensor: Tensor) -> BatchReader:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybrid import native, queues
-from hybrid.data.dataset import TensorDataset
+from hybrid.data.dataset import TensorDataset, columns_of
 from hybrid.data.passes import Pass, Position, order_sampler
 from hybrid.data.transforms import Transform, plan_of
 from hybrid.errors import DatasetError
@@ -37,9 +37,10 @@ class QueuedPass(Pass):
         sampler, batches = order_sampler(self.loader), self.loader.batch_sampler
         order, size = batches.used(sampler.order(generator)), batches.batch_size
         order = np.ascontiguousarray(order[skips * size :], np.int64)
-        dataset = self.loader.dataset
-        if len(order) and not 0 <= order.min() <= order.max() < len(dataset):
+        found = columns_of(self.loader.dataset, order)
+        if found is None:
             return self.read(batches.stretches(order), skips)  # which tells what is wrong with it
+        dataset, order = found
         if self.known is not None and self.known.goes_on(dataset, order, size):
             return self.known
         self.known = Queue(dataset, order, size)

@@ -17,7 +17,6 @@ from hybrid.eager import EAGER
 from hybrid.errors import CaptureError, DatasetError, author_location
 from hybrid.ir import Value
 from hybrid.ir.interpreter import interpreting
-from hybrid.native import MAX_COLUMNS
 from hybrid.planned import others_first
 from hybrid.random import Generator, default_generator
 from hybrid.remains import leave_last
@@ -148,10 +147,9 @@ class LoaderSupply:
 
 def is_queued(loader: DataLoader) -> bool:
     """Whether its batches are rows of tensors, in an order that is known when a pass begins."""
-    dataset, batches = loader.dataset, loader.batch_sampler
+    batches = loader.batch_sampler
     return (
-        is_columns(dataset)
-        and len(dataset.tensors) <= MAX_COLUMNS
+        is_columns(loader.dataset)
         and type(batches) is BatchSampler
         and order_sampler(loader) is not None
         and loader.collate_fn is default_collate

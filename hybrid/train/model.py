@@ -28,7 +28,7 @@ from hybrid.train.arguments import (
 from hybrid.train.callback import Callback
 from hybrid.train.history import History
 from hybrid.train.loop import EvaluationLoop, Loop
-from hybrid.train.metrics import named
+from hybrid.train.metrics import Metric, named
 from hybrid.train.run import Run
 from hybrid.train.steps import Steps
 from hybrid.tree import tree_map
@@ -83,17 +83,31 @@ class Model:
             )
         if clip_norm is not None and not clip_norm > 0:
             raise ArgumentError(f"Model got clip_norm={clip_norm!r}", fix="give a number > 0")
-        self.network, self.loss_fn, self.optimizer = network, loss_fn, optimizer
-        self.metrics, self.clip_norm = named(metrics), clip_norm
+        self.optimizer, self.clip_norm = optimizer, clip_norm
+        self._steps = Steps(network, loss_fn, named(metrics))
         if "loss" in self.metrics:
             raise ArgumentError(
                 'a metric is named "loss"', why="That is the mean loss, which is always there."
             )
-        self._steps = Steps(network, loss_fn, self.metrics)
         self._loops: list[Any] = []  # of the datasets that were used last
         self._evaluations: list[Any] = []
         self._forward = hybridize(self._predicted)
         self._trains = False
+
+    @property
+    def network(self) -> Module:
+        """What is trained."""
+        return self._steps.network
+
+    @property
+    def loss_fn(self) -> Callable[..., Tensor] | None:
+        """How wrong an output is; None: the network tells."""
+        return self._steps.loss_fn
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """What is counted, by name."""
+        return dict(self._steps.metrics)
 
     # Training -----------------------------------------------------------------------------------
 
@@ -122,7 +136,7 @@ class Model:
         The network is in training mode meanwhile.  Ctrl-C, and errors of data and callbacks, leave
         what the last finished step has written.
         """
-        self.require_optimizer()
+        optimizer = self.require_optimizer()
         require_count("epochs", epochs, 0)
         require_count("valid_frequency", valid_frequency, 1)
         require_sink_size(sink_size)
@@ -133,6 +147,7 @@ class Model:
                 fix="leave sink_size out, or let dataset_sink_mode be True",
             )
         loop = of_loader(self._loops, dataset, "train", self._loop)
+        loop.program.optimizer, loop.program.clip_norm = optimizer, self.clip_norm
 
         def validate(epoch: int) -> dict[str, float]:
             if epoch % valid_frequency:

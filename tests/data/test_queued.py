@@ -13,7 +13,7 @@ from hybrid._native import lib
 
 import hybrid as hy
 from hybrid import native
-from hybrid.data import DataLoader, NpyDataset, Sampler, TensorDataset
+from hybrid.data import DataLoader, NpyDataset, Sampler, Subset, TensorDataset
 from hybrid.data.sampler import OrderSampler
 from tests.data.captured import assert_same, outcome, summed
 
@@ -289,3 +289,44 @@ def test_memory_does_not_grow_with_epochs():
     for _ in range(30):
         call()
     assert lib.hyb_memory().live_bytes == before
+
+
+@pytest.mark.parametrize("indices", [[5, 1, 1, 9, 0, 3, 7], range(3, 13), np.arange(12, 0, -1)])
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"drop_last": True}])
+def test_some_of_the_rows(indices, options):
+    """Also some of some; what is no number from 0 on is read as eager code reads it."""
+    x = hy.arange(20) * 10
+    for dataset in (
+        Subset(TensorDataset(x), indices),
+        Subset(Subset(TensorDataset(x), np.arange(19, -1, -1)), indices),
+        Subset(TensorDataset(x), [-number - 1 for number in indices]),
+    ):
+        found = []
+        for hybridizes in (False, True):
+            hy.random.seed(0)
+            loader = DataLoader(dataset, 3, **options)
+
+            def run(loader=loader):
+                total, count = hy.zeros((), dtype=hy.int64), 0
+                for (batch,) in loader:
+                    count = count + 1
+                    total = total * 3 + (batch * (hy.arange(len(batch)) + 1)).sum()
+                return total, count
+
+            call = hy.hybridize(run) if hybridizes else run
+            found.append([[int(t) for t in call()] for _ in range(2)])
+        assert found[0] == found[1]
+
+
+def test_a_number_that_there_is_not_is_refused_as_eagerly():
+    dataset = Subset(TensorDataset(hy.arange(5)), [0, 7])
+
+    @hy.hybridize
+    def run():
+        total = hy.zeros((), dtype=hy.int64)
+        for (batch,) in DataLoader(dataset, 2):
+            total = total + batch.sum()
+        return total
+
+    with pytest.raises(IndexError):
+        run()

@@ -402,3 +402,31 @@ def test_networks_may_be_hybridized_themselves():
     made = model()
     made.network.hybridize()
     assert made.train(2, loader())["loss"] == model().train(2, loader())["loss"]
+
+
+def test_another_optimizer_is_used_from_then_on():
+    made, data = model(), loader()
+    made.train(1, data)
+    before = [p.tolist() for p in made.network.parameters()]
+    made.optimizer = hy.optim.SGD(made.network.parameters(), lr=0.0)
+    made.train(1, data)
+    assert [p.tolist() for p in made.network.parameters()] == before
+    with pytest.raises(AttributeError):
+        made.loss_fn = None
+
+
+def test_parts_of_tensors_come_from_the_queue():
+    """Those that random_split deals, say: no batch goes through Python."""
+    x, y = samples()
+    halves = hy.data.random_split(TensorDataset(x, y), [0.5, 0.5], generator=3)
+    outcomes = []
+    for sinks in (True, False):
+        made, data = model(), DataLoader(halves[0], 4, shuffle=True)
+        history = made.train(
+            3, data, dataset_sink_mode=sinks, valid_dataset=DataLoader(halves[1], 8)
+        )
+        outcomes.append((history.state_dict(), state_of(made, data)))
+        if sinks:
+            (plan,) = made._loops[0][1]._sunk.plans
+            assert plan.crossings.callbacks == 2 * plan.crossings.calls
+    assert outcomes[0] == outcomes[1]
