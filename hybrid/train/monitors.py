@@ -26,7 +26,9 @@ class LossMonitor(Callback):
         self.scalars, self.file = scalars, file
 
     def on_step_end(self, run: Run) -> None:
-        print(f"epoch {run.epoch}/{run.epochs}, step {run.step}: {told(run)}", file=self.file)
+        values = [f"{name} {run.values[name]:.4g}" for name in ("loss", *self.scalars)]
+        where = f"epoch {run.epoch}/{run.epochs}, step {run.step}"
+        print(f"{where}: {', '.join(values)}", file=self.file)
 
 
 class TimeMonitor(Callback):
@@ -74,7 +76,7 @@ class Progress(Callback):
 
     def on_look(self, run: Run) -> None:
         if self._bar is not None:
-            self._bar.set_postfix(run.values)
+            self._bar.set_postfix({name: run.values[name] for name in ("loss", *self.scalars)})
             self._bar.advance(run.step - self._step)
             self._step = run.step
 
@@ -85,11 +87,6 @@ class Progress(Callback):
         bar, self._bar = self._bar, None
         if bar is not None:
             bar.end()
-
-
-def told(run: Run) -> str:
-    """The values of a run as a text."""
-    return ", ".join([f"{name} {value:.4g}" for name, value in run.values.items()])
 
 
 def _duration(seconds: float) -> str:

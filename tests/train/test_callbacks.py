@@ -27,7 +27,9 @@ from tests.train.parts import Seen, loader, model, state_of
 
 def test_loss_monitor(capsys):
     made, seen = model(), Seen()
-    made.train(2, loader(), [LossMonitor(every=4, scalars=("lr",)), seen])
+    made.train(
+        2, loader(), [LossMonitor(every=4, scalars=("lr",)), seen, Seen(scalars=("accuracy",))]
+    )
     values = [v["loss"] for _, step, v in seen.steps if step % 4 == 0]
     assert capsys.readouterr().out.splitlines() == [
         f"epoch 1/2, step 4: loss {values[0]:.4g}, lr 0.02",
