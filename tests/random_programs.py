@@ -30,6 +30,7 @@ xs = [x * 3.0, x + 1.0]
 o = SimpleNamespace(v=x * 0.25, s=s + 1.0)
 d = {{"a": x - 1.0, "b": s * 2.0}}
 """
+LEARN = "optimizer.zero_grad(); error({v}).backward(); optimizer.step()"
 LATE = """\
 if s > 0.5:
     v2 = x * 0.75
@@ -43,7 +44,8 @@ class Features:
     """What a family of programs may do.
 
     In ``in_place`` programs no two names hold one tensor, unless they ``alias``; programs that
-    ``grow`` lists on some paths only may be refused.
+    ``grow`` lists on some paths only may be refused, and those that train ``state.net``: its
+    gradients are tensors on some paths and None on others.
     """
 
     in_place: bool = False
@@ -51,6 +53,7 @@ class Features:
     grow: bool = False
     late: bool = False
     raises: bool = False
+    trains: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ FAMILIES = [Features(), Features(in_place=True), Features(late=True), Features(r
 FAMILIES.append(Features(in_place=True, raises=True, late=True))
 FAMILIES.append(Features(grow=True))
 FAMILIES += [Features(in_place=True, alias=True), Features(in_place=True, alias=True, late=True)]
+TRAINING = [Features(trains=True), Features(trains=True, in_place=True, raises=True)]
 
 
 def _format(pattern: str, **parts: Text) -> Text:
@@ -255,6 +259,13 @@ def assignment(kind: Features) -> Block:
         "v1[:2] = {s}", "o.v += {v}", 'd["b"] *= 0.5', "state.v += ({v}).detach()", "xs[0] += 1.0",
         "v1.assign({v})",
     ]  # fmt: skip
+    if kind.trains:
+        learned = [
+            "error({v}).backward()", "optimizer.step()", "optimizer.zero_grad()", LEARN,
+            "state.net.weight.grad = None", "s0 = error({v}).detach()", "steps.assign(steps + 1)",
+            "v1 = state.net.weight[1].detach() * 1.0", "i0 = int(steps) % 5",
+        ]  # fmt: skip
+        plain = [*plain[::3], *learned, *learned[:4]]
     patterns = [*plain, *late, *(written if kind.in_place else [])]
     parts = {"v": v, "s": s, "i": i, "f": f, "c": c, "t": tested(1, kind)}
     lines = [
@@ -386,9 +397,26 @@ def mix(v, s, i):
 """
 
 
+TRAINED = """\
+def make():
+    hy.random.seed(0)
+    net = hy.nn.Linear(3, 3)
+    steps = hy.asarray(0)
+    optimizer = hy.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    state = SimpleNamespace(v=hy.ones(3), s=hy.zeros(()), net=net, steps=steps)
+
+    def error(v):
+        return hy.mean((net(v.detach()) - 0.5) ** 2)
+"""
+UNTRAINED = """\
+def make():
+    state = SimpleNamespace(v=hy.ones(3), s=hy.zeros(()))
+"""
+
+
 @st.composite
-def programs(draw: st.DrawFn) -> Program:
-    kind = draw(st.sampled_from(FAMILIES))
+def programs(draw: st.DrawFn, families: Sequence[Features] = FAMILIES) -> Program:
+    kind = draw(st.sampled_from(families))
     jumps = draw(st.booleans())
     size = draw(st.integers(1, 8))
     body = draw(st.lists(statement(2, kind, 0, jumps), min_size=size, max_size=size))
@@ -410,8 +438,7 @@ def programs(draw: st.DrawFn) -> Program:
             *helper.splitlines(),
             "",
             "",
-            "def make():",
-            "    state = SimpleNamespace(v=hy.ones(3), s=hy.zeros(()))",
+            *(TRAINED if kind.trains else UNTRAINED).splitlines(),
             "",
             "    def program(x, s, m, n, k):",
             *_indented(_indented(lines)),

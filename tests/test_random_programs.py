@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 import hybrid as hy
 from hybrid.errors import CaptureError
 from tests.control.harness import compare, draw, f32, i64, is_of_eager_run, same, side
-from tests.random_programs import Program, programs
+from tests.random_programs import TRAINING, Program, programs
 
 NUMBERS = itertools.count()
 CALLS = [
@@ -39,6 +39,13 @@ def check(program: Program, folder: Path) -> None:
     note(program.text)
     make = function_of(program, folder)
     same(make, calls=CALLS, make=True, may_refuse=program.features.grow)
+
+
+def check_training(program: Program, folder: Path) -> None:
+    """The program trains a network on its way, in loops and branches."""
+    note(program.text)
+    make = function_of(program, folder)
+    same(make, calls=CALLS, make=True, grad=False, may_refuse=True, runs_eagerly=None)
 
 
 def check_derivative(program: Program, folder: Path) -> None:
@@ -114,6 +121,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(program=programs())
 def test_random_programs(program: Program, folder: Path) -> None:
     check(program, folder)
+
+
+@settings(relaxed, max_examples=60, derandomize=True)
+@given(program=programs(TRAINING))
+def test_random_trainings(program: Program, folder: Path) -> None:
+    check_training(program, folder)
+
+
+@pytest.mark.nightly
+@settings(relaxed, max_examples=2000)
+@given(program=programs(TRAINING))
+def test_many_random_trainings(program: Program, folder: Path) -> None:
+    check_training(program, folder)
 
 
 @settings(relaxed, max_examples=40, derandomize=True)

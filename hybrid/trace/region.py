@@ -144,12 +144,18 @@ class Region(Tracer):
         slot.written = slot.written or written
         return slot
 
+    def will_use_slot(self, owner: Any, name: str) -> None:
+        if (id(owner), name) not in self.slots:
+            self.parent.will_use_slot(owner, name)
+
     def read_slot(self, owner: Any, name: str) -> Any:
+        self.will_use_slot(owner, name)
         self.log(owner, name, read=True, written=False)
         return getattr(owner, name)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         self.announce((id(owner), name))
+        self.will_use_slot(owner, name)
         self.log(owner, name, read=False, written=True)
         object.__setattr__(owner, name, value)
 

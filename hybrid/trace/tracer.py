@@ -168,13 +168,18 @@ class Tracer:
             entry.value, entry.record = value.data, record
 
     def read_slot(self, owner: Any, name: str) -> Any:
-        slot = self.slots.get((id(owner), name))
+        self.will_use_slot(owner, name)
         found = getattr(owner, name)
-        if slot is None:
+        if (id(owner), name) not in self.slots:
             self.slots[id(owner), name] = Slot(owner, name, found, read=True)
+        return found
+
+    def will_use_slot(self, owner: Any, name: str) -> None:
+        """A tensor that is there from before is an input: each run takes the one that is there."""
+        if (id(owner), name) not in self.slots:
+            found = getattr(owner, name, None)
             if isinstance(found, Tensor):
                 self.slot_sources.setdefault(id(found), Address(owner, name))
-        return found
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         self.announce((id(owner), name))
