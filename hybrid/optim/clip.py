@@ -12,7 +12,7 @@ from hybrid.errors import ArgumentTypeError, GradientError
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.number import check
 from hybrid.often import Often
-from hybrid.optim.group import in_dtype, working_dtype
+from hybrid.optim.group import in_dtype, present, put_gradient, working_dtype
 from hybrid.optim.rule import require_number
 from hybrid.record import recording
 from hybrid.tensor import Tensor
@@ -37,7 +37,7 @@ def clip_grad_norm_(
     """
     require_number("max_norm", max_norm, 0.0)
     listed = [p for p in _listed(parameters) if p.grad is not None]
-    grads = tuple([p.grad for p in listed])
+    grads = tuple([present(p.grad) for p in listed])
     if not grads or error_if_nonfinite:
         total = get_total_norm(grads, norm_type, error_if_nonfinite)
         clip_grads_with_norm_(listed, max_norm, total)
@@ -46,7 +46,7 @@ def clip_grad_norm_(
     with recording(False):
         total, *scaled = _norm_and_scaled(float(norm_type))(grads, _bound(max_norm, _dtype(grads)))
         for p, grad in zip(listed, scaled, strict=True):
-            p.grad = grad
+            put_gradient(p, grad)
     return total
 
 
@@ -83,10 +83,10 @@ def clip_grads_with_norm_(
     """Multiply the gradients of ``parameters`` by ``min(1, max_norm / (total_norm + 1e-6))``."""
     require_number("max_norm", max_norm, 0.0)
     listed = [p for p in _listed(parameters) if p.grad is not None]
-    grads, bound = tuple([p.grad for p in listed]), _bound(max_norm, total_norm.dtype)
+    grads, bound = tuple([present(p.grad) for p in listed]), _bound(max_norm, total_norm.dtype)
     with recording(False):
         for p, grad in zip(listed, _SCALED(grads, bound, total_norm), strict=True):
-            p.grad = grad
+            put_gradient(p, grad)
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
@@ -95,9 +95,8 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     bound = float(clip_value)
     with recording(False):
         for p in _listed(parameters):
-            grad = p.grad
-            if grad is not None:
-                p.grad = ops.clip(grad, -bound, bound)
+            if p.grad is not None:
+                put_gradient(p, ops.clip(present(p.grad), -bound, bound))
 
 
 clip_grad_norm, clip_grad_value = clip_grad_norm_, clip_grad_value_

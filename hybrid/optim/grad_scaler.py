@@ -10,7 +10,7 @@ from hybrid.control import cond
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import current
 from hybrid.number import check
-from hybrid.optim.group import in_dtype, working_dtype
+from hybrid.optim.group import in_dtype, present, put_gradient, working_dtype
 from hybrid.optim.optimizer import Optimizer, Scaling
 from hybrid.optim.rule import require_flag, require_number
 from hybrid.record import recording
@@ -175,13 +175,13 @@ class GradScaler:
         with recording(False):
             for group in optimizer.param_groups:
                 for p in group.params:
-                    grad = p.grad
-                    if grad is None:
+                    if p.grad is None:
                         continue
+                    grad = present(p.grad)
                     dtype = working_dtype(grad.dtype)
                     scaled = in_dtype(grad, dtype) * in_dtype(factor, dtype)
                     finite = ops.logical_and(finite, ops.all(ops.isfinite(scaled)))
-                    p.grad = in_dtype(scaled, grad.dtype)
+                    put_gradient(p, in_dtype(scaled, grad.dtype))
             found = ops.logical_not(finite)
             if known is not None:
                 found = ops.where(known, scaling.found, found)

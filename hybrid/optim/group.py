@@ -14,6 +14,7 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.number import Number, check, to_float
 from hybrid.optim.rule import LIMITS, Rule, check_settings, require_betas, require_number
 from hybrid.tensor import Tensor
+from hybrid.trace.maybe import Maybe
 from hybrid.tree import flatten
 from hybrid.types import DType, float32, float64
 
@@ -33,6 +34,23 @@ class State(NamedTuple):
 
     moments: tuple[Tensor, ...]  # of its shape
     counts: tuple[Tensor, ...]  # of rank 0
+
+
+def present(grad: Any) -> Tensor:
+    """A gradient as a tensor.
+
+    One that a captured function has on some paths only counts for nothing on the others.
+    """
+    return grad.or_nothing() if isinstance(grad, Maybe) else grad
+
+
+def put_gradient(p: Tensor, new: Tensor) -> None:
+    """Let ``new`` be the gradient of ``p`` where it has one."""
+    grad: Any = p.grad
+    if isinstance(grad, Maybe):
+        current().write_slot(p.leaf, "grad", grad.of(new, grad.flag))
+    else:
+        p.grad = new
 
 
 class Group(MutableMapping[str, Any]):

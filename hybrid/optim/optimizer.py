@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from operator import is_
 from typing import Any, NamedTuple
@@ -9,14 +10,24 @@ from typing import Any, NamedTuple
 from hybrid import native, ops
 from hybrid.binding import WRITER
 from hybrid.config import advance_epoch
+from hybrid.control import cond
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.in_place import Call
 from hybrid.ir.interpreter import ACTIVE
-from hybrid.optim.group import NOTES, Group, State, in_dtype, working_dtype
+from hybrid.optim.group import (
+    NOTES,
+    Group,
+    State,
+    in_dtype,
+    present,
+    put_gradient,
+    working_dtype,
+)
 from hybrid.optim.rule import Rule
 from hybrid.optim.state import describe_group, load_groups
 from hybrid.record import Leaf, recording
 from hybrid.tensor import Tensor
+from hybrid.trace.maybe import Maybe
 from hybrid.types import DType, bool_, int64
 
 _PARAMETERS = "pass model.parameters(), a list of tensors, or a list of dicts with 'params'"
@@ -80,7 +91,11 @@ class Optimizer:
             numbers[dtype] = tuple([in_dtype(cell, working_dtype(dtype)) for cell in cells])
         if ACTIVE:
             for _, p, g, state in work:
-                self._stage(rule, p, g, state, numbers[p.dtype])
+                stage = functools.partial(self._stage, rule, p, present(g), state, numbers[p.dtype])
+                if isinstance(g, Maybe):
+                    cond(g.flag, stage, _nothing)
+                else:
+                    stage()
             return
         advance, known, counts = _Advance(self, rule), group.calls.known, bool(rule.counts)
         with WRITER:
@@ -169,7 +184,7 @@ class Optimizer:
                 if set_to_none:
                     p.grad = None
                 elif p.grad is not None:
-                    p.grad = ops.zeros_like(p)
+                    put_gradient(p, ops.zeros_like(p))
 
     @property
     def lr(self) -> float:
@@ -254,6 +269,10 @@ def gradients(group: Group) -> list[tuple[int, Tensor, Tensor, State]]:
         for number, (p, state) in enumerate(zip(group.params, group.states, strict=True))
         if (g := p.grad) is not None
     ]
+
+
+def _nothing() -> None:
+    """The step of a parameter that has no gradient."""
 
 
 def _check_how(label: str, how: Mapping[str, Any]) -> None:

@@ -144,12 +144,13 @@ class Region(Tracer):
         slot.written = slot.written or written
         return slot
 
-    def will_use_slot(self, owner: Any, name: str) -> None:
-        if (id(owner), name) not in self.slots:
-            self.parent.will_use_slot(owner, name)
+    def will_use_slot(self, owner: Any, name: str, reads: bool = False) -> None:
+        slot = self.slots.get((id(owner), name))
+        if slot is None or (reads and not slot.written):
+            self.parent.will_use_slot(owner, name, reads)
 
     def read_slot(self, owner: Any, name: str) -> Any:
-        self.will_use_slot(owner, name)
+        self.will_use_slot(owner, name, reads=True)
         self.log(owner, name, read=True, written=False)
         return getattr(owner, name)
 

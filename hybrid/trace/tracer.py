@@ -168,18 +168,21 @@ class Tracer:
             entry.value, entry.record = value.data, record
 
     def read_slot(self, owner: Any, name: str) -> Any:
-        self.will_use_slot(owner, name)
-        found = getattr(owner, name)
-        if (id(owner), name) not in self.slots:
-            self.slots[id(owner), name] = Slot(owner, name, found, read=True)
-        return found
+        self.will_use_slot(owner, name, reads=True)
+        return getattr(owner, name)
 
-    def will_use_slot(self, owner: Any, name: str) -> None:
-        """A tensor that is there from before is an input: each run takes the one that is there."""
-        if (id(owner), name) not in self.slots:
+    def will_use_slot(self, owner: Any, name: str, reads: bool = False) -> None:
+        """What is there from before counts, if it ``reads`` it; a tensor is an input.
+
+        So each run takes the tensor that is there.
+        """
+        key = id(owner), name
+        if key not in self.slots:
             found = getattr(owner, name, None)
             if isinstance(found, Tensor):
                 self.slot_sources.setdefault(id(found), Address(owner, name))
+            if reads:
+                self.slots[key] = Slot(owner, name, found, read=True)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         self.announce((id(owner), name))
