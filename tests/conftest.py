@@ -1,5 +1,6 @@
 """Runs before every test module: decides which ``hybrid`` is tested."""
 
+import gc
 import os
 import signal
 import sys
@@ -31,3 +32,15 @@ def heeded_interrupt() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def streams_end() -> Iterator[None]:
+    """Nothing stays queued behind the test."""
+    import hybrid as hy
+    from hybrid import pending
+
+    yield
+    hy.wait_all()
+    gc.collect()
+    assert not pending._busy

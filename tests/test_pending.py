@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,7 @@ HERE = __file__
 DOUBLED = hy.hybridize(lambda x: x * 2)
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    yield
-    hy.wait_all()
-    gc.collect()
-    assert not pending._busy
+pytestmark = pytest.mark.usefixtures("streams_end")
 
 
 # Failures ---------------------------------------------------------------------------------------

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-import gc
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid import pending
 from hybrid.tree import flatten
 from tests.helpers import is_pending, slow
 from tests.helpers import value_bits as bits
@@ -21,12 +19,7 @@ from tests.helpers import value_bits as bits
 HERE = __file__
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    yield
-    hy.wait_all()
-    gc.collect()
-    assert not pending._busy
+pytestmark = pytest.mark.usefixtures("streams_end")
 
 
 # The same bits ----------------------------------------------------------------------------------

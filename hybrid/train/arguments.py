@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from hybrid.conversion import asarray
-from hybrid.data import DataLoader, Dataset, IterableDataset
+from hybrid.data import DataLoader, Dataset, IterableDataset, sampler
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.nn.module import Module
 from hybrid.tensor import Tensor
@@ -67,8 +67,7 @@ def require_count(name: str, value: Any, least: int) -> int:
     """``value``, an int of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ArgumentTypeError(f"{name} is {value!r}", fix=f"give an int >= {least}")
-    if value < least:
-        raise ArgumentError(f"{name} is {value}", fix=f"give an int >= {least}")
+    sampler.require_count(name, value, least)
     return value
 
 

@@ -62,24 +62,14 @@ class Metric:
             cell.assign(state[name])
 
 
-class Mean(Metric):
-    """``function(output, target)``, the mean over a batch: its mean over all samples.
-
-    Batches count by their samples, the rows of the target.  ``Mean(hy.nn.functional.l1_loss)`` is
-    the mean absolute error.
-    """
+class Average(Metric):
+    """The mean over samples of numbers that are means over batches."""
 
     higher_is_better = False
 
-    def __init__(self, function: Callable[[Any, Any], Tensor]) -> None:
-        if not callable(function):
-            raise ArgumentTypeError(f"Mean of {function!r}", fix="give a function of two tensors")
-        self.function = function
+    def __init__(self) -> None:
         self.add_state("total", dtype=float64)
         self.add_state("samples")
-
-    def update(self, output: Any, target: Any) -> None:
-        self.add(self.function(output, target), rows(target))
 
     def add(self, value: Tensor, samples: int) -> None:
         """Count ``value`` as the mean of ``samples``."""
@@ -93,6 +83,23 @@ class Mean(Metric):
 
     def compute(self) -> Tensor:
         return self.total / self.samples.astype(float64)
+
+
+class Mean(Average):
+    """``function(output, target)``, the mean over a batch: its mean over all samples.
+
+    Batches count by their samples, the rows of the target.  ``Mean(hy.nn.functional.l1_loss)`` is
+    the mean absolute error.
+    """
+
+    def __init__(self, function: Callable[[Any, Any], Tensor]) -> None:
+        if not callable(function):
+            raise ArgumentTypeError(f"Mean of {function!r}", fix="give a function of two tensors")
+        super().__init__()
+        self.function = function
+
+    def update(self, output: Any, target: Any) -> None:
+        self.add(self.function(output, target), rows(target))
 
 
 class _OfClasses(Metric):

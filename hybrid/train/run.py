@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybrid.data.supplying import known_length
 from hybrid.errors import CallbackError, CheckpointError
 from hybrid.optim.optimizer import Optimizer
 from hybrid.train.arguments import Loading, copied
@@ -47,7 +48,7 @@ class Run:
         self.values: dict[str, float] = {}
         self.history = History()
         self._per_epoch = sink_size if sinks and sink_size > 0 else None
-        self.steps = self._per_epoch or _length(loop.loader)
+        self.steps = self._per_epoch or known_length(loop.loader)
         self._done_of_epoch = 0  # steps
         self._over_at = -1  # behind which step a pass was over
         self._behind = False  # whether a callback is told of a step that others have followed
@@ -288,10 +289,3 @@ def _close(callbacks: Sequence[Callback]) -> None:
             callbacks[0].close()
         finally:
             _close(callbacks[1:])
-
-
-def _length(loader: Any) -> int | None:
-    try:
-        return len(loader)
-    except (TypeError, NotImplementedError):
-        return None

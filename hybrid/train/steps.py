@@ -12,7 +12,7 @@ from hybrid.nn.module import Module
 from hybrid.optim.clip import clip_grad_norm_
 from hybrid.optim.optimizer import Optimizer
 from hybrid.tensor import Tensor
-from hybrid.train.metrics import Mean, Metric, rows
+from hybrid.train.metrics import Average, Metric, rows
 from hybrid.types import float64
 
 
@@ -33,7 +33,7 @@ class Steps:
         self.metrics = tuple(metrics.items())
         self.has_targets = loss_fn is not None or bool(metrics)
         self.has_loss = loss_fn is not None or not metrics
-        self.loss = Mean(_no_function)
+        self.loss = Average()
 
     def copied(self) -> Steps:
         """Steps with counts of their own, which begin at zero."""
@@ -122,7 +122,3 @@ def _told(batch: Any) -> str:
     if isinstance(batch, (tuple, list)):
         return f"a {type(batch).__name__} of {len(batch)}"
     return f"a {type(batch).__name__}"
-
-
-def _no_function(output: Any, target: Any) -> Tensor:
-    raise NotImplementedError
