@@ -61,8 +61,8 @@ class DataLoader(Supplying):
     ``state_dict()`` within a pass lets another loader of the kind go on with the batches left.
 
     A ``for`` statement over it in a hybridized function is a loop of the graph: batches are asked
-    for when the plan runs, those of a ``TensorDataset``, or a ``Subset`` of one, without Python.  It
-    takes batches that look alike, but for a smaller last one where the loader has a ``len()``;
+    for when the plan runs, those of a ``TensorDataset``, or a ``Subset`` of one, without Python.
+    It takes batches that look alike, but for a smaller last one where the loader has a ``len()``;
     others raise DatasetError.
     Streams that do not know their length end when they end, and want ``drop_last=True``.
     """

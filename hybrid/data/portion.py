@@ -18,7 +18,8 @@ class Left(NamedTuple):
     last: int  # 1 if a smaller one follows these
 
 
-UNKNOWN = Left(2**62, 0)
+ENDLESS = 2**62  # batches: more than there will be
+UNKNOWN = Left(ENDLESS, 0)
 
 
 class Portion(Supplying):
@@ -40,6 +41,12 @@ class Portion(Supplying):
         if self._supply is None or self._supply.fact() != self._supply.seen:
             self._supply = _PortionSupply(self.walk)
         return self._supply
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all batches of all passes look alike, and there are some."""
+        supply = self.supply()
+        return bool(supply.length) and supply.even == supply.length
 
     @property
     def is_over(self) -> bool:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from hybrid import ops
 from hybrid.conversion import asarray
 from hybrid.data import DataLoader
+from hybrid.data.portion import ENDLESS
 from hybrid.errors import DatasetError
 from hybrid.hybridized import hybridize
 from hybrid.optim.optimizer import Optimizer
 from hybrid.ring import ROWS, Looker, Told
+from hybrid.supply import Supplying
 from hybrid.train.callback import Callback
 from hybrid.train.program import NEVER, Evaluation, Program
 from hybrid.train.steps import Steps
@@ -27,6 +29,7 @@ class Loop:
         self.program = Program(steps, optimizer, clip_norm, loader, self.looker)
         self.steps, self.loader = steps, loader
         self.portion = self.program.portion
+        self._endless = self.portion.walk.take(ENDLESS)
         self._sunk, self._one = hybridize(self.program.sunk), hybridize(self.program.one)
 
     def begin(
@@ -65,13 +68,16 @@ class Loop:
         """No more steps are wanted: the pass of the data ends."""
         self.portion.walk.close()
 
-    def run(self, wanted: int | None, sinks: bool) -> bool:
+    def run(self, wanted: int | None, sinks: bool, repeats: bool = False) -> bool:
         """Up to ``wanted`` steps, those that are left of the pass at most; one without ``sinks``.
 
-        Whether the pass is over, which it may turn out to be only when no step is left.
+        Whether the pass is over, which it may turn out to be only when no step is left.  Where data
+        are to repeat and all batches are alike, the steps go on in the next pass.
         """
         try:
-            if sinks:
+            if sinks and repeats and wanted is not None and self.portion.is_even:
+                self._sink_over(self._endless, self.count + wanted)
+            elif sinks:
                 self._sink(wanted)
             else:
                 self._take()
@@ -87,6 +93,10 @@ class Loop:
             return
         whole = self.portion.given == 0 and (wanted is None or wanted >= even + last)
         goal = NEVER if whole else self.count + (even if wanted is None else min(wanted, even))
+        self._sink_over(self.portion, goal)
+
+    def _sink_over(self, batches: Supplying, goal: int) -> None:
+        self.program.batches = batches
         due = self.looker.seen + 1 if self.program.tells else NEVER
         self._sunk(asarray(goal), asarray(due))
 

@@ -11,6 +11,7 @@ from hybrid.data import DataLoader
 from hybrid.data.portion import Portion
 from hybrid.optim.optimizer import Optimizer
 from hybrid.ring import ROWS, Looker
+from hybrid.supply import Supplying
 from hybrid.tensor import Tensor
 from hybrid.train.callback import Callback
 from hybrid.train.steps import Steps
@@ -33,6 +34,7 @@ class Program:
     ) -> None:
         self.steps, self.optimizer, self.clip_norm = steps, optimizer, clip_norm
         self.portion, self.looker = Portion(loader.repeat()), looker
+        self.batches: Supplying = self.portion  # what the loop goes over
         self.done = ops.zeros((), dtype=int64)  # steps
         self.stopped = ops.zeros((), dtype=bool_)
         self.watchers: tuple[Callback, ...] = ()
@@ -41,8 +43,8 @@ class Program:
         self.tells = False
 
     def sunk(self, goal: Tensor, due: Tensor) -> None:
-        """Steps up to number ``goal``, or to the end of the pass; a look after number ``due``."""
-        for batch in self.portion:
+        """Steps up to number ``goal``, or all ``batches``; a look after number ``due``."""
+        for batch in self.batches:
             self.one(batch)
             if self.tells and self.done == due:
                 due = py_call(self.looker.look, self.ring, self.done, result=_COUNT)

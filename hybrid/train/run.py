@@ -171,7 +171,8 @@ class Run:
         stretches = [] if left is None else [left]
         stretches += [c.every - self.step % c.every for c in self._between]
         begun = self.step
-        over = self._loop.run(min(stretches, default=None), self.sinks)
+        repeats = self._per_epoch is not None
+        over = self._loop.run(min(stretches, default=None), self.sinks, repeats)
         self.step = self._loop.count
         self._done_of_epoch += self.step - begun
         if over and self._is_empty(self.step - begun):

@@ -430,3 +430,13 @@ def test_parts_of_tensors_come_from_the_queue():
             (plan,) = made._loops[0][1]._sunk.plans
             assert plan.crossings.callbacks == 2 * plan.crossings.calls
     assert outcomes[0] == outcomes[1]
+
+
+def test_a_sink_of_several_passes_is_one_call():
+    made, data = model(), loader(40)
+    history = made.train(3, data, sink_size=23)
+    ((_, loop),) = made._loops
+    (plan,) = loop._sunk.plans
+    assert plan.calls == 3 == len(history) and not loop._one.plans
+    # Of Python it asks the beginning and the end of a call, and where another pass begins.
+    assert plan.crossings.callbacks < 3 * 23
