@@ -1,11 +1,11 @@
-"""No source file is longer than one can hold in mind."""
+"""Long files: an alarm.  Files are cut where their subject ends, so most are far below the limit."""
 
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT = 500
+LIMIT = 700
 FOLDERS = ("hybrid", "csrc", "tests", "tutorials")
 SUFFIXES = {".py", ".c", ".h"}
 
@@ -21,4 +21,4 @@ def test_there_are_files() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_file_length(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= LIMIT, f"{path.relative_to(ROOT)} has {lines} lines; split it"
+    assert lines <= LIMIT, f"{path.relative_to(ROOT)} has {lines} lines; is it two subjects?"
