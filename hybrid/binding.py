@@ -204,10 +204,10 @@ class Binding(Loops):
         w.line(f"fail(status, ({tensors}), leaves, given)", depth + 1)
         for output, source in self.cell_of_output.items():
             if output not in self.many_cells:
-                w.line(f"t{source}.data = b{output}", depth)
+                w.line(f"t{source}.content = b{output}", depth)
         if self.many_cells:
             w.line("for cell, buffer in zip(cells, buffers):", depth)
-            w.line("cell.data = buffer", depth + 1)
+            w.line("cell.content = buffer", depth + 1)
         if self.in_place:
             w.line("if moved:  # the next run finds the values where this one has left them", depth)
         for output, source in self.in_place.items():
@@ -232,7 +232,7 @@ class Binding(Loops):
         w.line("with WRITER:", depth + 1)
         datas, tensors = ("".join([f"{x}{i}, " for i in sources]) for x in "dt")
         places = f"externals[{self.n_outputs}:{self.n_outputs + len(sources)}]"
-        w.line(f"{datas}= {places} = [t.data for t in ({tensors})]", depth + 2)
+        w.line(f"{datas}= {places} = [t.content for t in ({tensors})]", depth + 2)
         if self.kept is not None:
             w.line("made[-1] = None  # pointers are no longer those of what is kept", depth + 1)
         w.line("else:", depth)
@@ -277,11 +277,11 @@ class Binding(Loops):
             if not many(run):
                 for i in run:
                     put = "" if i in swapped else f"externals[{self.n_outputs + i}] = "
-                    w.line(f"{put}d{i} = t{i}.data", depth)
+                    w.line(f"{put}d{i} = t{i}.content", depth)
                 continue
             put = "" if run[0] in swapped else f"externals[{first}:{last + 1}] = "
             names, tensors = ("".join([f"{x}{i}, " for i in run]) for x in "dt")
-            w.line(f"{put}{names}= [t.data for t in ({tensors})]", depth)
+            w.line(f"{put}{names}= [t.content for t in ({tensors})]", depth)
 
     def _fetch(self, source: Source) -> str:
         if source.kind == "argument":
@@ -332,12 +332,12 @@ class Binding(Loops):
         w.line(
             f"if r{output} is None or {self._target(write)} is not r{output} "
             f"or getrefcount(r{output}) != {UNSHARED} "
-            f"or getrefcount(r{output}.data) != {UNSHARED_DATA}:",
+            f"or getrefcount(r{output}.content) != {UNSHARED_DATA}:",
             depth,
         )
         w.line(f"r{output} = made[{output}] = new(Tensor)", depth + 1)
         w.line(f"r{output}.type, r{output}.record = {kind}, None", depth + 1)
-        w.line(f"externals[{output}] = r{output}.data = {self._make(output)}", depth + 1)
+        w.line(f"externals[{output}] = r{output}.content = {self._make(output)}", depth + 1)
 
     def _results(self) -> None:
         """After the run: tensors of the outputs, histories, cells and slots, the result."""
@@ -348,7 +348,7 @@ class Binding(Loops):
             record = w.name("used", self.used) if output in capture.consumed else "None"
             w.line(f"r{output} = new(Tensor)")
             w.line(
-                f"r{output}.type, r{output}.data, r{output}.record = {kind}, b{output}, {record}"
+                f"r{output}.type, r{output}.content, r{output}.record = {kind}, b{output}, {record}"
             )
         n = self.n_outputs
         results = "[" + ", ".join(

@@ -65,7 +65,7 @@ class Loops:
         w.line(f"cells, buffers = {tensors}, []", depth)
         w.line(f"for cell, (output, source), (make, kind) in zip(cells, "
                f"{w.name('places', places)}, {makes}):", depth)  # fmt: skip
-        w.line("data = cell.data", depth + 1)
+        w.line("data = cell.content", depth + 1)
         w.line(f"if data is not made[output] or getrefcount(data) != {UNSHARED}:", depth + 1)
         w.line("moved = True", depth + 2)
         w.line("externals[source] = data", depth + 2)
@@ -89,12 +89,12 @@ class Loops:
         w.line(
             "if tensor is None or getattr(owner, name) is not tensor "
             f"or getrefcount(tensor) != {UNSHARED} "
-            f"or getrefcount(tensor.data) != {UNSHARED_DATA}:",
+            f"or getrefcount(tensor.content) != {UNSHARED_DATA}:",
             depth + 1,
         )
         w.line("tensor = made[output] = new(Tensor)", depth + 2)
         w.line("tensor.type, tensor.record = type_, None", depth + 2)
-        w.line("externals[output] = tensor.data = make(kind)", depth + 2)
+        w.line("externals[output] = tensor.content = make(kind)", depth + 2)
         w.line("fresh.append(tensor)", depth + 1)
         w.line("".join([f"r{output}, " for output in self.many_slots]) + "= fresh", depth)
 
@@ -117,6 +117,6 @@ class Loops:
         w.line("tensors = []")
         w.line(f"for type_, data in zip({types}, ({datas})):")
         w.line("tensor = new(Tensor)", 2)
-        w.line("tensor.type, tensor.data, tensor.record = type_, data, None", 2)
+        w.line("tensor.type, tensor.content, tensor.record = type_, data, None", 2)
         w.line("tensors.append(tensor)", 2)
         w.line(f"{names}= tensors")

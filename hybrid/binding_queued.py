@@ -48,10 +48,10 @@ class QueuedBinding(Binding):
         for output in self.slot_of_output:
             kind = w.name("type", self.types[output])
             w.line(f"r{output} = new(Tensor)")
-            w.line(f"r{output}.type, r{output}.data, r{output}.record = {kind}, b{output}, None")
+            w.line(f"r{output}.type, r{output}.content, r{output}.record = {kind}, b{output}, None")
         for output, source in self.cell_of_output.items():
             w.line(f"will_write(t{source}, b{output})")
-            w.line(f"t{source}.data = b{output}")
+            w.line(f"t{source}.content = b{output}")
         self._results()
         return w.function("def call(leaves, given=None):")
 
@@ -72,7 +72,7 @@ class _Start:
             stream.queue.wait()
             return None
         with WRITER:  # no run is writing these
-            datas = [t.data for t in tensors]
+            datas = [t.content for t in tensors]
         plan, operands = self.plan, datas
         if self.kept is not None:
             plan, operands = self._with_kept(self.kept, datas)

@@ -41,7 +41,7 @@ def asarray(
         )
     made = as_tensor(obj, wanted)
     # The tensor of a number is shared by all who use it: this one gets a cell of its own.
-    return made if isinstance(obj, (list, tuple)) else make_tensor(made.type, made.data)
+    return made if isinstance(obj, (list, tuple)) else make_tensor(made.type, made.content)
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:

@@ -98,7 +98,7 @@ class Eager:
         """The results of ``op``, unrecorded."""
         types = tuple([t.type for t in tensors])
         for t in tensors:
-            if isinstance(t.data, Value):
+            if isinstance(t.content, Value):
                 refuse_leaked(t)
         if op.name == "py_call":  # nothing to remember: its function may hold on to anything
             return _call_python(tensors, types, **dict(attrs))
@@ -125,7 +125,7 @@ class Eager:
         for node in region.nodes:
             results = self.run(node.op, [known[v] for v in node.operands], node.attrs, node.regions)
             known.update(zip(node.results, results, strict=True))
-        return tuple([make_tensor(t.type, t.data) for t in [known[v] for v in region.results]])
+        return tuple([make_tensor(t.type, t.content) for t in [known[v] for v in region.results]])
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         return as_tensor(obj, dtype)
@@ -150,7 +150,7 @@ class Eager:
         return nullcontext()
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
-        cell.data = value.data
+        cell.content = value.content
         set_record(cell, value.record)
 
 
@@ -170,7 +170,7 @@ def beside_numbers(operands: Sequence[Any]) -> list[Tensor] | None:
             if dtype is None or (kind is not float and kind is not int and kind is not bool):
                 return None
             t = SCALARS.get(scalar_key(t, dtype))
-        if t is None or isinstance(t.data, Value):
+        if t is None or isinstance(t.content, Value):
             return None
         found.append(t)
     return found
@@ -361,7 +361,7 @@ def from_numpy(array: np.ndarray, dtype: DType | None = None, copy: bool | None 
     """A Tensor over ``array``: borrowed if its layout and dtype allow, unless ``copy`` is True."""
     wanted = dtype_of(array.dtype) if dtype is None else dtype
     if wanted is bfloat16 and copy is not False:
-        return make_tensor(tensor_type(wanted, array.shape), from_numpy(to_bfloat16(array)).data)
+        return make_tensor(tensor_type(wanted, array.shape), from_numpy(to_bfloat16(array)).content)
     if array.dtype.kind == "f" and wanted.is_integer and copy is not False:
         # What does not fit is left to the compiler by NumPy; the op has a rule for it.
         whole = from_numpy(array.astype(np.float64 if array.itemsize > 4 else np.float32))
@@ -385,7 +385,7 @@ def from_numpy(array: np.ndarray, dtype: DType | None = None, copy: bool | None 
         with np.errstate(over="ignore"):
             return make_tensor(made, _copied(np.ascontiguousarray(array, dtype=wanted.numpy)))
     tensor = make_tensor(made, native.allocate(made.nbytes))
-    target = np.frombuffer(native.view(tensor.data, made.nbytes), dtype=wanted.numpy)
+    target = np.frombuffer(native.view(tensor.content, made.nbytes), dtype=wanted.numpy)
     with np.errstate(over="ignore"):
         np.copyto(target.reshape(made.shape), array, casting="unsafe")
     return tensor

@@ -69,11 +69,11 @@ class Call:
         moved = recorded = False
         try:
             for at, operand in zip(self.at, given, strict=True):
-                externals[at] = operand.data
+                externals[at] = operand.content
             for at, operand in self.rest:
-                externals[at] = operand.data
+                externals[at] = operand.content
             for i, at, cell in cells:
-                data = cell.data
+                data = cell.content
                 if cell.record.__class__ not in _AS_BEFORE:
                     recorded = True
                 if data is not made[i] or getrefcount(data) != UNSHARED:
@@ -94,7 +94,7 @@ class Call:
             self.plan.fail(status)
         if moved:
             for i, at, cell in cells:
-                cell.data = data = made[i]
+                cell.content = data = made[i]
                 externals[at] = data
         if recorded:
             for _, _, cell in cells:

@@ -33,7 +33,7 @@ def fixed_sources(capture: Capture) -> list[int]:
     return [
         i
         for i, source in enumerate(capture.sources)
-        if source.kind == "cell" and i not in written and lending.is_own(source.tensor.data)
+        if source.kind == "cell" and i not in written and lending.is_own(source.tensor.content)
     ]
 
 

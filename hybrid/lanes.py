@@ -38,16 +38,16 @@ def is_known(tensor: Any) -> bool:
     """Whether the value of ``tensor`` can be looked at: it is neither traced nor one of rows."""
     if current().traces:
         return False
-    while isinstance(tensor.data, Lane):
-        if tensor.data.batched:
+    while isinstance(tensor.content, Lane):
+        if tensor.content.batched:
             return False
-        tensor = tensor.data.outer
+        tensor = tensor.content.outer
     return True
 
 
 def leaked(tensor: Any) -> bool:
     """Whether ``tensor`` holds a Value that no capture under way has made."""
-    data = tensor.data
+    data = tensor.content
     if isinstance(data, Lane):
         return data.level not in ACTIVE
     return isinstance(data, Value) and not any(
@@ -57,7 +57,7 @@ def leaked(tensor: Any) -> bool:
 
 def refuse_leaked(tensor: Any) -> None:
     """Raise when ``tensor`` holds a Value of a capture that is over (or of another thread's)."""
-    data = tensor.data
+    data = tensor.content
     if leaked(tensor):
         if isinstance(data, Lane):
             raise LeakedValueError(

@@ -48,19 +48,19 @@ class Launch:
         call = self.call
         if call is not None:
             data = self.make(self.storage)
-            status = call(self.handle, data, *[t.data for t in operands])
+            status = call(self.handle, data, *[t.content for t in operands])
             if status:
                 self.plan.fail(status)
             result = _new(Tensor)
-            result.type, result.data, result.record = self.type, data, None
+            result.type, result.content, result.record = self.type, data, None
             return (result,)
         if self.plan is None:
-            data = operands[0].data
+            data = operands[0].content
             if not self.is_alias:
                 data = native.part(data, self.offset, self.type.nbytes)
             return (make_tensor(self.type, data),)
         outputs = [native.allocate(v.nbytes) for v in self.types]
-        self.plan.run(native.new(self.array, [*outputs, *[t.data for t in operands]]))
+        self.plan.run(native.new(self.array, [*outputs, *[t.content for t in operands]]))
         return tuple([make_tensor(v, data) for v, data in zip(self.types, outputs, strict=True)])
 
 
@@ -101,7 +101,7 @@ def call_plan(plan: Plan, operands: Sequence[Tensor]) -> list[Tensor]:
     fill(operands)
     outputs = [native.allocate(t.nbytes) for t in plan.output_types]
     externals = native.pointers(len(outputs) + len(operands))
-    for at, buffer in enumerate([*outputs, *[t.data for t in operands]]):
+    for at, buffer in enumerate([*outputs, *[t.content for t in operands]]):
         externals[at] = buffer
     plan.run(externals)
     return [make_tensor(t, b) for t, b in zip(plan.output_types, outputs, strict=True)]
@@ -111,11 +111,11 @@ def fill(tensors: Sequence[Tensor]) -> bool:
     """Wait for the values of ``tensors``; whether any was pending."""
     found = False
     for t in tensors:
-        data = t.data
+        data = t.content
         if isinstance(data, native.Pending):
             found, buffer = True, data.wait()
-            if t.data is data:  # nobody has written to the cell meanwhile
-                t.data = buffer
+            if t.content is data:  # nobody has written to the cell meanwhile
+                t.content = buffer
     return found
 
 

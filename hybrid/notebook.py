@@ -43,7 +43,7 @@ def tensor_html(x: Tensor) -> str:
 
 def _traced(x: Tensor) -> Iterator[str]:
     """That there are no values to show: of a placeholder, or where a function is captured."""
-    if isinstance(x.data, Value) or (ACTIVE and current().traces):
+    if isinstance(x.content, Value) or (ACTIVE and current().traces):
         yield '<div class="faint">traced: it has values when the plan runs</div>'
 
 
@@ -70,7 +70,7 @@ def _values(x: Tensor) -> np.ndarray:
     """The values in place; those of bfloat16 as their bits."""
     if x.dtype.numpy is not None:
         return x.detach().numpy()
-    return np.frombuffer(native.view(x.data, x.nbytes), np.uint16).reshape(x.shape)
+    return np.frombuffer(native.view(x.content, x.nbytes), np.uint16).reshape(x.shape)
 
 
 def _table(matrix: np.ndarray, x: Tensor) -> str:

@@ -160,11 +160,11 @@ def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> N
     if True in saves:
         record.saved = tuple(
             [
-                (t.type, t.data, t.record) if keep else t.type
+                (t.type, t.content, t.record) if keep else t.type
                 for t, keep in zip(operands, saves[1:], strict=True)
             ]
         )
-        record.results = tuple([(t.type, t.data) if saves[0] else t.type for t in results])
+        record.results = tuple([(t.type, t.content) if saves[0] else t.type for t in results])
     else:
         record.saved = tuple([t.type for t in operands])
         record.results = tuple([t.type for t in results])
@@ -192,10 +192,10 @@ def record_binary(op: Op, a: Any, b: Any, result: Any) -> None:
     a_record, b_record = a.record, b.record
     record.parents = (a_record, b_record)
     record.saved = (
-        (a.type, a.data, a_record) if keep_a else a.type,
-        (b.type, b.data, b_record) if keep_b else b.type,
+        (a.type, a.content, a_record) if keep_a else a.type,
+        (b.type, b.content, b_record) if keep_b else b.type,
     )
-    record.results = ((result.type, result.data) if keep_result else result.type,)
+    record.results = ((result.type, result.content) if keep_result else result.type,)
 
 
 def set_record(cell: Any, record: AnyRecord | None) -> None:

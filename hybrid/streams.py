@@ -70,7 +70,7 @@ class Streaming(Eager):
         self, launch: Launch, op: Op, tensors: Sequence[Tensor], attrs: tuple
     ) -> tuple[Tensor, ...]:
         if launch.is_alias:
-            return (make_tensor(launch.type, tensors[0].data),)
+            return (make_tensor(launch.type, tensors[0].content),)
         plan = launch.plan or _plan_of_view(op, tensors[0].type, attrs)
         made = self.queued(plan, tensors)
         return super().launched(launch, op, tensors, attrs) if made is None else tuple(made)
@@ -83,7 +83,7 @@ class Streaming(Eager):
         if plan.calls_python:
             self.queue.wait()
             return None
-        made = self.start(plan, [t.data for t in operands])
+        made = self.start(plan, [t.content for t in operands])
         return [make_tensor(t, data) for t, data in zip(plan.output_types, made, strict=True)]
 
     def start(self, plan: Plan, datas: Sequence[Any]) -> list[Waiting]:
@@ -93,12 +93,12 @@ class Streaming(Eager):
         )
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
-        self.will_write(cell, value.data)
+        self.will_write(cell, value.content)
         super().assign(cell, value)
 
     def will_write(self, cell: Tensor, data: Any) -> None:
         """``cell`` is to hold ``data``, until what is queued by now is known to have failed."""
-        self.queue.on_failure(functools.partial(_put_back, cell, data, cell.data, cell.record))
+        self.queue.on_failure(functools.partial(_put_back, cell, data, cell.content, cell.record))
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         self.queue.on_failure(functools.partial(_reset, owner, name, value, getattr(owner, name)))
@@ -117,7 +117,7 @@ def _remembered(
             return operands, None
         operands, types = found, tuple([t.type for t in found])
     for t in operands:
-        if isinstance(t.data, Value):
+        if isinstance(t.content, Value):
             return operands, None
     return operands, op.launches.get((types, attrs) if attrs else types)
 
@@ -131,10 +131,10 @@ def _plan_of_view(op: Op, type_: TensorType, attrs: tuple) -> Plan:
 
 
 def _put_back(cell: Tensor, written: Any, data: Any, record: Any) -> None:
-    if cell.data is written or (
-        isinstance(written, Waiting) and cell.data is written.buffer  # which was waited for
+    if cell.content is written or (
+        isinstance(written, Waiting) and cell.content is written.buffer  # which was waited for
     ):
-        cell.data = data
+        cell.content = data
         set_record(cell, record)
 
 

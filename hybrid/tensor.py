@@ -1,8 +1,8 @@
 """Tensor: a cell that holds an immutable value.
 
-Eagerly the value is a buffer of bytes (``data``) of a TensorType; while a function is traced it is
-a Value of the graph.  Operators make new Tensors; ``+=``, ``x[i] = v`` and ``assign`` put another
-value of the same type into the same cell.
+Eagerly the value (``content``) is a buffer of bytes of a TensorType; while a function is traced it
+is a Value of the graph.  Operators make new Tensors; ``+=``, ``x[i] = v`` and ``assign`` put
+another value of the same type into the same cell.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _ARRAYS = (np.ndarray, np.generic, list, tuple)
 class Tensor:
     """An n-dimensional array of numbers; make one with ``hybrid.asarray`` and its relatives."""
 
-    __slots__ = ("__weakref__", "data", "leaf", "record", "type")
+    __slots__ = ("__weakref__", "content", "leaf", "record", "type")
     __array_ufunc__ = None  # NumPy leaves operators with a Tensor to the Tensor
 
     type: TensorType
-    data: Any  # a native buffer, or a graph Value while tracing
+    content: Any  # a native buffer, or a graph Value while tracing
     record: AnyRecord | None  # of the current value
     leaf: Leaf  # set once gradients were asked for
 
@@ -115,8 +115,8 @@ class Tensor:
     def __repr__(self) -> str:
         if ACTIVE and current().traces and not leaked(self):
             return current().text_of(self, "r")
-        if isinstance(self.data, Value):
-            return repr(self.data) if isinstance(self.data, Lane) else f"<traced {self.type}>"
+        if isinstance(self.content, Value):
+            return repr(self.content) if isinstance(self.content, Lane) else f"<traced {self.type}>"
         text = np.array2string(self._wide().numpy(), separator=", ", prefix="tensor(")
         mark = ", requires_grad=True" if self.record is not None else ""
         return f"tensor({text}, dtype={self.type.dtype.name}{mark})"
@@ -130,16 +130,16 @@ class Tensor:
         return self._array("numpy()", lent=True)
 
     def _array(self, asked: str, *, lent: bool = False) -> np.ndarray:  # which is read-only
-        if ACTIVE or isinstance(self.data, Value):
+        if ACTIVE or isinstance(self.content, Value):
             self._require_value(asked)
-            if isinstance(self.data, Lane):
-                return shared(self.data, asked)._array(asked, lent=lent)
+            if isinstance(self.content, Lane):
+                return shared(self.content, asked)._array(asked, lent=lent)
         kind, dtype = self.type, array_dtype(self.type.dtype, asked)
         if not kind.size:
             return np.empty(kind.shape, dtype)
         if asked == "DLPack":  # not all of its consumers heed that memory is read-only
-            lend(native.filled(self.data))
-        memory = memoryview(native.view(self.data, kind.nbytes))
+            lend(native.filled(self.content))
+        memory = memoryview(native.view(self.content, kind.nbytes))
         return np.frombuffer(memory.toreadonly() if lent else memory, dtype).reshape(kind.shape)
 
     def _repr_html_(self) -> str:
@@ -150,7 +150,7 @@ class Tensor:
 
     def _wide(self) -> Tensor:
         """The same numbers in a dtype that NumPy has."""
-        own = self.type.dtype is not bfloat16 or isinstance(self.data, Value)
+        own = self.type.dtype is not bfloat16 or isinstance(self.content, Value)
         return self if own else ops.cast(self.detach(), dtype=float32)
 
     def _require_value(self, asked: str) -> None:
@@ -231,10 +231,10 @@ class Tensor:
         return self._number("an index")
 
     def _number(self, asked: str) -> Any:
-        if ACTIVE or isinstance(self.data, Value):
+        if ACTIVE or isinstance(self.content, Value):
             self._require_value(asked)
-            if isinstance(self.data, Lane):
-                return shared(self.data, asked)._number(asked)
+            if isinstance(self.content, Lane):
+                return shared(self.content, asked)._number(asked)
         return self.item()
 
     def __format__(self, spec: str) -> str:
@@ -264,10 +264,10 @@ class Tensor:
         self.assign(ops.setitem(self, key, value))
 
     def __getitem__(self, key: Any) -> Tensor:
-        if self.record is None and not ACTIVE and not isinstance(self.data, Value):
+        if self.record is None and not ACTIVE and not isinstance(self.content, Value):
             found = part_at(self.type, key)
             if found is not None:
-                return make_tensor(found[1], native.part(self.data, found[0], found[1].nbytes))
+                return make_tensor(found[1], native.part(self.content, found[0], found[1].nbytes))
         return ops.getitem(self, key)
 
     # Gradients -------------------------------------------------------------------------------
@@ -307,9 +307,26 @@ class Tensor:
         elif value is not None:
             raise GradientError("the tensor requires no gradient", fix="set requires_grad = True")
 
+    @property
+    def data(self) -> Tensor:
+        """The value without its history; writing to it in place writes to this tensor.
+
+        Assigning to ``data`` gives this tensor another value, and leaves ``requires_grad`` as it
+        is.  A tensor that was computed from one that requires a gradient has no such writes.
+        """
+        from hybrid.data_view import view_of
+
+        return view_of(self)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        from hybrid.data_view import write
+
+        write(self, value)
+
     def detach(self) -> Tensor:
         """The same value, without its history."""
-        return make_tensor(self.type, _current_data(self))
+        return make_tensor(self.type, current_content(self))
 
     def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
         """Add to ``grad`` of every leaf the gradient of this tensor (times ``gradient``).
@@ -324,10 +341,10 @@ class Tensor:
     # Copies ----------------------------------------------------------------------------------
 
     def __copy__(self) -> Tensor:
-        return clone_cell(self, _current_data(self))
+        return clone_cell(self, current_content(self))
 
     def __deepcopy__(self, memo: dict) -> Tensor:
-        copied = memo[id(self)] = clone_cell(self, _current_data(self))
+        copied = memo[id(self)] = clone_cell(self, current_content(self))
         return copied
 
     def __reduce__(self) -> Any:
@@ -339,7 +356,7 @@ class Tensor:
 def clone_cell(cell: Tensor, data: Any) -> Tensor:
     """A new cell of the same class holding ``data``; it requires a gradient if ``cell`` does."""
     made = object.__new__(type(cell))
-    made.type, made.data, made.record = cell.type, data, None
+    made.type, made.content, made.record = cell.type, data, None
     if getattr(cell, "leaf", None) is not None:
         made.leaf = made.record = Leaf(cell.type)
     return made
@@ -348,7 +365,7 @@ def clone_cell(cell: Tensor, data: Any) -> Tensor:
 def _unpickle(kind: type[Tensor], array: np.ndarray, grad: bool, dtype: DType) -> Tensor:
     tensor = current().lift(array, dtype)
     made = object.__new__(kind)
-    made.type, made.data, made.record = tensor.type, tensor.data, None
+    made.type, made.content, made.record = tensor.type, tensor.content, None
     if grad:
         made.leaf = made.record = Leaf(made.type)
     return made
@@ -360,18 +377,18 @@ _new = object.__new__
 def make_tensor(type: TensorType, data: Any) -> Tensor:
     """A new cell, without history."""
     made = _new(Tensor)
-    made.type, made.data, made.record = type, data, None
+    made.type, made.content, made.record = type, data, None
     return made
 
 
-def _current_data(tensor: Tensor) -> Any:
-    """The data of ``tensor`` under the current interpreter: while tracing, its graph value."""
+def current_content(tensor: Tensor) -> Any:
+    """What ``tensor`` holds for the current interpreter, without history: traced, a graph value."""
     interpreter = current()
     if not (interpreter.traces or interpreter.batches):
-        return tensor.data
+        return tensor.content
     if tensor.record is not None:
         tensor = ops.stop_gradient(tensor)  # a node, for those who differentiate the graph
-    return interpreter.traced(tensor).data
+    return interpreter.traced(tensor).content
 
 
 # Operators ------------------------------------------------------------------------------------
@@ -408,14 +425,14 @@ def _binary(op: Op, reflected: bool = False) -> Callable[[Tensor, Any], Any]:
             try:
                 launch = launches[self.type, other.type]
                 data = launch.make(launch.storage)
-                status = run2(launch.handle, data, self.data, other.data)
+                status = run2(launch.handle, data, self.content, other.content)
             except (AttributeError, KeyError, TypeError):
                 pass  # another kind of operand, a first call, a leaked value: the general way
             else:
                 if status:
                     launch.plan.fail(status)
                 result = new(tensor)
-                result.type, result.data, result.record = launch.type, data, None
+                result.type, result.content, result.record = launch.type, data, None
                 if (self.record is not None or other.record is not None) and result.type.floating:
                     record_binary(op, self, other, result)
                 return result

@@ -61,7 +61,7 @@ def _evaluate(
         for t, data in operands
     ]
     results = EAGER.run(op, tensors, op.attributes(attrs))
-    return [(r.type, bytes(native.view(r.data, r.type.nbytes))) for r in results]
+    return [(r.type, bytes(native.view(r.content, r.type.nbytes))) for r in results]
 
 
 class _Watcher(Eager):
@@ -121,7 +121,7 @@ class _Watcher(Eager):
         value = self.values.get(id(tensor))
         if value is not None or tensor.type.nbytes > MAX_CONSTANT:
             return value
-        data = bytes(native.view(tensor.data, tensor.type.nbytes))
+        data = bytes(native.view(tensor.content, tensor.type.nbytes))
         attrs = {"shape": tensor.type.shape, "dtype": tensor.type.dtype, "data": data}
         [value] = self.builder.apply(get_op("literal"), (), attrs)
         self._note(tensor, value)
@@ -213,7 +213,7 @@ class _Retyped:
 
     def run(self, operands: Sequence[Tensor]) -> tuple[Tensor]:
         made = operands if self.launch is None else self.launch.run(operands)
-        return (make_tensor(self.type, made[0].data),)
+        return (make_tensor(self.type, made[0].content),)
 
 
 def _maker(result: Any) -> Callable[[tuple[Tensor, ...]], Any]:
@@ -239,7 +239,7 @@ class _Constant:
     __slots__ = ("data", "make", "nbytes", "storage", "type")
 
     def __init__(self, result: Tensor) -> None:
-        self.type, self.data, self.nbytes = result.type, result.data, result.type.nbytes
+        self.type, self.data, self.nbytes = result.type, result.content, result.type.nbytes
         self.make, self.storage = native.storage(self.nbytes)
 
     def run(self, _operands: Sequence[Tensor]) -> tuple[Tensor]:
@@ -251,13 +251,13 @@ class _Constant:
 def _constant(result: Tensor) -> _Constant | None:
     """A launch that gives ``result``, unless that is large or has a history."""
     kept = result.type.nbytes <= MAX_CONSTANT and result.record is None
-    return _Constant(result) if kept and not isinstance(result.data, Value) else None
+    return _Constant(result) if kept and not isinstance(result.content, Value) else None
 
 
 def watched(call: Callable[..., Any], tensors: tuple[Tensor, ...], plan: bool) -> tuple[Any, Any]:
     """The result of ``call`` and its launch; see ``set_watcher``."""
     if len({id(x) for x in tensors}) < len(tensors):  # one given twice is two, as others may be
-        tensors = tuple([make_tensor(x.type, x.data) for x in tensors])
+        tensors = tuple([make_tensor(x.type, x.content) for x in tensors])
     watcher = _Watcher(tensors)
     with interpreting(watcher):
         result = call(*tensors)
@@ -266,7 +266,7 @@ def watched(call: Callable[..., Any], tensors: tuple[Tensor, ...], plan: bool) -
 
 def learned(call: Callable[..., Any], tensors: tuple[Tensor, ...]) -> _Recipe | None:
     """The ops of ``call``; see ``set_watcher``."""
-    tensors = tuple([make_tensor(x.type, x.data) for x in tensors])
+    tensors = tuple([make_tensor(x.type, x.content) for x in tensors])
     watcher = _Watcher(tensors)
     with interpreting(watcher):
         return watcher.recipe(call(*tensors))

@@ -127,9 +127,9 @@ def slow() -> Callable[[], hy.Tensor]:
 
 
 def is_pending(t: hy.Tensor) -> bool:
-    return isinstance(t.data, pending.Waiting) and t.data.known() is t.data
+    return isinstance(t.content, pending.Waiting) and t.content.known() is t.content
 
 
 def value_bits(t: hy.Tensor) -> tuple[str, tuple[int, ...], bytes]:
     """What equal values are compared by; waits for a value that is pending."""
-    return t.dtype.name, t.shape, bytes(native.view(t.data, t.nbytes))
+    return t.dtype.name, t.shape, bytes(native.view(t.content, t.nbytes))

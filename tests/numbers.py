@@ -78,7 +78,7 @@ def capture(function: Callable[..., Any], *arguments: Any) -> Captured:
         "numbers",
         tuple([entry.initial for entry in entries]),
         tuple(tracer.builder.nodes),
-        tuple([t.data for t in tensors]),
+        tuple([t.content for t in tensors]),
     )
     verify(graph)
     inputs = tuple([(entry.tensor, place.get(id(entry.tensor))) for entry in entries])

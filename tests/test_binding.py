@@ -28,12 +28,12 @@ def counter():
 def test_an_unshared_cell_is_written_in_place() -> None:
     cell, bump = counter()
     bump(hy.ones(1000))  # the first value was made elsewhere
-    buffer = cell.data
+    buffer = cell.content
     del buffer
-    before = id(cell.data)
+    before = id(cell.content)
     for _ in range(3):
         bump(hy.ones(1000))
-    assert id(cell.data) == before
+    assert id(cell.content) == before
     assert cell.tolist() == [4.0] * 1000
 
 
@@ -43,7 +43,7 @@ def test_a_shared_value_is_left_alone() -> None:
     for hold in (
         hy.Tensor.numpy,
         hy.Tensor.detach,
-        lambda t: t.data,
+        lambda t: t.content,
         lambda t: t.reshape((10, 100)),
     ):
         held, expected = hold(cell), cell.tolist()
@@ -51,7 +51,7 @@ def test_a_shared_value_is_left_alone() -> None:
         bump(hy.ones(1000))
         if isinstance(held, (np.ndarray, hy.Tensor)):
             assert np.asarray(held).reshape(-1).tolist() == expected
-        assert cell.data is not held
+        assert cell.content is not held
         assert cell.tolist() == [v + 2 for v in expected]
 
 
@@ -113,9 +113,9 @@ def test_a_training_step_updates_all_parameters_in_place() -> None:
     sources = {source for source, _ in plan.capture.writes}
     assert sources == set(plan.plan.donations.values()) and len(sources) == 8
     step(x, y)
-    before = [id(p.data) for p in net.parameters()]
+    before = [id(p.content) for p in net.parameters()]
     losses = [step(x, y).item() for _ in range(3)]
-    assert [id(p.data) for p in net.parameters()] == before
+    assert [id(p.content) for p in net.parameters()] == before
     assert losses[0] > losses[1] > losses[2] and all(p.requires_grad for p in net.parameters())
 
 
@@ -170,7 +170,7 @@ def test_a_call_waits_for_a_run_that_writes_in_place_and_reads_after_it() -> Non
         with binding.WRITER:
             held.set()
             done.wait(0.2)
-            cell.data = hy.ones(3).data  # as a run that began before does at its end
+            cell.content = hy.ones(3).content  # as a run that began before does at its end
 
     thread = threading.Thread(target=write)
     thread.start()

@@ -1,4 +1,4 @@
-"""Long files: an alarm.  Files are cut where their subject ends, so most are far below the limit."""
+"""Long files: an alarm.  Files are cut where their subject ends: most are far below the limit."""
 
 from pathlib import Path
 

@@ -66,7 +66,7 @@ def multiplied(cell, n):
 
 
 def given_data(cell, n):
-    cell.data = own(n).data
+    cell.content = own(n).content
 
 
 def added(cell, n):
@@ -96,9 +96,9 @@ def test_a_run_that_writes_in_place_leaves_kept_buffers_alone(calls: int) -> Non
     step = hy.ones(SHAPE)
     for _ in range(3):
         bump(step)
-    place = id(cell.data)
+    place = id(cell.content)
     bump(step)
-    assert id(cell.data) == place  # it does write in place when nothing is kept
+    assert id(cell.content) == place  # it does write in place when nothing is kept
     for _ in range(8):
         warm(function, eager) if calls > 1 else None
         for _ in range(calls):
@@ -164,7 +164,7 @@ def test_a_loaded_state_is_seen_and_has_memory_of_its_own() -> None:
     for array in arrays.values():
         array[...] = 9.0
     assert same(layer(X), before) and same(function(X), before)
-    assert native.owns(layer.weight.data)
+    assert native.owns(layer.weight.content)
     layer.load_state_dict({name: hy.asarray(array) for name, array in arrays.items()}, assign=True)
     assert same(function(X), layer(X))
     arrays["weight"][...] = 4.0  # which assign=True shares
@@ -226,7 +226,7 @@ def written(address: int, value: float) -> None:
 @pytest.mark.parametrize("early", [False, True])
 def test_memory_lent_by_dlpack_is_not_relied_on(early: bool, alias: bool) -> None:
     cell = own()
-    given = make_tensor(cell.type, cell.data) if alias else cell
+    given = make_tensor(cell.type, cell.content) if alias else cell
     function, eager = make(cell)
     view = np.from_dlpack(given) if early else None
     checked(function, eager)
@@ -249,7 +249,7 @@ def test_other_buffers_that_are_lent_change_nothing() -> None:
     np.from_dlpack(other)
     checked(function, eager)
     assert found.now is not None
-    assert not lending.is_own(other.data) and lending.is_own(hy.ones(4).data)
+    assert not lending.is_own(other.content) and lending.is_own(hy.ones(4).content)
 
 
 def test_lent_buffers_are_forgotten_when_they_die() -> None:
@@ -277,7 +277,7 @@ def test_a_call_that_waits_for_one_that_writes_leaves_no_pointers_behind() -> No
     cell = own()
     function, eager = make(cell)
     warm(function, eager)
-    before, array = cell.data, np.array(own(3).numpy())
+    before, array = cell.content, np.array(own(3).numpy())
     held, let = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -285,13 +285,13 @@ def test_a_call_that_waits_for_one_that_writes_leaves_no_pointers_behind() -> No
             held.set()
             let.wait()
 
-    for data in (hy.asarray(array).data, before, own(4).data, before):
+    for data in (hy.asarray(array).content, before, own(4).content, before):
         held.clear()
         let.clear()
         holder = threading.Thread(target=hold)
         holder.start()
         held.wait()
-        cell.data = data
+        cell.content = data
         threading.Timer(0.05, let.set).start()
         got = function(X)  # looks again once the other one has ended
         holder.join()

@@ -44,6 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("number",),
     (
         "tensor",
+        "data_view",
         "lanes",
         "launch",
         "eager",

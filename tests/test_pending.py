@@ -168,7 +168,7 @@ def test_a_failure_in_the_block_leaves_what_is_queued() -> None:
         y = hy.ones(3) + 1
         raise ValueError("mine")
     assert y.tolist() == [2.0] * 3 and s.wait()
-    assert hy.ones(3).data.__class__ is not pending.Waiting  # the block was left
+    assert hy.ones(3).content.__class__ is not pending.Waiting  # the block was left
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def chosen_ct(holds: Tensor | bool, a: Ct | None, b: Ct | None) -> Ct | None:
 
 def either(a: Tensor, b: Tensor) -> Tensor:
     """Whether one of two bool scalars holds."""
-    return a if a is b or a.data is b.data else ops.logical_or(a, b)
+    return a if a is b or a.content is b.content else ops.logical_or(a, b)
 
 
 def presence_of(cts: Sequence[Ct | None]) -> Tensor | None:

@@ -52,7 +52,7 @@ class Leaf:
     @property
     def is_written(self) -> bool:
         """Whether the body has written to what it was given."""
-        return self.given is not None and self.given.data is not self.param.data
+        return self.given is not None and self.given.content is not self.param.content
 
     @property
     def is_same(self) -> bool:
@@ -62,7 +62,7 @@ class Leaf:
     @property
     def is_unchanged(self) -> bool:
         """Whether the body has left what it was given, as it was."""
-        return self.final.data is self.param.data and (self.given is None or self.is_same)
+        return self.final.content is self.param.content and (self.given is None or self.is_same)
 
     @property
     def is_fixed(self) -> bool:
@@ -149,7 +149,7 @@ class Carry:
 
     def _handed(self, leaf: Leaf) -> Tensor:
         """What the author gets for one carried value."""
-        leaf.given = made = make_tensor(leaf.param.type, leaf.param.data)
+        leaf.given = made = make_tensor(leaf.param.type, leaf.param.content)
         made.record = leaf.param.record
         self.leaves.append(leaf)
         return made

@@ -335,7 +335,7 @@ class Loop(Staged):
         written = [cell for cell in region.cells.values() if cell.written]
         tensors = outside_tensors(region)
         used = {v for node in region.builder.nodes for v in node.operands}
-        used |= {leaf.final.data for leaf in leaves} | {t.data for t in (*heads[1], *rows)}
+        used |= {leaf.final.content for leaf in leaves} | {t.content for t in (*heads[1], *rows)}
         used |= {cell.value for cell in written}
         invariant = {
             key: t
@@ -346,18 +346,18 @@ class Loop(Staged):
         graph = region.close(
             [
                 *params,
-                *[t.data for t in counter[1:2]],
-                *[leaf.param.data for leaf in leaves],
+                *[t.content for t in counter[1:2]],
+                *[leaf.param.content for leaf in leaves],
                 *[cell.initial for cell in written],
-                *[row.data for _, row in slices],
+                *[row.content for _, row in slices],
                 *params_of(region, invariant),
-                *[leaf.param.data for leaf in constants],
+                *[leaf.param.content for leaf in constants],
             ],
             [
-                *[v.data for v in (*results, *counter[2:])],
-                *[leaf.final.data for leaf in leaves],
+                *[v.content for v in (*results, *counter[2:])],
+                *[leaf.final.content for leaf in leaves],
                 *[cell.value for cell in written],
-                *[row.data for row in rows],
+                *[row.content for row in rows],
             ],
         )
         operands = [

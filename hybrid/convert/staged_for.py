@@ -152,7 +152,7 @@ class StagedFor(Loop):
             high = self.length - 1 - self.start if self.is_static() else None
             index = Number("int", self.index, 0, high)
             at = index + self.start if self.start else index
-            self.position = at.tensor.data
+            self.position = at.tensor.content
             self.item = self.feed.row(at)
         self.state = self.body_done
         return True
@@ -191,7 +191,7 @@ class StagedFor(Loop):
         with self.inside(self.parent):
             count = self._count()
         if flag is None and not over and self.go is None:
-            heads = ([self.index.data], [])
+            heads = ([self.index.content], [])
             self._slice_rows(length)
             attrs = {"length": length, "reverse": False, "sliced": len(self.slices)}
             self._last_item(static)
@@ -363,13 +363,13 @@ class StagedFor(Loop):
         leaves = [leaf for carry in carries for leaf in carry.leaves]
         written = [cell for cell in region.cells.values() if cell.written]
         fixed = [cell.initial for cell in region.cells.values() if not cell.written]
-        params = [*[leaf.param.data for leaf in leaves], *[cell.initial for cell in written]]
-        finals = [*[leaf.final.data for leaf in leaves], *[cell.value for cell in written]]
+        params = [*[leaf.param.content for leaf in leaves], *[cell.initial for cell in written]]
+        finals = [*[leaf.final.content for leaf in leaves], *[cell.value for cell in written]]
         body = Graph(
             "body",
-            (self.index.data, *params, *fixed),
+            (self.index.content, *params, *fixed),
             tuple(region.builder.nodes),
-            (*finals, *[row.data for row in rows]),
+            (*finals, *[row.content for row in rows]),
         )
         if names_of(body, len(finals), range(len(finals))) is None:
             raise CaptureError(

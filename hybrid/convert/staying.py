@@ -23,10 +23,10 @@ def let_stay(carries: Sequence[Carry], region: Region) -> None:
     leaves = [leaf for carry in carries for leaf in carry.leaves]
     staying = [leaf for leaf in leaves if _may_stay(leaf)]
     chosen = {v for node in region.builder.nodes if node.op.name == "cond" for v in node.results}
-    if not any(leaf.final.data in chosen for leaf in staying):
+    if not any(leaf.final.content in chosen for leaf in staying):
         return
     cells = [cell for cell in region.cells.values() if not cell.written]
-    params = (*[leaf.param.data for leaf in leaves], *[cell.initial for cell in cells])
+    params = (*[leaf.param.content for leaf in leaves], *[cell.initial for cell in cells])
     origins = origins_in(Graph("body", params, tuple(region.builder.nodes), ()))
     before: list[Leaf] = []
     while len(before) != len(staying):
@@ -34,12 +34,12 @@ def let_stay(carries: Sequence[Carry], region: Region) -> None:
         staying = [
             leaf
             for leaf in before
-            if origins(leaf.final.data)
-            <= {other.param.data for other in before if other.initial is leaf.initial}
+            if origins(leaf.final.content)
+            <= {other.param.content for other in before if other.initial is leaf.initial}
             | {cell.initial for cell in cells if cell.tensor is leaf.initial}
         ]
     for leaf in staying:
-        leaf.final, leaf.left = make_tensor(leaf.param.type, leaf.param.data), leaf.given
+        leaf.final, leaf.left = make_tensor(leaf.param.type, leaf.param.content), leaf.given
 
 
 def _may_stay(leaf: Leaf) -> bool:

@@ -36,7 +36,7 @@ def sum_of(items: Sequence[Any], start: Any) -> Any:
     if first is not start and all(type(item) is Grown for item in items):
         flag = (length_of(items) > 0).tensor
         tensor = current().traced(total.tensor if isinstance(total, Number) else total)
-        current().grown.append(Otherwise(tensor.data, flag, start))
+        current().grown.append(Otherwise(tensor.content, flag, start))
     return total
 
 

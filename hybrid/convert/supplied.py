@@ -272,5 +272,5 @@ class _States:
 
 def _array(tensor: Tensor) -> np.ndarray:
     """Its values, as a plan's calls of Python give them."""
-    memory = native.view(tensor.data, tensor.nbytes)
+    memory = native.view(tensor.content, tensor.nbytes)
     return np.frombuffer(memory, tensor.dtype.numpy).reshape(tensor.shape)

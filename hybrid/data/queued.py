@@ -74,7 +74,7 @@ class _Field:
 
     def __init__(self, tensor: Tensor, transform: Transform | None) -> None:
         self.tensor, self.transform = tensor, transform
-        self.data = native.filled(tensor.data)
+        self.data = native.filled(tensor.content)
         self.plans: dict[int, Plan] = {}  # by the number of rows; a queue runs them
 
     def kind(self, rows: int) -> TensorType:
@@ -96,7 +96,7 @@ class _Field:
 
     def is_of(self, tensor: Tensor) -> bool:
         """Whether these are the rows of ``tensor``, still."""
-        return tensor is self.tensor and native.filled(tensor.data) is self.data
+        return tensor is self.tensor and native.filled(tensor.content) is self.data
 
 
 class Queue:

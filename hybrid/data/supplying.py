@@ -75,7 +75,7 @@ class LoaderSupply:
 
     def _require_outside(self) -> None:
         tensors = getattr(self.loader.dataset, "tensors", ())
-        if any([isinstance(t, Tensor) and isinstance(t.data, Value) for t in tensors]):
+        if any([isinstance(t, Tensor) and isinstance(t.content, Value) for t in tensors]):
             raise CaptureError(
                 "a loop over a loader of values that the hybridized function computes",
                 at=author_location(),

@@ -34,7 +34,7 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is not Tensor or not obj.size or getattr(obj, "leaf", None) is not None:
             return NotImplemented
-        data = pickle.PickleBuffer(native.view(obj.data, obj.nbytes))
+        data = pickle.PickleBuffer(native.view(obj.content, obj.nbytes))
         return _tensor, (obj.dtype, obj.shape, data)
 
 

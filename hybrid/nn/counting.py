@@ -120,8 +120,8 @@ class Counter(Eager):
         results = super().run(op, tensors, attrs, regions)
         if not op.inline:  # else its parts have been counted
             count = flops(op, [t.type for t in tensors], [t.type for t in results], dict(attrs))
-            known = {id(t.data) for t in tensors}
-            nbytes = sum(t.type.nbytes for t in results if id(t.data) not in known)
+            known = {id(t.content) for t in tensors}
+            nbytes = sum(t.type.nbytes for t in results if id(t.content) not in known)
             for cost in {id(cost): cost for cost in self.inside}.values():
                 cost.flops += count
                 cost.nbytes += nbytes

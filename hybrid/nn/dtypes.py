@@ -26,7 +26,7 @@ def retype(cell: Tensor, value: Tensor) -> None:
         )
     grad, wanted = cell.grad, getattr(cell, "leaf", None) is not None
     cell.requires_grad = False
-    cell.type, cell.data = value.type, value.data
+    cell.type, cell.content = value.type, value.content
     if wanted:
         cell.requires_grad = True
         cell.grad = None if grad is None else grad.astype(value.dtype)

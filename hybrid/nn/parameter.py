@@ -19,7 +19,7 @@ class Parameter(Tensor):
 
     def __init__(self, values: Any, requires_grad: bool = True) -> None:
         source = asarray(values, copy=True)
-        self.type, self.data, self.record = source.type, source.data, None
+        self.type, self.content, self.record = source.type, source.content, None
         if requires_grad:
             self.requires_grad = True
 

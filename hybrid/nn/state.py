@@ -141,15 +141,15 @@ def _value(given: Any, assign: bool) -> Any:
     """
     if isinstance(given, Tensor):
         value = given.detach()
-        if not assign and not native.owns(value.data):
-            value.data = native.part(value.data, 0, value.type.nbytes)
+        if not assign and not native.owns(value.content):
+            value.content = native.part(value.content, 0, value.type.nbytes)
         return value
     is_array = hasattr(given, "__array__") or hasattr(given, "__dlpack__")
     return asarray(given, copy=True) if is_array else given
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    if a.data is b.data or a.type is not b.type:
+    if a.content is b.content or a.type is not b.type:
         return a.type is b.type
     nbytes = a.type.nbytes
-    return native.view(a.data, nbytes)[:] == native.view(b.data, nbytes)[:]
+    return native.view(a.content, nbytes)[:] == native.view(b.content, nbytes)[:]

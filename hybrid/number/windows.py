@@ -52,7 +52,7 @@ def _difference(start: Number, stop: Any) -> int | None:
     if type(stop) is not Number:
         return None
     tracer: Any = current()
-    values = [tracer.traced(n.tensor).data for n in (start, stop)]
+    values = [tracer.traced(n.tensor).content for n in (start, stop)]
     (base, offset), (other, further) = (_split(value, tracer.maker) for value in values)
     return further - offset if _same(base, other, tracer.maker) else None
 

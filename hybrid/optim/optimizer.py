@@ -230,16 +230,16 @@ class _Advance:
         self.known: dict[Any, tuple[Any, ...]] = {}  # by value
 
     def __call__(self, counts: tuple[Tensor, ...], pace: Tensor) -> None:
-        old = [count.data for count in counts]
+        old = [count.content for count in counts]
         if not all(map(is_, old, self.old)):
             kind = counts[0].type
             value = (kind, *[bytes(native.view(data, kind.nbytes)) for data in old])
             if value not in self.known:
                 moved = self.optimizer.advanced(self.rule, counts, pace)
-                self.known[value] = tuple([count.data for count in moved])
+                self.known[value] = tuple([count.content for count in moved])
             self.old, self.new = old, self.known[value]
         for count, data in zip(counts, self.new):  # noqa: B905  strict costs more than the loop
-            count.data = data
+            count.content = data
 
 
 def _call_of(rule: Rule, p: Tensor, g: Tensor, state: State, numbers: tuple[Tensor, ...]) -> Call:

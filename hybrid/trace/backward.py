@@ -106,10 +106,10 @@ def _derived(capture: Capture, asked: Asked) -> Backward:
         ]
         for at, ct in news:
             reached.append(at)
-            results.append(neutral(ct).data)
+            results.append(neutral(ct).content)
         for _, ct in news:
             flags.append(len(results) if isinstance(ct, Perhaps) else -1)
-            results += [ct.present.data] if isinstance(ct, Perhaps) else []
+            results += [ct.present.content] if isinstance(ct, Perhaps) else []
     kept = {
         graph.results[i]: ("output", i) for of, i in gradient.backward.residuals if of == "output"
     }

@@ -254,7 +254,7 @@ def _node(
     if not merge.pairs and all(node.pure for r in (first, second) for node in r.builder.nodes):
         return []
     regions = tuple(
-        region.close(params_of(region, tensors), [pair[side].data for pair in merge.pairs])
+        region.close(params_of(region, tensors), [pair[side].content for pair in merge.pairs])
         for side, region in enumerate((first, second))
     )
     operands = [pred, *tensors.values()]

@@ -292,7 +292,7 @@ class _Finish:
 
     def output(self, leaf: Tensor) -> int:
         """Which result of the graph is a traced tensor."""
-        if leaf.data not in self.tracer.owned:
+        if leaf.content not in self.tracer.owned:
             raise LeakedValueError(
                 f"{self.tracer.builder.name} returned a value ({leaf.type}) of another capture",
                 at=self.known.at,
@@ -304,7 +304,7 @@ class _Finish:
         if index is None:
             index = self.output_of[id(leaf)] = len(self.outputs)
             self.keep.append(leaf)
-            self.outputs.append(leaf.data)
+            self.outputs.append(leaf.content)
             self.tensors.append(leaf)
         return index
 
@@ -319,7 +319,7 @@ class _Finish:
             flag = -1
             if where is not None:
                 flag = len(self.outputs)
-                self.outputs.append(where.data)
+                self.outputs.append(where.content)
             found.append(Same(output, of, index, flag))
         return tuple(found)
 
@@ -345,13 +345,13 @@ class _Finish:
         with recording(False):
             grads = pulled_back(seeds, targets)
             found = [g for g in grads if g is not None]
-            results = [neutral(g).data for g in found]
+            results = [neutral(g).content for g in found]
         inputs = tuple(of_leaf[id(leaf)] for leaf in targets)
         reached = tuple(i for i, g in enumerate(grads) if g is not None)
         flags = []
         for g in found:
             flags.append(len(results) if isinstance(g, Perhaps) else -1)
-            results += [g.present.data] if isinstance(g, Perhaps) else []
+            results += [g.present.content] if isinstance(g, Perhaps) else []
         sources = [cell.initial for cell in self.cells()]
         given = [v for ct in cts for v in values_of(ct)]
         back = cut(tracer.builder.nodes, forward_count, results, [*sources, *given])

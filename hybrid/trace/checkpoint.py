@@ -189,7 +189,7 @@ class _Watch:
     def meet(self, tensor: Tensor) -> None:
         made = self.made.get(id(tensor))
         if id(tensor) not in self.met and (made is None or made() is not tensor):
-            self.met[id(tensor)] = (tensor, tensor.data, tensor.record)
+            self.met[id(tensor)] = (tensor, tensor.content, tensor.record)
 
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
@@ -216,7 +216,7 @@ class _Watch:
     @contextmanager
     def as_before(self) -> Iterator[None]:
         """Let everything hold what it held before the call."""
-        now = [(t, t.data, t.record) for t, _, _ in self.met.values()]
+        now = [(t, t.content, t.record) for t, _, _ in self.met.values()]
         slots = [
             (owner, name, getattr(owner, name, MISSING)) for owner, name, _ in self.slots.values()
         ]
@@ -229,7 +229,7 @@ class _Watch:
 
 def _hold(tensors: Iterable[tuple], slots: Iterable[tuple]) -> None:
     for t, data, record in tensors:
-        t.data, t.record = data, record
+        t.content, t.record = data, record
     for owner, name, value in slots:
         put_attribute(owner, name, value)
 
@@ -258,7 +258,9 @@ def _eager(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     def run() -> list[Tensor]:
         with watch.as_before():
             found = left(function(*args, **kwargs))
-            return [make_snapshot((t.type, t.data, t.record)) for t in (found[i] for i in places)]
+            return [
+                make_snapshot((t.type, t.content, t.record)) for t in (found[i] for i in places)
+            ]
 
     outside = outside_of([t.record for t in tensors], since)
     for t, record in zip(tensors, forgotten(tensors, outside, run), strict=True):
@@ -272,7 +274,7 @@ def _eager(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     tracer, since = current(), latest()
     given = [t for t in flatten((args, kwargs))[0] if isinstance(t, Tensor)]
-    entered = {tracer.traced(t).data for t in given}
+    entered = {tracer.traced(t).content for t in given}
     mark = len(tracer.builder.nodes)
     with keeping_operands():
         result = tracer.converted(function)(*args, **kwargs)
@@ -281,7 +283,7 @@ def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     written = [cell for cell in tracer.cells.values() if _is_new(cell.record, since)]
     if not tensors and not written:
         return result
-    values = [*(t.data for t in tensors.values()), *(cell.value for cell in written)]
+    values = [*(t.content for t in tensors.values()), *(cell.value for cell in written)]
     records = [*(t.record for t in tensors.values()), *(cell.record for cell in written)]
     nodes = tracer.builder.nodes[mark:]
     graph = computing(Graph(function.__name__, (), tuple(nodes), ()), values)
@@ -298,9 +300,9 @@ def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     for t, output in zip((*tensors.values(), *written), outputs, strict=True):
         t.record = output.record
         if isinstance(t, Tensor):
-            t.data = output.data
+            t.content = output.content
         else:
-            t.value = output.data
+            t.value = output.content
     return result
 
 
@@ -362,7 +364,7 @@ def checkpoint_vjp(
             record = t.record if flows else None
             if at in late:  # recorded, else it would be a constant to the regions of a graph
                 t = after(t, ct)
-            t = make_tensor(t.type, t.data)
+            t = make_tensor(t.type, t.content)
             t.record = record  # the history is that of the value itself
             read.append(t)
         return replay(regions[1], read)

@@ -164,7 +164,7 @@ def tensors_of(ct: Ct | None) -> list[Tensor]:
 
 
 def values_of(ct: Ct | None) -> list[Value]:
-    return [t.data for t in tensors_of(ct)]
+    return [t.content for t in tensors_of(ct)]
 
 
 def places_of(operands: Sequence[Tensor], flow: Sequence[bool]) -> tuple[int, ...]:
@@ -351,7 +351,7 @@ class Here:
             quiet = tuple([silent(region) for region in regions])
             found = applied(self.op, self.operands, quiet, **self.attrs | attrs)
             return [*self.results, *found[len(self.results) :]]
-        self.tracer.extend(self.results[0].data, regions, attrs)
+        self.tracer.extend(self.results[0].content, regions, attrs)
         return list(_refreshed(self.tracer, self.record, self.results))
 
 
@@ -366,7 +366,7 @@ def here(
     extend: bool = True,
 ) -> Here:
     """Find the node whose record is being pulled back through."""
-    value = results[0].data
+    value = results[0].content
     tracer = current() if extend and isinstance(current(), Tracer) else None
     while tracer is not None and value not in tracer.owned:
         tracer = tracer.parent
@@ -380,26 +380,26 @@ def here(
 
 def _refreshed(tracer: Tracer, record: Record, results: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The results of the node of ``record``, those included that it has been given since."""
-    node = tracer.maker(results[0].data)
+    node = tracer.maker(results[0].content)
     made = [make_tensor(v.type, v) for v in node.results[len(results) :]]
     if made and is_recording():
         first = len(record.results)
         record.attrs = {**node.attributes, "regions": node.regions}
-        record.results = (*record.results, *[(t.type, t.data) for t in made])
+        record.results = (*record.results, *[(t.type, t.content) for t in made])
         for index, t in enumerate(made):
             if t.type.floating:
                 t.record = Output(record, first + index)
-                tracer.recorded.add(t.data)
+                tracer.recorded.add(t.content)
     return (*results, *made)
 
 
 def known_int(count: Tensor) -> int | None:
     """The number in an integer scalar, if it is known before the graph runs."""
     interpreter = current()
-    if type(count.data) is not Value:
+    if type(count.content) is not Value:
         return int(count.item()) if is_known(count) else None
     while isinstance(interpreter, Tracer):
-        node = interpreter.maker(count.data) if count.data in interpreter.owned else None
+        node = interpreter.maker(count.content) if count.content in interpreter.owned else None
         if node is not None and node.op.name == "full":
             return int(node.attributes["value"])
         interpreter = interpreter.parent
@@ -434,7 +434,7 @@ def region_of(
     tracer.owned.update(values)
     with interpreting(tracer), recording(False):
         results = function(*[make_tensor(v.type, v) for v in values])
-        return tracer.builder.finish([tracer.traced(t).data for t in results])
+        return tracer.builder.finish([tracer.traced(t).content for t in results])
 
 
 def applied(

@@ -145,7 +145,7 @@ class _Half:
         self.arrived = [self.tape.params_like(ct, "sum") for ct in arrived]
         where = [self.tape.param(FLAG, "same") for _ in edges]
         self.flat = [v for ct in (*self.cts, *self.arrived) for v in values_of(ct)]
-        self.flat += [t.data for t in where]
+        self.flat += [t.content for t in where]
         self.firsts = [i for i, at in enumerate(places) if at == i]
         self.firsts += range(len(places), len(arrived))
         targets = [leaves[i] for i in self.firsts]
@@ -163,10 +163,10 @@ class _Half:
         with opened(tape), recording(False):
             for total in totals:
                 ct = self.found[total.place]
-                self.results.append((nothing(total.type) if ct is None else neutral(ct)).data)
+                self.results.append((nothing(total.type) if ct is None else neutral(ct)).content)
                 if total.flagged:
                     known = ct.present if isinstance(ct, Perhaps) else flag(ct is not None)
-                    self.results.append(known.data)
+                    self.results.append(known.content)
         given = [*tape.graph.params, *self.flat]
         return cut(tape.builder.nodes, tape.forward, self.results, given)
 

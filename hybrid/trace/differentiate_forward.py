@@ -96,9 +96,9 @@ def _cond_ahead(
         with opened(half.tape), recording(False):
             for state, t, value in zip(states, half.found, half.tape.results, strict=True):
                 if state:
-                    results.append(_tensor(t, value.type).data)
+                    results.append(_tensor(t, value.type).content)
                 if state == "perhaps":
-                    results.append(_presence(t).data)
+                    results.append(_presence(t).content)
         tangents = [v for t in half.given for v in values_of(t)]
         made.append(half.closed([*half.tape.graph.params, *tangents], results))
     return states, tuple(made)
@@ -196,7 +196,7 @@ class _Loop:
     def graph(self, ahead: _Ahead, found: Sequence[Ct | None]) -> Graph:
         tape, body = ahead.tape, self.body
         given = ahead.given[self.before :]
-        flags = [t.present.data for t in given if isinstance(t, Perhaps)]
+        flags = [t.present.content for t in given if isinstance(t, Perhaps)]
         carried_flags = len(self.flagged)
         operands = body.params[self.before :]
         n, m = self.carried, self.carried + self.sliced
@@ -214,9 +214,9 @@ class _Loop:
         results = list(body.results[: self.skip + n])
         with opened(tape), recording(False):
             for at in self.active:
-                results.append(_tensor(found[at], operands[at].type).data)
-            results += [_presence(found[at]).data for at in self.flagged]
-            results += [plain(found[at]).data for at in self.rows]
+                results.append(_tensor(found[at], operands[at].type).content)
+            results += [_presence(found[at]).content for at in self.flagged]
+            results += [plain(found[at]).content for at in self.rows]
         return ahead.closed(params, results)
 
     def run(

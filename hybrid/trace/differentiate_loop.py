@@ -186,38 +186,38 @@ class _Variant:
         types = [self.asked.types[at] for _, at in self.asked.keys]
         with opened(self.tape), recording(False):
             self.totals = [
-                (nothing(type) if ct is None else neutral(ct)).data
+                (nothing(type) if ct is None else neutral(ct)).content
                 for ct, type in zip(self.found, types, strict=True)
             ]
             self.outs = []
             for at in stacked:
                 ct, type = self.slices[at], self.asked.body.params[1 + at].type
                 zeros = ops.zeros(type.shape, dtype=type.dtype)
-                self.outs.append((zeros if ct is None else plain(ct)).data)
+                self.outs.append((zeros if ct is None else plain(ct)).content)
 
     def asks(self, kept: Collection[int]) -> set[int]:
         """The items whose flags are read, when those in ``kept`` are given on."""
         tape = self.tape
         nodes = tape.builder.nodes[tape.forward :]
-        flags = [self.found[i].present.data for i in kept if isinstance(self.found[i], Perhaps)]
+        flags = [self.found[i].present.content for i in kept if isinstance(self.found[i], Perhaps)]
         needed = [*self.totals, *self.outs, *flags]
         read = {v for node in live(nodes, needed) for v in node.operands} | set(needed)
         return {
             i
             for i, param in enumerate(self.params)
-            if isinstance(param, Perhaps) and param.present.data in read
+            if isinstance(param, Perhaps) and param.present.content in read
         }
 
     def cut(self, flags: Sequence[int]) -> Cut:
         """Separate what leads back, when the items ``flags`` carry theirs."""
         with opened(self.tape), recording(False):
-            self.flags = [self.flag_of(i).data for i in flags]
+            self.flags = [self.flag_of(i).content for i in flags]
         question, tape = self.asked.question, self.tape
         index, *operands = self.asked.body.params
         row_values = [v for ct in self.rows.values() for v in values_of(ct)]
         own = [*(v for ct in self.params for v in values_of(ct)), *row_values]
         own += [v for ct in (*self.bases, *self.wholes.values()) for v in values_of(ct)]
-        own += [t.data for t in self.edges.values()]
+        own += [t.content for t in self.edges.values()]
         n = question.carried
         return cut(
             tape.builder.nodes,
@@ -275,11 +275,11 @@ class _Assembly:
             at
             for at in sliced
             if not question.cts[at].sure
-            and any(variant.rows[at].present.data in used for variant in self.variants)
+            and any(variant.rows[at].present.content in used for variant in self.variants)
         ]
         masks = [at for at in uncertain if question.cts[at].each]
         row_flags = [at for at in uncertain if at not in masks]
-        edges = sorted({i for v in self.variants for i, t in v.edges.items() if t.data in used})
+        edges = sorted({i for v in self.variants for i, t in v.edges.items() if t.content in used})
         graphs = []
         for variant, c in zip(self.variants, self.cuts, strict=True):
             params = [
@@ -288,11 +288,11 @@ class _Assembly:
                 *(self.flag_param(variant, i) for i in self.flags),
                 *residuals,
                 *(values_of(ct)[0] for ct in variant.rows.values()),
-                *(variant.rows[at].present.data for at in masks),
+                *(variant.rows[at].present.content for at in masks),
                 *(operands[at] for at in (*slices, *fixed)),
-                *(variant.rows[at].present.data for at in row_flags),
+                *(variant.rows[at].present.content for at in row_flags),
                 *(v for ct in (*variant.bases, *variant.wholes.values()) for v in values_of(ct)),
-                *(variant.edges[i].data if i in variant.edges else Value(FLAG) for i in edges),
+                *(variant.edges[i].content if i in variant.edges else Value(FLAG) for i in edges),
             ]
             graphs.append(Graph("body", tuple(params), c.nodes, tuple(variant.results())))
         positions = {at: i for i, (of, at) in enumerate(asked.keys) if of == "ct"}
@@ -318,7 +318,7 @@ class _Assembly:
 
     def flag_param(self, variant: _Variant, item: int) -> Value:
         param = variant.params[item]
-        return param.present.data if isinstance(param, Perhaps) else Value(FLAG)
+        return param.present.content if isinstance(param, Perhaps) else Value(FLAG)
 
     def item(self, i: int, positions: dict[int, int]) -> Item:
         asked, last = self.asked, self.variants[-1]

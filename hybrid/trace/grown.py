@@ -270,13 +270,13 @@ class Lent:
 
 def lend(tensor: Tensor) -> None:
     """Remember that ``tensor``, an item, must not be written to."""
-    current().grown.append(Lent(tensor, tensor.data, author_location()))
+    current().grown.append(Lent(tensor, tensor.content, author_location()))
 
 
 def refuse_written(grown: Sequence[Any]) -> None:
     """Raise if an item that was handed out has been written to."""
     for entry in grown:
-        if isinstance(entry, Lent) and entry.tensor.data is not entry.value:
+        if isinstance(entry, Lent) and entry.tensor.content is not entry.value:
             raise CaptureError(
                 "an item of a list that has grown in a loop is changed in place",
                 at=entry.at,
@@ -297,7 +297,7 @@ class Otherwise:
 def otherwise(grown: Sequence[Any], tensor: Tensor) -> Otherwise | None:
     """What is known of ``tensor`` in this respect."""
     for entry in grown:
-        if isinstance(entry, Otherwise) and entry.value is tensor.data:
+        if isinstance(entry, Otherwise) and entry.value is tensor.content:
             return entry
     return None
 

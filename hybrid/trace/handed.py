@@ -126,7 +126,7 @@ class _Side:
         if isinstance(holds, bool):
             with interpreting(self.tracer), recording(False):
                 holds = flag(holds)
-        return holds.data
+        return holds.content
 
     def both(self, a: Holds, b: Holds) -> Holds:
         if isinstance(a, bool) or isinstance(b, bool):

@@ -19,7 +19,7 @@ from hybrid.trace.reads import CONTAINERS, content_of, user_object
 def hidden(value: Any, seen: set[int], arguments: Collection[int]) -> str | None:
     """The way from ``value`` to a traced tensor, or one of the arguments, that it holds."""
     if isinstance(value, Tensor):
-        return "" if type(value.data) is Value or id(value) in arguments else None
+        return "" if type(value.content) is Value or id(value) in arguments else None
     if type(value) in (Number, Maybe, Grown):
         return ""
     if id(value) in seen or isinstance(value, (type, types.ModuleType)):

@@ -72,7 +72,9 @@ class Where:
         if other is None or self.error is not other.error or self.taken is not other.taken:
             return False
         return self.pred is other.pred or (
-            self.pred is not None and other.pred is not None and self.pred.data is other.pred.data
+            self.pred is not None
+            and other.pred is not None
+            and self.pred.content is other.pred.content
         )
 
 
@@ -139,7 +141,7 @@ def _seen(tracer: Tracer, twin: Tensor, where: Where, value: Tensor) -> Tensor:
     if where.pred is None:
         return value
     leaf = getattr(twin, "leaf", None)
-    given = make_tensor(value.type, value.data)
+    given = make_tensor(value.type, value.content)
     given.record = value.record or leaf
     old = tracer.traced(twin)
     if given.record is leaf and old.record is leaf:  # of either a leaf, which it remains, or none
@@ -183,7 +185,7 @@ class Met:
         """The tensor itself: one object, however often it is asked for."""
         if self.made is None:
             result = results[self.index]
-            self.made = make_tensor(result.type, result.data)
+            self.made = make_tensor(result.type, result.content)
             self.made.record = result.record
         return self.made
 

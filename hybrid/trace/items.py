@@ -82,7 +82,7 @@ def items_of(grown: Grown, leaf: Callable[[Any], Place]) -> Items:
 def _array(tensor: Tensor) -> np.ndarray:
     """A view of an eager tensor's values."""
     type = tensor.type
-    return np.frombuffer(native.view(tensor.data, type.nbytes), type.dtype.numpy).reshape(
+    return np.frombuffer(native.view(tensor.content, type.nbytes), type.dtype.numpy).reshape(
         type.shape
     )
 
@@ -91,7 +91,7 @@ def _rows(stack: Tensor, rows: Sequence[int], count: int) -> list[Tensor]:
     """Some rows of an eager ``stack``, of whose first ``count`` rows a gradient may be asked."""
     type = tensor_type(stack.dtype, stack.shape[1:])
     nbytes = type.nbytes
-    source = native.view(stack.data, stack.type.nbytes)
+    source = native.view(stack.content, stack.type.nbytes)
     made = []
     for at in rows:
         buffer = native.allocate(nbytes)
@@ -139,5 +139,5 @@ class _Rows:
         if len(self.rows) < self.count:
             target[: self.count * nbytes] = bytes(self.count * nbytes)
         for at, ct in zip(self.rows, cts, strict=True):
-            target[at * nbytes : (at + 1) * nbytes] = bytes(native.view(ct.data, nbytes))
+            target[at * nbytes : (at + 1) * nbytes] = bytes(native.view(ct.content, nbytes))
         return make_tensor(whole, buffer)

@@ -79,9 +79,9 @@ class Late:
 
     def _place(self, tensor: Tensor) -> int:
         tensor = current().traced(tensor)
-        at = self._places.get(tensor.data)
+        at = self._places.get(tensor.content)
         if at is None:
-            at = self._places[tensor.data] = len(self.operands)
+            at = self._places[tensor.content] = len(self.operands)
             self.operands.append(tensor)
         return at
 

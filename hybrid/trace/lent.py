@@ -71,7 +71,7 @@ class Lent:
 def number_cell(value: float) -> Tensor:
     """What holds a number that is an input, as a capture sees it."""
     made = as_tensor(value, DTYPES[type(value).__name__])
-    return make_tensor(made.type, made.data)
+    return make_tensor(made.type, made.content)
 
 
 def as_input(tracer: Tracer, leaf: Any, cell: Tensor | None) -> Any:

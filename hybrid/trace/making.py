@@ -124,7 +124,7 @@ class Making:
             return "number", self.place(leaf.tensor)[1]
         if isinstance(leaf, str) and marks(leaf):
             late = Late(leaf)
-            operands = [make_tensor(t.type, t.data) for t in late.operands]
+            operands = [make_tensor(t.type, t.content) for t in late.operands]
             return "text", LateText(late.build, tuple([self.leaf(t)[1] for t in operands]))
         if isinstance(leaf, Maybe):
             return "either", self.either(leaf)
@@ -137,7 +137,7 @@ class Making:
                 return "object", self.object(leaf)
             self.refuse_hidden(leaf)
             return "constant", leaf
-        if type(leaf.data) is not Value:
+        if type(leaf.content) is not Value:
             if id(leaf) in self.known.arguments:
                 return "argument", self.known.arguments[id(leaf)]
             if id(leaf) not in self.root.slot_sources:

@@ -74,7 +74,7 @@ class Merge:
     def pair(self, a: Tensor, b: Tensor) -> int:
         """The result that is ``a`` on the first path and ``b`` on the second."""
         for index, (known_a, known_b) in enumerate(self.pairs):
-            if known_a.data is a.data and known_b.data is b.data:
+            if known_a.content is a.content and known_b.content is b.content:
                 return index
         self.pairs.append((a, b))
         return len(self.pairs) - 1
@@ -432,10 +432,10 @@ def remedy(a: Any, b: Any) -> str:
 def describe(value: Any) -> str:
     """``value`` as messages call it, with the line that made it."""
     if isinstance(value, Tensor):
-        place = getattr(value.data, "location", None)
+        place = getattr(value.content, "location", None)
         return f"{value.type} ({place})" if place else str(value.type)
     if isinstance(value, Number):
-        place = getattr(value.tensor.data, "location", None)
+        place = getattr(value.tensor.content, "location", None)
         name = f"a traced {value.kind}"
         return f"{name} ({place})" if place else name
     if value is UNBOUND or value is MISSING:

@@ -88,7 +88,7 @@ class Region(Tracer):
         entry = self.cells.get(id(tensor))
         if entry is None:
             outer = self.parent.traced(tensor)
-            value = Value(tensor.type, outer.data.hint)
+            value = Value(tensor.type, outer.content.hint)
             self.owned.add(value)
             record = self.parent.record_of(tensor)  # its history goes on in the surroundings
             entry = self.cells[id(tensor)] = Cell(tensor, value, value, record, None)
@@ -101,7 +101,7 @@ class Region(Tracer):
     def param(self, type: TensorType, hint: str = "", record: AnyRecord | None = None) -> Tensor:
         """A placeholder: a tensor whose value is a parameter of the region."""
         made = make_tensor(type, Value(type, hint))
-        self.owned.add(made.data)
+        self.owned.add(made.content)
         made.record = inside_leaf(type, record)
         return made
 

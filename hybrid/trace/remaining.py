@@ -89,7 +89,7 @@ class Left:
         made = [build(write.made, values, leaves, found) for write in self.writes]
         for source, index in self.cells:
             cell, value = tensors[source], values[index]
-            cell.data = value.data
+            cell.content = value.content
             set_record(cell, value.record)
         for write, container, value in zip(self.writes, containers, made, strict=True):
             if container is None:
@@ -149,7 +149,7 @@ class Remaining:
             builder.name,
             tuple([cell.initial for cell in self.root.cells.values()]),
             tuple(builder.nodes),
-            tuple([t.data for t in found]),
+            tuple([t.content for t in found]),
         )
         if left.cells or left.writes or any(node.observable for node in graph.nodes):
             sources = [self.known.source(cell) for cell in self.root.cells.values()]
@@ -167,7 +167,7 @@ class Remaining:
             if index is None:
                 index = index_of[id(tensor)] = len(values)
                 inside = here.traced(tensor)
-                values.append(make_tensor(inside.type, inside.data))
+                values.append(make_tensor(inside.type, inside.content))
                 keep.append(tensor)
                 record = here.record_of(tensor)
                 if record is not None and record is not getattr(tensor, "leaf", None):
@@ -261,7 +261,7 @@ def _run(
         if put is not None:
             put(tensors, leaves, given, graph, recorded)
         raise
-    made = [make_tensor(value.type, value.data) for value in values]
+    made = [make_tensor(value.type, value.content) for value in values]
     for tensor, value in zip(made, values, strict=True):
         tensor.record = value.record
     left.put(made, tensors, leaves, given)

@@ -244,7 +244,7 @@ class Mine:
         return any(map(self._is_made, flatten(now)[0]))
 
     def _is_made(self, leaf: Any) -> bool:
-        traced = isinstance(leaf, Tensor) and type(leaf.data) is Value
+        traced = isinstance(leaf, Tensor) and type(leaf.content) is Value
         return traced or isinstance(leaf, self.kinds)
 
 
@@ -414,6 +414,6 @@ def _settled(content: Content) -> Content:
 def _zero(leaf: Any) -> Any:
     if isinstance(leaf, Number):
         return {"bool": False, "int": 0, "float": 0.0}[leaf.kind]
-    if isinstance(leaf, Tensor) and type(leaf.data) is Value:
+    if isinstance(leaf, Tensor) and type(leaf.content) is Value:
         return from_numpy(np.zeros(leaf.type.shape, leaf.type.dtype.numpy), leaf.type.dtype)
     return leaf

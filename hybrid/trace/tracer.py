@@ -120,11 +120,11 @@ class Tracer:
         tensors = [self.traced(t) for t in prepare(self, op, operands)]
         given = op.attributes(attrs)
         if self.handlers:
-            values = [t.data for t in tensors]
+            values = [t.content for t in tensors]
             refuse_caught(self.handlers, op, values, dict(given), regions, self.maker)
         values = self.builder.apply(
             op,
-            [t.data for t in tensors],
+            [t.content for t in tensors],
             given,
             regions=regions,
             location=self.located or author_location(),
@@ -133,7 +133,7 @@ class Tracer:
         results = tuple([make_tensor(v.type, v) for v in values])
         if any(t.record is not None for t in tensors):
             record_call(op, tensors, with_regions(given, regions), results)
-            self.recorded.update(t.data for t in results if t.record is not None)
+            self.recorded.update(t.content for t in results if t.record is not None)
         return results[0] if len(results) == 1 else results
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
@@ -149,7 +149,7 @@ class Tracer:
         if isinstance(obj, (list, tuple)) and holds_tensor(obj):
             return stacked(obj, dtype)
         tensor = as_tensor(obj, dtype)
-        data = bytes(native.view(tensor.data, tensor.nbytes))
+        data = bytes(native.view(tensor.content, tensor.nbytes))
         attrs = {"shape": tensor.shape, "dtype": tensor.dtype, "data": data}
         return self.apply(get_op("literal"), (), attrs)
 
@@ -162,10 +162,10 @@ class Tracer:
         """Let ``cell``, and no tensor besides, hold ``value``."""
         record = value.record or getattr(cell, "leaf", None)
         if self.owns(cell):
-            cell.data, cell.record = value.data, record
+            cell.content, cell.record = value.content, record
         else:
             entry = self.cell(cell)
-            entry.value, entry.record = value.data, record
+            entry.value, entry.record = value.content, record
 
     def read_slot(self, owner: Any, name: str) -> Any:
         self.will_use_slot(owner, name, reads=True)
@@ -244,7 +244,7 @@ class Tracer:
     def kept(self, tensor: Tensor) -> Tensor:
         """A tensor that remains what ``tensor`` is now."""
         inside = self.traced(tensor)
-        made = make_tensor(inside.type, inside.data)
+        made = make_tensor(inside.type, inside.content)
         made.record = inside.record
         return made
 
@@ -358,7 +358,7 @@ class Tracer:
     def row_of(self, stack: Tensor, at: int) -> Tensor:
         """Row ``at`` of ``stack``: a node only once somebody asks for it."""
         kind = stack.type
-        value = Value(tensor_type(kind.dtype, kind.shape[1:]), stack.data.hint)
+        value = Value(tensor_type(kind.dtype, kind.shape[1:]), stack.content.hint)
         self.owned.add(value)
         self.pending[value] = self.rows[value] = (stack, at)
         row = make_tensor(value.type, value)
@@ -367,7 +367,7 @@ class Tracer:
 
     def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
         """The stack whose rows, all of them and in order, are ``rows``."""
-        found = [self.rows.get(r.data) if isinstance(r, Tensor) else None for r in rows]
+        found = [self.rows.get(r.content) if isinstance(r, Tensor) else None for r in rows]
         if not found or found[0] is None:
             return None
         stack = found[0][0]
@@ -377,26 +377,28 @@ class Tracer:
         return stack if whole else None
 
     def _take_row(self, tensor: Tensor) -> None:
-        stack, at = self.pending[tensor.data]
+        stack, at = self.pending[tensor.content]
         row = self._item(stack, at)
-        self.rows.setdefault(row.data, (stack, at))
-        tensor.data, tensor.record = row.data, row.record
+        self.rows.setdefault(row.content, (stack, at))
+        tensor.content, tensor.record = row.content, row.record
 
     def _item(self, stack: Tensor, at: int) -> Tensor:
         """Item ``at`` of a list, by the first of its names."""
-        found = self.taken.get((stack.data, at))
+        found = self.taken.get((stack.content, at))
         if found is None:
             found = self._other_name(stack, at)
             if found is None:
                 with recording(True):
                     found = self.apply(item, (stack,), {"at": at})
-            self.taken[stack.data, at] = found
+            self.taken[stack.content, at] = found
         return found
 
     def _other_name(self, stack: Tensor, at: int) -> Tensor | None:
-        node = self.maker(stack.data)
+        node = self.maker(stack.content)
         count = None if node is None else self.maker(node.operands[0])
-        same = None if node is None else same_item(node, count, node.results.index(stack.data), at)
+        same = (
+            None if node is None else same_item(node, count, node.results.index(stack.content), at)
+        )
         if same is None:
             return None
         kind, index, row = same
@@ -411,7 +413,7 @@ class Tracer:
 
     def owns(self, tensor: Tensor) -> bool:
         """Whether ``tensor`` holds a value of this very graph."""
-        return type(tensor.data) is Value and tensor.data in self.owned
+        return type(tensor.content) is Value and tensor.content in self.owned
 
     def input(self, type: TensorType) -> Tensor:
         """A further parameter of the graph."""
@@ -426,7 +428,7 @@ class Tracer:
     def traced(self, tensor: Tensor) -> Tensor:
         """``tensor``, or what stands for it in the graph when it comes from outside."""
         if self.owns(tensor):
-            if tensor.data in self.pending:
+            if tensor.content in self.pending:
                 self._take_row(tensor)
             return tensor
         entry = self.cell(tensor)
@@ -438,7 +440,7 @@ class Tracer:
         """The cell entry of a tensor from outside."""
         entry = self.cells.get(id(tensor))
         if entry is None:
-            if type(tensor.data) is Value:
+            if type(tensor.content) is Value:
                 refuse_leaked(tensor)
                 raise CaptureError(
                     f"a value ({tensor.type}) of another capture was used",
@@ -472,4 +474,4 @@ def inside_leaf(type: TensorType, record: AnyRecord | None) -> Leaf | None:
 
 def _plain(scalar: Tensor) -> bool | int | float:
     """The number in an eager scalar."""
-    return np.frombuffer(native.view(scalar.data, scalar.nbytes), scalar.dtype.numpy)[0].item()
+    return np.frombuffer(native.view(scalar.content, scalar.nbytes), scalar.dtype.numpy)[0].item()

@@ -47,7 +47,7 @@ class Batcher:
 
     def owns(self, tensor: Tensor) -> bool:
         """Whether ``tensor`` is one of this level."""
-        return isinstance(tensor.data, Lane) and tensor.data.level is self
+        return isinstance(tensor.content, Lane) and tensor.content.level is self
 
     def row_of(self, outer: Tensor, batched: bool) -> Tensor:
         """What stands inside for a tensor of the level around."""
@@ -65,7 +65,7 @@ class Batcher:
         record = tensor.record
         if not self._is_own(record):
             return self.row_of(tensor, False)
-        made = self.row_of(make_tensor(tensor.type, tensor.data), False)
+        made = self.row_of(make_tensor(tensor.type, tensor.content), False)
         made.record = record
         return made
 
@@ -78,7 +78,7 @@ class Batcher:
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
     ) -> Any:
         tensors = [self.traced(t) for t in prepare(self, op, operands)]
-        lanes = [t.data for t in tensors]
+        lanes = [t.content for t in tensors]
         given = op.attributes(attrs)
         with interpreting(self.around):
             results, batched = apply_batched(
@@ -113,11 +113,11 @@ class Batcher:
     def assign(self, cell: Tensor, value: Tensor) -> None:
         value = self.traced(value)
         if self.owns(cell):
-            cell.data, cell.record = value.data, value.record or getattr(cell, "leaf", None)
+            cell.content, cell.record = value.content, value.record or getattr(cell, "leaf", None)
             return
         self._require_shared(value, "a tensor from outside was written")
         with interpreting(self.around):
-            self.around.assign(cell, value.data.outer)
+            self.around.assign(cell, value.content.outer)
 
     def read_slot(self, owner: Any, name: str) -> Any:
         return getattr(owner, name)
@@ -126,7 +126,7 @@ class Batcher:
         if isinstance(value, Tensor):
             value = self.traced(value)
             self._require_shared(value, f"{type(owner).__name__}.{name} was written")
-            value = value.data.outer
+            value = value.content.outer
         with interpreting(self.around):
             self.around.write_slot(owner, name, value)
 
@@ -138,7 +138,7 @@ class Batcher:
             record.free()
 
     def _require_shared(self, value: Tensor, what: str) -> None:
-        if value.data.batched:
+        if value.content.batched:
             raise ArgumentError(
                 f"{what} inside vmap with a value that differs from row to row",
                 at=author_location(),

@@ -294,7 +294,7 @@ class _Staged:
             outputs, out_structure, residuals = custom.results(returned)
             kept, kept_structure = flatten(residuals)
             tensors = [leaf for leaf in kept if isinstance(leaf, Tensor)]
-            values = [inside.traced(t).data for t in (*outputs, *tensors)]
+            values = [inside.traced(t).content for t in (*outputs, *tensors)]
         cells = self._closed(inside)
         back = self._tracer("backward")
         read = iter([_param(back, v.type) for v in values[len(outputs) :]])
@@ -305,14 +305,14 @@ class _Staged:
             found = custom.cotangents(back.converted(custom.backward)(*trees), self.args)
             by_tensor = _of_tensors(found, self.leaves)
             places = tuple([at for at, ct in enumerate(by_tensor) if ct is not None])
-            results = [back.traced(by_tensor[at]).data for at in places]
+            results = [back.traced(by_tensor[at]).content for at in places]
         shared = self._closed(back)
-        own = [t.data for t in params]
+        own = [t.content for t in params]
         extra = [Value(cell.tensor.type) for cell in shared]
         initial = [cell.initial for cell in cells]
         forward = _graph("forward", inside, [*own, *initial, *extra], values)
         self._require_own(forward, len(own), cells, len(outputs))
-        given_back = [t.data for t in (*[k for k in kept if isinstance(k, Tensor)], *cts)]
+        given_back = [t.content for t in (*[k for k in kept if isinstance(k, Tensor)], *cts)]
         backward = _graph(
             "backward", back, [*given_back, *[cell.initial for cell in shared]], results
         )

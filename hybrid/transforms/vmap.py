@@ -109,7 +109,7 @@ def _eager(
     with interpreting(batcher):
         outputs, out_structure = flatten(function(*args, **kwargs))
         _require_tensors(outputs)
-        lanes = [batcher.traced(t).data for t in outputs]
+        lanes = [batcher.traced(t).content for t in outputs]
     return [lane.outer for lane in lanes], [lane.batched for lane in lanes], out_structure
 
 
@@ -132,14 +132,14 @@ def _traced(
             operands.append(parent.traced(leaf))
             kind = row_type(leaf.type, True)
             leaf = region.param(kind, record=parent.record_of(leaf))
-            params.append(leaf.data)
+            params.append(leaf.content)
         given.append(leaf)
     args, kwargs = unflatten(structure, given)
     try:
         with interpreting(region):
             outputs, out_structure = flatten(region.converted(function)(*args, **kwargs))
             _require_tensors(outputs)
-            values = [region.traced(t).data for t in outputs]
+            values = [region.traced(t).content for t in outputs]
     finally:
         region.restore()
     refuse_writes(

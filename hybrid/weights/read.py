@@ -77,7 +77,7 @@ def load(path: str | os.PathLike[str], *, copy: bool = False) -> Checkpoint:
             raise CheckpointError(f"{path} became shorter while it was read")
     found = {entry.name: _tensor(entry, whole, path) for entry in header.entries}
     for name, of in header.shared.items():
-        found[name] = make_tensor(found[of].type, found[of].data)
+        found[name] = make_tensor(found[of].type, found[of].content)
     tree = header.metadata.pop(TREE, None)
     if tree is not None:
         try:

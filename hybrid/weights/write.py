@@ -65,7 +65,7 @@ def save(
         with open(unfinished, "xb") as file:
             file.write(header)
             for tensor in kept.values():
-                file.write(native.view(tensor.data, tensor.nbytes))
+                file.write(native.view(tensor.content, tensor.nbytes))
             file.flush()
             os.fsync(file.fileno())
         with safetensors.safe_open(unfinished, framework="numpy"):
@@ -123,7 +123,7 @@ def _distinct(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[st
     first: dict[Any, str] = {}
     shared = {}
     for name, tensor in tensors.items():
-        of = first.setdefault((id(tensor.data), tensor.type), name)
+        of = first.setdefault((id(tensor.content), tensor.type), name)
         if of != name:
             shared[name] = of
     kept = [(name, tensor) for name, tensor in tensors.items() if name not in shared]

@@ -27,7 +27,7 @@ def values() -> np.ndarray:
 def bits_of(x: hy.Tensor) -> np.ndarray:
     from hybrid import native
 
-    return np.frombuffer(native.view(x.data, x.nbytes), np.uint16)
+    return np.frombuffer(native.view(x.content, x.nbytes), np.uint16)
 
 
 @np.errstate(over="ignore", invalid="ignore")

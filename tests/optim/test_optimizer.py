@@ -333,12 +333,12 @@ def test_steps_of_every_size_reuse_their_memory(size):
     optimizer = Adam([p])
     p.grad = hy.ones_like(p)
     optimizer.step()
-    own = id(p.data)
+    own = id(p.content)
     optimizer.step()
-    assert id(p.data) == own
+    assert id(p.content) == own
     held = p.detach()
     optimizer.step()
-    assert id(p.data) != own == id(held.data)
+    assert id(p.content) != own == id(held.content)
 
 
 def test_a_leaked_gradient_is_refused():

@@ -26,7 +26,7 @@ def region(name: str, types: Sequence[TensorType], function: Callable[..., Any])
     with interpreting(tracer), recording(False):
         found = function(*[make_tensor(v.type, v) for v in values])
         found = found if isinstance(found, (tuple, list)) else (found,)
-        return tracer.builder.finish([tracer.traced(tracer.lift(t)).data for t in found])
+        return tracer.builder.finish([tracer.traced(tracer.lift(t)).content for t in found])
 
 
 def lifted(objects: Sequence[Any]) -> list[Tensor]:

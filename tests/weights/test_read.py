@@ -14,7 +14,7 @@ from hybrid.types import DTYPES, bfloat16, bool_
 
 
 def bits(tensor):
-    return bytes(native.view(tensor.data, tensor.nbytes))
+    return bytes(native.view(tensor.content, tensor.nbytes))
 
 
 def samples(dtype):

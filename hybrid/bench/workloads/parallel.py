@@ -21,7 +21,7 @@ class _Run:
     def __init__(self, plan: Plan, tensors: Sequence[hy.Tensor]) -> None:
         self.plan = plan
         self.results = [make(size) for make, size in map(native.storage, self._sizes())]
-        self.given = [tensor.data for tensor in tensors]
+        self.given = [tensor.content for tensor in tensors]
         self.pointers = native.pointers(len(self.results) + len(self.given))
         for at, data in enumerate((*self.results, *self.given)):
             self.pointers[at] = data
