@@ -52,8 +52,6 @@ HYB_NUMBERS(CAST_TO_BOOL)
 /* float16 and bfloat16 are storage: they are cast to and from float32 alone, and held as bits.
  * Rounding is to the nearest, ties to even; NaN stays NaN. */
 typedef uint16_t c_f16, c_bf16;
-#define HYB_DTYPE_f16 HYB_F16
-#define HYB_DTYPE_bf16 HYB_BF16
 
 static inline uint32_t cast_bits(float x)
 {

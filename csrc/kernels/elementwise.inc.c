@@ -51,6 +51,8 @@ typedef v_i64 m_u64;
 #define HYB_DTYPE_u32 HYB_U32
 #define HYB_DTYPE_u64 HYB_U64
 #define HYB_DTYPE_bool HYB_BOOL
+#define HYB_DTYPE_f16 HYB_F16
+#define HYB_DTYPE_bf16 HYB_BF16
 
 /* X of each dtype of a kind. */
 #define HYB_FLOATS(X) X(f32) X(f64)

@@ -47,6 +47,8 @@ HYB_NUMBERS(WHERE)
     HYB_PREPARE(where_##t##_prepare) { return prepare_where(call, HYB_DTYPE_##t, range); }
 HYB_NUMBERS(WHERE_PREPARE)
 WHERE_PREPARE(bool)
+WHERE_PREPARE(f16)
+WHERE_PREPARE(bf16)
 
 #define WHERE_ROW_OF(t, kernel)                                                                     \
     {"where_" #t, HYB_BOOL, 3, 1, 0, HYB_ELEMENTWISE, HYB_SYM(where_##t##_prepare),              \
@@ -67,6 +69,8 @@ HYB_NUMBERS(CLIP)
 const hyb_kernel HYB_SYM(hyb_select_kernels)[] = {
     HYB_NUMBERS(WHERE_ROW)
     WHERE_ROW_OF(bool, u8)
+    WHERE_ROW_OF(f16, u16)
+    WHERE_ROW_OF(bf16, u16)
     HYB_NUMBERS(CLAMP_ROW)
     {0},
 };

@@ -217,7 +217,7 @@ class Rewriter:
         """A site of a construct, and the author's names for the variables that it may load."""
         assert self.liveness is not None
         found = names_in(node)
-        bound = found.bound & self.scope.locals
+        bound = (found.bound | found.set_inside) & self.scope.locals
         head: frozenset[str] = frozenset()
         if isinstance(node, LOOPS):
             head = self.liveness.live_at_head(node) & self.scope.locals

@@ -18,6 +18,7 @@ class Scope(ast.NodeVisitor):
         self.globals: set[str] = set()
         self.nonlocals: set[str] = set()
         self.captured: set[str] = set()  # left free by what is nested and may run later
+        self.set_inside: set[str] = set()  # variables from here that nested functions may set
         self.dynamic = False  # whether the function looks at its own variables by name
         self.parameters: tuple[str, ...] = ()
 
@@ -93,7 +94,9 @@ class Scope(ast.NodeVisitor):
                     self.visit(argument.annotation)
         self._all(node.args.defaults)
         self._all(default for default in node.args.kw_defaults if default is not None)
-        self._leave_free(scope_of(node).free | _type_parameters(node)[1], later=True)
+        inner = scope_of(node)
+        self.set_inside |= inner.nonlocals | (inner.set_inside - inner.locals)
+        self._leave_free(inner.free | _type_parameters(node)[1], later=True)
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _function
 
@@ -107,6 +110,7 @@ class Scope(ast.NodeVisitor):
             inner.visit(statement)
         self._leave_free(inner.uses | inner.nonlocals | _type_parameters(node)[1])
         self._leave_free(inner.captured | inner.nonlocals, later=True)
+        self.set_inside |= inner.nonlocals | inner.set_inside
 
     def visit_TypeAlias(self, node: ast.AST) -> None:  # Python 3.12
         self.visit(node.name)  # type: ignore[attr-defined]
@@ -127,6 +131,7 @@ class Scope(ast.NodeVisitor):
         self.bound |= walrus
         self._leave_free(inner.uses - targets, later=isinstance(node, ast.GeneratorExp))
         self._leave_free(inner.captured - targets, later=True)
+        self.set_inside |= inner.set_inside - targets
         self.dynamic = self.dynamic or inner.dynamic
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension

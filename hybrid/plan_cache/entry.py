@@ -48,7 +48,7 @@ class _Writer:
         written = capture.guards.written
         if written.containers or written.places or written.numbers or written.constants:
             raise Unkeepable("it writes to lists, dicts, or plain variables")
-        if written.claimed or written.owners:
+        if written.claimed or written.owners or written.names:
             raise Unkeepable("it sets attributes that no code has led to")
         if capture.given or capture.objects or capture.outside is not None:
             raise Unkeepable("it changes lists or dicts, or makes objects")

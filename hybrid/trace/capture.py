@@ -24,6 +24,7 @@ from hybrid.trace.definition import definition, returning
 from hybrid.trace.differentiate import FLAG, cut, values_of
 from hybrid.trace.grown import refuse_written
 from hybrid.trace.guards import Guards
+from hybrid.trace.hidden import swept, traced_value_left
 from hybrid.trace.lent import Lent, as_input, number_cell, put_numbers
 from hybrid.trace.making import Known, Making
 from hybrid.trace.reads import MISSING
@@ -124,12 +125,18 @@ def capture(
                 moved = guards.moved(cached=False)
                 rest, others = parted(moved, lambda m: mine(m.key, [m.after]))
                 strange += others
+                left = swept(tracer)
             refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
             if unseen:
                 raise Unseen({id(owner): owner for owner, _ in unseen})
             if own or rest:
                 broken = [*own, *rest][0]
                 raise _side_effect(name, broken.label, tracer.written_at(broken.key) or at)
+            if left:
+                names = {slot.name for slot in left if type(slot.owner) is not dict}
+                if names - guards.written.names:
+                    raise Unseen({}, names)
+                raise traced_value_left(tracer, left[0])
             if guards.inputs:
                 _refuse_cached(name, guards.computed(), at)
             outer = [lent.seen_through(c) for c in changes if id(c.container) in guards.containers]

@@ -21,6 +21,7 @@ from hybrid.trace.aliasing import alias_terms
 from hybrid.trace.attributes import MISSING, cached_names, keeper, plainly_read, stored
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.matching import AnyNumber, Matcher, Matching, Written, plainly
+from hybrid.trace.maybe import Maybe
 from hybrid.trace.members import Members
 from hybrid.trace.reads import (
     ATOMS,
@@ -322,6 +323,7 @@ class Guards:
             lent = begun is not value  # then the same as before is another all the same
             moved = now is not begun and (
                 holds_tensor(now)
+                or type(now) is Maybe
                 or holds_tensor(begun)
                 or (is_plain(now) and (lent or not self.matching.exactly(value)(now)))
             )

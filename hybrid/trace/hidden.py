@@ -1,4 +1,4 @@
-"""Hidden: tensors of a call inside what no plan can build, so that it must not be returned."""
+"""Traced values where they must not be: in what a capture returns, and in what outlives it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import types
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from hybrid.errors import CaptureError
 from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.tensor import Tensor
-from hybrid.trace.attributes import attribute_names, stored
+from hybrid.trace.attributes import MISSING, attribute_names, stored
 from hybrid.trace.grown import Grown
+from hybrid.trace.key import key_of
 from hybrid.trace.maybe import Maybe
+from hybrid.trace.places import Slot, label_of, read_place
 from hybrid.trace.reads import CONTAINERS, content_of, user_object
+from hybrid.trace.tracer import Tracer
 
 
 def hidden(value: Any, seen: set[int], arguments: Collection[int]) -> str | None:
@@ -48,3 +52,41 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f".keywords[{name!r}]", item) for name, item in value.keywords.items())
     names = attribute_names(value) if user_object(value) else ()
     yield from ((f".{name}", stored(value, name)) for name in sorted(names))
+
+
+def left_behind(tracer: Tracer) -> Iterator[Slot]:
+    """The places that outlive a capture and hold traced values once it has put its writes back.
+
+    This is one walk over the log of what the capture has written, not over what there is.
+    """
+    known = tracer.known
+    for key, (owner, before) in tracer.owners.items():
+        if key in known and before is not None:
+            for name, value in list(vars(owner).items()):
+                original = before.get(name, MISSING)
+                if value is not original and hidden(value, set(), ()) is not None:
+                    yield Slot(owner, name, original, False, True, label_of(owner, name))
+    for (key, name), (owner, original) in tracer.variables.items():
+        value = read_place(owner, name)
+        outlives = key in known or type(owner) is dict
+        if outlives and value is not original and hidden(value, set(), ()) is not None:
+            yield Slot(owner, name, original, False, True, label_of(owner, name))
+
+
+def swept(tracer: Tracer) -> list[Slot]:
+    """The places that ``left_behind`` finds, each of which holds again what it held before."""
+    found = list(left_behind(tracer))
+    for slot in found:
+        slot.take_back()
+    return found
+
+
+def traced_value_left(tracer: Tracer, slot: Slot) -> CaptureError:
+    """What is raised of a place that neither the code nor another capture has led to."""
+    return CaptureError(
+        f"{tracer.builder.name} left a traced value in {slot.label}",
+        at=tracer.written_at(key_of(slot.owner, slot.name)),
+        why="It stands for a value of the graph only, and the plan does not know that it writes "
+        "there.  What was there before has been put back.",
+        fix="return the value and store it outside the hybridized function",
+    )

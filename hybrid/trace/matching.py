@@ -37,6 +37,7 @@ class Written:
     claimed: set[Key] = field(default_factory=set)
     constants: set[Key] = field(default_factory=set)  # places that each run sets to the same
     owners: dict[int, Any] = field(default_factory=dict)  # of attributes, that no code has led to
+    names: set[str] = field(default_factory=set)  # of attributes, that no code spells out
 
     def free(self, address: Address) -> None:
         """Let the number there be an input."""

@@ -14,18 +14,31 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 _EXTENDED = opcode.EXTENDED_ARG
-_CALLS = {"LOAD_GLOBAL": (3, 11), "LOAD_ATTR": (3, 12)}  # since then bit 0 tells of a call
+# Since when the lowest bits of the argument say something else, and how many they are.
+_SHIFTS = {
+    "LOAD_GLOBAL": ((3, 11), 1), "LOAD_ATTR": ((3, 12), 1), "LOAD_SUPER_ATTR": ((3, 12), 2),
+}  # fmt: skip
 _KINDS = {
     "LOAD_GLOBAL": "loaded",
     "LOAD_NAME": "loaded",
     "STORE_GLOBAL": "assigned",
     "LOAD_ATTR": "attributes",
     "LOAD_METHOD": "attributes",
+    "LOAD_SUPER_ATTR": "attributes",
+    "STORE_ATTR": "attributes",
+    "DELETE_ATTR": "attributes",
     "IMPORT_NAME": "modules",
 }
+
+
+def _shift(name: str) -> int:
+    since, bits = _SHIFTS.get(name, ((99,), 0))
+    return bits if sys.version_info >= since else 0
+
+
 # What is done with a name, and how far its index is shifted, by instructions.
 _NAMING = {
-    opcode.opmap[name]: (kind, int(sys.version_info >= _CALLS.get(name, (99,))))
+    opcode.opmap[name]: (kind, _shift(name))
     for name, kind in _KINDS.items()
     if name in opcode.opmap
 }
@@ -62,6 +75,7 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
     """The names in ``code`` and the code nested in it, but for that at the places ``hosted``."""
     loaded: set[str] = set()
     assigned: set[str] = set()
+    bound: set[str] = set()  # variables: an attribute or a global may have the same name
     attributes: set[str] = set()
     modules: set[str] = set()
     variables: set[str] = set()
@@ -83,11 +97,12 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
             name = _cells(code)[argument]
             variables.add(name)
             if _DEREFS[op]:
-                assigned.add(name)
+                bound.add(name)
         at = marks.find(1, at + 1)
     loaded.difference_update([name for name in loaded if not name.isidentifier()])  # no author's
-    variables |= assigned
     attributes.update([n for n in names if n not in loaded and n not in assigned])
+    assigned |= bound
+    variables |= bound
     for constant in code.co_consts:
         kind = type(constant)
         if kind is str:

@@ -14,8 +14,8 @@ import os
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -28,6 +28,9 @@ from hybrid.trace.attributes import attribute_names, cached_names, class_names, 
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.names import Names, Place, names_in, place_in
 from hybrid.types import DType, TensorType
+
+if TYPE_CHECKING:
+    from hybrid.trace.matching import Written
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _PARTS = ("nn", "optim", "train", "models")  # this package's classes that users configure
@@ -118,9 +121,10 @@ class Reads:
         function: Callable[..., Any],
         arguments: list[Any],
         hosted: frozenset[Place] = frozenset(),
-        owners: Mapping[int, Any] | None = None,
+        written: Written | None = None,
     ) -> None:
-        self.function, self.given, self.hosted, self.owners = function, arguments, hosted, owners
+        """``written`` tells of objects and names of attributes that no code leads to."""
+        self.function, self.given, self.hosted, self.written = function, arguments, hosted, written
         self.globals: dict[tuple[int, str], tuple[dict, str]] = {}
         self.cells: dict[int, types.CellType] = {}
         self.variables: dict[int, str] = {}  # what the author calls the cells
@@ -128,12 +132,13 @@ class Reads:
         self.functions: dict[int, types.FunctionType] = {}
         self.objects: dict[int, Any] = {}
         self.classes: dict[type, None] = {}  # of the author's, in the order of their finding
-        self.attributes: set[str] = set()
+        self.attributes: set[str] = set() if written is None else set(written.names)
         self.tensors: set[int] = set()  # ids of those met, not counting arguments
         self.arguments = [a for a in arguments if isinstance(a, MUTABLE)]
         self.seen: set[int] = set()  # ids of all that was met
         self.containers: dict[int, Any] = {}  # those met whose content can change
-        self.objects.update(owners or {})  # such as functions with attributes to come
+        if written is not None:  # such as functions with attributes to come
+            self.objects.update(written.owners)
         self._bases: set[type] = set()  # those whose functions have been followed, or wait
         self._waiting: dict[str, list[types.FunctionType]] = {}  # for their names to turn up
         self.computes = False  # names of attributes
@@ -273,7 +278,7 @@ class Reads:
 
     def without(self, hosted: frozenset[Place]) -> Reads | None:
         """What is left without the functions at the places ``hosted``, if that is less."""
-        left = Reads(self.function, self.given, self.hosted | hosted, self.owners)
+        left = Reads(self.function, self.given, self.hosted | hosted, self.written)
         return None if left.keys() == self.keys() else left
 
     def keys(self) -> set[Key]:

@@ -54,6 +54,7 @@ class Region(Tracer):
             follows=parent.follows,
             announced=parent.announced,
             owners=parent.owners,
+            variables=parent.variables,
             hosted=parent.hosted,
             called=parent.called,
             facts=parent.facts,

@@ -61,12 +61,13 @@ def settled(
                 try:
                     with undisturbed(len(before) > 1):
                         with phase("read"):
-                            reads = Reads(function, list(leaves), hosts.places, written.owners)
+                            reads = Reads(function, list(leaves), hosts.places, written)
                             guards = Guards(reads, configured, written)
                         with phase("trace"):
                             return once(reads, guards)
                 except Unseen as found:
                     written.owners |= found.owners
+                    written.names |= found.names
                 except Unsettled as found:
                     hosts.note(found)
                     written.claimed |= found.claims(before)
@@ -83,7 +84,10 @@ def settled(
             return again(written)
         except Rewritten as found:
             refuse_counting(
-                found, lambda: again(Written(claimed=written.claimed, owners=written.owners))
+                found,
+                lambda: again(
+                    Written(claimed=written.claimed, owners=written.owners, names=written.names)
+                ),
             )
             found.note(written)
 
@@ -298,11 +302,11 @@ def constants_in(slots: Mapping[Key, Slot], final: Mapping[Key, Any]) -> list[Co
 
 
 class Unseen(Exception):
-    """A capture sets attributes of objects that its guards do not know of."""
+    """A capture sets attributes of objects, or of names, that its guards do not know of."""
 
-    def __init__(self, owners: dict[int, Any]) -> None:
+    def __init__(self, owners: dict[int, Any], names: Collection[str] = ()) -> None:
         super().__init__()
-        self.owners = owners
+        self.owners, self.names = owners, set(names)
 
 
 def covers(

@@ -40,7 +40,7 @@ from hybrid.trace.handlers import Handler, refuse_caught
 from hybrid.trace.identity import Ties, write_twins
 from hybrid.trace.key import ANY, CONTENT, Key, key_of
 from hybrid.trace.kin import same_item
-from hybrid.trace.places import Slot, write_place
+from hybrid.trace.places import Slot, read_place, write_place
 from hybrid.trace.reads import MISSING, Place, place_of
 from hybrid.trace.standing import StandIns
 from hybrid.trace.texts import Entry, mark
@@ -94,6 +94,8 @@ class Tracer:
     announced: dict[Key, Location | None] = field(default_factory=dict)
     # The owners of attributes among them, by their ids, and what these held before.
     owners: dict[int, tuple[Any, dict[str, Any] | None]] = field(default_factory=dict)
+    # The variables among them (of enclosing functions, and globals), with what these held.
+    variables: dict[Key, tuple[Any, Any]] = field(default_factory=dict)
     hosted: set[Place] = field(default_factory=set)  # of functions that the plan is to call
     called: set[Place] = field(default_factory=set)  # of those that were called meanwhile
     facts: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # what gave what
@@ -347,11 +349,17 @@ class Tracer:
 
     def will_write_cell(self, cell: Any) -> None:
         """A variable of an enclosing function is about to be set."""
-        self.announce((id(cell), "cell_contents"))
+        self._will_write_variable(cell, "cell_contents")
 
     def will_write_global(self, namespace: dict, name: str) -> None:
         """A global name is about to be set."""
-        self.announce((id(namespace), name))
+        self._will_write_variable(namespace, name)
+
+    def _will_write_variable(self, owner: Any, name: str) -> None:
+        key = id(owner), name
+        self.announce(key)
+        if key not in self.variables:
+            self.variables[key] = owner, read_place(owner, name)
 
     # Rows of what a loop has stacked ----------------------------------------------------------
 

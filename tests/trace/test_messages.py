@@ -1,8 +1,8 @@
 """Messages of hybridize: the full text of what is refused; FILE:LINE is a place in this file."""
 
+import contextvars
 import dataclasses
 import re
-import types
 
 import pytest
 
@@ -60,14 +60,14 @@ def reading(x):
 
 def leak():
     def hide(x):
-        object.__setattr__(BOX, "".join(["va", "lue"]), x + 1)
+        KEPT.set(x + 1)
         return x
 
     hy.hybridize(hide)(hy.ones(2))
-    return BOX.value + 1
+    return KEPT.get() + 1
 
 
-BOX = types.SimpleNamespace()
+KEPT: contextvars.ContextVar = contextvars.ContextVar("kept")
 
 
 CASES = [  # (name, call, error, text)
@@ -173,7 +173,7 @@ CASES = [  # (name, call, error, text)
         leak,
         LeakedValueError,
         "a traced value (f32[2]) was used after its capture had ended (FILE:LINE)\n"
-        "    LINE | return BOX.value + 1\n"
+        "    LINE | return KEPT.get() + 1\n"
         "It was made while a hybridized function was traced (at FILE:LINE), and stands for a "
         "value of that graph only.\n"
         "Fix: return the tensor from the hybridized function instead of storing it "

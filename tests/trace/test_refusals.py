@@ -1,6 +1,7 @@
 """Refusals: what a capture cannot keep raises, and leaves everything as it was."""
 
 import collections
+import contextvars
 import dataclasses
 import functools
 import types
@@ -40,19 +41,34 @@ def test_the_number_of_a_traced_value(ask) -> None:
         hy.hybridize(lambda x: x * ask(cell))(hy.ones(2))
 
 
-def test_leaks() -> None:
+def test_names_that_are_computed_are_written_to() -> None:
     class Holder:
         value = None
 
-    holder = Holder()
+    holder, made = Holder(), types.SimpleNamespace()
 
     def hide(x):
         setattr(holder, "".join(["val", "ue"]), x + 1)
+        object.__setattr__(made, "".join(["ma", "de"]), x + 2)
+        return x
+
+    hide = hy.hybridize(hide)
+    for n in range(3):
+        hide(hy.ones(2) * n)
+        assert (holder.value.tolist(), made.made.tolist()) == ([n + 1.0] * 2, [n + 2.0] * 2)
+    assert len(hide.plans) == 2  # nothing there before, and a tensor
+
+
+def test_leaks() -> None:
+    kept = contextvars.ContextVar("kept")
+
+    def hide(x):
+        kept.set(x + 1)
         return x
 
     hy.hybridize(hide)(hy.ones(2))
     with pytest.raises(LeakedValueError, match="used after its capture had ended") as caught:
-        holder.value + 1
+        kept.get() + 1
     assert "It was made while a hybridized function was traced" in str(caught.value)
 
 
