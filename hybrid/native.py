@@ -8,8 +8,10 @@ ones keep the lender alive.
 from __future__ import annotations
 
 import functools
+import glob
 import os
 import struct
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -17,12 +19,25 @@ from typing import Any, ClassVar
 from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, NativeError, OutOfMemoryError, OutOfRangeError
 
+
+def _advice() -> str:
+    """What to do when this folder, from which ``hybrid`` was imported, was never built."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    for entry in sys.path:
+        other = os.path.realpath(os.path.join(entry, "hybrid"))
+        if other != here and glob.glob(os.path.join(glob.escape(other), "_native*")):
+            return (
+                f"hybrid is installed in {other}, but the source folder {here} is in the way: "
+                "Python looks there first. Fix: run Python in another folder, or build this one "
+                "with `pip install -e .`"
+            )
+    return "Fix: install the package (`pip install .`), which builds it"
+
+
 try:
     from hybrid._native import ffi, lib
 except ImportError as error:  # a checkout that was never built
-    raise ImportError(
-        "hybrid's C library is missing. Fix: install the package (`pip install .`), which builds it"
-    ) from error
+    raise ImportError(f"hybrid's C library is missing. {_advice()}") from error
 
 SMALL = 2048  # bytes; below it the Python object itself holds the data
 _ERRORS: dict[int, type[Exception]] = {

@@ -112,6 +112,10 @@ class Tensor:
             raise ArgumentTypeError("a tensor of rank 0 cannot be iterated over")
         return (self[i] for i in range(self.type.shape[0]))
 
+    def __contains__(self, item: Any) -> bool:
+        """Whether any element equals ``item`` (one of each that broadcast against each other)."""
+        return bool(ops.any(self == item))
+
     def __repr__(self) -> str:
         if ACTIVE and current().traces and not leaked(self):
             return current().text_of(self, "r")
@@ -254,7 +258,10 @@ class Tensor:
             raise (ShapeError if value.type.shape != self.type.shape else DTypeError)(
                 f"{value.type} cannot be assigned to a tensor of {self.type}",
                 why="A tensor keeps its type.",
-                fix="reshape or astype the value, or bind a new tensor to the name",
+                fix="reshape the value, or bind a new tensor to the name"
+                if value.type.shape != self.type.shape
+                else f"convert the value with astype(hybrid.{self.type.dtype.name}), or bind a new "
+                "tensor to the name",
             )
         refuse_leaked(value)
         current().assign(self, value)
@@ -456,6 +463,13 @@ def _in_place(forward: Callable[[Tensor, Any], Any]) -> Callable[[Tensor, Any], 
         made, own = value.type.dtype, self.type.dtype
         if made is not own and made.kind == own.kind:  # an operand of another size
             value = ops.cast(value, dtype=own)
+        elif made is not own:
+            raise DTypeError(
+                f"the result, {value.type}, cannot be written in place to {self.type}",
+                why="A tensor keeps its type.",
+                fix=f"begin with x = x.astype(hybrid.{made.name}), or write "
+                f"x.assign(y.astype(hybrid.{own.name})) for what y = x + ... is",
+            )
         return self.assign(value)
 
     return method

@@ -297,7 +297,7 @@ CASES = [  # (name, call, error, text)
         ShapeError,
         "f32[3] cannot be assigned to a tensor of f32[2]\n"
         "A tensor keeps its type.\n"
-        "Fix: reshape or astype the value, or bind a new tensor to the name.",
+        "Fix: reshape the value, or bind a new tensor to the name.",
     ),
     (
         "assign dtype",
@@ -305,7 +305,7 @@ CASES = [  # (name, call, error, text)
         DTypeError,
         "i64[2] cannot be assigned to a tensor of f32[2]\n"
         "A tensor keeps its type.\n"
-        "Fix: reshape or astype the value, or bind a new tensor to the name.",
+        "Fix: convert the value with astype(hybrid.float32), or bind a new tensor to the name.",
     ),
     (
         "requires_grad",

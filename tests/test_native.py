@@ -1,8 +1,11 @@
 """The C library as Python sees it: buffers, kernels, plans refused, threads, memory."""
 
 import gc
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,3 +153,29 @@ def test_an_environment_that_cannot_be_had(name, value, tmp_path) -> None:
     )
     assert done.stdout.startswith("ArgumentError ") and name in done.stdout
     assert "Fix: unset it, or choose what this machine has." in done.stdout
+
+
+def test_a_source_folder_in_the_way(tmp_path: Path) -> None:
+    package = Path(native.__file__).parent
+    shutil.copytree(
+        package, tmp_path / "source" / "hybrid", ignore=shutil.ignore_patterns("_native*", "*.pyc")
+    )
+    command = [sys.executable, "-c", "import hybrid"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "source")}
+
+    def text(more: str = "") -> str:
+        path = environment["PYTHONPATH"] + (os.pathsep + more if more else "")
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment | {"PYTHONPATH": path},
+            cwd=tmp_path, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1
+        return done.stderr.splitlines()[-1]
+
+    source = os.path.realpath(tmp_path / "source" / "hybrid")
+    assert text(str(package.parent)) == (
+        "ImportError: hybrid's C library is missing. "
+        f"hybrid is installed in {os.path.realpath(package)}, but the source folder {source} is in "
+        "the way: Python looks there first. Fix: run Python in another folder, or build this one "
+        "with `pip install -e .`"
+    )

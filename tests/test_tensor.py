@@ -79,7 +79,7 @@ def test_operands_of_another_size_do_not_change_the_dtype_of_a_cell() -> None:
         assert found[0].dtype is hy.float32 and found[1].dtype is hy.int32
         assert x.tolist() == [2.5, float("inf")] and count.tolist() == [0, 1]
     count = hy.ones(2, dtype=hy.uint8)
-    with pytest.raises(DTypeError, match=r"i64\[2\] cannot be assigned to a tensor of u8\[2\]"):
+    with pytest.raises(DTypeError, match=r"i64\[2\], cannot be written in place to u8\[2\]"):
         count += hy.ones(2, dtype=hy.int64)
 
 
@@ -397,3 +397,34 @@ def test_degenerate_shapes(shape) -> None:
     assert (x + x).shape == shape
     assert hy.sum(x).item() == float(np.ones(shape).sum())
     assert hy.exp(x).numpy().shape == shape
+
+
+@pytest.mark.parametrize("change", ["+= 0.5", "/= 2", "**= 0.5", "-= hy.ones(2)"])
+def test_integers_in_place_name_the_dtype(change: str) -> None:
+    names = {"hy": hy, "x": hy.asarray([1, 2])}
+    with pytest.raises(DTypeError) as found:
+        exec(f"x {change}", names)
+    assert str(found.value).startswith(
+        "the result, f32[2], cannot be written in place to i64[2]\nA tensor keeps its type.\n"
+        "Fix: begin with x = x.astype(hybrid.float32), or write "
+        "x.assign(y.astype(hybrid.int64)) for what y = x + ... is."
+    )
+    assert names["x"].tolist() == [1, 2]
+
+
+def test_in() -> None:
+    x = hy.asarray([[1.0, 2.0], [3.0, float("nan")]])
+    assert 3 in x and 2.0 in x and hy.asarray(1.0) in x
+    assert 4 not in x and float("nan") not in x and 1 not in x[:0]
+    assert [1.0, 5.0] in x  # as NumPy: any of those that broadcast
+
+    @hy.hybridize
+    def function(x, number):
+        if number in x:
+            return x + 1
+        return x if number not in x else x - 1
+
+    for number in (3, 4):
+        for given in (x, x * 0):
+            wanted = given + 1 if number in given else given
+            np.testing.assert_array_equal(function(given, number).numpy(), wanted.numpy())

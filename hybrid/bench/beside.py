@@ -154,6 +154,11 @@ def _triplet(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 ROWS: list[Row] = [
     ("astype", lambda d: ((d.floats(), "int64"), {}), lambda x, dtype: x.astype(dtype)),
     ("chunk", lambda d: ((d.floats(), 2), {}), lambda x, n: [p.copy() for p in np.split(x, n)]),
+    (
+        "split",
+        lambda d: ((d.floats(), d.size // 2), {}),
+        lambda x, size: [p.copy() for p in np.split(x, [size])],
+    ),
     ("unstack", lambda d: ((d.floats(4, d.size // 4),), {}), lambda x: tuple(r.copy() for r in x)),
     ("meshgrid", lambda d: ((d.floats(d.side), d.floats(d.side)), {}), np.meshgrid),
     ("cross", lambda d: ((d.floats(d.size // 3, 3), d.floats(d.size // 3, 3)), {}), np.cross),

@@ -109,7 +109,7 @@ GROUPS: list[tuple[Callable[[Draw], Arguments], str]] = [
     (lambda draw: ((np.sort(draw.floats()), draw.floats()), {}), "searchsorted"),
     (lambda draw: (([draw.floats(), draw.floats()],), {}), "concat stack"),
     (lambda draw: ((draw.floats(), 7), {}), "roll"),
-    (lambda draw: ((draw.floats(), 2), {}), "repeat tile split"),
+    (lambda draw: ((draw.floats(), 2), {}), "repeat tile"),
     (lambda draw: ((draw.floats(), 1), {}), "topk"),
     (lambda draw: ((draw.matrix(), ((1, 1), (2, 2))), {}), "pad"),
     (lambda draw: ((draw.size,), {}), "arange zeros ones empty"),

@@ -128,7 +128,7 @@ def _is_in(item: Any, container: Any) -> Any:
     if isinstance(container, range) and isinstance(item, Number):
         return TracedRange(container.start, container.stop, container.step).contains(item)
     if isinstance(container, Tensor):
-        container = [container[i] for i in range(len(container))]
+        return as_truth(ops.any(container == item))
     if type(item) is Text and isinstance(container, str):
         item.refuse()
     look(container)

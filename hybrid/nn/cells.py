@@ -34,7 +34,7 @@ def _relu_step(row: Tensor, state: State, weight: Tensor, bias: Any, _projection
 def _lstm_step(row: Tensor, state: State, weight: Tensor, bias: Any, projection: Any) -> State:
     """Hochreiter and Schmidhuber 1997; with a projection Sak et al. 2014."""
     h, c = state
-    i, f, g, o = ops.split(row + ops.linear(h, weight, bias), 4, axis=-1)
+    i, f, g, o = ops.chunk(row + ops.linear(h, weight, bias), 4, axis=-1)
     c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
     h = ops.sigmoid(o) * ops.tanh(c)
     return (h if projection is None else ops.linear(h, projection)), c
@@ -43,8 +43,8 @@ def _lstm_step(row: Tensor, state: State, weight: Tensor, bias: Any, projection:
 def _gru_step(row: Tensor, state: State, weight: Tensor, bias: Any, _projection: Any) -> State:
     """Cho et al. 2014, with the reset gate behind the product, as PyTorch has it."""
     (h,) = state
-    reset, update, new = ops.split(row, 3, axis=-1)
-    own_reset, own_update, own_new = ops.split(ops.linear(h, weight, bias), 3, axis=-1)
+    reset, update, new = ops.chunk(row, 3, axis=-1)
+    own_reset, own_update, own_new = ops.chunk(ops.linear(h, weight, bias), 3, axis=-1)
     reset, update = ops.sigmoid(reset + own_reset), ops.sigmoid(update + own_update)
     new = ops.tanh(new + reset * own_new)
     return (new + update * (h - new),)

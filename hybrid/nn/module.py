@@ -90,6 +90,18 @@ class Module:
             object.__setattr__(self, name, value)
             advance_epoch()
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise AttributeError: it says so if a base was forgotten."""
+        found = registry.forgotten_init(type(self), name)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        forgetful, base = found
+        raise AttributeError(
+            f"this {type(self).__name__} has no {name!r}, which {base.__name__}.__init__ sets\n"
+            f"{forgetful.__name__}.__init__ does not call it.\n"
+            f"Fix: begin {forgetful.__name__}.__init__ with super().__init__(...)."
+        )
+
     def __delattr__(self, name: str) -> None:
         if ACTIVE and current().traces:
             raise CaptureError(

@@ -135,9 +135,9 @@ def _projected(
     query: Tensor, key: Tensor, value: Tensor, whole: Any, parts: Any, bias: Any
 ) -> list[Tensor]:
     if parts is None and key is query and value is key:
-        return ops.split(ops.linear(query, whole, bias), 3, axis=-1)
-    weights = ops.split(whole, 3, axis=0) if parts is None else parts
-    biases = [None] * 3 if bias is None else ops.split(bias, 3, axis=0)
+        return ops.chunk(ops.linear(query, whole, bias), 3, axis=-1)
+    weights = ops.chunk(whole, 3, axis=0) if parts is None else parts
+    biases = [None] * 3 if bias is None else ops.chunk(bias, 3, axis=0)
     inputs = (query, key, value)
     return [ops.linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True)]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.errors import ArgumentTypeError
+from hybrid.ops.words import OWN, in_own_words
 
-_AXIS = {"dim": "axis", "keepdim": "keepdims", "start_dim": "start_axis", "end_dim": "end_axis"}
-_WORDS = {own: word for word, own in _AXIS.items()}
+_WORDS = {own: word for word, own in OWN.items() if word != "dims"}
 _OLD = ("size_average", "reduce")
 _HOME = "hybrid.nn.functional"  # where all of them are found, by pickle too
 
@@ -58,14 +58,7 @@ def with_dim(function: Callable[..., Any], *words: str) -> Callable[..., Any]:
         if not kwargs:
             return function(*args)
         args = _placed(words, args, kwargs)
-        for word in _AXIS.keys() & kwargs.keys():
-            own = _AXIS[word]
-            if own in kwargs:
-                raise ArgumentTypeError(
-                    f"{function.__name__} got {word} and {own}", fix=f"give {word} alone"
-                )
-            kwargs[own] = kwargs.pop(word)
-        return function(*args, **kwargs)
+        return function(*args, **in_own_words(function.__name__, kwargs))
 
     return _at_home(call, function.__name__, _spelled(function, words))
 

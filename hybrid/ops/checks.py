@@ -170,7 +170,8 @@ def require_shape(name: str, label: str, type: TensorType, shape: Shape) -> None
 def as_int(name: str, label: str, value: Any, least: int | None = None) -> int:
     """``value`` as an int, of at least ``least``; ArgumentTypeError when it is none."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or _has_axes(value):
-        raise ArgumentTypeError(f"{name} got {label} {value!r}", fix=f"give the {label} as an int")
+        shown = type_of(value) if isinstance(getattr(value, "dtype", None), DType) else repr(value)
+        raise ArgumentTypeError(f"{name} got {label} {shown}", fix=f"give the {label} as an int")
     number = value.__index__()
     if least is not None and number < least:
         raise ArgumentError(f"{name} got {label} {number}", fix=f"give an int of at least {least}")
@@ -194,6 +195,22 @@ def require_sequence(name: str, label: str, value: Any) -> None:
         raise ArgumentTypeError(what, fix=f"give the {label} as a list or a tuple")
     if getattr(value, "shape", None) == ():
         raise ArgumentTypeError(f"{name} got one tensor for the {label}", fix="give a list of them")
+
+
+def require_own_order(name: str, indices: Any, axis: Any, behind: str = "") -> None:
+    """Raise when an axis stands where the indices go: PyTorch's order of arguments."""
+    if hasattr(indices, "__index__") and not _has_axes(indices) and _is_array(axis):
+        shown = type_of(axis) if hasattr(axis, "dtype") else f"a {type(axis).__name__}"
+        raise ArgumentTypeError(
+            f"{name} got {indices.__index__()} for the indices, and {shown} for what comes behind",
+            why=f"PyTorch's order is (x, dim, indices{behind}), the order here is "
+            f"(x, indices{behind}, axis).",
+            fix=f"write {name}(x, indices{behind}, axis={indices.__index__()})",
+        )
+
+
+def _is_array(value: Any) -> bool:
+    return bool(getattr(value, "shape", ())) or isinstance(value, (list, tuple))
 
 
 # Axes --------------------------------------------------------------------------------------------

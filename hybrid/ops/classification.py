@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
+from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from hybrid.ops.activation import softplus
 from hybrid.ops.arithmetic import maximum
 from hybrid.ops.checks import (
@@ -76,6 +76,7 @@ def cross_entropy(
         )
     weight = _class_weight(name, weight, logits, classes)
     if target.dtype.is_floating:
+        _require_probabilities(name, logits, target)
         if ignore_index not in (None, -100):
             raise ArgumentError(
                 f"{name} got ignore_index {ignore_index} for probabilities",
@@ -105,6 +106,16 @@ def _class_weight(name: str, weight: Any, logits: Any, classes: int) -> Any:
     weight = converted(as_tensor(weight), logits.dtype)
     require_shape(name, "weight", type_of(weight), (classes,))
     return weight
+
+
+def _require_probabilities(name: str, logits: Any, target: Any) -> None:
+    """Raise for class indices in a floating dtype, which have one axis less than probabilities."""
+    if len(target.shape) == len(logits.shape) - 1:
+        raise DTypeError(
+            f"{name} cannot take {type_of(target)} as the classes of {type_of(logits)}",
+            why="Targets of a floating dtype are probabilities, one for each class.",
+            fix="convert class indices with target.astype(hybrid.int64)",
+        )
 
 
 def _rows(

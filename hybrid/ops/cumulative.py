@@ -25,6 +25,7 @@ from hybrid.ops.joining import concat, part
 from hybrid.ops.reduction import accumulating
 from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import flip
+from hybrid.ops.words import with_torch_words
 from hybrid.types import TensorType
 
 
@@ -221,11 +222,13 @@ def cumulative_prod(
     return _along("cumulative_prod", running_prod, ones, x, axis, dtype, include_initial)
 
 
+@with_torch_words
 def cumsum(x: Any, /, axis: int, *, dtype: Any = None) -> Any:
     """``cumulative_sum`` as NumPy and PyTorch call it."""
     return cumulative_sum(x, axis=axis, dtype=dtype)
 
 
+@with_torch_words
 def cumprod(x: Any, /, axis: int, *, dtype: Any = None) -> Any:
     """``cumulative_prod`` as NumPy and PyTorch call it."""
     return cumulative_prod(x, axis=axis, dtype=dtype)

@@ -264,7 +264,7 @@ def _plain(item: Any) -> Any:
         raise ArgumentTypeError(
             "a bool is not an index", fix="index with an int, or with a mask of the tensor's shape"
         )
-    if isinstance(item, (list, np.ndarray)):
+    if isinstance(item, (list, tuple, range, np.ndarray)):
         return _array(item)
     if hasattr(item, "dtype") and not isinstance(item, np.generic):
         return item if _is_mask(item) else as_indices("indexing", item)
@@ -285,7 +285,7 @@ def _is_mask(item: Any) -> bool:
 
 def _array(item: Any) -> Any:
     """A list or array as an array of integers or bools; as a tensor when it holds tensors."""
-    if isinstance(item, list) and any(hasattr(entry, "dtype") for entry in item):
+    if isinstance(item, (list, tuple)) and any(map(_is_entry_of_tensor, item)):
         return stack(item)
     try:
         array = np.asarray(item)
@@ -297,9 +297,14 @@ def _array(item: Any) -> Any:
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":
         raise ArgumentTypeError(
-            f"an index holds values of dtype {array.dtype}", fix="use integers or bools"
+            f"an index holds values of dtype {array.dtype}",
+            fix="use integers (astype int64) or bools",
         )
     return array
+
+
+def _is_entry_of_tensor(entry: Any) -> bool:
+    return hasattr(entry, "dtype") or is_traced_number(entry)
 
 
 def _require_mask_shape(type: TensorType, mask: Shape, axis: int) -> None:

@@ -17,6 +17,7 @@ from hybrid.ops.checks import (
     require_axis,
     require_dtype,
     require_numeric,
+    require_own_order,
     require_rank,
     require_same_dtype,
     require_shape,
@@ -425,6 +426,7 @@ def as_indices(name: str, indices: Any) -> Any:
 @remembered_of_two
 def take(x: Any, indices: Any, /, axis: int | None = None) -> Any:
     """The slices of ``x`` along ``axis`` at ``indices``, of any shape (None: of the flat ``x``)."""
+    require_own_order("take", indices, axis)
     x, indices = as_tensor(x), as_indices("take", indices)
     if axis is None:
         x, axis = flatten(x), 0
@@ -435,8 +437,9 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Any:
 
 
 @remembered_of_two
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
+def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Any:
     """The elements of ``x`` along ``axis`` at ``indices``; the other axes broadcast."""
+    require_own_order("take_along_axis", indices, axis)
     x, indices = as_tensor(x), as_indices("take_along_axis", indices)
     axis = normalize_axis("take_along_axis", axis, len(x.shape))
     x, indices = _rows_last("take_along_axis", axis, x, indices)
@@ -444,8 +447,9 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
 
 
 @remembered_of_any
-def index_add(x: Any, indices: Any, updates: Any, /, *, axis: int = 0) -> Any:
+def index_add(x: Any, indices: Any, updates: Any, /, axis: int = 0) -> Any:
     """``x`` with slice ``i`` of ``updates`` added to its slice ``indices[i]`` along ``axis``."""
+    require_own_order("index_add", indices, updates, ", updates")
     x, updates = common(x, updates)
     indices = as_indices("index_add", indices)
     axis = normalize_axis("index_add", axis, len(x.shape))

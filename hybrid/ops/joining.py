@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -112,7 +111,7 @@ def concat_samples(draw):
 
 
 @remembered_of_list
-def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
+def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Any:
     """``arrays`` one after the other along ``axis`` (None: flattened first), promoted together."""
     require_sequence("concat", "arrays", arrays)
     tensors = common(*arrays)
@@ -125,7 +124,7 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
 
 
 @remembered_of_list
-def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Any:
+def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
     """``arrays``, all of one shape, side by side along a new axis."""
     require_sequence("stack", "arrays", arrays)
     whole = interpreter.current().stack_of(arrays) if axis == 0 else None
@@ -228,30 +227,31 @@ def pad(x: Any, pad_width: Any, *, constant_value: float = 0) -> Any:
 
 
 @remembered
-def split(x: Any, sections: int | Sequence[int], /, *, axis: int = 0) -> list[Any]:
-    """``x`` cut along ``axis``: into equal sections when given an int, else at these indices."""
+def split(x: Any, size: int | Sequence[int], /, axis: int = 0) -> list[Any]:
+    """``x`` cut along ``axis`` into parts of ``size`` (the last may be shorter), or of these sizes.
+
+    ``chunk`` cuts it into a number of parts.
+    """
     x = as_tensor(x)
     axis = normalize_axis("split", axis, len(x.shape))
     length = x.shape[axis]
-    if hasattr(sections, "__index__") and not getattr(sections, "shape", ()):
-        sections = as_int("split", "sections", sections)
-        if sections < 1 or length % sections:
-            raise ShapeError(
-                f"split cannot cut axis {axis} of shape {list(x.shape)} into {sections} parts",
-                why=f"{length} is not a multiple of {sections}.",
-                fix="give the indices at which to cut",
-            )
-        each = length // sections
-        return [part(x, axis, i * each, each) for i in range(sections)]
-    require_sequence("split", "sections", sections)
-    sections = [as_int("split", "index", n) for n in sections]
-    ends = [range(length)[: n if n >= 0 else length + n] for n in sections]
-    cuts = [0, *(len(r) for r in ends), length]
-    return [part(x, axis, a, max(b - a, 0)) for a, b in pairwise(cuts)]
+    if hasattr(size, "__index__") and not getattr(size, "shape", ()):
+        each = as_int("split", "size", size, least=1)
+        starts = range(0, length, each) if length else (0,)
+        return [part(x, axis, i, min(each, length - i)) for i in starts]
+    require_sequence("split", "size", size)
+    sizes = [as_int("split", "size", n, least=0) for n in size]
+    if sum(sizes) != length:
+        raise ShapeError(
+            f"split cannot cut axis {axis} of shape {list(x.shape)} into parts of sizes {sizes}",
+            why=f"They sum to {sum(sizes)}, not to {length}.",
+            fix="give one size, or sizes that sum to the axis; chunk(x, n) cuts into n parts",
+        )
+    return [part(x, axis, i, n) for i, n in zip(_offsets(sizes), sizes, strict=True)]
 
 
 @remembered
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: Any, /, axis: int = 0) -> tuple[Any, ...]:
     """The parts of ``x`` along ``axis``, without that axis."""
     x = as_tensor(x)
     axis = normalize_axis("unstack", axis, len(x.shape))
@@ -259,7 +259,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 @remembered
-def chunk(x: Any, chunks: int, /, *, axis: int = 0) -> list[Any]:
+def chunk(x: Any, chunks: int, /, axis: int = 0) -> list[Any]:
     """``x`` cut along ``axis`` into at most ``chunks`` parts, all but the last equally long."""
     x = as_tensor(x)
     axis = normalize_axis("chunk", axis, len(x.shape))
@@ -273,7 +273,7 @@ def chunk(x: Any, chunks: int, /, *, axis: int = 0) -> list[Any]:
 
 
 @remembered
-def roll(x: Any, /, shift: int | Sequence[int], *, axis: Any = None) -> Any:
+def roll(x: Any, /, shift: int | Sequence[int], axis: Any = None) -> Any:
     """``x`` rotated by ``shift`` along ``axis``; the flattened ``x`` when ``axis`` is None."""
     x = as_tensor(x)
     if axis is None:

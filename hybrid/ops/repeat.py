@@ -16,7 +16,7 @@ from hybrid.ops.shape import flatten, reshape_to
 
 
 @remembered
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
+def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Any:
     """``x`` with each element ``repeats`` times in a row along ``axis`` (None: flattened).
 
     ``repeats`` is an int, or an integer tensor with one count for each element along the axis; the

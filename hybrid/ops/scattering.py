@@ -14,6 +14,7 @@ from hybrid.ops.checks import (
     listed,
     normalize_axis,
     require_bool,
+    require_own_order,
     require_rank,
     require_same_dtype,
     require_shape,
@@ -122,6 +123,7 @@ def gather(x: Any, indices: Any, /, axis: int) -> Any:
     The result has the shape of ``indices``, which may be smaller than ``x`` along the other axes.
     Negative indices count from the end.
     """
+    require_own_order("gather", indices, axis)
     x, indices = as_tensor(x), as_indices("gather", indices)
     axis = normalize_axis("gather", axis, len(x.shape))
     x = _first(x, _corner("gather", x, indices, axis))
@@ -129,6 +131,7 @@ def gather(x: Any, indices: Any, /, axis: int) -> Any:
 
 
 def _scattered(name: str, write: Any, x: Any, indices: Any, updates: Any, axis: int) -> Any:
+    require_own_order(name, indices, updates, ", updates")
     x, indices = as_tensor(x), as_indices(name, indices)
     axis = normalize_axis(name, axis, len(x.shape))
     corner = _corner(name, x, indices, axis)
@@ -168,7 +171,7 @@ def scatter(x: Any, indices: Any, updates: Any, /, axis: int) -> Any:
 
 
 @remembered_of_any
-def scatter_add(x: Any, indices: Any, updates: Any, /, *, axis: int = -1) -> Any:
+def scatter_add(x: Any, indices: Any, updates: Any, /, axis: int = -1) -> Any:
     """``x`` with ``updates`` added at ``indices`` along ``axis``, as ``scatter`` puts them."""
     return _scattered("scatter_add", scatter_along_add, x, indices, updates, axis)
 
@@ -176,6 +179,7 @@ def scatter_add(x: Any, indices: Any, updates: Any, /, *, axis: int = -1) -> Any
 @remembered_of_any
 def index_select(x: Any, indices: Any, /, axis: int) -> Any:
     """The slices of ``x`` along ``axis`` at 1-d ``indices``."""
+    require_own_order("index_select", indices, axis)
     x, indices = as_tensor(x), as_indices("index_select", indices)
     require_rank("index_select", "indices", type_of(indices), 1)
     return take_slices(x, indices, axis=normalize_axis("index_select", axis, len(x.shape)))

@@ -179,7 +179,7 @@ def _ranked(x: Any, axis: int) -> tuple[Any, Any]:
 
 
 @remembered
-def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def argsort(x: Any, /, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The indices (int64) that put ``x`` in order along ``axis``; equals always keep theirs."""
     x = as_tensor(x)
     axis = normalize_axis("argsort", axis, len(x.shape))
@@ -198,7 +198,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 @remembered
 def topk(
-    x: Any, k: int, /, *, axis: int = -1, largest: bool = True, sorted: bool = True
+    x: Any, k: int, /, axis: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Any, Any]:
     """The ``k`` largest (or smallest) elements along ``axis`` and their indices, in order.
 

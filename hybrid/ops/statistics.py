@@ -17,6 +17,7 @@ from hybrid.ops.joining import concat, part
 from hybrid.ops.powers import pow, sqrt, square
 from hybrid.ops.reduction import reduce_max, reduce_mean, reduce_min, reduce_sum
 from hybrid.ops.remembered import remembered
+from hybrid.ops.words import with_torch_words
 from hybrid.types import DEFAULT_FLOAT, int64
 
 
@@ -99,6 +100,7 @@ def _root(total: Any, function: Any, at_end: float = 0.0) -> Any:
     return where(inside, function(where(inside, total, 1.0)), 0.0)
 
 
+@with_torch_words
 def norm(x: Any, /, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
     """``vector_norm`` with its ``ord`` first."""
     return vector_norm(x, axis, ord=ord, keepdims=keepdims)

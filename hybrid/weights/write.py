@@ -29,10 +29,10 @@ ALIGNMENT = 64  # bytes: the data begin at a multiple of it, as kernels like it 
 _STATE = "pass a module, its state_dict(), or a dict of names and tensors"
 
 
-def save(
-    path: str | os.PathLike[str], state: Any, *, metadata: Mapping[str, str] | None = None
-) -> None:
+def save(state: Any, path: Any, *, metadata: Mapping[str, str] | None = None) -> None:
     """Write a module's ``state_dict()``, or tensors or arrays by name, as safetensors to ``path``.
+
+    ``save(path, state)`` does the same: one of the two is a path, a text or a ``PathLike``.
 
     ``state`` may be nested, too: ``{"model": model, "optimizer": optimizer, "epoch": 3}``, dicts
     with keys that are texts or ints, lists and tuples of tensors, numbers, texts and None, and what
@@ -48,6 +48,7 @@ def save(
     "format" is "pt" unless given: names and layouts are PyTorch's.  Needs the package
     ``safetensors`` (extra ``io``).
     """
+    state, path = _in_order(state, path)
     safetensors = optional("safetensors", "io", "hybrid.save")
     tensors, tree = _tensors(state)
     if metadata is None:
@@ -89,15 +90,27 @@ def _settle(folder: str) -> None:
         os.close(descriptor)
 
 
+def _in_order(state: Any, path: Any) -> tuple[Any, str | os.PathLike[str]]:
+    """The two arguments of ``save``, of which one is a path."""
+    paths = [isinstance(value, (str, os.PathLike)) for value in (state, path)]
+    if all(paths):
+        raise ArgumentTypeError(
+            f"save got two paths, {os.fspath(state)!r} and {os.fspath(path)!r}",
+            fix="give a state and a path: save(state, path)",
+        )
+    if not any(paths):
+        raise ArgumentTypeError(
+            f"save got no path, but a {type(state).__name__} and a {type(path).__name__}",
+            fix="give a state and a path: save(state, path)",
+        )
+    return (path, state) if paths[0] else (state, path)
+
+
 def _tensors(state: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
     """``state`` as tensors by name, whose values do not change from now on; the text of a nested
     one.
     """
     given = state.state_dict() if hasattr(state, "state_dict") else state
-    if isinstance(given, (str, os.PathLike)):
-        raise ArgumentTypeError(
-            f"{os.fspath(given)!r} cannot be saved", fix="give the path first: save(path, state)"
-        )
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"a {type(state).__name__} cannot be saved", fix=_STATE)
     tree = {}

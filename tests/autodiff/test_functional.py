@@ -39,7 +39,7 @@ def attention(x):
 
 
 def composed(x):
-    first, second = hy.split(hy.concat([x, x * x], axis=0), 2, axis=0)
+    first, second = hy.chunk(hy.concat([x, x * x], axis=0), 2, axis=0)
     return hy.where(first > 0.8, hy.exp(first), hy.log(second)), hy.max(x, axis=1)
 
 

@@ -58,7 +58,7 @@ def test_cotangents_of_values_on_the_way() -> None:
 
 def test_several_results_of_one_record() -> None:
     x = leaf(4)
-    first, second = hy.split(x, 2, axis=0)
+    first, second = hy.chunk(x, 2, axis=0)
     assert node_of(first.record)[0] is node_of(second.record)[0] or first.record is not None
     hy.sum(first * 3).backward()
     assert x.grad.tolist() == [3.0, 3.0, 0.0, 0.0]

@@ -61,7 +61,7 @@ def lstm(xs, wx, wh, b):
     h = c = hy.zeros((2, HIDDEN))
     outputs = []
     for x in xs:
-        i, f, g, o = hy.split(x @ wx + h @ wh + b, 4, axis=1)
+        i, f, g, o = hy.chunk(x @ wx + h @ wh + b, 4, axis=1)
         c = hy.sigmoid(f) * c + hy.sigmoid(i) * hy.tanh(g)
         h = hy.sigmoid(o) * hy.tanh(c)
         outputs.append(h)
@@ -71,7 +71,7 @@ def lstm(xs, wx, wh, b):
 @table.runs(*[(xs, *GATES) for xs in SEQUENCES])
 def lstm_with_state_in_a_dict(xs, wx, wh, b):
     def cell(x, state):
-        i, f, g, o = hy.split(x @ wx + state["h"] @ wh + b, 4, axis=1)
+        i, f, g, o = hy.chunk(x @ wx + state["h"] @ wh + b, 4, axis=1)
         c = hy.sigmoid(f) * state["c"] + hy.sigmoid(i) * hy.tanh(g)
         return {"h": hy.sigmoid(o) * hy.tanh(c), "c": c}
 
@@ -86,7 +86,7 @@ def lstm_of_a_length(xs, n, wx, wh, b):
     """Rows past the length keep the state."""
     h = c = hy.zeros((2, HIDDEN))
     for t in range(STEPS):
-        i, f, g, o = hy.split(xs[t] @ wx + h @ wh + b, 4, axis=1)
+        i, f, g, o = hy.chunk(xs[t] @ wx + h @ wh + b, 4, axis=1)
         if t < n:
             c = hy.sigmoid(f) * c + hy.sigmoid(i) * hy.tanh(g)
             h = hy.sigmoid(o) * hy.tanh(c)

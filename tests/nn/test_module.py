@@ -453,3 +453,49 @@ def test_frozen_parameters_are_left_alone(hybridized):
         assert (net[0].weight.grad is None) is frozen
     if hybridized:
         assert len(step.plans) == 2
+
+
+class Forgetful(hy.nn.Linear):
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+
+class Below(Forgetful):
+    def __init__(self) -> None:
+        super().__init__(2.0)
+
+
+class Mindful(hy.nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+
+
+class Plain(hy.nn.Module):
+    def __init__(self) -> None:
+        self.inner = hy.nn.Linear(2, 2)
+
+    def forward(self, x: hy.Tensor) -> hy.Tensor:
+        return self.inner(x)
+
+
+@pytest.mark.parametrize("make", [lambda: Forgetful(2.0), Below], ids=["itself", "a base"])
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+def test_a_forgotten_init_of_a_base(make, hybridized: bool) -> None:
+    layer = make()
+    if hybridized:
+        layer.hybridize()
+    with pytest.raises(AttributeError) as found:
+        layer(hy.ones((2, 2)))
+    assert str(found.value).startswith(
+        f"this {type(layer).__name__} has no 'weight', which Linear.__init__ sets\n"
+        "Forgetful.__init__ does not call it.\n"
+        "Fix: begin Forgetful.__init__ with super().__init__(...)."
+    )
+
+
+def test_modules_need_no_init_of_module() -> None:
+    assert Plain()(hy.ones((1, 2))).shape == (1, 2)
+    with pytest.raises(AttributeError, match=r"^'Plain' object has no attribute 'weight'$"):
+        Plain().weight  # noqa: B018
+    with pytest.raises(AttributeError, match=r"^'Mindful' object has no attribute 'scale'$"):
+        Mindful().scale  # noqa: B018

@@ -197,11 +197,12 @@ CASES = [  # (name, call, error, text)
         "item 5 of f32[5,2]\nFix: give the index of a row.",
     ),
     (
-        "a split into unequal parts",
-        lambda: hy.split(f32(5), 2),
+        "a split into parts that are not all",
+        lambda: hy.split(f32(5), [2, 2]),
         ShapeError,
-        "split cannot cut axis 0 of shape [5] into 2 parts\n5 is not a multiple of 2.\n"
-        "Fix: give the indices at which to cut.",
+        "split cannot cut axis 0 of shape [5] into parts of sizes [2, 2]\n"
+        "They sum to 4, not to 5.\n"
+        "Fix: give one size, or sizes that sum to the axis; chunk(x, n) cuts into n parts.",
     ),
     (
         "negative padding",

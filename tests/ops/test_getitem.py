@@ -204,7 +204,7 @@ def test_gradients_flow_through_reading_and_writing():
         (
             ([0.5],),
             ArgumentTypeError,
-            "an index holds values of dtype float64\nFix: use integers or bools.",
+            "an index holds values of dtype float64\nFix: use integers (astype int64) or bools.",
         ),
         (
             (True,),
@@ -268,3 +268,19 @@ def test_a_mask_without_dimensions_stands_alone() -> None:
 def test_a_key_of_unequal_lists() -> None:
     with pytest.raises(ArgumentError, match="lists of unequal lengths"):
         hy.ones((3, 3))[[[0], [1, 2]]]
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+def test_ranges_and_tuples_as_indices(hybridized: bool) -> None:
+    def function(x, y, n):
+        x[range(n), 0] = -1.0
+        places = range(0, n, 2), range(n)[::2]
+        return x[range(len(y)), y], x[range(n)], x[places], x[(0, 1), (1, 2)], x[range(0)]
+
+    called = hy.hybridize(function) if hybridized else function
+    for n in (3, 2, 1):
+        array = np.arange(12.0).reshape(3, 4)[:, ::-1].copy()
+        y = np.arange(n) + 1
+        found = called(hy.asarray(array), hy.asarray(y), n)
+        for got, wanted in zip(found, function(array, y, n), strict=True):
+            np.testing.assert_array_equal(got.numpy(), wanted)

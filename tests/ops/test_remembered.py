@@ -40,7 +40,7 @@ LISTS = {
     "a named tuple": lambda x: hy.linalg.slogdet(x[:, :4]),
     "two of many ops": lambda x: hy.topk(x, 2, axis=0),
     "of lists": lambda x: hy.meshgrid(x[0], x[1], x[0]),
-    "a part that is all": lambda x: hy.split(x, 1),
+    "a part that is all": lambda x: hy.split(x, len(x)),
     "none": lambda x: hy.split(x[:0], 1),
 }
 

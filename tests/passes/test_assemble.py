@@ -81,7 +81,7 @@ def test_same_bits(case: str) -> None:
 
 def test_the_gradient_of_a_split_holds_no_zeros_of_its_own() -> None:
     def parts(x):
-        a, b, c = hy.split(x, 3, axis=1)
+        a, b, c = hy.chunk(x, 3, axis=1)
         return (a * b - hy.sin(c)).sum()
 
     x = hy.asarray(np.linspace(-1, 1, 12).astype(np.float32).reshape(2, 6))

@@ -103,9 +103,15 @@ STATE_FIX = "\nFix: pass a module, its state_dict(), or a dict of names and tens
 ERRORS = [
     (lambda p: hy.save(p, 3), ArgumentTypeError, "a int cannot be saved" + STATE_FIX),
     (
-        lambda p: hy.save(NET.state_dict(), "model"),
+        lambda p: hy.save("state", "model"),
         ArgumentTypeError,
-        "'model' cannot be saved\nFix: give the path first: save(path, state).",
+        "save got two paths, 'state' and 'model'\nFix: give a state and a path: save(state, path).",
+    ),
+    (
+        lambda p: hy.save(NET, {}),
+        ArgumentTypeError,
+        "save got no path, but a Linear and a dict\n"
+        "Fix: give a state and a path: save(state, path).",
     ),
     (
         lambda p: hy.save(p, {"__metadata__": hy.ones(1)}),
@@ -187,3 +193,10 @@ def test_the_mode_of_a_file_and_a_link_to_it_are_kept(tmp_path):
     hy.save(link, {"a": hy.ones(1)})
     assert link.is_symlink() and path.stat().st_mode & 0o777 == 0o640
     assert list(hy.load(path)) == ["a"]
+
+
+def test_both_orders(tmp_path) -> None:
+    state = {"a": hy.arange(3.0)}
+    hy.save(state, tmp_path / "a")
+    hy.save(str(tmp_path / "b"), state)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -24,7 +24,7 @@ class LstmCell(hy.nn.Module):
         self, x: hy.Tensor, state: tuple[hy.Tensor, hy.Tensor]
     ) -> tuple[hy.Tensor, hy.Tensor]:
         h, c = state
-        i, f, g, o = hy.split(self.input(x) + self.hidden(h), 4, axis=1)
+        i, f, g, o = hy.chunk(self.input(x) + self.hidden(h), 4, axis=1)
         c = hy.sigmoid(f) * c + hy.sigmoid(i) * hy.tanh(g)
         return hy.sigmoid(o) * hy.tanh(c), c
 
