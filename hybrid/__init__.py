@@ -13,6 +13,7 @@ from math import pi as pi
 from hybrid import interop as interop
 from hybrid import late as _late
 from hybrid import random as random
+from hybrid import torch_methods as _torch_methods  # noqa: F401  adds methods to Tensor
 from hybrid.autodiff import check_grads as check_grads
 from hybrid.autodiff import enable_grad as enable_grad
 from hybrid.autodiff import grad as grad

@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("explain",),
     ("convert",),
     ("trace",),
-    ("autodiff", "random", "linalg"),
+    ("autodiff", "random", "linalg", "torch_methods"),
     ("number",),
     (
         "tensor",
