@@ -18,7 +18,7 @@ from hybrid import ops
 from hybrid.eager import as_tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.interpreter import current
-from hybrid.ops.checks import normalize_axis, require_floating
+from hybrid.ops.checks import as_int, normalize_axis, require_floating
 from hybrid.tensor import Tensor
 from hybrid.types import (
     DEFAULT_FLOAT,
@@ -198,6 +198,41 @@ class Generator:
         noise = self._gumbel((*shape_of(size), *rows.shape), logits.dtype)
         return ops.argmax(ops.stop_gradient(rows) + noise, axis=-1)
 
+    def multinomial(self, probs: Any, num_samples: int, replacement: bool = False) -> Tensor:
+        """``num_samples`` classes (``int64``) for ``probs``, weights [classes], or for each row of
+        weights [n, classes]; without ``replacement`` each at most once.
+
+        Weights need not sum to one.  Those of a traced tensor are not checked.
+        """
+        weights = ops.as_tensor(probs)
+        require_floating("multinomial", probs=weights.type)
+        if weights.ndim not in (1, 2):
+            raise ShapeError(
+                f"multinomial of {weights.type}",
+                why="There are weights [classes], or rows of them.",
+                fix="reshape them",
+            )
+        count = as_int("multinomial", "num_samples", num_samples, least=1)
+        classes = weights.shape[-1]
+        weights = ops.stop_gradient(ops.astype(weights, float64, copy=False))
+        if not (current().traces and isinstance(probs, Tensor)):
+            _check_rows(weights, 1 if replacement else count)
+        if count > classes and not replacement:
+            raise ArgumentError(
+                f"multinomial of {count} from {classes} classes without replacement",
+                why="There are not as many.",
+                fix="give a smaller num_samples, or replacement=True",
+            )
+        if not replacement:  # Efraimidis and Spirakis 2006
+            keys = ops.log(weights) + self._gumbel(weights.shape, float64)
+            return ops.argsort(keys, axis=-1, descending=True)[..., :count]
+        sums = ops.cumulative_sum(weights, axis=-1)
+        total = sums[..., -1:]
+        drawn = self.uniform(size=(*weights.shape[:-1], count), dtype=float64) * total
+        below = ops.minimum(drawn, ops.nextafter(total, ops.zeros_like(total)))
+        passed = ops.expand_dims(sums, axis=-2) <= ops.expand_dims(below, axis=-1)
+        return ops.sum(passed, axis=-1)
+
     def _gumbel(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
         """Numbers whose largest, over some logits plus them, is at a class drawn by those."""
         uniform = ops.random_uniform(self.next_state(), shape=shape, dtype=dtype)
@@ -333,6 +368,20 @@ def _weights(p: Any, n: int, needed: int) -> Tensor:
     return weights
 
 
+def _check_rows(weights: Tensor, needed: int) -> None:
+    """Raise unless each row has ``needed`` weights above 0, and none below or without bound."""
+    values = weights.numpy()
+    if not (values >= 0).all() or not (values < np.inf).all():
+        raise ArgumentError("multinomial with weights below 0 or not finite", fix="give others")
+    found = (values > 0).sum(-1)
+    if found.size and found.min() < needed:
+        raise ArgumentError(
+            f"multinomial of {needed} with {found.min()} weights above 0",
+            why="The others are never drawn.",
+            fix="give more weights above 0, a smaller num_samples, or replacement=True",
+        )
+
+
 def _floating(dtype: Any) -> DType:
     found = DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if found not in (float32, float64):
@@ -418,6 +467,11 @@ def poisson(rate: float | Tensor, size: Any = None, *, dtype: Any = None) -> Ten
 def categorical(logits: Any, axis: int = -1, size: int | Sequence[int] = ()) -> Tensor:
     """Classes, with the probabilities softmax of ``logits`` along ``axis``."""
     return _default.categorical(logits, axis, size)
+
+
+def multinomial(probs: Any, num_samples: int, replacement: bool = False) -> Tensor:
+    """``num_samples`` classes, with the weights ``probs``, or for each row of them."""
+    return _default.multinomial(probs, num_samples, replacement)
 
 
 def permutation(x: Any, axis: int = 0) -> Tensor:

@@ -260,6 +260,28 @@ def test_streams_that_are_split_off() -> None:
     assert not same(parent.split(1)[0].state, children[0].state)
 
 
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multinomial(replacement: bool) -> None:
+    generator = hy.random.Generator(12)
+    weights = np.array([1.0, 0.0, 2.0, 5.0], np.float32)
+    rows = hy.asarray(np.tile(weights, (N, 1)))
+    drawn = generator.multinomial(rows, 2, replacement).numpy()
+    assert drawn.shape == (N, 2) and drawn.dtype == np.int64
+    shares = np.bincount(drawn[:, 0], minlength=4) / N
+    np.testing.assert_allclose(shares, weights / 8, atol=0.02)
+    if replacement:
+        np.testing.assert_allclose(
+            np.bincount(drawn[:, 1], minlength=4) / N, weights / 8, atol=0.02
+        )
+    else:
+        assert (drawn[:, 0] != drawn[:, 1]).all() and not (drawn == 1).any()
+        after_last = drawn[drawn[:, 0] == 3, 1]  # of 1 : 2 what remains
+        np.testing.assert_allclose((after_last == 2).mean(), 2 / 3, atol=0.03)
+    many = generator.multinomial(hy.asarray(weights), N, True).numpy()
+    np.testing.assert_allclose(np.bincount(many, minlength=4) / N, weights / 8, atol=0.02)
+    assert sorted(generator.multinomial(hy.ones(5), 5).tolist()) == [0, 1, 2, 3, 4]
+
+
 G = hy.random.Generator(1)
 ERRORS = {
     "scale": (lambda: G.exponential(-1), ArgumentError, "exponential of scale -1"),
@@ -290,6 +312,21 @@ ERRORS = {
     "permutation": (lambda: G.permutation(1.5), ArgumentError, "a permutation of 1.5"),
     "permutation axis": (lambda: G.permutation(hy.ones(2), 1), AxisError, "permutation got axis 1"),
     "shuffle": (lambda: G.shuffle([1, 2]), ArgumentTypeError, "shuffle cannot change a list"),
+    "multinomial": (lambda: G.multinomial(hy.ones(3), 4), ArgumentError, "of 4 with 3 weights"),
+    "many traced": (
+        lambda: hy.hybridize(lambda p: G.multinomial(p, 4))(hy.ones(3)),
+        ArgumentError,
+        "multinomial of 4 from 3 classes without replacement",
+    ),
+    "cube": (lambda: G.multinomial(hy.ones((2, 2, 2)), 1), ShapeError, "multinomial of f32"),
+    "no samples": (lambda: G.multinomial(hy.ones(3), 0), ArgumentError, "got num_samples 0"),
+    "whole": (lambda: G.multinomial(hy.asarray([1, 2]), 1), DTypeError, "multinomial cannot take"),
+    "below": (lambda: G.multinomial([1.0, -1.0], 1), ArgumentError, "multinomial with weights"),
+    "an empty row": (
+        lambda: G.multinomial([[1.0, 1.0], [0.0, 0.0]], 1, True),
+        ArgumentError,
+        "multinomial of 1 with 0 weights above 0",
+    ),
     "split": (lambda: G.split(-1), ArgumentError, "a generator split into -1"),
 }
 

@@ -38,6 +38,8 @@ DRAWS: dict[str, Callable[[hy.random.Generator], hy.Tensor]] = {
     "choice of rows": lambda g: g.choice(hy.eye(6), 5, replace=False),
     "weighted choice": lambda g: g.choice(4, 7, p=hy.asarray([0.1, 0.0, 3.0, 1.0])),
     "weighted choice of different": lambda g: g.choice(4, (1, 3), False, [0.1, 0.4, 3.0, 1.0]),
+    "multinomial": lambda g: g.multinomial(hy.asarray([0.1, 0.0, 3.0, 1.0]), 2),
+    "multinomial of rows": lambda g: g.multinomial(hy.ones((3, 4)) + hy.eye(3, 4), 5, True),
     "streams": lambda g: hy.concat([child.normal(size=3) for child in g.split(3)]),
     "nothing": lambda g: g.uniform(size=(0, 3)),
     "no gammas": lambda g: g.gamma(hy.zeros((0, 3))),
