@@ -30,7 +30,7 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.lanes import Lane, leaked, refuse_leaked, shared
 from hybrid.lending import lend
 from hybrid.parts import part_at
-from hybrid.record import AnyRecord, Leaf, record_binary
+from hybrid.record import AnyRecord, Leaf, is_recording, record_binary
 from hybrid.storage import array_dtype
 from hybrid.types import DEVICE, DType, Shape, TensorType, bfloat16, float32, require_device
 
@@ -251,7 +251,12 @@ class Tensor:
     # Writing to the cell ---------------------------------------------------------------------
 
     def assign(self, value: Any) -> Tensor:
-        """Put ``value``, which must have this tensor's type, into this cell."""
+        """Put ``value``, which must have this tensor's type, into this cell.
+
+        Its history comes along, so that gradients flow through this tensor to what ``value`` was
+        computed from; but under ``no_grad``, and if this tensor requires a gradient itself: then it
+        goes on to require its own.
+        """
         if not isinstance(value, Tensor):
             value = current().lift(value, self.type.dtype)
         if value.type is not self.type:
@@ -264,11 +269,25 @@ class Tensor:
                 "tensor to the name",
             )
         refuse_leaked(value)
+        if (not is_recording() or getattr(self, "leaf", None) is not None) and value is not self:
+            value = value.detach()
         current().assign(self, value)
         return self
 
+    def write_in_place(self, value: Tensor) -> Tensor:
+        """Put ``value``, which was computed from this tensor, into it: ``x += y``, ``x[i] = v``.
+
+        A tensor that requires a gradient itself cannot be part of a history: GradientError.
+        """
+        if is_recording():
+            if getattr(self, "leaf", None) is not None:
+                raise changed_leaf()
+            if ACTIVE and current().traces:
+                current().will_change(self)
+        return self.assign(value)
+
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.assign(ops.setitem(self, key, value))
+        self.write_in_place(ops.setitem(self, key, value))
 
     def __getitem__(self, key: Any) -> Tensor:
         if self.record is None and not ACTIVE and not isinstance(self.content, Value):
@@ -378,6 +397,18 @@ def _unpickle(kind: type[Tensor], array: np.ndarray, grad: bool, dtype: DType) -
     return made
 
 
+def changed_leaf() -> GradientError:
+    """What is raised when a tensor that requires a gradient itself is changed in place."""
+    return GradientError(
+        "a tensor that requires a gradient was changed in place",
+        at=author_location(),
+        why="Its new value would have a history that leads to the old one, and whose gradient is "
+        "meant by its grad would not be clear.",
+        fix="update it with x.assign(...), which takes the value alone, or under "
+        "hybrid.no_grad(); or bind the new value to a name (x = x + y)",
+    )
+
+
 _new = object.__new__
 
 
@@ -470,7 +501,7 @@ def _in_place(forward: Callable[[Tensor, Any], Any]) -> Callable[[Tensor, Any], 
                 fix=f"begin with x = x.astype(hybrid.{made.name}), or write "
                 f"x.assign(y.astype(hybrid.{own.name})) for what y = x + ... is",
             )
-        return self.assign(value)
+        return self.write_in_place(value)
 
     return method
 

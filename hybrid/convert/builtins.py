@@ -16,7 +16,6 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.convert import dicts, maths, operators, output
-from hybrid.convert.checks import check
 from hybrid.convert.feed import Walk, feed_of
 from hybrid.convert.generated import Generated
 from hybrid.convert.iterables import (
@@ -38,6 +37,7 @@ from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
 from hybrid.supply import Supplying
 from hybrid.tensor import Tensor
+from hybrid.trace.checks import check
 from hybrid.trace.maybe import is_optional
 from hybrid.trace.reads import MISSING
 from hybrid.trace.texts import Text

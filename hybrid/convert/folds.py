@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hybrid.classes import dataclass
-from hybrid.convert.checks import check
 from hybrid.convert.feed import Feed
 from hybrid.convert.iterables import index_of, not_negative
 from hybrid.convert.lists import here, item_at, length_of, list_feed
@@ -21,6 +20,7 @@ from hybrid.convert.staged_for import StagedFor
 from hybrid.errors import author_frame
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose
+from hybrid.trace.checks import check
 
 Step = Callable[[Iterable[Any]], Iterable[Any]]
 RESULT = "the result"

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.convert.checks import check
 from hybrid.convert.dicts import DictView
 from hybrid.convert.iterables import index_of
 from hybrid.convert.lists import View, choose_between
@@ -27,6 +26,7 @@ from hybrid.number import Number, choose, kind_of
 from hybrid.number.staging import MAX, MIN
 from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor
+from hybrid.trace.checks import check
 from hybrid.trace.merge import is_number
 from hybrid.tree import flatten
 

@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.classes import dataclass
-from hybrid.convert.checks import check
 from hybrid.convert.feed import Feed, Walk
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, as_number, choose, host_number, is_plain
 from hybrid.tensor import Tensor
+from hybrid.trace.checks import check
 
 
 def index_of(x: Any) -> Any:

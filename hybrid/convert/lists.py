@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.classes import dataclass
-from hybrid.convert.checks import check
 from hybrid.convert.feed import Feed
 from hybrid.convert.iterables import index_of, not_negative
 from hybrid.convert.site import Site
@@ -24,6 +23,7 @@ from hybrid.errors import Location, author_frame, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, as_number
 from hybrid.tensor import Tensor
+from hybrid.trace.checks import check
 from hybrid.trace.grown import Column, Gaps, Grown, grown_in, refuse
 from hybrid.tree import LEAF
 

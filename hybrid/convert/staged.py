@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager, ExitStack
 from types import FrameType, TracebackType
 from typing import Any
 
-from hybrid.convert.checks import fail
 from hybrid.convert.site import Site
 from hybrid.errors import OF_CAPTURE, CaptureError
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.branches import Path
 from hybrid.trace.capture import capture
+from hybrid.trace.checks import fail
 from hybrid.trace.maybe import UNBOUND
 from hybrid.trace.reads import of_package
 from hybrid.trace.tracer import Tracer

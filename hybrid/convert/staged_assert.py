@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hybrid.convert.checks import fail
 from hybrid.convert.site import Site
 from hybrid.convert.staged_logic import Choice
+from hybrid.trace.checks import fail
 
 
 def check(site: Site, test: Any, message: Callable[[], Any] | None) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from hybrid.convert.checks import check
 from hybrid.errors import CaptureError
 from hybrid.number import Number
+from hybrid.trace.checks import check
 from hybrid.trace.maybe import UNBOUND, Maybe, is_optional, refuse_missing, unbound_error
 from hybrid.trace.reads import MISSING
 

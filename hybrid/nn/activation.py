@@ -76,7 +76,7 @@ class _InPlace(Layer):
         self.inplace = inplace
 
     def _placed(self, x: Tensor, y: Tensor) -> Tensor:
-        return x.assign(y) if self.inplace else y
+        return x.write_in_place(y) if self.inplace else y
 
     def extra_repr(self) -> str:
         shown = super().extra_repr()

@@ -45,7 +45,7 @@ def _dropped(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
 
 
 def _placed(x: Tensor, y: Tensor, inplace: bool) -> Tensor:
-    return x.assign(y) if inplace else y
+    return x.write_in_place(y) if inplace else y
 
 
 def _channels(name: str, x: Any, batched: int, alone: int | None) -> tuple[int, ...]:

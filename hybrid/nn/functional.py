@@ -187,7 +187,7 @@ def rrelu(
     dtype = x.dtype if x.dtype.is_floating else None
     slopes = random.uniform(lower, upper, x.shape, dtype=dtype)
     y = ops.where(above, x, slopes * ops.where(above, 0.0, x))
-    return x.assign(y) if inplace else y
+    return x.write_in_place(y) if inplace else y
 
 
 rrelu_ = in_place(rrelu)

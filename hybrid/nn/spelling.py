@@ -81,7 +81,7 @@ def with_inplace(function: Callable[..., Any], others: int = 0) -> Callable[...,
         if len(args) > others:
             *args, inplace = args
         y = function(input, *args, **kwargs)
-        return input.assign(y) if inplace else y
+        return input.write_in_place(y) if inplace else y
 
     return _at_home(call, function.__name__, _and(function, "inplace", False))
 

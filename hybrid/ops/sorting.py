@@ -21,6 +21,7 @@ from hybrid.ops.checks import (
     require_choice,
     require_numeric,
     require_rank,
+    require_same_dtype,
     type_of,
 )
 from hybrid.ops.creation import zeros
@@ -140,6 +141,7 @@ def foremost_samples(draw):
 def places(x: TensorType, values: TensorType, *, right: bool = False) -> TensorType:
     """Where each of ``values`` would keep ``x``, which ascends, in order."""
     require_numeric("searchsorted", x1=x, x2=values)
+    require_same_dtype("searchsorted", x, values)
     require_rank("searchsorted", "x1", x, 1)
     require_rank("searchsorted", "x2", values, 1)
     return values.with_dtype(int64)

@@ -37,7 +37,7 @@ from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.address import Address
 from hybrid.trace.grown import refuse_torn
 from hybrid.trace.handlers import Handler, refuse_caught
-from hybrid.trace.identity import Ties, write_twins
+from hybrid.trace.identity import Ties, twins, write_twins
 from hybrid.trace.key import ANY, CONTENT, Key, key_of
 from hybrid.trace.kin import same_item
 from hybrid.trace.places import Slot, read_place, write_place
@@ -159,6 +159,13 @@ class Tracer:
         value = self.traced(value)
         self.give(cell, value)
         write_twins(self, cell, value)
+
+    def will_change(self, cell: Tensor) -> None:
+        """``cell`` is about to be changed in place, which a leaf in whose place it is refuses."""
+        if twins(self, cell):
+            from hybrid.trace.checks import check_change
+
+            check_change(self, cell)
 
     def give(self, cell: Tensor, value: Tensor) -> None:
         """Let ``cell``, and no tensor besides, hold ``value``."""

@@ -203,14 +203,6 @@ def test_a_parameter_written_between_forward_and_backward() -> None:
     assert w.tolist() == [0.0] * 3 and w.requires_grad
 
 
-def test_a_parameter_written_with_a_history() -> None:
-    w = hy.asarray([1.0, 2.0])
-    w.requires_grad = True
-    w *= 2
-    hy.sum(w * w).backward()
-    assert w.grad.tolist() == [8.0, 16.0]  # by the value that it was first
-
-
 def test_elements_written_in_place() -> None:
     w = leaf(4)
 

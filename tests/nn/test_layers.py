@@ -80,12 +80,16 @@ def made(case: Case) -> nn.Module:
 
 
 def given(case: Case) -> list[Any]:
-    """The inputs as tensors; gradients are asked for by those that can have them."""
+    """The inputs as tensors; gradients are asked for by those that can have them.
+
+    A layer that changes its input in place can have no leaf.
+    """
+    in_place = getattr(case.make(), "inplace", False)
     leaves, structure = flatten(case.inputs)
     tensors = []
     for leaf in leaves:
         tensor = hy.asarray(np.array(leaf))
-        tensor.requires_grad = tensor.dtype.is_floating
+        tensor.requires_grad = tensor.dtype.is_floating and not in_place
         tensors.append(tensor)
     return list(unflatten(structure, tensors))
 

@@ -11,7 +11,9 @@ from hybrid.errors import Location, author_frame
 from hybrid.number import Number
 from hybrid.number.staging import Place, Raises, branch, nothing, raise_at
 from hybrid.ops.control import FLAG
-from hybrid.tensor import Tensor
+from hybrid.record import recording
+from hybrid.tensor import Tensor, changed_leaf
+from hybrid.trace.identity import twins
 from hybrid.trace.late import Late, LateCall, call_late
 from hybrid.types import bool_
 
@@ -40,6 +42,18 @@ def fail(error: Raised, *values: Any) -> None:
     """Stage: raise ``error``, as ``check`` does, whenever the plan gets here."""
     place = _place(error, None)
     call_late(_raise, place, error, *values, at=place.location, raises=_kinds(error))
+
+
+def check_change(tracer: Any, tensor: Tensor) -> None:
+    """Raise, or stage that the run raises, where ``tensor`` is one that requires a gradient."""
+    for leaf, where in twins(tracer, tensor).values():
+        if getattr(leaf, "leaf", None) is not None:
+            if where.error is not None:
+                raise where.error()
+            if where.pred is None:
+                raise changed_leaf()
+            with recording(False):
+                check(ops.logical_not(where.tensor(tracer)), changed_leaf())
 
 
 def _kinds(error: Raised) -> Raises | None:

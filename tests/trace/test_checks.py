@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import hybrid as hy
-from hybrid.convert.checks import check, fail
 from hybrid.errors import ArgumentError
+from hybrid.trace.checks import check, fail
 from tests.helpers import tensor
 from tests.numbers import capture, run
 
