@@ -6,7 +6,7 @@ import ast
 
 import hybrid as hy
 from hybrid.convert import ORDER, conversion, convert, converted_source
-from hybrid.convert.checks import check
+from hybrid.trace.checks import check
 from hybrid.convert.converter import Converter, call
 from hybrid.convert.runtime import hyb__
 from hybrid.convert.site import Site

@@ -39,7 +39,7 @@ def tracing() -> bool:
 def held(value: Any) -> Any:
     """The container in which a UserDict and its like keep what they hold; else ``value``."""
     if isinstance(value, (UserDict, UserList)):
-        return value.content
+        return value.data
     return value.maps[0] if isinstance(value, ChainMap) and value.maps else value
 
 
