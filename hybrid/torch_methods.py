@@ -285,7 +285,7 @@ def _writing(name: str, compute: Callable[..., Any]) -> Callable[..., Tensor]:
                     "the name",
                 )
             value = ops.astype(value, own)
-        return self.assign(value)
+        return self.write_in_place(value)
 
     return method
 

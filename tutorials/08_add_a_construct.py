@@ -6,11 +6,11 @@ import ast
 
 import hybrid as hy
 from hybrid.convert import ORDER, conversion, convert, converted_source
-from hybrid.trace.checks import check
 from hybrid.convert.converter import Converter, call
 from hybrid.convert.runtime import hyb__
 from hybrid.convert.site import Site
 from hybrid.convert.traced import is_traced
+from hybrid.trace.checks import check
 
 
 def larger(x, y):

@@ -123,10 +123,7 @@ def test_what_is_no_leaf_takes_the_history_too(mode: str) -> None:
 
 
 def changed_where_it_is_one(x, y):
-    if x[0] > 0:
-        z = x
-    else:
-        z = y * 1.0
+    z = x if x[0] > 0 else y * 1.0
     z += 1
     return z
 
