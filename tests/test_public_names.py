@@ -370,6 +370,7 @@ SUBMODULES = {
         "AdamW",
         "RMSprop",
         "Adagrad",
+        "LBFGS",
         "Lion",
         "Adadelta",
         "Adamax",

@@ -34,6 +34,7 @@ from hybrid.optim.clip import clip_grads_with_norm_ as clip_grads_with_norm_
 from hybrid.optim.clip import get_total_norm as get_total_norm
 from hybrid.optim.grad_scaler import GradScaler as GradScaler
 from hybrid.optim.group import Group as Group
+from hybrid.optim.lbfgs import LBFGS as LBFGS
 from hybrid.optim.optimizer import Optimizer as Optimizer
 from hybrid.optim.sgd import SGD as SGD
 from hybrid.optim.swa_utils import ExponentialMovingAverage as ExponentialMovingAverage

@@ -36,7 +36,10 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _PARTS = ("nn", "optim", "train", "models")  # this package's classes that users configure
 _USER_PARTS = tuple(_PACKAGE + part + os.sep for part in _PARTS)
 # Programs that come with the package and are written as users write theirs.
-_PROGRAMS = tuple(_PACKAGE + part + os.sep for part in ("bench", "models", "train"))
+_PROGRAMS = (
+    *(_PACKAGE + part + os.sep for part in ("bench", "models", "train")),
+    os.path.join(_PACKAGE, "optim", "lbfgs.py"),
+)
 _STANDARD = (os.path.join(os.path.dirname(os.__file__), ""),)
 _LIBRARIES = (os.path.dirname(np.__file__) + os.sep,)
 ATOMS = (
