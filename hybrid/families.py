@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from hybrid.classes import dataclass
+from hybrid.interrupts import is_interrupt
 from hybrid.planned import Planned
 from hybrid.trace.address import Address
 from hybrid.trace.captured import Capture
@@ -85,14 +86,14 @@ class Family:
         try:
             return trace(Free.of(items)), Free.of(items)
         except Exception as error:
-            failure = error
+            failure = _refusal(error)
         specific = trace(NONE)  # raises what the call raises whatever its numbers are
         allowed = self._allowed(items, failure, trace)
         if allowed:
             try:
                 return trace(Free.of(allowed)), Free.of(allowed)
             except Exception as error:  # each of them can be, and not all at once
-                self._refuse(allowed, error)
+                self._refuse(allowed, _refusal(error))
         return specific, NONE
 
     def _allowed(self, items: list[Item], failure: Exception, trace: Trace) -> list[Item]:
@@ -107,12 +108,19 @@ class Family:
                 trace(Free.of(part))
                 found += part
             except Exception as error:
-                found += self._allowed(part, error, trace)
+                found += self._allowed(part, _refusal(error), trace)
         return found
 
     def _refuse(self, items: Sequence[Item], failure: Exception) -> None:
         reason = (str(failure) or type(failure).__name__).splitlines()[0]
         self.specific.update((_key(item), reason) for item in items)
+
+
+def _refusal(error: Exception) -> Exception:
+    """``error``, which says that numbers cannot be inputs; raises it if it says nothing of them."""
+    if is_interrupt(error):
+        raise error
+    return error
 
 
 def _key(item: Item) -> Hashable:

@@ -8,7 +8,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hybrid.config import is_configured, plan_cache
@@ -27,10 +27,11 @@ from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ops.checks import require_choice
 from hybrid.phases import phase
-from hybrid.planned import STATE, PlanInfo, Planned
+from hybrid.planned import PlanInfo, Planned
 from hybrid.record import is_recording
 from hybrid.remains import taken
 from hybrid.streams import submit
+from hybrid.thread_state import STATE, as_before
 from hybrid.trace.capture import capture
 from hybrid.trace.captured import Capture
 from hybrid.trace.guards import Guards
@@ -130,11 +131,7 @@ class Hybridized:
         try:
             planned = self._find(key, leaves)
             if planned is None or planned.shares:
-                with STATE:
-                    planned = self._find(key, leaves)  # another thread may have been faster
-                    planned = planned or self._captured(args, kwargs, leaves, key)
-                    if planned.shares:
-                        return self._run(planned, args, kwargs, leaves)
+                return self._locked(args, kwargs, leaves, key)
             return self._run(planned, args, kwargs, leaves)
         except EagerOnlyError as error:
             if len(self._eager) >= 4 * self.options["max_plans"]:
@@ -146,6 +143,18 @@ class Hybridized:
                 raise
             self._warn(error)
         return self.function(*args, **kwargs)
+
+    @as_before
+    def _locked(
+        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
+    ) -> Any:
+        """The call, with no capture and no call that writes under way but in this thread."""
+        with STATE:
+            planned = self._find(key, leaves)  # another thread may have been faster
+            planned = planned or self._captured(args, kwargs, leaves, key)
+            if planned.shares:
+                return self._run(planned, args, kwargs, leaves)
+        return self._run(planned, args, kwargs, leaves)
 
     def _run(
         self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
@@ -273,21 +282,25 @@ class Hybridized:
         follows: bool,
     ) -> Capture:
         converts = self.options["mode"] != "trace"
-        members: Callable[..., Any] = nullcontext
+        members = _as_they_are
         options = {"unrolls": unrolls, "follows": follows, "numbers": free.numbers}
         if free or not is_straight(self.function, args, kwargs):
             with phase("import"):  # at the first capture of a process
-                from hybrid.convert.classes import converted_members
+                from hybrid.convert.classes import with_converted_members
                 from hybrid.convert.unbound import resolved, resolving
 
-            members = converted_members
+            members = with_converted_members
             options |= {"convert": resolving if converts else None, "resolve": resolved}
 
         def once(reads: Reads, guards: Guards) -> Capture:
             own = reads.classes if converts else ()
-            with members(own), self._explaining_source(converts):
-                name = self._name()
-                return capture(self.function, args, kwargs, leaves, guards, name, **options)
+
+            def traced() -> Capture:
+                with self._explaining_source(converts):
+                    name = self._name()
+                    return capture(self.function, args, kwargs, leaves, guards, name, **options)
+
+            return members(own, traced)
 
         with STATE:
             return settled(self.function, leaves, is_configured, once, free.places)
@@ -351,11 +364,13 @@ class Hybridized:
 
     # Looking at it ----------------------------------------------------------------------------
 
+    @as_before
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph that a call with these arguments is captured into; runs nothing."""
         leaves, _ = flatten((args, kwargs))
         return self._trace(args, kwargs, lifted(leaves)).graph
 
+    @as_before
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """The author's source with what becomes of each line in a call with these arguments.
 
@@ -468,6 +483,10 @@ class Hybridized:
     def __repr__(self) -> str:
         count = len(self._all_plans())
         return f"<hybridized {self._name()}: {count} plans>"
+
+
+def _as_they_are(_classes: Any, call: Callable[[], Any]) -> Any:
+    return call()
 
 
 def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> Hybridized:

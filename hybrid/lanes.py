@@ -49,9 +49,11 @@ def leaked(tensor: Any) -> bool:
     """Whether ``tensor`` holds a Value that no capture under way has made."""
     data = tensor.content
     if isinstance(data, Lane):
-        return data.level not in ACTIVE
+        return not any(data.level in stack for stack in list(ACTIVE.values()))
     return isinstance(data, Value) and not any(
-        data in getattr(interpreter, "owned", ()) for interpreter in ACTIVE
+        data in getattr(interpreter, "owned", ())
+        for stack in list(ACTIVE.values())
+        for interpreter in stack
     )
 
 

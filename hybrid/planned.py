@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from hybrid.phases import phase
 from hybrid.plan import Plan
 from hybrid.record import Leaf, Output, Record, is_recording, recording
 from hybrid.tensor import Tensor
+from hybrid.thread_state import STATE
 from hybrid.trace.backward import backward_of
 from hybrid.trace.captured import Asked, Backward, Capture, build
 from hybrid.trace.differentiate import kinds_of, tensors_of
@@ -40,12 +40,6 @@ def _used_record() -> Record:
 
 
 USED = _used_record()
-
-
-# While a function is captured, attributes and containers hold what stands for the values of a run.
-# A capture holds this lock, and so does every run that writes to anything but its own results, or
-# that looks for tensors in such places.
-STATE = threading.RLock()
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from typing import Any
 
 from hybrid.config import advance_epoch
@@ -110,26 +109,47 @@ def is_recording() -> bool:
     return _mode.enabled
 
 
-@contextmanager
-def recording(enabled: bool) -> Iterator[None]:
+def mode() -> tuple[bool, bool]:
+    """Whether this thread records, and whether its records keep all operands."""
+    return _mode.enabled, _mode.keep_operands
+
+
+def set_mode(enabled: bool, keep_operands: bool) -> None:
+    """Put back what ``mode`` gave."""
+    _mode.enabled, _mode.keep_operands = enabled, keep_operands
+
+
+class recording(ContextDecorator):
     """Turn recording on or off for this thread."""
-    saved = _mode.enabled
-    _mode.enabled = enabled
-    try:
-        yield
-    finally:
-        _mode.enabled = saved
+
+    # No generator: one that an interrupt leaves open would end whenever its traceback goes.
+    __slots__ = ("enabled", "saved")
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+
+    def _recreate_cm(self) -> recording:
+        return recording(self.enabled)  # a decorated function may call itself
+
+    def __enter__(self) -> None:
+        self.saved = _mode.enabled
+        _mode.enabled = self.enabled
+
+    def __exit__(self, *_error: object) -> None:
+        _mode.enabled = self.saved
 
 
-@contextmanager
-def keeping_operands() -> Iterator[None]:
+class keeping_operands:
     """Let records of this thread keep all operands and results, not just those a vjp reads."""
-    saved = _mode.keep_operands
-    _mode.keep_operands = True
-    try:
-        yield
-    finally:
-        _mode.keep_operands = saved
+
+    __slots__ = ("saved",)
+
+    def __enter__(self) -> None:
+        self.saved = _mode.keep_operands
+        _mode.keep_operands = True
+
+    def __exit__(self, *_error: object) -> None:
+        _mode.keep_operands = self.saved
 
 
 _new = object.__new__

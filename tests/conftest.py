@@ -28,7 +28,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get(
 
 @pytest.fixture
 def heeded_interrupt() -> Iterator[None]:
-    """SIGINT as Python heeds it by itself, unless the process was started with it ignored."""
+    """SIGINT as Python heeds it by itself, here and in the processes that the test starts.
+
+    Jobs in the background are started with it ignored, and so would be theirs.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

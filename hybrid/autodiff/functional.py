@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
@@ -17,18 +16,14 @@ from hybrid.tree import describe, flatten, tree_map, unflatten
 from hybrid.types import TensorType
 
 
-@contextmanager
-def no_grad() -> Iterator[None]:
+def no_grad() -> recording:
     """Within it nothing is recorded for gradients."""
-    with recording(False):
-        yield
+    return recording(False)
 
 
-@contextmanager
-def enable_grad() -> Iterator[None]:
+def enable_grad() -> recording:
     """Within it op calls are recorded, also inside ``no_grad``."""
-    with recording(True):
-        yield
+    return recording(True)
 
 
 def stop_gradient(x: Any) -> Tensor:

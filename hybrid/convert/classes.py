@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from hybrid.convert.cached import cached
 from hybrid.convert.callee import is_users
 from hybrid.convert.conversion import convert
+from hybrid.thread_state import ending
+
+R = TypeVar("R")
 
 # They make or describe objects and classes: calls of them are converted where they are written.
 _LEFT_ALONE = frozenset(
@@ -28,21 +30,24 @@ _LEFT_ALONE = frozenset(
 )  # fmt: skip
 
 
-@contextmanager
-def converted_members(classes: Iterable[type]) -> Iterator[None]:
-    """Let operators and properties of ``classes`` stage their control flow."""
+def with_converted_members(classes: Iterable[type], call: Callable[[], R]) -> R:
+    """``call()``, while operators and properties of ``classes`` stage their control flow."""
     changed: list[tuple[type, str, Any]] = []
-    try:
+
+    def converted() -> R:
         for kind in classes:
             for name, member in list(vars(kind).items()):
                 made = _converted(name, member)
                 if made is not member:
                     changed.append((kind, name, member))
                     type.__setattr__(kind, name, made)
-        yield
-    finally:
-        for kind, name, member in reversed(changed):
+        return call()
+
+    def put_back() -> None:
+        for kind, name, member in changed:
             type.__setattr__(kind, name, member)
+
+    return ending(converted, put_back)
 
 
 def _converted(name: str, member: Any) -> Any:

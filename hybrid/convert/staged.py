@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from types import FrameType, TracebackType
 from typing import Any
 
 from hybrid.convert.site import Site
 from hybrid.errors import OF_CAPTURE, CaptureError
+from hybrid.interrupts import is_interrupt
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.branches import Path
 from hybrid.trace.capture import capture
@@ -82,10 +83,7 @@ class Staged:
         while tracer is not self.tracer:
             chain.append(tracer)
             tracer = tracer.parent
-        stack = ExitStack()
-        for region in reversed(chain):
-            stack.enter_context(interpreting(region))
-        return stack
+        return interpreting(*reversed(chain))
 
     def __enter__(self) -> None:
         if self.path is not None:
@@ -105,6 +103,10 @@ class Staged:
             context.__exit__(None, None, None)
             self.abandon()
             raise self.endless() from None
+        if is_interrupt(error):
+            context.__exit__(None, None, None)
+            self.abandon()
+            return False
         if not isinstance(error, Exception) or isinstance(error, OF_CAPTURE):
             context.__exit__(None, None, None)
             path.region.restore()

@@ -9,6 +9,7 @@ from typing import Any
 from hybrid.convert.compare import looked
 from hybrid.convert.converter import Converter, call
 from hybrid.convert.traced import tracing
+from hybrid.interrupts import is_interrupt
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, number_of, sample
 from hybrid.tensor import Tensor
@@ -100,7 +101,9 @@ class Template:
         self.text % _each(values, _sample)
         try:
             self.text % _each(values, _hardest)
-        except Exception:
+        except Exception as error:
+            if is_interrupt(error):
+                raise
             call_late(lambda template, values: template % values, self.text, values)
 
 

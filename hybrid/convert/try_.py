@@ -16,6 +16,7 @@ from hybrid.convert.site import Site
 from hybrid.convert.traced import tracing
 from hybrid.convert.trees import LOOPS, blocks_of, copied
 from hybrid.errors import OF_CAPTURE, CaptureError, Location
+from hybrid.interrupts import is_interrupt
 from hybrid.ir.interpreter import current
 from hybrid.trace.handlers import Handler, Raised
 from hybrid.trace.identity import Unfollowed
@@ -196,7 +197,9 @@ def _among(kind: Raised | None, types: Callable[[], Any] | None) -> bool:
         return True
     try:
         found = [each for clause in types() for each in _each(clause)]
-    except Exception:  # Python would raise it, too
+    except Exception as error:  # Python would raise it, too
+        if is_interrupt(error):
+            raise
         return True
     if not all(isinstance(each, type) and issubclass(each, BaseException) for each in found):
         return True  # as it would here
@@ -211,7 +214,7 @@ def _each(types: Any) -> tuple[Any, ...]:
 
 def is_refusal(error: BaseException | None) -> bool:
     """Whether ``error`` says that a capture cannot go on: nothing of the author's catches that."""
-    return isinstance(error, (*OF_CAPTURE, Unfollowed)) and tracing()
+    return tracing() and (isinstance(error, (*OF_CAPTURE, Unfollowed)) or is_interrupt(error))
 
 
 def catching(types: Any = BaseException) -> Any:

@@ -1,15 +1,17 @@
 """What an op call means right now: a stack of interpreters per thread, eager at the bottom.
 
-``ACTIVE`` holds the interpreters of all threads that are above eager.  It is one shared list, so
-that the fast path of an eager op can ask "is anything going on at all" with one truth test; only
-when it is not empty does a call look at its own thread's stack.
+``ACTIVE`` holds the stacks of all threads that have interpreters above eager.  It is one shared
+dict, so that the fast path of an eager op can ask "is anything going on at all" with one truth
+test; only when it is not empty does a call look at its own thread's stack.  Stacks are tuples, so
+that a thread's stack is put back, whatever an interrupt has left there, by one assignment.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -58,13 +60,9 @@ class Interpreter(Protocol):
         """What a gradient is within while it walks ``nodes`` from ``ends``."""
 
 
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.above: list[Interpreter] = []
+Stack = tuple[Interpreter, ...]
 
-
-ACTIVE: list[Interpreter] = []
-_stack = _Stack()
+ACTIVE: dict[int, Stack] = {}  # by the threads; without those that are empty
 _bottom: list[Interpreter] = []
 
 
@@ -75,31 +73,63 @@ def set_bottom(interpreter: Interpreter) -> None:
 
 def current() -> Interpreter:
     """This thread's innermost interpreter."""
-    return _stack.above[-1] if _stack.above else _bottom[0]
+    above = ACTIVE.get(get_ident()) if ACTIVE else None
+    return above[-1] if above else _bottom[0]
+
+
+def stack() -> Stack:
+    """This thread's interpreters above eager, the innermost last."""
+    return ACTIVE.get(get_ident(), ())
+
+
+def set_stack(interpreters: Stack) -> None:
+    """Let these be this thread's interpreters above eager."""
+    if interpreters:
+        ACTIVE[get_ident()] = interpreters
+    else:
+        ACTIVE.pop(get_ident(), None)
 
 
 def below(interpreter: Interpreter) -> Interpreter:
     """The interpreter under ``interpreter`` on this thread's stack."""
-    at = _stack.above.index(interpreter)
-    return _stack.above[at - 1] if at else _bottom[0]
+    above = stack()
+    at = above.index(interpreter)
+    return above[at - 1] if at else _bottom[0]
 
 
 def innermost(kind: type) -> Any | None:
     """This thread's innermost interpreter of class ``kind``, if any."""
-    if ACTIVE:
-        for interpreter in reversed(_stack.above):
-            if isinstance(interpreter, kind):
-                return interpreter
+    for interpreter in reversed(stack()):
+        if isinstance(interpreter, kind):
+            return interpreter
     return None
 
 
-@contextmanager
-def interpreting(interpreter: Interpreter) -> Iterator[None]:
-    """Give op calls of this thread the meaning of ``interpreter``."""
-    _stack.above.append(interpreter)
-    ACTIVE.append(interpreter)
-    try:
-        yield
-    finally:
-        ACTIVE.remove(interpreter)
-        _stack.above.pop()
+class interpreting:
+    """Give op calls of this thread the meaning of the last of ``interpreters``, above the others.
+
+    What an interrupt on the way out leaves is put back by whoever has begun: see thread_state.py.
+    """
+
+    __slots__ = ("around", "interpreters")
+
+    def __init__(self, *interpreters: Interpreter) -> None:
+        self.interpreters = interpreters
+
+    def __enter__(self) -> None:
+        self.around = stack()
+        set_stack((*self.around, *self.interpreters))
+
+    def __exit__(self, *_error: object) -> None:
+        set_stack(self.around)
+
+
+def _forked() -> None:
+    """In a new process there is only the thread that made it."""
+    own = stack()
+    ACTIVE.clear()
+    set_stack(own)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

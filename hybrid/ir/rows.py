@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hybrid.errors import GraphError, Location
+from hybrid.interrupts import is_interrupt
 from hybrid.ir.graph import Attrs, Graph, Node, Value
 from hybrid.ir.op import REGISTRY
 from hybrid.types import BY_SHORT, DType, TensorType, tensor_type
@@ -174,6 +175,8 @@ class RowReader:
             for row in rows["graphs"]:  # regions come before the graphs whose nodes own them
                 self.graphs.append(self._graph(*row))
         except Exception as error:  # of whatever kind: rules meet what they were not made for
+            if is_interrupt(error):
+                raise
             raise GraphError(f"these rows are no graph: {type(error).__name__}: {error}") from error
 
     def graph(self, number: Any) -> Graph:

@@ -17,9 +17,9 @@ from hybrid.nn.dtypes import convert
 from hybrid.nn.hooks import Handle, Hook
 from hybrid.nn.parameter import Parameter
 from hybrid.nn.state import LoadResult, load, state_of
-from hybrid.planned import STATE
 from hybrid.streams import submit
 from hybrid.tensor import Tensor
+from hybrid.thread_state import STATE
 from hybrid.tree import flatten
 
 if TYPE_CHECKING:

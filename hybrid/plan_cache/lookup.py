@@ -28,7 +28,8 @@ from hybrid.plan_cache.guards import LoadedGuards
 from hybrid.plan_cache.reading import Malformed, read
 from hybrid.plan_cache.store import FORMAT, Damaged, load, path_of, save, warn
 from hybrid.plan_cache.writing import Unkeepable, blake2b
-from hybrid.planned import STATE, Planned
+from hybrid.planned import Planned
+from hybrid.thread_state import STATE
 from hybrid.trace.captured import Capture
 from hybrid.trace.reads import Reads
 from hybrid.tree import flatten

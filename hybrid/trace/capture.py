@@ -6,16 +6,19 @@ the tensors that it returned or wrote.  ``Capture`` says where each of them come
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from hybrid.autodiff.presence import Ct, Perhaps, neutral
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.errors import OF_CAPTURE, CaptureError, LeakedValueError, Location
+from hybrid.interrupts import is_interrupt
 from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import ACTIVE, current, interpreting
 from hybrid.record import AnyRecord, Leaf, Record, recording
 from hybrid.tensor import Tensor
+from hybrid.thread_state import ending
 from hybrid.trace.address import Address
 from hybrid.trace.backward import alike, places_at_hand, uses_of
 from hybrid.trace.captured import Backward, Capture, Gradient, Same, SlotWrite
@@ -67,6 +70,65 @@ def capture(
     for what may be the work of other threads: ``Unsettled`` tells of that.  An exception of the
     author's carries what was written before it (see remains.py).
     """
+    undo = _Undo()
+    trace = functools.partial(
+        _captured, undo, function, args, kwargs, leaves, guards, name,
+        convert=convert, resolve=resolve, unrolls=unrolls, follows=follows, numbers=numbers,
+    )  # fmt: skip
+    return ending(trace, undo)
+
+
+class _Undo:
+    """Puts back what a capture has changed, where an interrupt has kept it from doing so itself."""
+
+    tracer: Tracer
+    guards: Guards
+    lent: Lent
+    mine: Mine
+    contents: Contents | None = None
+    begun = traced = done = False
+
+    def begin(self, tracer: Tracer, guards: Guards, lent: Lent, mine: Mine) -> None:
+        self.tracer, self.guards, self.lent, self.mine = tracer, guards, lent, mine
+        self.begun = True
+
+    def __call__(self) -> None:
+        """Once more changes nothing, nor does it after the capture has done it."""
+        if self.done or not self.begun:
+            return
+        tracer, guards, lent, mine = self.tracer, self.guards, self.lent, self.mine
+        lent.take_back()
+        for owner, before in guards.unseen(tracer.owners):
+            put_attributes(owner, before)
+        for region in reversed(tracer.regions):
+            region.restore()
+        tracer.restore()
+        for change in () if self.contents is None else self.contents.changes():
+            if mine(change.key, change.added()):
+                change.undo()
+        lent.take_back()
+        others = {m.key for m in guards.moved(cached=False) if not mine(m.key, [m.after])}
+        for moved in guards.moved(cached=True):
+            if moved.key not in others:
+                moved.undo()
+        self.done = True
+
+
+def _captured(
+    undo: _Undo,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    leaves: Sequence[Any],
+    guards: Guards,
+    name: str,
+    *,
+    convert: Callable[[Any], Any] | None,
+    resolve: Callable[[Any], Any],
+    unrolls: bool,
+    follows: bool,
+    numbers: Collection[int],
+) -> Capture:
     tracer = Tracer(
         Builder(name),
         dict(guards.slot_sources),
@@ -91,16 +153,17 @@ def capture(
         at = definition(function)
         known = Known(leaves, given, guards.containers.values(), places, at, returning(function))
         lent = Lent()
+        undo.begin(tracer, guards, lent, mine)
         strange: list[Any] = []  # of Change and Moved
         try:
             known.kept = put_numbers(tracer, guards, lent)
             guards.begin()
-            contents = Contents([*outside, *[c for c, _ in given]])
+            contents = undo.contents = Contents([*outside, *[c for c, _ in given]])
             tracer.remaining = Remaining(tracer, known, guards, contents, mine)
             try:
                 result = resolve(tracer.converted(function)(*args, **kwargs))
             except Exception as error:
-                if not isinstance(error, OF_CAPTURE):
+                if not isinstance(error, OF_CAPTURE) and not is_interrupt(error):
                     tracer.remaining.end(error)
                 raise
             finally:
@@ -126,6 +189,7 @@ def capture(
                 rest, others = parted(moved, lambda m: mine(m.key, [m.after]))
                 strange += others
                 left = swept(tracer)
+                undo.traced = True
             refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
             if unseen:
                 raise Unseen({id(owner): owner for owner, _ in unseen})
@@ -163,7 +227,9 @@ def capture(
                     refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
                 for m in strange:
                     m.undo()
+            undo.done = undo.traced
             raise
+        undo.done = True
         guards.settle()
         made.notes, made.facts = tracer.notes, tracer.facts
         return made

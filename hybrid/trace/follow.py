@@ -16,6 +16,7 @@ import numpy as np
 from hybrid import ops
 from hybrid.classes import dataclass, field
 from hybrid.eager import from_numpy
+from hybrid.interrupts import is_interrupt
 from hybrid.ir import Graph, Node, Value
 from hybrid.number.staging import OwnCall
 from hybrid.ops.checkpointed import checkpoint_call
@@ -242,7 +243,9 @@ class _Follower:
             return []  # what it had to print is printed, and it has not raised
         try:
             found = inner(*[_whole(value).numpy() for value in own])
-        except Exception:
+        except Exception as error:
+            if is_interrupt(error):
+                raise
             if not ends:
                 raise Untold from None
             raise _Ended([_whole(value) for value in told]) from None

@@ -16,6 +16,7 @@ import numpy as np
 from hybrid.classes import dataclass
 from hybrid.eager import from_numpy
 from hybrid.errors import Location, author_location
+from hybrid.interrupts import is_interrupt
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
 from hybrid.number import Number
@@ -158,7 +159,9 @@ class Late:
         def build(arrays: Arrays) -> BaseException:
             try:
                 made = copy.copy(error)
-            except Exception:  # its class cannot be called with its args
+            except Exception as failure:  # its class cannot be called with its args
+                if is_interrupt(failure):
+                    raise
                 made = error
             made.args = tuple(args(arrays))
             made.__dict__.update(state(arrays))

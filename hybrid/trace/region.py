@@ -53,6 +53,7 @@ class Region(Tracer):
             unrolls=parent.unrolls,
             follows=parent.follows,
             announced=parent.announced,
+            regions=parent.regions,
             owners=parent.owners,
             variables=parent.variables,
             hosted=parent.hosted,
@@ -67,6 +68,7 @@ class Region(Tracer):
         self._opened: dict[int, Any] = {}  # objects of which any attribute may have been written
         self._start = latest()
         self.used: dict[Record, tuple] = {}  # older records that backward() has freed, as they were
+        self.regions.append(self)
 
     # Tensors ----------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from hybrid.number import Number
 from hybrid.phases import phase
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
+from hybrid.thread_state import ending
 from hybrid.trace.address import Address
 from hybrid.trace.contents import Change, Content, containers_in
 from hybrid.trace.grown import Grown
@@ -353,23 +354,28 @@ def refuse_counting(found: Rewritten, capture_again: Callable[[], Any]) -> None:
     moved = [c for c in found.changes if _counts(c)]
     if not moved and not found.constants:
         return
-    for change in found.changes:
-        refill(change.container, _settled(change.after))
     before = [constant.slot.content() for constant in found.constants]
-    for constant in found.constants:
-        constant.slot.put(constant.value)
-    try:
-        capture_again()
-    except Rewritten as second:
-        if second.constants or any(_counts(c) for c in second.changes):
+
+    def again() -> None:
+        for change in found.changes:
+            refill(change.container, _settled(change.after))
+        for constant in found.constants:
+            constant.slot.put(constant.value)
+        try:
+            capture_again()
+        except Rewritten as second:
+            if second.constants or any(_counts(c) for c in second.changes):
+                raise found.refusal from None
+        except CaptureError:
             raise found.refusal from None
-    except CaptureError:
-        raise found.refusal from None
-    finally:
+
+    def put_back() -> None:
         for constant, content in zip(found.constants, before, strict=True):
             constant.slot.put(content)
         for change in found.changes:
             refill(change.container, change.before)
+
+    ending(again, put_back)
 
 
 def _counts(change: Change) -> bool:

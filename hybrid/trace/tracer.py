@@ -96,6 +96,7 @@ class Tracer:
     owners: dict[int, tuple[Any, dict[str, Any] | None]] = field(default_factory=dict)
     # The variables among them (of enclosing functions, and globals), with what these held.
     variables: dict[Key, tuple[Any, Any]] = field(default_factory=dict)
+    regions: list[Tracer] = field(default_factory=list)  # all of the capture, as they were begun
     hosted: set[Place] = field(default_factory=set)  # of functions that the plan is to call
     called: set[Place] = field(default_factory=set)  # of those that were called meanwhile
     facts: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # what gave what

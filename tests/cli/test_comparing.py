@@ -84,6 +84,7 @@ def test_what_the_user_got_wrong(arguments: list[str], told: str) -> None:
     assert shown.stderr.startswith(f"hybrid: {told}")
 
 
+@pytest.mark.usefixtures("heeded_interrupt")
 def test_interrupted_it_shows_what_it_has_and_leaves_nothing(tmp_path: Path) -> None:
     """The second case hangs in a peer; Ctrl-C ends that peer, too."""
     pids, path = tmp_path / "pids", tmp_path / "python"
@@ -95,7 +96,6 @@ def test_interrupted_it_shows_what_it_has_and_leaves_nothing(tmp_path: Path) -> 
     ]  # fmt: skip
     process = subprocess.Popen(
         command, cwd=tmp_path,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs may ignore it
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 60

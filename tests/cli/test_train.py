@@ -91,10 +91,8 @@ def test_a_bar_on_a_terminal(tmp_path: Path) -> None:
     assert "accuracy: " in text.splitlines()[-1]
 
 
+@pytest.mark.usefixtures("heeded_interrupt")
 def test_an_interrupt_ends_it_in_one_line(tmp_path: Path) -> None:
-    def heed() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python then makes KeyboardInterrupt of it
-
     path = tmp_path / "never.safetensors"
     with subprocess.Popen(
         [*HYBRID, "train", "lstm", "--epochs", "100000", "--save", str(path)],
@@ -102,7 +100,6 @@ def test_an_interrupt_ends_it_in_one_line(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=heed,
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         while "    3 " not in process.stdout.readline():

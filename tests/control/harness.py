@@ -204,11 +204,10 @@ class Side:
 
 def close_captures() -> int:
     """How many interpreters the call has left in force; they would disturb what follows."""
-    left = len(interpreter.ACTIVE)
+    left = sum(map(len, interpreter.ACTIVE.values()))
     if left:
         gc.collect()  # what is left of them may close them by itself, now rather than later
     interpreter.ACTIVE.clear()
-    interpreter._stack.above = []
     return left
 
 

@@ -315,6 +315,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.usefixtures("heeded_interrupt")
 @pytest.mark.parametrize("kind", ["queued", "through Python"])
 def test_ctrl_c_ends_a_sunk_epoch(tmp_path, kind):
     pytest.importorskip("safetensors")
