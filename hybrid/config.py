@@ -45,7 +45,11 @@ def cache_plans(directory: str | os.PathLike[str] | None, *, limit: int = PLAN_C
     lists or dicts, and what may depend on more than can be written down: the clock, files, objects
     of libraries.  Functions of a few ops, whose capture takes milliseconds, gain nothing.
 
-    Whoever may write there decides what such functions compute: let it be a folder of your own.
+    Whoever may write there decides what such functions compute.  So, with a warning that says why,
+    nothing is used of a folder or file that another user owns, or that its group or all may write
+    to, nor of what is in such a folder (but for those like /tmp).  Entries are signed with
+    ``HYBRID_PLAN_CACHE_KEY`` from the environment or the key in ``~/.config/hybrid``, which is made
+    when it is first needed: one that was forged, or that another key has signed, is captured anew.
 
     Raises ArgumentTypeError for what is no path, ArgumentError for a limit below 1.
     """

@@ -27,6 +27,7 @@ from hybrid.plan_cache.fingerprint import Fingerprint
 from hybrid.plan_cache.guards import LoadedGuards
 from hybrid.plan_cache.reading import Malformed, read
 from hybrid.plan_cache.store import FORMAT, Damaged, load, path_of, save, warn
+from hybrid.plan_cache.trust import Untrusted
 from hybrid.plan_cache.writing import Unkeepable, blake2b
 from hybrid.planned import Planned
 from hybrid.thread_state import STATE
@@ -102,6 +103,9 @@ class Lookup:
         except (Damaged, Malformed) as error:
             warn(path, f"the plan kept in {path} cannot be used, it is captured anew: {error}")
             return None
+        except Untrusted as error:
+            warn(self.folder, f"plans in {self.folder} are not used: {error}")
+            return None
 
     def _require_unchanged(self, free: Free, found: Fingerprint) -> None:
         """Raise if the capture has left something behind: a loaded plan would not."""
@@ -133,6 +137,9 @@ class Lookup:
             save(self.folder, made.found.digest, entry, self.limit)
         except Unkeepable as error:
             return str(error.args[0])
+        except Untrusted as error:
+            warn(self.folder, f"plans in {self.folder} are not used: {error}")
+            return str(error)
         except OSError as error:
             reason = error.strerror or str(error)
             warn(self.folder, f"no plans are kept in {self.folder}: {reason}")

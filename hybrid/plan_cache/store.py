@@ -1,9 +1,10 @@
 """Store: entries as files of a folder, for any number of processes at once.
 
-A file has one line, the format and its version, the length and the hash of what follows, one line
-with the entry as JSON, and then the parts of the entry that are bytes, whose lengths it tells.  It
-is written beside its place and moved there, so that readers see all of it or nothing; whatever is
-found there is checked, and a file that is not right counts as none.
+A file has one line, the format and its version, the length of what follows and what it is signed
+with, which nobody can make without the key (see trust.py); one line with the entry as JSON; and the
+parts of the entry that are bytes, whose lengths it tells.  It is written beside its place and moved
+there, so that readers see all of it or nothing; whatever is found there is checked, and a file that
+is not right counts as none.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ import warnings
 from typing import Any
 
 from hybrid.errors import author_frame
-from hybrid.plan_cache.writing import blake2b
+from hybrid.plan_cache.trust import key, mac, make_folder, require_own, same
 
 SUFFIX = ".plan"
-FORMAT = "hybrid-plan 2"
+FORMAT = "hybrid-plan 3"
 LARGEST = 64 << 20  # bytes of one file
 _STALE = 3600.0  # seconds after which a file that was never finished is taken away
 
@@ -39,7 +40,8 @@ def path_of(folder: str, digest: str) -> str:
 def load(folder: str, digest: str, *, use: bool = True) -> Any:
     """The entry for a fingerprint; None if there is none, Damaged if it is none.
 
-    One that is of ``use`` counts as used now.
+    Raises Untrusted where others can write, or have written.  One that is of ``use`` counts as
+    used now.
     """
     path = path_of(folder, digest)
     try:
@@ -49,6 +51,8 @@ def load(folder: str, digest: str, *, use: bool = True) -> Any:
         return None
     try:
         with open(descriptor, "rb") as file:
+            require_own(folder)
+            require_own(path)
             about = os.fstat(descriptor)
             if not stat.S_ISREG(about.st_mode):
                 raise Damaged("it is no file")
@@ -80,16 +84,15 @@ def signed(body: bytes) -> bytes:
 
 
 def _head(body: bytes) -> bytes:
-    digest = blake2b(body, digest_size=20).hexdigest()
-    return f"{FORMAT} {len(body)} {digest}\n".encode()
+    return f"{FORMAT} {len(body)} {mac(key(), body)}\n".encode()
 
 
 def unpacked(content: bytes) -> dict[str, Any]:
     """The entry of which ``content`` is; or Damaged."""
     start = content.find(b"\n") + 1
     body = content[start:]
-    if content[:start] != _head(body):
-        raise Damaged("it is cut off, or not what was written")
+    if not same(content[:start], _head(body)):
+        raise Damaged("it is cut off, not what was written, or signed with another key")
     line, _, rest = body.partition(b"\n")
     try:
         entry = json.loads(line)
@@ -108,11 +111,15 @@ def unpacked(content: bytes) -> dict[str, Any]:
 
 
 def save(folder: str, digest: str, entry: dict[str, Any], limit: int) -> None:
-    """Keep ``entry``; of the others so many as ``limit`` bytes hold.  OSError says why not."""
+    """Keep ``entry``; of the others so many as ``limit`` bytes hold.
+
+    OSError or Untrusted say why not.
+    """
     content = packed({"fingerprint": digest, **entry})
     if len(content) > min(LARGEST, limit):
         raise OSError(f"{len(content)} bytes are more than there is room for")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_folder(folder)
+    require_own(folder)
     unfinished = os.path.join(folder, f".{digest}.{os.getpid()}.{threading.get_ident()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
