@@ -264,7 +264,7 @@ MODULES = ["data", "linalg", "nn", "optim", "plots", "random", "train"]
 # Imported parts of the package are attributes of it, too; they are not promised.
 PARTS = [
     "binding_loops", "classes", "phases", "queues", "ring", "supply", "why",
-    "notebook", "storage", "whole",
+    "notebook", "storage", "whole", "interrupts", "thread_state",
     "binding_queued", "data_view", "launch", "pending", "streams", "torch_methods",
     "autodiff", "bench", "binding",
     "cli", "config", "control", "conversion", "convert", "eager", "errors", "explain", "extras",
