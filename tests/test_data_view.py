@@ -207,12 +207,13 @@ def test_on_a_stream() -> None:
     assert p.tolist() == [15, 23]
 
 
-# Attributes of that name of other objects: buffers of plans, modules, samples.
+# Attributes of that name of other objects: buffers of plans, UserDict, samples.
 OTHERS = {
     "hybrid/bench/limits.py": 2,
     "hybrid/bench/workloads/digits.py": 6,
     "hybrid/cli/commands/models.py": 1,
     "hybrid/cli/commands/train.py": 1,
+    "hybrid/convert/traced.py": 1,
     "hybrid/data/queued.py": 3,
     "hybrid/plan/interpret.py": 1,
     "hybrid/plan/plan.py": 1,
