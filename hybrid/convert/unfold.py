@@ -25,6 +25,7 @@ What ``:=`` binds cannot be bound in a lambda; in a branch of an ``if`` it can.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Sequence
 
 from hybrid.convert.converter import PREFIX, Converter, constant, located, name
@@ -60,8 +61,11 @@ class _Unfolding:
         return made
 
     def statement(self, node: ast.stmt) -> Body:
-        if isinstance(node, ast.Match) and any(case.guard is not None for case in node.cases):
-            return self.match(node)
+        if isinstance(node, ast.Match):
+            if any(_has_bool(case.pattern) for case in node.cases):
+                node.cases = [made for case in node.cases for made in self.opened(case)]
+            if any(case.guard is not None for case in node.cases):
+                return self.match(node)
         if isinstance(node, (ast.If, ast.Assert)) and _unfolds(node.test):
             before, node.test = self.tested(node.test)
             return [*before, node]
@@ -84,6 +88,46 @@ class _Unfolding:
         """Statements that leave the truth of ``node`` in what the expression loads."""
         target = self.fresh("test")
         return self.value(node, target, True), name(node, target)
+
+    def opened(self, case: ast.match_case) -> list[ast.match_case]:
+        """``case`` with names and a guard in place of True and False, which Python takes as ``is``.
+
+        ::
+
+            case [a, True] if a:    ==>    case [a, hyb_bool_1] if hyb_bool_1 is True and a:
+        """
+        made = []
+        alternatives = _alternatives(case.pattern)
+        for number, pattern in enumerate(alternatives):
+            tests: list[ast.expr] = []
+            pattern = self._without_bools(pattern, tests)
+            body, guard = case.body, case.guard
+            if number < len(alternatives) - 1:
+                body, guard = copy.deepcopy((body, guard))
+            tests += [] if guard is None else [guard]
+            if len(tests) > 1:
+                guard = located(ast.BoolOp(ast.And(), tests), case.pattern)
+            made.append(ast.match_case(pattern, tests[0] if len(tests) == 1 else guard, body))
+        return made
+
+    def _without_bools(self, pattern: ast.pattern, tests: list[ast.expr]) -> ast.pattern:
+        if isinstance(pattern, ast.MatchSingleton) and pattern.value is not None:
+            held = self.fresh("bool")
+            known = constant(pattern, pattern.value)
+            compared = ast.Compare(name(pattern, held), [ast.Is()], [known])
+            tests.append(located(compared, pattern))
+            return located(ast.MatchAs(None, held), pattern)
+        if isinstance(pattern, ast.MatchOr):
+            return pattern
+        for part, value in ast.iter_fields(pattern):
+            if isinstance(value, ast.pattern):
+                setattr(pattern, part, self._without_bools(value, tests))
+            elif isinstance(value, list):
+                value[:] = [
+                    self._without_bools(v, tests) if isinstance(v, ast.pattern) else v
+                    for v in value
+                ]
+        return pattern
 
     def match(self, node: ast.Match) -> Body:
         """A case whose guard does not hold leads to the cases after it, in a ``match`` of theirs.
@@ -165,6 +209,40 @@ class _Unfolding:
             made += [located(ast.If(name(node, target), body, []), node)] if at else body
             left = following
         return made
+
+
+def _has_bool(pattern: ast.AST) -> bool:
+    """Whether True or False stand in ``pattern``."""
+    return any(
+        isinstance(part, ast.MatchSingleton) and part.value is not None
+        for part in ast.walk(pattern)
+    )
+
+
+def _alternatives(pattern: ast.pattern) -> list[ast.pattern]:
+    """``pattern``, once for each way through alternatives with True or False in them."""
+    if not _has_bool(pattern):
+        return [pattern]
+    if isinstance(pattern, ast.MatchOr):
+        return [found for part in pattern.patterns for found in _alternatives(part)]
+    made = [pattern]
+    for part, value in ast.iter_fields(pattern):
+        for at, inner in enumerate(value if isinstance(value, list) else [value]):
+            if isinstance(inner, ast.pattern) and len(ways := _alternatives(inner)) > 1:
+                made = [
+                    _replaced(copy.deepcopy(before), part, at if value is not inner else -1, way)
+                    for before in made
+                    for way in copy.deepcopy(ways)
+                ]
+    return made
+
+
+def _replaced(pattern: ast.pattern, part: str, at: int, inner: ast.pattern) -> ast.pattern:
+    if at < 0:
+        setattr(pattern, part, inner)
+    else:
+        getattr(pattern, part)[at] = inner
+    return pattern
 
 
 def _unfolds(node: ast.expr) -> bool:

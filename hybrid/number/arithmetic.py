@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.errors import NumberRangeError
+from hybrid.errors import NeedsValue, NumberRangeError, author_location
 from hybrid.ir import Builder, Op, Value
+from hybrid.ir.interpreter import current
 from hybrid.number.staging import HERE, MAX, MIN, NUMERIC, Raises, check, guarded, host
 from hybrid.number.traced import Number, as_number, whole_part
 from hybrid.tensor import Tensor
@@ -251,6 +252,9 @@ def power(a: Operand, b: Operand) -> Number | int:
         return multiply(a, a)
     if limits(a) == (2, 2) and low >= 0:
         return left_shift(1, b)
+    if low < 0 and (low > MIN or current().general):
+        # An int or, where the exponent is negative, a float: only a plain number tells.
+        raise NeedsValue("int ** a negative int", "int", b, at=author_location())
     return host_number(operator.pow, "int", a, b)
 
 
