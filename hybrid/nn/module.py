@@ -10,7 +10,7 @@ from hybrid import types
 from hybrid.config import advance_epoch
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
 from hybrid.hybridized import Hybridized
-from hybrid.ir import Graph
+from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn import hooks, registry
 from hybrid.nn.dtypes import convert
@@ -44,6 +44,12 @@ class Module:
     _hooks: tuple[Hook, ...] = ()
     _hybridized: Hybridized | None = None
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = object.__new__(cls)
+        if ACTIVE and current().traces:
+            current().built[id(made)] = made
+        return made
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward()")
@@ -75,7 +81,12 @@ class Module:
     def _write_traced(self, name: str, value: Any) -> None:
         """A write while a function is captured: the plan repeats those of tensors."""
         old = self.__dict__.get(name)
-        if any(isinstance(v, (Parameter, Module)) for v in (old, value)):
+        parts = [v for v in (old, value) if isinstance(v, (Parameter, Module))]
+        # A slice of a ModuleList, say, is made anew by each capture, of parts that are there.
+        arranged = id(self) in current().built and not any(
+            isinstance(part, Parameter) and isinstance(part.content, Value) for part in parts
+        )
+        if parts and not arranged:
             raise CaptureError(
                 f"{type(self).__name__}.{name} was replaced inside a hybridized function",
                 at=author_location(),
@@ -83,7 +94,9 @@ class Module:
                 fix="build the model outside, or write values with assign()",
             )
         self._register(name, value)
-        if _holds_tensor(value) or (value is None and _holds_tensor(old)):
+        if parts:
+            object.__setattr__(self, name, value)
+        elif _holds_tensor(value) or (value is None and _holds_tensor(old)):
             current().write_slot(self, name, value)
         else:
             current().will_write_attribute(self, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -114,8 +115,9 @@ class Address:
         else:
             text = "given" if self.owner is GIVEN else name("owner", self.owner)
         if self.name != CONTENT:
-            hidden = is_described(type(self.owner), self.name)
-            text += f".__dict__[{self.name!r}]" if hidden else f".{self.name}"
+            spelled = self.name.isidentifier() and not keyword.iskeyword(self.name)
+            plain = spelled and not is_described(type(self.owner), self.name)
+            text += f".{self.name}" if plain else f".__dict__[{self.name!r}]"
         for key in self.keys:
             text += f"[{key if type(key) in (int, bool) else name('key', key)}]"
         return text

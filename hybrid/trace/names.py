@@ -106,10 +106,10 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
     for constant in code.co_consts:
         kind = type(constant)
         if kind is str:
-            if constant.isidentifier():
+            if _is_name(constant):
                 attributes.add(constant)
         elif kind is tuple:
-            attributes.update([t for t in constant if isinstance(t, str) and t.isidentifier()])
+            attributes.update([t for t in constant if isinstance(t, str) and _is_name(t)])
         elif kind is types.CodeType and place_in(constant) not in hosted:
             inner = names_in(constant, hosted)
             variables |= inner.variables
@@ -118,6 +118,11 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
             attributes |= inner.attributes
             modules |= inner.modules
     return Names(*map(frozenset, (loaded, assigned, attributes, modules, variables)))
+
+
+def _is_name(text: str) -> bool:
+    """Whether ``text`` may be the name of an attribute: parts of containers are called "0", "1"."""
+    return text.isidentifier() or text.isalnum()
 
 
 def instructions(code: bytes) -> Iterator[tuple[int, int]]:

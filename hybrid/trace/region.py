@@ -56,6 +56,7 @@ class Region(Tracer):
             regions=parent.regions,
             owners=parent.owners,
             variables=parent.variables,
+            built=parent.built,
             hosted=parent.hosted,
             called=parent.called,
             facts=parent.facts,

@@ -97,6 +97,7 @@ class Tracer:
     # The variables among them (of enclosing functions, and globals), with what these held.
     variables: dict[Key, tuple[Any, Any]] = field(default_factory=dict)
     regions: list[Tracer] = field(default_factory=list)  # all of the capture, as they were begun
+    built: dict[int, Any] = field(default_factory=dict)  # modules made meanwhile, by their ids
     hosted: set[Place] = field(default_factory=set)  # of functions that the plan is to call
     called: set[Place] = field(default_factory=set)  # of those that were called meanwhile
     facts: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # what gave what

@@ -39,14 +39,16 @@ def expected(code: types.CodeType) -> tuple[set[str], ...]:
                 variables.add(argument)
             elif "DEREF" in name:
                 variables.add(argument)
-            elif name in ("LOAD_ATTR", "LOAD_METHOD"):
+            elif name in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"):
                 attributes.add(argument)
             elif name == "IMPORT_NAME":
                 modules.add(argument)
         attributes |= set(inner.co_names) - own_loaded - own_assigned
         for constant in inner.co_consts:
             texts = constant if isinstance(constant, tuple) else (constant,)
-            attributes |= {t for t in texts if isinstance(t, str) and t.isidentifier()}
+            attributes |= {
+                t for t in texts if isinstance(t, str) and (t.isidentifier() or t.isalnum())
+            }
         loaded |= own_loaded
         assigned |= own_assigned
     return loaded, assigned, attributes, modules, variables
