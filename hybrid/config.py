@@ -30,10 +30,17 @@ def is_configured(owner: Any) -> bool:
 
 
 PLAN_CACHE_BYTES = 256 << 20
+PLAN_BUDGET = 1 << 40  # iterations: hours of the shortest ones
+_budget: list[int] = []  # what cache_plans() has set: none, or one
 _plan_cache: list[tuple[str, int]] = []  # what cache_plans() has set: none, or one
 
 
-def cache_plans(directory: str | os.PathLike[str] | None, *, limit: int = PLAN_CACHE_BYTES) -> None:
+def cache_plans(
+    directory: str | os.PathLike[str] | None,
+    *,
+    limit: int = PLAN_CACHE_BYTES,
+    budget: int | None = None,
+) -> None:
     """Keep plans in files of ``directory``, for the first calls of later processes; None: nowhere.
 
     A hybridized function whose code, types, and all that it reads are as they were when a process
@@ -51,7 +58,11 @@ def cache_plans(directory: str | os.PathLike[str] | None, *, limit: int = PLAN_C
     ``HYBRID_PLAN_CACHE_KEY`` from the environment or the key in ``~/.config/hybrid``, which is made
     when it is first needed: one that was forged, or that another key has signed, is captured anew.
 
-    Raises ArgumentTypeError for what is no path, ArgumentError for a limit below 1.
+    Ctrl-C ends the loops of such plans like others, and in one call they go round at most
+    ``budget`` times, or ``HYBRID_PLAN_CACHE_BUDGET``, or 2 ** 40 times: then the call raises
+    BudgetError.
+
+    Raises ArgumentTypeError for what is no path, ArgumentError for a limit or budget below 1.
     """
     if directory is not None:
         try:
@@ -64,7 +75,27 @@ def cache_plans(directory: str | os.PathLike[str] | None, *, limit: int = PLAN_C
             )
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise ArgumentError(f"limit is {limit!r}", fix="give a number of bytes, an int >= 1")
+    if budget is not None:
+        _require_budget("budget", budget)
+    _budget[:] = [] if budget is None else [budget]
     _plan_cache[:] = [("" if directory is None else os.path.abspath(path), limit)]
+
+
+def plan_budget() -> int:
+    """How often the loops of a plan from a file may go round in one call."""
+    if _budget:
+        return _budget[0]
+    given = os.environ.get("HYBRID_PLAN_CACHE_BUDGET", "")
+    if not given:
+        return PLAN_BUDGET
+    _require_budget("HYBRID_PLAN_CACHE_BUDGET", int(given) if given.isdecimal() else given)
+    return int(given)
+
+
+def _require_budget(name: str, budget: object) -> None:
+    fits = isinstance(budget, int) and not isinstance(budget, bool) and 1 <= budget < 1 << 62
+    if not fits:
+        raise ArgumentError(f"{name} is {budget!r}", fix="give a number of iterations, an int >= 1")
 
 
 def plan_cache() -> tuple[str, int] | None:

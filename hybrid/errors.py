@@ -89,6 +89,18 @@ class OutOfRangeError(HybridError, IndexError):
     """An index lies outside its axis."""
 
 
+class BudgetError(HybridError, RuntimeError):
+    """The loops of a plan from a file go round more often than they may: see cache_plans."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"a plan that was loaded from a file was ended: {text}",
+            why="That is the budget of a call of such a plan: one that was forged has to end.",
+            fix="if the call needs more, pass budget= to hybrid.cache_plans, or set "
+            "HYBRID_PLAN_CACHE_BUDGET",
+        )
+
+
 class LinearAlgebraError(HybridError, np.linalg.LinAlgError):
     """A matrix does not have what was asked of it: it is singular, say."""
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from hybrid.classes import dataclass
-from hybrid.errors import ArgumentError, NativeError, OutOfMemoryError, OutOfRangeError
+from hybrid.errors import ArgumentError, BudgetError, NativeError, OutOfMemoryError, OutOfRangeError
 
 
 def _advice() -> str:
@@ -46,6 +46,7 @@ _ERRORS: dict[int, type[Exception]] = {
     lib.HYB_NO_KERNEL: NativeError,
     lib.HYB_BAD_INDEX: OutOfRangeError,
     lib.HYB_INTERRUPTED: KeyboardInterrupt,
+    lib.HYB_EXHAUSTED: BudgetError,
 }
 RAISED_BY_PYTHON = (lib.HYB_HOST_FAILED, lib.HYB_INTERRUPTED)
 
@@ -433,6 +434,11 @@ def pointer_array(n: int) -> Any:
 def pointers(n: int) -> Any:
     """A C array of ``n`` pointers, for ``run_plan``."""
     return new(pointer_array(n))
+
+
+def set_budget(plan: Any, iterations: int) -> None:
+    """Let the loops of ``plan``, which has not run, go round so often in a run; 0: any number."""
+    lib.hyb_plan_set_budget(plan, iterations)
 
 
 def plan_number(plan: Any) -> int:

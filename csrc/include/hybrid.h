@@ -40,7 +40,8 @@ typedef enum {
     HYB_BAD_INDEX,    /* an index tensor holds a value outside its axis */
     HYB_INTERRUPTED,
     HYB_HOST_FAILED,  /* a host function ended the run */
-    HYB_CANCELLED     /* a run before it, or one that it waits for, has failed */
+    HYB_CANCELLED,    /* a run before it, or one that it waits for, has failed */
+    HYB_EXHAUSTED     /* the loops of a run have gone round more often than they may */
 } hyb_status;
 
 typedef enum {
@@ -239,6 +240,8 @@ void        hyb_plan_free(hyb_plan *plan);
 hyb_status  hyb_plan_run(hyb_plan *plan, void *const *externals);
 int64_t     hyb_plan_arena_nbytes(const hyb_plan *plan);
 void        hyb_plan_set_host(hyb_plan *plan, hyb_host_fn host, void *context); /* before it runs */
+/* How often the loops of a run may go round, all together, before it runs; 0: any number. */
+void        hyb_plan_set_budget(hyb_plan *plan, int64_t iterations);
 void        hyb_set_poll(hyb_poll_fn poll); /* for all plans; NULL: none */
 int64_t     hyb_plan_number(const hyb_plan *plan); /* no other plan has it, nor will */
 

@@ -281,8 +281,10 @@ static _Atomic(hyb_poll_fn) poll;
 
 void hyb_set_poll(hyb_poll_fn function) { atomic_store(&poll, function); }
 
+void hyb_plan_set_budget(hyb_plan *plan, int64_t iterations) { plan->budget = iterations; }
+
 /* Looks at the clock, about once in a millisecond; asks the host when it was not asked for long. */
-static __attribute__((noinline)) hyb_status look(hyb_run *run)
+static hyb_status look_at_clock(hyb_run *run)
 {
     if (run->asking) {
         run->until_poll = run->between_polls;
@@ -305,6 +307,24 @@ static __attribute__((noinline)) hyb_status look(hyb_run *run)
     const hyb_poll_fn ask = atomic_load_explicit(&poll, memory_order_relaxed);
     const int32_t status = streams ? (stops ? HYB_INTERRUPTED : HYB_OK) : ask ? ask() : HYB_OK;
     return status == HYB_OK ? HYB_OK : hyb_fail((hyb_status)status, "the run was interrupted");
+}
+
+/* Does so, and counts the iterations: the next look comes when the budget is used up, or before. */
+static __attribute__((noinline)) hyb_status look(hyb_run *run)
+{
+    const int64_t budget = run->plan->budget;
+    run->iterations += run->since_look ? run->since_look : 1; /* the first look comes after one */
+    TRY(look_at_clock(run));
+    if (budget) {
+        const int64_t left = budget - run->iterations;
+        if (left < 0)
+            return hyb_fail(HYB_EXHAUSTED, "its loops go round more than %lld times",
+                            (long long)budget);
+        if (run->until_poll > left + 1)
+            run->until_poll = left + 1;
+    }
+    run->since_look = run->until_poll;
+    return HYB_OK;
 }
 
 /* Runs the body once. */

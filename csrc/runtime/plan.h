@@ -138,6 +138,7 @@ typedef struct {
     void **data;
     char *arena, **addresses, **coming;
     int64_t until_poll, between_polls; /* iterations */
+    int64_t iterations, since_look;    /* done at the last look; from there to the next one */
     int64_t last_look, last_poll;      /* ns */
     int32_t asking;                    /* loops that ask a queue, and see to being interrupted */
     hyb_recording *recording;          /* NULL: none */
@@ -167,6 +168,7 @@ struct hyb_plan {
     const int32_t *mover_of; /* of each slot: -1 for those that stay */
     char *constants;
     int64_t arena_nbytes, number;
+    int64_t budget; /* iterations of a run; 0: any number */
     hyb_host_fn host;
     void *host_context;
     hyb_region *regions;

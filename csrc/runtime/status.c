@@ -38,6 +38,7 @@ const char *hyb_status_name(int32_t status)
     case HYB_INTERRUPTED: return "interrupted";
     case HYB_HOST_FAILED: return "host failed";
     case HYB_CANCELLED: return "cancelled";
+    case HYB_EXHAUSTED: return "exhausted";
     }
     return "unknown status";
 }

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from hybrid import native
+from hybrid.config import plan_budget
 from hybrid.errors import GraphError
 from hybrid.ir import Graph, Value
 from hybrid.ir.rows import RowReader, at, value_of, values_in
@@ -123,7 +125,9 @@ class _Reader:
         arrays = unpacked(parts, self.size(row["arena"]), len(inputs) + len(outputs))
         donations = {self.index(o, outputs): self.index(i, inputs) for o, i in row["donations"]}
         exposed = frozenset([self.index(o, outputs) for o in row["exposed"]])
-        return plan_of(arrays, inputs, outputs, donations, exposed, sizes, graph)
+        plan = plan_of(arrays, inputs, outputs, donations, exposed, sizes, graph)
+        native.set_budget(plan.handle, plan_budget())
+        return plan
 
     @staticmethod
     def size(number: Any) -> int:

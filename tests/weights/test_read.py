@@ -1,6 +1,9 @@
 """load: other libraries' files, mapped pages, what becomes of them."""
 
 import resource
+import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -116,6 +119,26 @@ def test_a_copy_is_free_of_its_file(tmp_path):
     found = hy.load(path, copy=True)
     path.write_bytes(b"")
     assert set(found["a"].tolist()) == {1.0}
+
+
+CUT_OFF = """
+import os, sys
+import hybrid as hy
+hy.save(sys.argv[1], {"a": hy.ones(50_000)})
+found = hy.load(sys.argv[1], copy=sys.argv[2] == "copy")
+os.truncate(sys.argv[1], 0)
+print(found["a"].numpy().sum())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse, or keep the pages")
+@pytest.mark.parametrize(("how", "status"), [("copy", 0), ("mapped", -signal.SIGBUS)])
+def test_a_file_that_is_cut_off_ends_the_process_as_load_says(tmp_path, how, status):
+    command = [sys.executable, "-c", CUT_OFF, str(tmp_path / "model.safetensors"), how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, done.stderr
+    assert done.stdout == ("50000.0\n" if how == "copy" else "")
+    assert "SIGBUS" in hy.load.__doc__ and "copy=True" in hy.load.__doc__
 
 
 def test_90_megabytes_load_at_once(tmp_path):
