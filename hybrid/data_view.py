@@ -2,6 +2,7 @@
 
 It shares the value that ``x`` held when ``data`` was read.  What is written to it in place
 (``x.data.mul_(2)``, ``x.data[0] = 1``) is written to ``x``, which keeps its ``requires_grad``.
+What leaves a hybridized function is a plain tensor of that value: read ``data`` again there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,13 @@ class DataView(Tensor):
 
     def assign(self, value: Any) -> Tensor:
         """Put ``value`` into this cell and into the one whose ``data`` this is."""
+        self.require_shared()
+        super().assign(value)
+        self.pass_on()
+        return self
+
+    def require_shared(self) -> None:
+        """Raise unless the owner still has the value that was read."""
         if _held(self.owner) is not self.seen:
             raise GradientError(
                 f"a value read from .data ({self.type}) cannot be written in place here",
@@ -32,10 +40,11 @@ class DataView(Tensor):
                 "hybridized function began.",
                 fix="read .data again where you write, as in x.data.mul_(2)",
             )
-        super().assign(value)
+
+    def pass_on(self) -> None:
+        """Give the owner the value that this cell has got."""
         _assign(self.owner, self.detach())
         self.seen = _held(self.owner)
-        return self
 
     def __copy__(self) -> Tensor:
         return self.detach()

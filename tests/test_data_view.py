@@ -233,3 +233,20 @@ def test_the_library_reads_content_where_it_means_the_buffer() -> None:
         if count:
             found[path.relative_to(root).as_posix()] = count
     assert found == OTHERS, "x.data makes a tensor; the buffer of a tensor is x.content"
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_name_that_a_branch_binds_anew(sign: float) -> None:
+    def change(p: hy.Tensor, x: hy.Tensor) -> hy.Tensor:
+        w = p.data
+        if x.sum() > 0:
+            w = w * 2
+        w += 1
+        return w
+
+    found = []
+    for called in (change, hy.hybridize(change)):
+        p = nn.Parameter([1.0, 2.0])
+        found.append((called(p, hy.asarray([sign])).tolist(), p.tolist(), p.requires_grad))
+    assert found[0] == found[1]
+    assert found[0][1] == ([1, 2] if sign > 0 else [2, 3])

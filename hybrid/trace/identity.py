@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from hybrid import ops
 from hybrid.autodiff.presence import chosen, flag
 from hybrid.classes import dataclass, field
+from hybrid.data_view import DataView
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
@@ -133,7 +134,11 @@ def write_twins(tracer: Tracer, tensor: Tensor, value: Tensor) -> None:
             raise where.error()
     for twin, where in found:
         with interpreting(tracer), recording(True):
+            if isinstance(twin, DataView):
+                twin.require_shared()
             tracer.give(twin, _seen(tracer, twin, where, value))
+            if isinstance(twin, DataView):
+                twin.pass_on()
 
 
 def _seen(tracer: Tracer, twin: Tensor, where: Where, value: Tensor) -> Tensor:
