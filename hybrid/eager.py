@@ -23,7 +23,7 @@ from hybrid.ops.checks import is_traced_number
 from hybrid.plan.host import call_function
 from hybrid.plan.steps import HostCall
 from hybrid.record import Record, record_call, set_record, with_regions
-from hybrid.storage import to_bfloat16
+from hybrid.storage import holds_bfloat16, to_bfloat16
 from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked, scalar_key
 from hybrid.types import (
     DEFAULT_FLOAT,
@@ -359,6 +359,9 @@ def _plain(obj: Any, dtypes: set[Any]) -> Any:
 
 def from_numpy(array: np.ndarray, dtype: DType | None = None, copy: bool | None = None) -> Tensor:
     """A Tensor over ``array``: borrowed if its layout and dtype allow, unless ``copy`` is True."""
+    if array.dtype.metadata is not None and holds_bfloat16(array):
+        made = from_numpy(array.view(np.uint16), copy=copy)
+        return make_tensor(tensor_type(bfloat16, array.shape), made.content)
     wanted = dtype_of(array.dtype) if dtype is None else dtype
     if wanted is bfloat16 and copy is not False:
         return make_tensor(tensor_type(wanted, array.shape), from_numpy(to_bfloat16(array)).content)

@@ -24,6 +24,21 @@ def from_bfloat16(bits: np.ndarray) -> np.ndarray:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
+# The memory of bfloat16 numbers as NumPy sees it: copies, views and reshaped arrays keep the mark.
+BFLOAT16_BITS = np.dtype("uint16", metadata={"hybrid": "bfloat16"})
+
+
+def memory_dtype(dtype: DType) -> np.dtype:
+    """NumPy's dtype for the memory of elements, which may be the bits of bfloat16 numbers."""
+    return BFLOAT16_BITS if dtype.numpy is None else dtype.numpy
+
+
+def holds_bfloat16(array: np.ndarray) -> bool:
+    """Whether the elements of ``array`` are the bits of bfloat16 numbers."""
+    metadata = array.dtype.metadata
+    return metadata is not None and metadata.get("hybrid") == "bfloat16"
+
+
 def array_dtype(dtype: DType, asked: str) -> np.dtype:
     """NumPy's dtype; ``asked`` is what takes an array, for the error if there is none."""
     if dtype.numpy is None:

@@ -269,8 +269,9 @@ class Tensor:
                 "tensor to the name",
             )
         refuse_leaked(value)
-        if (not is_recording() or getattr(self, "leaf", None) is not None) and value is not self:
-            value = value.detach()
+        if value.record is not None or ACTIVE:  # else there is no history to leave behind
+            if value is not self and not (is_recording() and getattr(self, "leaf", None) is None):
+                value = value.detach()
         current().assign(self, value)
         return self
 
@@ -279,7 +280,7 @@ class Tensor:
 
         A tensor that requires a gradient itself cannot be part of a history: GradientError.
         """
-        if is_recording():
+        if (self.record is not None or ACTIVE) and is_recording():
             if getattr(self, "leaf", None) is not None:
                 raise changed_leaf()
             if ACTIVE and current().traces:

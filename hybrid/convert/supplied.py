@@ -32,6 +32,7 @@ from hybrid.number import Number
 from hybrid.number.staging import TYPES, OwnCall, locate
 from hybrid.ops.control import FLAG, py_call
 from hybrid.remains import leave_last
+from hybrid.storage import memory_dtype
 from hybrid.supply import Items, Kind, Supply
 from hybrid.tensor import Tensor
 from hybrid.trace.merge import number_tensor
@@ -273,4 +274,4 @@ class _States:
 def _array(tensor: Tensor) -> np.ndarray:
     """Its values, as a plan's calls of Python give them."""
     memory = native.view(tensor.content, tensor.nbytes)
-    return np.frombuffer(memory, tensor.dtype.numpy).reshape(tensor.shape)
+    return np.frombuffer(memory, memory_dtype(tensor.dtype)).reshape(tensor.shape)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from hybrid.errors import CaptureError
+from hybrid.errors import CaptureError, NeedsValue
+from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.trace.checks import check
 from hybrid.trace.maybe import UNBOUND, Maybe, is_optional, refuse_missing, unbound_error
@@ -30,6 +31,8 @@ def resolved(tree: Any, name: str = "the result") -> Any:
             return read(tree, name)
         if tree.refuse is not None:
             tree.refuse()
+        if current().general:  # a number may decide, which then must be no input
+            raise NeedsValue("whether the result is there", "bool", tree.flag, at=tree.at)
         check(Number("bool", tree.flag), _absent(tree, name), at=tree.at)
         return tree.value
     if isinstance(tree, (tuple, list)) and any(map(_has_maybe, tree)):

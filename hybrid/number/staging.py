@@ -50,6 +50,7 @@ class OwnCall:
     """What a py_call calls that is not the author's own: it is known what that may raise."""
 
     __slots__ = ()
+    takes_bits = True  # arrays of bfloat16, as the bits that they are
     raises: Raises | None  # None: anything
     location: Location | None
 

@@ -38,11 +38,16 @@ def cast(x: TensorType, *, dtype: DType) -> TensorType:
     NaN becomes 0.  Integers wrap.  Anything but 0 is True as a bool.  float16 and bfloat16 are cast
     from and to float32 alone.
     """
-    for one, other in ((x.dtype, dtype), (dtype, x.dtype)):
-        if one.is_stored and other not in (one, float32):
-            what = f"cast cannot take {x} to {dtype.name}"
-            raise DTypeError(what, fix="cast it to float32 first")
+    if not casts_at_once(x.dtype, dtype):
+        what = f"cast cannot take {x} to {dtype.name}"
+        raise DTypeError(what, fix="cast it to float32 first")
     return x.with_dtype(dtype)
+
+
+def casts_at_once(source: DType, target: DType) -> bool:
+    """Whether one cast takes ``source`` to ``target``: float16 and bfloat16 go through float32."""
+    stored = source.is_stored or target.is_stored
+    return not stored or source is target or float32 in (source, target)
 
 
 @cast.reference

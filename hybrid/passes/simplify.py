@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ops.creation import fill
+from hybrid.ops.dtypes import casts_at_once
 from hybrid.passes.facts import Facts
 from hybrid.types import DType
 
@@ -142,7 +143,9 @@ def _merged(node: Node, facts: Facts, builder: Builder) -> tuple[Value, ...] | N
             first, then = inner.attributes["axes"], node.attributes["axes"]
             attrs = {"axes": tuple([first[a] for a in then])}
         # The dtype between holds every value of the first one and converts like it.
-        case "cast", "cast" if _transparent(
+        case "cast", "cast" if casts_at_once(
+            source.type.dtype, node.attributes["dtype"]
+        ) and _transparent(
             source.type.dtype, node.operands[0].type.dtype, node.attributes["dtype"]
         ):
             attrs = node.attributes

@@ -12,6 +12,7 @@ from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, LinearAlgebraError
 from hybrid.plan.steps import HostCall
 from hybrid.remains import Leaving
+from hybrid.storage import array_dtype, memory_dtype
 from hybrid.types import TensorType
 
 
@@ -28,6 +29,9 @@ def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]
     n_in = len(call.inputs)
     leaves = type(call.function) is Leaving
     n_own = call.function.own if leaves else n_in
+    if not getattr(call.function.function if leaves else call.function, "takes_bits", False):
+        for taken in (*call.inputs[:n_own], *call.outputs):
+            array_dtype(taken.dtype, "an array for Python")
     own, others = list(enumerate(call.inputs))[:n_own], list(enumerate(call.inputs))[n_own:]
     copied = sum([type.nbytes for type in (*call.inputs[:n_own], *call.outputs)])
 
@@ -55,9 +59,9 @@ def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]
 
 def _array(address: Any, type: TensorType) -> np.ndarray:
     if not type.size:
-        return np.empty(type.shape, type.dtype.numpy)
+        return np.empty(type.shape, memory_dtype(type.dtype))
     memory = native.memory_at(address, type.nbytes)
-    return np.frombuffer(memory, type.dtype.numpy).reshape(type.shape)
+    return np.frombuffer(memory, memory_dtype(type.dtype)).reshape(type.shape)
 
 
 def call_function(

@@ -15,6 +15,7 @@ from hybrid import native, ops
 from hybrid.classes import dataclass
 from hybrid.ir.interpreter import current
 from hybrid.record import Output, Record, is_recording
+from hybrid.storage import memory_dtype
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.grown import Column, Grown
 from hybrid.tree import LEAF, Several, Structure, unflatten
@@ -46,7 +47,7 @@ class Items:
         rows: Sequence[int] = range(count)
         if self.gaps is not None:
             filled, total = (results[i] for i in self.gaps)
-            rows = np.flatnonzero(_array(filled)[: total.item()]).tolist()
+            rows = np.flatnonzero(array_of(filled)[: total.item()]).tolist()
         last = rows[-1] + 1 if count else 0
         if self.gaps is not None:
             last = results[self.gaps[1]].item()
@@ -55,7 +56,7 @@ class Items:
             if kind == "rows":
                 columns.append(_rows(results[what], rows, last))
             elif kind == "numbers":
-                columns.append(_array(results[what])[np.asarray(rows, np.int64)].tolist())
+                columns.append(array_of(results[what])[np.asarray(rows, np.int64)].tolist())
             else:
                 columns.append([value(kind, what)] * count)
         if self.structure == LEAF:
@@ -79,12 +80,10 @@ def items_of(grown: Grown, leaf: Callable[[Any], Place]) -> Items:
     return Items(leaf(grown.count.tensor)[1], grown.structure, tuple(columns), found)
 
 
-def _array(tensor: Tensor) -> np.ndarray:
+def array_of(tensor: Tensor) -> np.ndarray:
     """A view of an eager tensor's values."""
-    type = tensor.type
-    return np.frombuffer(native.view(tensor.content, type.nbytes), type.dtype.numpy).reshape(
-        type.shape
-    )
+    memory = native.view(tensor.content, tensor.nbytes)
+    return np.frombuffer(memory, memory_dtype(tensor.dtype)).reshape(tensor.shape)
 
 
 def _rows(stack: Tensor, rows: Sequence[int], count: int) -> list[Tensor]:

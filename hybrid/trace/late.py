@@ -25,7 +25,7 @@ from hybrid.ops.control import py_call
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown
-from hybrid.trace.items import items_of
+from hybrid.trace.items import array_of, items_of
 from hybrid.trace.texts import marks, written
 from hybrid.tree import flatten, unflatten, unflatten_several
 
@@ -207,7 +207,7 @@ class LateText:
 
     def text(self, results: Sequence[Tensor]) -> str:
         """The string, once all ``results`` are there."""
-        return self.build([results[at].numpy() for at in self.outputs])
+        return self.build([array_of(results[at]) for at in self.outputs])
 
 
 class LateCall(OwnCall):

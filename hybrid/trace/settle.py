@@ -22,6 +22,7 @@ from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.phases import phase
 from hybrid.record import Leaf
+from hybrid.storage import memory_dtype
 from hybrid.tensor import Tensor
 from hybrid.thread_state import ending
 from hybrid.trace.address import Address
@@ -425,5 +426,5 @@ def _zero(leaf: Any) -> Any:
     if isinstance(leaf, Number):
         return {"bool": False, "int": 0, "float": 0.0}[leaf.kind]
     if isinstance(leaf, Tensor) and type(leaf.content) is Value:
-        return from_numpy(np.zeros(leaf.type.shape, leaf.type.dtype.numpy), leaf.type.dtype)
+        return from_numpy(np.zeros(leaf.type.shape, memory_dtype(leaf.type.dtype)))
     return leaf

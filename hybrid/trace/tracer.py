@@ -33,6 +33,7 @@ from hybrid.record import (
     recording,
     with_regions,
 )
+from hybrid.storage import from_bfloat16, holds_bfloat16, memory_dtype
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.address import Address
 from hybrid.trace.grown import refuse_torn
@@ -491,4 +492,5 @@ def inside_leaf(type: TensorType, record: AnyRecord | None) -> Leaf | None:
 
 def _plain(scalar: Tensor) -> bool | int | float:
     """The number in an eager scalar."""
-    return np.frombuffer(native.view(scalar.content, scalar.nbytes), scalar.dtype.numpy)[0].item()
+    bits = np.frombuffer(native.view(scalar.content, scalar.nbytes), memory_dtype(scalar.dtype))
+    return (from_bfloat16(bits) if holds_bfloat16(bits) else bits)[0].item()
