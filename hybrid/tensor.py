@@ -269,11 +269,15 @@ class Tensor:
                 "tensor to the name",
             )
         refuse_leaked(value)
-        if value.record is not None or ACTIVE:  # else there is no history to leave behind
-            if value is not self and not (is_recording() and getattr(self, "leaf", None) is None):
-                value = value.detach()
+        # Without a record there is no history to leave behind.
+        if (value.record is not None or ACTIVE) and value is not self and not self._takes_history():
+            value = value.detach()
         current().assign(self, value)
         return self
+
+    def _takes_history(self) -> bool:
+        """Whether the history of a value that is written here comes along."""
+        return is_recording() and getattr(self, "leaf", None) is None
 
     def write_in_place(self, value: Tensor) -> Tensor:
         """Put ``value``, which was computed from this tensor, into it: ``x += y``, ``x[i] = v``.
