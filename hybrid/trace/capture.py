@@ -188,6 +188,7 @@ def _captured(
                 moved = guards.moved(cached=False)
                 rest, others = parted(moved, lambda m: mine(m.key, [m.after]))
                 strange += others
+                computed = guards.computed() if guards.inputs else None
                 left = swept(tracer)
                 undo.traced = True
             refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
@@ -196,13 +197,13 @@ def _captured(
             if own or rest:
                 broken = [*own, *rest][0]
                 raise _side_effect(name, broken.label, tracer.written_at(broken.key) or at)
+            if guards.inputs:
+                _refuse_cached(name, computed, at)
             if left:
                 names = {slot.name for slot in left if type(slot.owner) is not dict}
                 if names - guards.written.names:
                     raise Unseen({}, names)
                 raise traced_value_left(tracer, left[0])
-            if guards.inputs:
-                _refuse_cached(name, guards.computed(), at)
             outer = [lent.seen_through(c) for c in changes if id(c.container) in guards.containers]
             slots = tracer.slots.values()
             constants = constants_in(tracer.slots, final)

@@ -1,5 +1,7 @@
 """Half precision in every place that holds tensors: eagerly, and in plans with the same bits."""
 
+# ruff: noqa: SIM105, SIM108, RUF100  the programs are about these
+
 from __future__ import annotations
 
 import copy
