@@ -30,5 +30,7 @@ def _handles(frame: FrameType, interrupted: FrameType) -> bool:
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 1]  # and *args
     given = [frame.f_locals.get(name) for name in names]
     return any(
-        value is interrupted or (type(value) is tuple and interrupted in value) for value in given
+        part is interrupted
+        for value in given
+        for part in (value if type(value) is tuple else (value,))
     )

@@ -252,8 +252,9 @@ def power(a: Operand, b: Operand) -> Number | int:
         return multiply(a, a)
     if limits(a) == (2, 2) and low >= 0:
         return left_shift(1, b)
-    if low < 0 and (low > MIN or current().general):
-        # An int or, where the exponent is negative, a float: only a plain number tells.
+    if low < 0 and (high - low < MAX or current().general):
+        # A loop's index or an input: where the exponent is negative Python makes a float, so only
+        # a plain number tells which kind it is.
         raise NeedsValue("int ** a negative int", "int", b, at=author_location())
     return host_number(operator.pow, "int", a, b)
 
