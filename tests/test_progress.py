@@ -90,7 +90,7 @@ def test_a_loss_does_not_keep_its_history(terminal):
         loss = (x * x).sum()
         bar.set_postfix(loss=loss)
         assert bar._bar._postfix["loss"].record is None
-        x += 0.0
+        x.assign(x * 1.0)
         loss += 5.0  # it is the value at the call that is shown
     assert "loss 1" in drawn(terminal)
 

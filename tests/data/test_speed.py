@@ -17,14 +17,25 @@ SAMPLES, FEATURES, BATCH = 12_800, 784, 128
 def test_one_thread_delivers_two_gigabytes_per_second(shuffle):
     data = TensorDataset(hy.zeros((SAMPLES, FEATURES)), hy.arange(SAMPLES))
     loader = DataLoader(data, BATCH, shuffle=shuffle, workers=1)
-    speeds = []
+    rows = np.ones((SAMPLES, FEATURES), np.float32)
+    draw = np.random.default_rng(0)
+
+    def gathered():
+        order = draw.permutation(SAMPLES)
+        for i in range(0, SAMPLES, BATCH):
+            yield rows.take(order[i : i + BATCH], axis=0)
+
+    speeds, memory = [], []
     for _ in range(25):
-        start = time.perf_counter()
-        for _ in loader:
-            pass
-        speeds.append(SAMPLES * FEATURES * 4 / (time.perf_counter() - start) / 1e9)
-    # Other programs slow passes down: a quarter of them tells what the loader does.
-    assert statistics.quantiles(speeds, n=4)[2] > 2, sorted(speeds)
+        for found, batches in ((speeds, loader), (memory, gathered())):
+            start = time.perf_counter()
+            for _ in batches:
+                pass
+            found.append(SAMPLES * FEATURES * 4 / (time.perf_counter() - start) / 1e9)
+    # Other programs slow passes down: a quarter of them tells what the loader does.  Where NumPy
+    # gathers rows at less than 8 GB/s, the memory is what is slow: a quarter of that is asked for.
+    ours, numpys = (statistics.quantiles(found, n=4)[2] for found in (speeds, memory))
+    assert ours > min(2, numpys / 4), (ours, numpys)
 
 
 def test_a_batch_is_one_call_for_each_tensor(monkeypatch):
