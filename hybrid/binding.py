@@ -112,6 +112,7 @@ class Binding(Loops):
             for kind, what in made.places:
                 if kind == "output":
                     counts[what] = counts.get(what, 0) + 1
+        aliases = {output for a in self.capture.aliases for output in (a.output, a.index)}
         return {
             w.made.leaves[0][1]: w
             for w in self.capture.slot_writes
@@ -122,6 +123,7 @@ class Binding(Loops):
             and w.exists
             and w.address.owner is not GIVEN
             and self.record is None
+            and w.made.leaves[0][1] not in aliases
             and w.made.leaves[0][1] not in self.plan.exposed
         }
 
@@ -375,6 +377,7 @@ class Binding(Loops):
         if without:
             w.line(f"for cell in ({''.join([f't{source}, ' for source in without])}):")
             w.line(f"{put}(cell, None)", 2)
+        self._aliases()
         for i, built in enumerate(capture.objects):
             w.line(f"o{i} = {w.name('blank', blank)}({w.name('class', built.kind)})")
         for i, built in enumerate(capture.objects):
@@ -403,6 +406,16 @@ class Binding(Loops):
             else:
                 w.line(self._stored(write, target, value))
         w.line(f"return {writes[-1][1]}")
+
+    def _aliases(self) -> None:
+        """Outputs that this run has found to be other tensors are these tensors themselves."""
+        names = {"argument": "leaves[{}]", "source": "t{}", "output": "r{}"}
+        for alias in self.capture.aliases:
+            other = names[alias.of].format(alias.index)
+            if alias.flag >= 0:
+                test = self.writer.name("holds", holds)
+                other = f"{other} if {test}(b{alias.flag}) else r{alias.output}"
+            self.writer.line(f"r{alias.output} = {other}")
 
     def _stored(self, write: SlotWrite, target: str, value: str) -> str:
         """The statement that sets the target; hooks of the author's have been captured."""
@@ -460,6 +473,11 @@ def _fail(
 def _fill(capture: Capture, leaves: Sequence[Any]) -> bool:
     """Wait for what a call takes; whether any of it was pending."""
     return fill([source.fetch(leaves) for source in capture.sources])
+
+
+def holds(buffer: Any) -> bool:
+    """A bool scalar in memory of a plan."""
+    return bytes(native.view(buffer, 1)) != b"\0"
 
 
 def _number(dtype: DType, value: float) -> Tensor:

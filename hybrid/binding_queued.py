@@ -28,6 +28,9 @@ class QueuedBinding(Binding):
         self.many_cells, self.many_slots, self.many_fresh = [], [], []
         self.now, self.whole = now, whole
 
+    def _aliases(self) -> None:
+        """Which tensors are one is not known yet, so that each result is a tensor of its own."""
+
     def write(self) -> Any:
         w, sources = self.writer, self.capture.sources
         w.names["now"] = self.now

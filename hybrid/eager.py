@@ -32,6 +32,7 @@ from hybrid.types import (
     TensorType,
     bfloat16,
     dtype_of,
+    float16,
     float32,
     promote,
     promote_scalar,
@@ -289,8 +290,9 @@ def scalar(value: bool | int | float, dtype: DType) -> Tensor:
             with np.errstate(over="ignore"):
                 if dtype is bfloat16:
                     array = to_bfloat16(value)
-                else:
-                    array = np.array(value, dtype=dtype.numpy)
+                else:  # float16 by way of float32, as casts do it
+                    wide = np.float32(value) if dtype is float16 else value
+                    array = np.array(wide, dtype=dtype.numpy)
         except OverflowError:
             raise RangeError(
                 f"{value} does not fit {dtype.name}", fix="use a wider dtype"

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from hybrid import native, ops
+from hybrid import ops
 from hybrid.autodiff.presence import Ct, Perhaps, added, flag, neutral, nothing, perhaps
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
-from hybrid.binding import bind
+from hybrid.binding import bind, holds
 from hybrid.binding_queued import QueuedBinding
 from hybrid.classes import dataclass, field
 from hybrid.ir.interpreter import current
@@ -166,8 +166,12 @@ class Planned:
             for index, t in enumerate(outputs):
                 t.record = Output(record, index)
         known: set[int] = set()
+        for at, there in enumerate(gradient.there):
+            if there >= 0 and not holds(buffers[there]):
+                outputs[at].record = None
+                known.add(at)
         for same in gradient.same:
-            there = same.flag < 0 or bytes(native.view(buffers[same.flag], 1))[0]
+            there = same.flag < 0 or holds(buffers[same.flag])
             if there and same.output not in known:
                 known.add(same.output)
                 other = tensors if same.of == "source" else outputs
@@ -183,6 +187,7 @@ class _CallOp:
     """
 
     differentiable = True
+    may_skip = True  # there may be operands that a run has not used
     jvp_rule = None
     origin_rule = None
     name = "hybridized call"

@@ -168,6 +168,8 @@ def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> N
     """
     mode = _mode
     if not mode.enabled or not op.differentiable:
+        if mode.enabled and op.record_of is not None:
+            results[0].record = operands[op.record_of].record
         return
     saves = op.saved
     if mode.keep_operands:

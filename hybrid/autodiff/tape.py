@@ -53,8 +53,16 @@ from hybrid.types import TensorType
 LARGE = 1 << 22  # bytes
 
 
-def history(roots: Iterable[AnyRecord | None], ends: Collection[Node] = ()) -> list[Node]:
-    """All nodes that ``roots`` came from, in the order of their making; not beyond ``ends``."""
+def history(
+    roots: Iterable[AnyRecord | None],
+    ends: Collection[Node] = (),
+    spent: set[Node] | None = None,
+) -> list[Node]:
+    """All nodes that ``roots`` came from, in the order of their making; not beyond ``ends``.
+
+    GradientError where a part has been used by backward() already.  With ``spent`` that is no
+    error yet behind a call of a plan, which may not have used that operand: it goes there.
+    """
     found: set[Node] = set()
     stack = [node_of(r)[0] for r in roots if r is not None]
     while stack:
@@ -68,15 +76,25 @@ def history(roots: Iterable[AnyRecord | None], ends: Collection[Node] = ()) -> l
                     fix="compute the value again, or go on from value.detach()",
                 )
             if type(node) is Record and node.saved is None:
-                raise GradientError(
-                    "this history was already used by backward()",
-                    why="backward() frees what it has walked, so that memory does not pile up.",
-                    fix="call the first backward with retain_graph=True",
-                )
+                raise _spent()
             found.add(node)
-            if node not in ends:
-                stack.extend(node_of(p)[0] for p in node.parents if p is not None)
+            if node in ends or not node.parents:
+                continue
+            parents = [node_of(p)[0] for p in node.parents if p is not None]
+            if spent is not None and getattr(node.op, "may_skip", False):
+                used = [p for p in parents if type(p) is Record and p.saved is None]
+                spent.update(p for p in used if p is not LOST)
+                parents = [p for p in parents if p not in spent]
+            stack.extend(parents)
     return sorted(found, key=lambda node: node.sequence)
+
+
+def _spent() -> GradientError:
+    return GradientError(
+        "this history was already used by backward()",
+        why="backward() frees what it has walked, so that memory does not pile up.",
+        fix="call the first backward with retain_graph=True",
+    )
 
 
 def leads_beyond(record: AnyRecord, own: set[Node]) -> bool:
@@ -116,7 +134,8 @@ def cotangents(
     ``differentiable`` tells whether the result can be differentiated again; by default it can when
     the history, or that of a seed, reaches a value that gradients are asked for elsewhere.
     """
-    nodes = history(record for record, _ in seeds)
+    spent: set[Node] = set()
+    nodes = history((record for record, _ in seeds), spent=spent)
     wanted = set(targets)
     if differentiable is None:
         differentiable = is_recording() and (
@@ -128,7 +147,7 @@ def cotangents(
         )
     ends = [node_of(record)[0] for record, _ in seeds]
     with recording(differentiable), current().going_back(ends, nodes):
-        found = _pull(seeds, targets, wanted, descendants(nodes, wanted))
+        found = _pull(seeds, targets, wanted, descendants(nodes, wanted | spent))
         return [plain(ct) for ct in found]
 
 
@@ -145,8 +164,9 @@ def pulled_back(
     origins of targets get what is theirs.
     """
     wanted = {node_of(target)[0] for target in targets}
-    nodes = history((record for record, _ in seeds), wanted if stop else ())
-    return _pull(seeds, targets, wanted, descendants(nodes, wanted), stop, known)
+    spent: set[Node] = set()
+    nodes = history((record for record, _ in seeds), wanted if stop else (), spent)
+    return _pull(seeds, targets, wanted, descendants(nodes, wanted | spent), stop, known)
 
 
 def _pull(
@@ -165,7 +185,7 @@ def _pull(
     for record, ct in seeds:
         arrivals.send(record, ct)
     while (node := arrivals.pop()) is not None:
-        if type(node) is not Record or node not in needed:
+        if type(node) is not Record or node not in needed or node.saved is None:
             continue
         flow = [p is not None and node_of(p)[0] in needed for p in node.parents]
         if node in wanted and (stop or not any(flow)):
@@ -237,6 +257,8 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
         if total is None or total is before:
             continue
         if slot not in lent:
+            if type(slot[0]) is Record and slot[0].saved is None:
+                raise _spent()
             arrivals.put(slot, total, own=slot in settled)
             continue
         for end, where in lent[slot].items():
@@ -419,7 +441,7 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
             fix="set requires_grad = True on the tensors to differentiate by",
         )
     seed = seed_for(root, gradient)
-    nodes = history([root.record])
+    nodes = history([root.record], spent=set())
     refuse_foreign(nodes)
     leaves = [node for node in nodes if isinstance(node, Leaf)]
     interpreter = current()

@@ -18,8 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from hybrid import ops
 from hybrid.convert.carry import Carry, Leaf
 from hybrid.errors import CaptureError, Location, author_location
+from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.identity import ALWAYS, DOUBT, Unfollowed, Where, identities
@@ -121,11 +123,16 @@ class LoopTies:
                 _close(self.flags[pair], last, region)
             else:
                 self.unsure.update(pair)
+                if last is None:  # only as long as there is no iteration
+                    self.heads[pair] = first
+                    self.changed.add(pair)
 
-    def after(self, region: Region, parent: Tracer, runs: bool) -> None:
-        """The loop is staged: tie what it gives."""
-        if runs:
-            self._let_go(region)
+    def after(self, region: Region, parent: Tracer, runs: bool, trips: Tensor) -> None:
+        """The loop is staged, and goes round ``trips`` times: tie what it gives."""
+        new = self._new(region)
+        if not runs:
+            self._tie_before(new, parent, trips)
+        self._let_go(new, runs)
         for pair, where in self.heads.items():
             if pair not in self.flags and pair not in self.changed:
                 self._tie_results(pair, where, parent)
@@ -254,8 +261,8 @@ class LoopTies:
                     grown = True
         return found
 
-    def _let_go(self, region: Region) -> None:
-        """There is an iteration, so what each makes anew is nobody else after it."""
+    def _new(self, region: Region) -> set[Member]:
+        """The members that each iteration makes anew, so that they are nobody else after it."""
         given = {id(leaf.given) for leaf in self.members.values()}
         new = {
             member
@@ -266,14 +273,29 @@ class LoopTies:
                 for key, (other, _) in identities(region, leaf.left).items()
             )
         }
-        new -= {end for pair, where in self.finals.items() if where is not ALWAYS for end in pair}
+        return new - {
+            end for pair, where in self.finals.items() if where is not ALWAYS for end in pair
+        }
+
+    def _tie_before(self, new: set[Member], parent: Tracer, trips: Tensor) -> None:
+        """Those made anew are one as before the loop where it has no iteration."""
+        for pair in self.changed:
+            last, first = self.finals.get(pair), self.heads.get(pair)
+            if last is not None or first is None or not new.intersection(pair):
+                continue
+            self._tie_results(pair, Where(partial(_not_once, trips, first)), parent)
+
+    def _let_go(self, new: set[Member], runs: bool) -> None:
+        """Those made anew are not in doubt."""
+        if not runs:  # but for those that become one
+            new = new - {end for p in self.changed if self.finals.get(p) is ALWAYS for end in p}
         self.unsure -= new
         if not any(type(key) is tuple for key in self.unsure):
             self.unsure = set()
-        for pair in self.changed:
-            if self.finals.get(pair) is ALWAYS and new.issuperset(pair):
-                self.heads[pair] = ALWAYS
-        self.changed -= self.heads.keys() - {p for p in self.changed if not new.issuperset(p)}
+        made = {p for p in self.changed if self.finals.get(p) is ALWAYS and new.issuperset(p)}
+        if runs:
+            self.heads.update(dict.fromkeys(made, ALWAYS))
+            self.changed -= made
 
     def _matters(self, key: Any, region: Region) -> bool:
         """Whether the body writes to it, or asks who it is."""
@@ -292,6 +314,12 @@ def _members(carries: Mapping[Any, Carry]) -> Iterator[tuple[Member, Leaf]]:
         for at, leaf in enumerate(carry.leaves):
             if leaf.given is not None:
                 yield (key, at), leaf
+
+
+def _not_once(trips: Tensor, first: Where) -> Tensor:
+    """Whether there was no iteration, and it was so before the loop."""
+    none = ops.equal(trips, 0)
+    return none if first is ALWAYS else ops.logical_and(none, first.tensor(current()))
 
 
 def _is_outer(pair: Pair) -> bool:

@@ -383,7 +383,7 @@ class Loop(Staged):
         after = {id(carry): self._after(carry, rest, trips) for carry in carries}
         for cell in written:
             write_cell(self.parent, cell.tensor, next(rest), region)
-        self.ties.after(region, self.parent, runs)
+        self.ties.after(region, self.parent, runs, trips)
         stacks = [list(islice(rest, len(found))) for found in rows_of]
         self._put(going_places, after, runs)
         self._put(self.places, after, runs)

@@ -8,8 +8,11 @@ from typing import Any
 from hybrid.convert.converter import Converter, call
 from hybrid.convert.site import Site
 from hybrid.convert.traced import is_traced, refuse_partial, tracing
+from hybrid.convert.trees import PLAIN, is_marked
 from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import current
+from hybrid.number import Number
+from hybrid.tree import flatten
 
 
 class MatchConverter(Converter):
@@ -23,7 +26,8 @@ class MatchConverter(Converter):
     def convert(self, node: ast.Match) -> Any:
         rewriter = self.rewriter
         subject = rewriter.visit(node.subject)
-        node.subject = call(subject, "matched", subject)
+        function = "matched_plain" if is_marked(node, PLAIN) else "matched"
+        node.subject = call(subject, function, subject)
         for case in node.cases:
             if case.guard is not None:
                 case.guard = rewriter.native_test(case.guard)
@@ -54,4 +58,12 @@ def matched(subject: Any) -> Any:
     return subject
 
 
-MatchConverter.runtime = (native_test, matched)
+def matched_plain(subject: Any) -> Any:
+    """The same where patterns ask which of True and False it is."""
+    for leaf in flatten(subject)[0] if tracing() else ():
+        if type(leaf) is Number and leaf.kind == "bool":
+            leaf.need_value("match")
+    return matched(subject)
+
+
+MatchConverter.runtime = (native_test, matched, matched_plain)

@@ -73,6 +73,7 @@ def is_native(construct: ast.stmt) -> bool:
 TESTED = "hyb_tested"  # only whether the value is true is asked
 MIXED = "hyb_mixed"  # it stands among operands of which one is handed on
 JOINED = "hyb_joined"  # its items become those of a list or tuple
+PLAIN = "hyb_plain"  # what it looks into must be known while a function is captured
 AUGMENTED = "hyb_augmented"  # what an augmented assignment reads is written again
 
 

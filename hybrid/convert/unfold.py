@@ -30,7 +30,7 @@ from collections.abc import Sequence
 
 from hybrid.convert.converter import PREFIX, Converter, constant, located, name
 from hybrid.convert.scope import walk_scope
-from hybrid.convert.trees import blocks_of
+from hybrid.convert.trees import PLAIN, blocks_of, is_marked, mark
 
 Body = list[ast.stmt]
 
@@ -63,6 +63,9 @@ class _Unfolding:
     def statement(self, node: ast.stmt) -> Body:
         if isinstance(node, ast.Match):
             if any(_has_bool(case.pattern) for case in node.cases):
+                if any(case.guard and len(_alternatives(case.pattern)) > 1 for case in node.cases):
+                    mark(node, PLAIN)  # Python tries no further alternative once a guard fails
+                    return self.match(node)
                 node.cases = [made for case in node.cases for made in self.opened(case)]
             if any(case.guard is not None for case in node.cases):
                 return self.match(node)
@@ -158,6 +161,8 @@ class _Unfolding:
         self, made: Body, at: ast.Match, subject: str, matched: str, cases: list[ast.match_case]
     ) -> None:
         node: ast.stmt = located(ast.Match(name(at.subject, subject), cases), at)
+        if is_marked(at, PLAIN):
+            mark(node, PLAIN)
         if len(made) > 2:
             test = _not(name(at.subject, matched))
             node = located(ast.If(test, [node], []), at)

@@ -106,6 +106,7 @@ class Op:
         self.jvp_rule: Callable[..., Any] | None = None
         self.batch_rule: Callable[..., Any] | None = None
         self.origin_rule: Callable[..., Any] | None = None
+        self.record_of: int | None = None  # the operand whose record is that of the result
         self.lowering_rule: Callable[..., Any] | None = None
         self.view_rule: Callable[..., Any] | None = None
         self.sample_rule: Callable[..., Any] | None = None

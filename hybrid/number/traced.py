@@ -18,6 +18,7 @@ from hybrid.errors import ArgumentError, DTypeError, NeedsValue, OutOfRangeError
 from hybrid.ir import Builder, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import CLASSES, DTYPES, MAX, MIN, TYPES, check, guarded
+from hybrid.ops.dtypes import converted
 from hybrid.tensor import Tensor, leaked, refuse_leaked
 from hybrid.types import DEFAULT_FLOAT, DType, bool_, float64, int64
 
@@ -113,11 +114,11 @@ class Number:
         if tensor.dtype is dtype:
             return tensor
         if kind == "bool" or dtype is bool_:
-            return tensor != 0 if dtype is bool_ else ops.cast(tensor, dtype=dtype)
+            return tensor != 0 if dtype is bool_ else converted(tensor, dtype)
         if dtype.is_floating:
             if kind == "int" and dtype is not float64 and not self.within(-_EXACT, _EXACT):
                 tensor = ops.cast(tensor, dtype=float64)  # as NumPy does, which rounds twice
-            return ops.cast(tensor, dtype=dtype)
+            return converted(tensor, dtype)
         limits = np.iinfo(dtype.numpy)
         low, high = int(limits.min), int(limits.max)
         convert = partial(_lift_plain, dtype=dtype)
@@ -125,13 +126,13 @@ class Number:
             outside = self.outside(low, high)
             if outside is not None:
                 check(ops.logical_not(outside), convert, (tensor,), UNFIT)
-            return ops.cast(tensor, dtype=dtype)
+            return converted(tensor, dtype)
         if dtype is int64:
             fits = ops.logical_and(tensor >= float(low), tensor < float(high))
         else:
             fits = ops.logical_and(tensor > low - 1.0, tensor < high + 1.0)
         whole = guarded(fits, (tensor,), _cut, convert, "int", UNFIT)
-        return whole if dtype is int64 else ops.cast(whole, dtype=dtype)
+        return whole if dtype is int64 else converted(whole, dtype)
 
     def within(self, low: int, high: int) -> bool:
         """Whether this int is known to lie in [low, high]."""
@@ -205,7 +206,7 @@ def number_of(tensor: Tensor) -> Number:
     if dtype is bool_:
         return Number("bool", value)
     if dtype.is_floating:
-        return Number("float", value if dtype is float64 else ops.cast(value, dtype=float64))
+        return Number("float", converted(value, float64))
     limits = np.iinfo(dtype.numpy)
     value = value if dtype is int64 else ops.cast(value, dtype=int64)
     return Number("int", value, int(limits.min), int(limits.max))

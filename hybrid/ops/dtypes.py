@@ -8,7 +8,7 @@ import numpy as np
 
 from hybrid.errors import DTypeError
 from hybrid.ir import interpreter, op
-from hybrid.ops.batching import leading
+from hybrid.ops.batching import leading, with_rows
 from hybrid.ops.checks import as_tensor, is_number
 from hybrid.ops.derivatives import linear
 from hybrid.ops.remembered import remembered
@@ -218,6 +218,38 @@ def identity_samples(draw):
     for dtype in draw.all:
         for shape in [(), (0,), (17,), (3, 5)]:
             yield (draw(dtype, *shape),), {}
+
+
+@op(differentiable=False)
+def as_variable(value: TensorType, variable: TensorType) -> TensorType:
+    """``value``, which to gradients is the value of ``variable``: what a leaf is assigned."""
+    if value is not variable:
+        raise DTypeError(f"{value} cannot stand for {variable}", fix="give both one type")
+    return value
+
+
+as_variable.record_of = 1
+
+
+@as_variable.reference
+def as_variable_reference(value, _variable):
+    return value
+
+
+@as_variable.view
+def as_variable_view(value):
+    return value
+
+
+@as_variable.batch
+def as_variable_batch(rows, batched, value, variable):
+    return as_variable(with_rows(value, rows, batched[0]), with_rows(variable, rows, batched[1]))
+
+
+@as_variable.samples
+def as_variable_samples(draw):
+    for dtype in draw.all:
+        yield (draw(dtype, 3, 2), draw(dtype, 3, 2)), {}
 
 
 def real(x: Any, /) -> Any:

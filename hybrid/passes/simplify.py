@@ -90,6 +90,8 @@ def _same_value(node: Node, facts: Facts) -> Value | None:
         # The same elements in the same order.
         case "identity" | "stop_gradient", (x,):
             return x
+        case "as_variable", (x, _):
+            return x
         case "reshape" | "broadcast_to" | "cast", (x,) if x.type is node.results[0].type:
             return x
         case "permute_dims", (x,) if _in_order(node.attributes["axes"]):

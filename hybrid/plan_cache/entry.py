@@ -69,6 +69,7 @@ class _Writer:
             "writes": capture.writes,
             "slot_writes": [self.slot_write(write) for write in capture.slot_writes],
             "slot_reads": [self.slot_read(*read) for read in capture.slot_reads],
+            "aliases": [[a.output, a.of, a.index, a.flag] for a in capture.aliases],
             "same": [[i, self.place(place)] for i, place in capture.same],
             "gradient": None if capture.gradient is None else self.gradient(capture.gradient),
         }
@@ -197,4 +198,5 @@ class _Writer:
             "flags": backward.flags,
             "recorded": [i for i, value in enumerate(values) if value in gradient.recorded],
             "same": [[s.output, s.of, s.index, s.flag] for s in gradient.same],
+            "there": list(gradient.there),
         }

@@ -19,6 +19,7 @@ from hybrid.config import plan_budget
 from hybrid.errors import GraphError
 from hybrid.ir import Graph, Value
 from hybrid.ir.rows import RowReader, at, value_of, values_in
+from hybrid.ops.control import FLAG
 from hybrid.plan import Plan, make_plan
 from hybrid.plan.arrays import PARTS, plan_of, unpacked
 from hybrid.plan.plan import Sizes
@@ -28,6 +29,7 @@ from hybrid.record import Leaf
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address, LeafOf
 from hybrid.trace.captured import (
+    Alias,
     Backward,
     Capture,
     Gradient,
@@ -163,6 +165,7 @@ class _Reader:
             [self.slot_read(*row) for row in entry["slot_reads"]],
             [(self.argument(i), self.place(*place)) for i, place in entry["same"]],
             plans=plans,
+            aliases=tuple([self.alias(*row, sources) for row in entry["aliases"]]),
         )
         for source, output in capture.writes:
             if self.inputs[source] is not self.outputs[output]:
@@ -174,6 +177,22 @@ class _Reader:
                 if kind == "source":
                     self.index(what, sources)
         return capture
+
+    def alias(self, output: Any, of: Any, index: Any, flag: Any, sources: Sequence[Any]) -> Alias:
+        self.index(output, self.outputs)
+        if of == "argument":
+            self.argument(index)
+        elif of == "source":
+            self.index(index, sources)
+        elif of != "output" or self.index(index, self.outputs) >= output:
+            raise Malformed("a result is no tensor that there is")
+        return Alias(output, of, index, self.flag(flag))
+
+    def flag(self, flag: Any) -> int:
+        """A result that says whether something is so; -1: it is."""
+        if flag != -1 and self.outputs[self.index(flag, self.outputs)] is not FLAG:
+            raise Malformed("a flag is none")
+        return flag
 
     def index(self, number: Any, items: Sequence[Any]) -> int:
         at(items, number)
@@ -296,8 +315,11 @@ class _Reader:
         same = []
         for output, of, index, flag in row["same"]:
             others = {"source": sources, "output": outputs}[of]
-            flag = flag if flag == -1 else self.index(flag, self.outputs)
+            flag = self.flag(flag)
             same.append(Same(self.index(output, outputs), of, self.index(index, others), flag))
+        there = tuple([self.flag(flag) for flag in row["there"]])
+        if len(there) != len(outputs):
+            raise Malformed("the outputs of the way back are others")
         return Gradient(
             outputs,
             inputs,
@@ -305,6 +327,7 @@ class _Reader:
             Backward(graph, tuple(residuals), reached, flags),
             frozenset([at(values, i) for i in row["recorded"]]),
             tuple(same),
+            there,
         )
 
 

@@ -11,13 +11,14 @@ from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op, Value
 from hybrid.ops.control import cond
 from hybrid.tensor import Tensor
+from hybrid.trace.flow import control_flows
 from hybrid.trace.grown import Grown, Torn, torn
 from hybrid.trace.identity import meet
 from hybrid.trace.key import CONTENT, Key
 from hybrid.trace.maybe import UNBOUND, Maybe, is_optional, of_attribute
 from hybrid.trace.merge import DIVERGED, Build, Merge, Side
 from hybrid.trace.places import Slot, same_items
-from hybrid.trace.region import Region, control_histories
+from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
 
 
@@ -269,9 +270,7 @@ def apply_control(
     given = op.attributes(attrs)
     made = parent.apply(op, operands, attrs, regions)
     results = list(made) if isinstance(made, tuple) else [made]
-    for result, flow in zip(
-        results, control_histories(op, flows, dict(given), regions), strict=True
-    ):
+    for result, flow in zip(results, control_flows(op, flows, dict(given), regions), strict=True):
         if not flow:
             result.record = None
     return results

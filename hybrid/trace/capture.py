@@ -28,11 +28,13 @@ from hybrid.trace.differentiate import FLAG, cut, values_of
 from hybrid.trace.grown import refuse_written
 from hybrid.trace.guards import Guards
 from hybrid.trace.hidden import swept, traced_value_left
+from hybrid.trace.histories import presence
 from hybrid.trace.lent import Lent, as_input, number_cell, put_numbers
 from hybrid.trace.making import Known, Making
 from hybrid.trace.reads import MISSING
 from hybrid.trace.recurring import refuse_recurring
 from hybrid.trace.remaining import Remaining
+from hybrid.trace.results import found_aliases
 from hybrid.trace.rewind import put_attributes
 from hybrid.trace.settle import (
     Mine,
@@ -314,13 +316,21 @@ class _Finish:
         consumed = frozenset(i for i, r in enumerate(records) if r is not None and _is_consumed(r))
         live = [i for i, r in enumerate(records) if r is not None and i not in consumed]
         alike: tuple[Same, ...] = ()
+        there: tuple[int, ...] = ()
         if live:
             alike = self.alike([records[i] for i in live], cells)
+            tracer.located = self.known.returning or self.known.at
+            there = self.there([records[i] for i in live])
+        tracer.located = self.known.returning or self.known.at
+        aliases = found_aliases(tracer, self.tensors, self.output_of, self.known, self.outputs)
+        tracer.located = None
         forward_count = len(tracer.builder.nodes)
         forward_params = len(tracer.builder.params)
         gradient = None
         if live:
-            gradient = self.gradient(live, [records[i] for i in live], cells, forward_count, alike)
+            gradient = self.gradient(
+                live, [records[i] for i in live], cells, forward_count, alike, there
+            )
             del tracer.builder.params[forward_params:]
         builder = tracer.builder
         nodes = tuple(builder.nodes[:forward_count])
@@ -341,6 +351,7 @@ class _Finish:
             tuple(self.guards.containers.values()) if changes or tracer.remaining.changed else None,
             self.known.given,
             tuple(self.making.objects),
+            aliases,
         )
 
     def same(self) -> list[tuple[int, Any]]:
@@ -397,6 +408,14 @@ class _Finish:
             found.append(Same(output, of, index, flag))
         return tuple(found)
 
+    def there(self, records: list[AnyRecord]) -> tuple[int, ...]:
+        """The results that say which outputs have a history; -1: always."""
+        found = []
+        for flag in presence(self.tracer, records):
+            found.append(-1 if flag is None else len(self.outputs))
+            self.outputs += [] if flag is None else [flag.content]
+        return tuple(found)
+
     def gradient(
         self,
         live: list[int],
@@ -404,6 +423,7 @@ class _Finish:
         cells: list[Cell],
         forward_count: int,
         alike: tuple[Same, ...],
+        there: tuple[int, ...],
     ) -> Gradient:
         """Go on tracing through the backward pass, then cut it off as a graph of its own."""
         tracer = self.tracer
@@ -437,7 +457,7 @@ class _Finish:
         backward = Backward(graph, tuple([places[v] for v in outside]), reached, tuple(flags))
         uses = uses_of(records, targets)
         recorded = frozenset(tracer.recorded)
-        return Gradient(tuple(live), inputs, uses, backward, recorded, alike)
+        return Gradient(tuple(live), inputs, uses, backward, recorded, alike, there)
 
     def cells(self) -> list[Cell]:
         return list(self.tracer.cells.values())

@@ -134,6 +134,16 @@ class Same:
     flag: int  # the graph result; -1: always
 
 
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An output that is another tensor, the very object, where a graph result says so."""
+
+    output: int
+    of: str  # "argument", "source", or "output": an earlier one
+    index: int
+    flag: int  # the graph result; -1: always
+
+
 @dataclass(slots=True)
 class Gradient:
     """How the call takes part in a gradient: which results, by which inputs, by which graphs."""
@@ -144,6 +154,7 @@ class Gradient:
     backward: Backward  # when each output has a cotangent, and no input
     recorded: frozenset[Value]  # values of the forward graph that are no constants to gradients
     same: tuple[Same, ...]
+    there: tuple[int, ...]  # of each output: the graph result that says if it has one; -1: always
     further: dict[Asked, Backward] = field(default_factory=dict)  # for other calls
 
     @property
@@ -181,6 +192,7 @@ class Capture:
     outside: tuple[Any, ...] | None = None
     given: bool = False  # whether runs need the arguments themselves
     objects: tuple[Built, ...] = ()
+    aliases: tuple[Alias, ...] = ()  # by ascending outputs
     # What else a plan counts on: functions, and what they gave.
     facts: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)
     # What became of places in the author's code, for explain().

@@ -11,7 +11,7 @@ from hybrid.ops.control import for_
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
 from hybrid.trace.differentiate import Kind, Tape
-from hybrid.trace.region import control_histories
+from hybrid.trace.flow import control_flows
 from hybrid.types import TensorType
 
 Key = tuple[str, int]
@@ -55,7 +55,7 @@ class Asked:
         self.places = places = (*question.places, *self.absent)
         types = [*[v.type for v in body.params[1:]], *question.further]
         self.types = [*types[: len(body.params) - 1], *[types[at] for at in self.absent]]
-        active = control_histories(for_, [False, *question.flow], attrs, (body,))
+        active = control_flows(for_, [False, *question.flow], attrs, (body,))
         first_of: dict[int, int] = {}
         self.own = [
             (at if active[at] else -1)

@@ -32,7 +32,7 @@ from hybrid.trace.differentiate import (
     tensors_of,
     values_of,
 )
-from hybrid.trace.region import control_histories
+from hybrid.trace.flow import control_flows
 from hybrid.types import TensorType
 
 
@@ -166,7 +166,7 @@ class _Loop:
         self.before = int(op is for_)  # parameters before the operands: the index
         self.skip = int(op is while_)  # results before the carried values: the test
         flow = [False, *[kind is not None for kind in kinds]]
-        reached = control_histories(op, flow, {"carried": carried}, (body,))[self.skip :]
+        reached = control_flows(op, flow, {"carried": carried}, (body,))[self.skip :]
         self.active = [at for at in range(carried) if reached[at]]
         given = [at for at, kind in enumerate(kinds) if kind is not None and at >= carried]
         self.slices = [at for at in given if at < carried + sliced]

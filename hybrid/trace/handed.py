@@ -178,7 +178,11 @@ class _Side:
         alive = {v for v, flow in zip(results, flows, strict=True) if flow}
         found: dict[Value, int] = {}
         for node in reversed(self.graph.nodes):
-            if alive.isdisjoint(node.results) or not node.op.differentiable:
+            if alive.isdisjoint(node.results):
+                continue
+            if node.op.record_of is not None:
+                alive.add(node.operands[node.op.record_of])
+            if not node.op.differentiable:
                 continue
             counts = [2 if node.regions else 1] * len(node.operands)
             if node.op is cond:
@@ -199,6 +203,8 @@ class _Side:
             return {value: True}
         if node.op is for_ or node.op is while_:
             return self._ways_of_loop(node, node.results.index(value))
+        if node.op.record_of is not None:
+            return self.ways(node.operands[node.op.record_of])
         if node.op is not cond:
             return {value: True}
         inner, at = handed(node.regions), node.results.index(value)

@@ -54,10 +54,11 @@ class Unfollowed(BaseException):
 class Where:
     """Where two tensors are one: everywhere, or where the scalar ``pred`` is ``taken``.
 
-    With an ``error`` that is not known, and a write raises what this gives.
+    ``pred`` may be what makes the scalar once somebody asks.  With an ``error`` that is not known,
+    and a write raises what this gives.
     """
 
-    pred: Tensor | None = None
+    pred: Tensor | Callable[[], Tensor] | None = None
     taken: bool = True
     error: Callable[[], BaseException] | None = None
 
@@ -66,15 +67,16 @@ class Where:
         with interpreting(tracer), recording(False):
             if self.pred is None:
                 return tracer.traced(flag(True))
-            return tracer.traced(self.pred if self.taken else ops.logical_not(self.pred))
+            pred = self.pred if isinstance(self.pred, Tensor) else self.pred()
+            return tracer.traced(pred if self.taken else ops.logical_not(pred))
 
     def is_same(self, other: Where | None) -> bool:
         """Whether both say the same."""
         if other is None or self.error is not other.error or self.taken is not other.taken:
             return False
         return self.pred is other.pred or (
-            self.pred is not None
-            and other.pred is not None
+            isinstance(self.pred, Tensor)
+            and isinstance(other.pred, Tensor)
             and self.pred.content is other.pred.content
         )
 

@@ -56,6 +56,7 @@ class Known:
         self.arguments = {
             id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
         }
+        self.tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         self.owners = owners(leaves)
         self.numbers = {id(cell): index for index, cell in places.items()}
         self.kept: dict[int, Address] = {}  # numbers in containers, by the ids of their cells

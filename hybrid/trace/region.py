@@ -14,10 +14,9 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.errors import ArgumentError
-from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
+from hybrid.ir import Builder, Graph, Op, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
-from hybrid.ops.control import CONTROL
 from hybrid.record import AnyRecord, Record, is_recording, latest
 from hybrid.record import Leaf as GradientLeaf
 from hybrid.tensor import Tensor, make_tensor
@@ -250,40 +249,3 @@ def truth(value: Any) -> Tensor:
     if value.type.dtype.kind != "bool":
         value = ops.not_equal(value, 0)
     return current().traced(value)
-
-
-def histories(graph: Graph, params: Sequence[bool]) -> list[bool]:
-    """Which results of ``graph`` gradients flow to, when they flow to the ``params`` marked."""
-    flows = dict(zip(graph.params, params, strict=True))
-    for node in graph.nodes:
-        reached = _node_histories(node, [flows[v] for v in node.operands])
-        for value, flow in zip(node.results, reached, strict=True):
-            flows[value] = flow and value.type.floating
-    return [flows[v] for v in graph.results]
-
-
-def _node_histories(node: Node, operands: Sequence[bool]) -> Sequence[bool]:
-    if node.op.name == "stop_gradient" or not any(operands):
-        return [False] * len(node.results)
-    if node.op in CONTROL:
-        return control_histories(node.op, operands, node.attributes, node.regions)
-    return [node.op.differentiable] * len(node.results)
-
-
-def control_histories(
-    op: Op, operands: Sequence[bool], attrs: dict[str, Any], regions: Sequence[Graph]
-) -> list[bool]:
-    """Which results of a control-flow node gradients flow to."""
-    rest = list(operands[1:])
-    if op.name == "cond":
-        first, second = (histories(region, rest) for region in regions)
-        return [a or b for a, b in zip(first, second, strict=True)]
-    n = attrs["carried"]
-    before = [] if op.name == "while" else [False]
-    skip = 1 if op.name == "while" else 0
-    while True:
-        found = histories(regions[0], [*before, *rest])[skip:]
-        grown = [a or b for a, b in zip(rest[:n], found[:n], strict=True)]
-        if grown == rest[:n]:
-            return [*[False] * skip, *grown, *found[n:]]
-        rest[:n] = grown

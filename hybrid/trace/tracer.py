@@ -19,6 +19,7 @@ from hybrid.eager import as_tensor, holds_tensor, in_float32, prepare, stacked, 
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.number import Number, number_of
+from hybrid.ops.dtypes import as_variable
 from hybrid.ops.items import item
 from hybrid.phases import phase
 from hybrid.record import (
@@ -58,6 +59,7 @@ class Cell:
     record: AnyRecord | None
     inside: Leaf | None  # the leaf that stands for its history inside the capture
     slot: Address | None = None  # to fetch it through, when not fixed
+    assigned: bool = False  # a variable, whose value no node has made one of yet
 
     @property
     def written(self) -> bool:
@@ -178,6 +180,7 @@ class Tracer:
         else:
             entry = self.cell(cell)
             entry.value, entry.record = value.content, record
+            entry.assigned = value.record is None and record is not None
 
     def read_slot(self, owner: Any, name: str) -> Any:
         self.will_use_slot(owner, name, reads=True)
@@ -450,9 +453,22 @@ class Tracer:
                 self._take_row(tensor)
             return tensor
         entry = self.cell(tensor)
+        if entry.assigned and is_recording():
+            self._make_variable(entry)
         made = make_tensor(tensor.type, entry.value)
         made.record = entry.record if is_recording() else None
         return made
+
+    def _make_variable(self, entry: Cell) -> None:
+        """Let the graph, too, know that gradients take the value for that of the variable.
+
+        Whoever differentiates the graph finds it there; a value that nobody reads needs no node.
+        """
+        entry.assigned = False
+        variable = make_tensor(entry.tensor.type, entry.initial)
+        variable.record = entry.record
+        value = make_tensor(entry.tensor.type, entry.value)
+        entry.value = self.apply(as_variable, (value, variable), {}).content
 
     def cell(self, tensor: Tensor) -> Cell:
         """The cell entry of a tensor from outside."""

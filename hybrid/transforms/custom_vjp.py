@@ -28,7 +28,8 @@ from hybrid.ops.custom import custom_call
 from hybrid.record import AnyRecord, Output, Record, is_recording, latest, node_of, recording
 from hybrid.tensor import Tensor
 from hybrid.trace.checkpoint import outside_of
-from hybrid.trace.region import Region, histories
+from hybrid.trace.flow import flows_of
+from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
 from hybrid.transforms import custom_call as custom_call_rules
 from hybrid.transforms.vmap import refuse_writes
@@ -346,7 +347,7 @@ class _Staged:
         flags = [False] * len(graph.params)
         for at, cell in enumerate(cells):
             flags[count + at] = self._record_of(cell.tensor) is not None
-        if any(histories(graph, flags)[:outs]):
+        if any(flows_of(graph, flags)[:outs]):
             self.custom.refuse_closed_over()
 
     def _record_of(self, tensor: Tensor) -> AnyRecord | None:

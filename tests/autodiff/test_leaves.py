@@ -130,3 +130,95 @@ def changed_where_it_is_one(x, y):
 
 def test_what_a_run_finds_to_be_a_leaf_is_refused_by_the_run() -> None:
     same(changed_where_it_is_one, calls=[(f32([v, 2.0]), f32([3.0, 4.0])) for v in (1.0, -1.0)])
+
+
+def under_an_alias(x, y, s, c):
+    y.assign(s)
+    s -= y
+    return hy.sum(x * 1.0) + hy.sum(s) + hy.sum(y)
+
+
+def in_a_branch(x, y, s, c):
+    if c > 0:
+        x.assign(s)
+        z = hy.sum(x * 2)
+    else:
+        z = hy.sum(x * 3)
+    return z + hy.sum(x)
+
+
+def in_a_for(x, y, s, c):
+    for i in range(3):
+        x.assign(s * (i + 1.0))
+        c = c + hy.sum(x * x)
+    return c
+
+
+def in_a_while(x, y, s, c):
+    while c < 3:
+        x.assign(s * x)
+        c = c + hy.sum(x * y)
+    return c * x
+
+
+def on_one_path_of_a_loop(x, y, s, c):
+    for _ in range(3):
+        if c > 0:
+            x.assign(x + s)
+        c = c + hy.sum(hy.exp(x * 0.1)) - 6
+    return c, x
+
+
+def then_differentiated_inside(x, y, s, c):
+    x.assign(s)
+    (x * x * y).sum().backward()
+    x.assign(x - 0.1 * x.grad)
+    return hy.sum(x * x)
+
+
+def returned(x, y, s, c):
+    x.assign(s)
+    return x, y, s
+
+
+@pytest.mark.parametrize("alias", [False, True], ids=["apart", "aliased"])
+@pytest.mark.parametrize(
+    "program",
+    [under_an_alias, in_a_branch, in_a_for, in_a_while, on_one_path_of_a_loop,
+     then_differentiated_inside, returned],
+    ids=lambda f: f.__name__,
+)  # fmt: skip
+def test_an_assigned_leaf_is_the_variable_of_what_comes_after(program, alias):
+    def run(function):
+        found = []
+        for c in (1.0, -1.0, 2.5):
+            x, s = hy.asarray([1.0, 2.0]), hy.asarray([3.0, 4.0])
+            x.requires_grad = True
+            y = x if alias else hy.asarray([0.5, -1.0])
+            result = function(x, y, s, hy.asarray(c))
+            results = result if isinstance(result, tuple) else (result,)
+            sum(hy.sum(r * (n + 2.0)) for n, r in enumerate(results)).backward()
+            every = [*results, x, y, s, x.grad]
+            found.append([(t.requires_grad, t.numpy().tobytes()) for t in every])
+        return found
+
+    assert run(hy.hybridize(program)) == run(program)
+
+
+def test_an_assigned_leaf_is_the_variable_of_second_derivatives_and_tangents():
+    def f(x, s):
+        w = hy.asarray([0.5, 2.0])
+        w.requires_grad = True
+        w.assign(s * w)
+        return hy.sum(x**3 * w)
+
+    x, s = hy.asarray([1.0, 2.0]), hy.asarray([3.0, 4.0])
+    second = hy.grad(lambda x: hy.sum(hy.grad(f)(x, s)))
+    assert hy.hybridize(second)(x).tolist() == second(x).tolist()
+    for function in (f, hy.hybridize(f)):
+        _, tangent = hy.jvp(function, (x, s), (hy.ones(2), hy.ones(2)))
+        assert tangent.item() == hy.jvp(f, (x, s), (hy.ones(2), hy.ones(2)))[1].item()
+    rows = hy.stack([x, x * 2])
+    assert hy.vmap(hy.hybridize(f), in_axes=(0, None))(rows, s).tolist() == [
+        f(row, s).item() for row in rows
+    ]

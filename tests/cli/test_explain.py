@@ -55,7 +55,7 @@ def failure(*args: str) -> str:
 
 def test_a_function(model: Path) -> None:
     assert lines_of(f"{model}:halve", "-i", "f32[4]") == [
-        "halve(f32[4]): 9 nodes, 5 of them in regions",
+        "halve(f32[4]): 11 nodes, 5 of them in regions",
         "a call builds a new plan: first call",
         "",
         "halve  model_for_explain.py:4",
@@ -63,7 +63,7 @@ def test_a_function(model: Path) -> None:
         "5  7  while %4      while x.sum() > 1:",
         "                    ^ 1 value carried",
         "6  2  graph             x = x * 0.5",
-        "7     python        return x",
+        "7  2  graph         return x",
         "",
         "Inputs",
         "%0  f32[4]  argument x",

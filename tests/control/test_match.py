@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import hybrid as hy
+from hybrid.errors import CaptureError
 from tests.control.harness import Program, Table, describe, f32
 
 table = Table()
@@ -42,8 +43,8 @@ def alternatives(x, s):
     match (bool(s < 0.25), 1):
         case (True | None, 2) | (False, 1):
             return x
-        case ((True | False) as q, n) if n:
-            return x + 1 if q else x
+        case ((True | False) as q, n):
+            return x + n if q else x
         case _:
             return x + 2
 
@@ -169,3 +170,26 @@ def test_numbers_that_become_inputs(form: Any, order: str) -> None:
             except (TypeError, ZeroDivisionError) as error:
                 results.append(type(error))
         assert results[0] == results[1], f"call {at}: {k!r}, {flag}"
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_alternatives_with_a_guard_are_tried_once(flag: bool) -> None:
+    def tried(x, v):
+        match (True, v):
+            case (True, a) | (a, _) if a is True:
+                return x
+            case (True, n) | (n, True) if n == 0:
+                return x + 1
+        return x + 2
+
+    x = f32(1.0)
+    assert describe(hy.hybridize(tried)(x, flag)) == describe(tried(x, flag))
+
+    def of_a_run(x, s):
+        match (True, bool(s > 0)):
+            case (True, a) | (a, _) if a is True:
+                return x
+        return x + 2
+
+    with pytest.raises(CaptureError, match="match needs the value of a traced bool"):
+        hy.hybridize(of_a_run)(x, f32(1.0))

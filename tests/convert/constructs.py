@@ -294,6 +294,16 @@ def matching(x):
     return "none"
 
 
+@case((1,), (True,), (0,), (2,))
+def matching_bools(x):
+    match x:
+        case True | 2 if x is not True:
+            return "two"
+        case 1:
+            return "one"
+    return "none"
+
+
 @case(0, 1)
 def asserting(x):
     assert x, f"x is {x}"

@@ -1,0 +1,247 @@
+"""Identity: names of one tensor are one tensor afterwards, among results, arguments and state."""
+
+# ruff: noqa: SIM108, RUF100  the programs are about these
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import hybrid as hy
+from tests.control.harness import f32
+
+
+def rebound_on_one_path(st, x, y, s):
+    a = x * 2
+    b = a
+    if s > 0:
+        b = a + 1
+    return a, b
+
+
+def one_of_the_arguments(st, x, y, s):
+    if s > 0:
+        z = x
+    else:
+        z = y
+    return z, x, [y, z]
+
+
+def unchanged_argument(st, x, y, s):
+    if s > 0:
+        x = x * 2
+    return x
+
+
+def chosen_twice(st, x, y, s):
+    a = x if s > 0 else y
+    b = x if s > 1 else a
+    return a, b
+
+
+def nested(st, x, y, s):
+    a, b = x * 1, y * 1
+    if s > 0:
+        b = a
+        if s > 1:
+            a = a + 1
+    return a, b
+
+
+def kept_in_state(st, x, y, s):
+    z = x * 3
+    if s > 0:
+        st.v = z
+        st.items[0] = z
+    else:
+        st.v = y
+    return z, st.v
+
+
+def state_or_new(st, x, y, s):
+    v = st.v
+    if s > 0:
+        v = v + x
+    st.table["v"] = v
+    return v
+
+
+def in_a_container(st, x, y, s):
+    d = {"a": x, "b": y}
+    if s > 0:
+        d["b"] = d["a"]
+    return d, d["b"], (d["a"],)
+
+
+def lazy(st, x, y, s):
+    n = hy.sum(x)
+    return n or s, n and s, s
+
+
+def early(st, x, y, s):
+    if s > 1:
+        return x, y
+    if s > 0:
+        return y, y
+    return x, x * 1
+
+
+def through_a_function(st, x, y, s):
+    def pick(a, b):
+        return a if s > 0 else b
+
+    return pick(x, y), pick(y, x), x
+
+
+def handled(st, x, y, s):
+    z = x
+    try:
+        if s > 0:
+            z = y
+    finally:
+        st.v = z
+    return z
+
+
+def loop_of_unknown_length(st, x, y, s):
+    z = x
+    while hy.sum(x) < s * 4:
+        x = x + 1
+    return x, y, z
+
+
+def loop_that_returns(st, x, y, s):
+    while True:
+        if hy.sum(x) > s:
+            return x
+        x = x + 3
+
+
+def range_of_unknown_length(st, x, y, s):
+    n = int(s) if s > 1 else 0
+    total = x
+    for _ in range(n):
+        total = total + y
+    return total, x
+
+
+def rows(st, x, y, s):
+    best = x
+    for row in hy.stack([x, y]) * s:
+        if hy.sum(row) > 1:
+            best = row
+    return best, x
+
+
+def best_so_far(st, x, y, s):
+    best, now = x, y
+    while hy.sum(now) < 20 * s:
+        now = now * 2 + 1
+        if hy.sum(now) > 6:
+            best = now
+    return best, now
+
+
+def swapped(st, x, y, s):
+    a, b, n = x, y, s
+    while n > 0:
+        a, b, n = b, a, n - 1
+    return a, b
+
+
+def bound_in_the_loop(st, x, y, s):
+    last = y
+    n = s
+    while n > 0:
+        last = x
+        n = n - 1
+    return last, n
+
+
+def nested_loops(st, x, y, s):
+    n = s
+    while n > 0:
+        m = s
+        z = x
+        while m > 1:
+            z, m = y, m - 1
+        x, n = z, n - 1
+    return x, y
+
+
+def attribute_in_a_loop(st, x, y, s):
+    n = s
+    while n > 0:
+        st.v = x if n > 1 else y
+        n = n - 1
+    return st.v, n
+
+
+def one_before_the_loop(st, x, y, s):
+    a = b = x * 1
+    for _ in range(3):
+        a, b = a + y, b * 2
+    n = s
+    c = d = x * 2
+    while n > 0:
+        c, d, n = c + 1, d + y, n - 1
+    return a, b, c, d
+
+
+def let_go_in_a_loop(st, x, y, s):
+    n = s
+    while n > 1:
+        x = x * 2
+        st.items[0] = x
+        n = n - 1
+    return x, st.items[0]
+
+
+PROGRAMS: list[Callable[..., Any]] = [
+    rebound_on_one_path, one_of_the_arguments, unchanged_argument, chosen_twice, nested,
+    kept_in_state, state_or_new, in_a_container, lazy, early, through_a_function, handled,
+    loop_of_unknown_length, loop_that_returns, range_of_unknown_length, rows, best_so_far, swapped,
+    one_before_the_loop, bound_in_the_loop, nested_loops, attribute_in_a_loop, let_go_in_a_loop,
+]  # fmt: skip
+
+
+def tensors(value: Any) -> list[hy.Tensor]:
+    if isinstance(value, hy.Tensor):
+        return [value]
+    if isinstance(value, SimpleNamespace):
+        value = vars(value)
+    items = value.values() if isinstance(value, dict) else value
+    return [t for item in items for t in tensors(item)]
+
+
+def observed(function: Callable[..., Any], s: float, alias: bool, grad: bool) -> list[Any]:
+    """Which tensors are one before and after, what gradients reach, and what a write reaches."""
+    x = f32([1.0, -2.0])
+    y = x if alias else f32([3.0, 0.5])
+    st = SimpleNamespace(v=f32([5.0, 6.0]), items=[f32([7.0, 8.0])], table={"v": f32([0.0, 1.0])})
+    x.requires_grad = y.requires_grad = grad
+    before = [x, y, f32(s), *tensors(st)]
+    result = function(st, x, y, before[2])
+    every = [*before, *tensors(result), *tensors(st)]
+    found: list[Any] = [[next(i for i, u in enumerate(every) if u is t) for t in every]]
+    found.append([(t.requires_grad, t.tolist()) for t in every])
+    results = [t for t in tensors(result) if t.requires_grad]
+    if results:
+        sum(hy.sum(t * (n + 2.0)) for n, t in enumerate(results)).backward()
+        found.append([None if t.grad is None else t.grad.tolist() for t in (x, y)])
+    with hy.no_grad():
+        for n, t in enumerate(tensors(result)):
+            t += n + 1.0
+    return [*found, [t.tolist() for t in every]]
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["plain", "gradients"])
+@pytest.mark.parametrize("alias", [False, True], ids=["apart", "aliased"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_same_objects(program: Callable[..., Any], alias: bool, grad: bool) -> None:
+    fast = hy.hybridize(program)
+    for s in (1.5, -1.0, 0.5, 1.5, -1.0):
+        assert observed(fast, s, alias, grad) == observed(program, s, alias, grad), s
