@@ -33,6 +33,7 @@ from hybrid.trace.branches import (
     params_of,
     write_cell,
 )
+from hybrid.trace.constants import refuse_change
 from hybrid.trace.differentiate_unbounded import LIST_SHARE, capacity
 from hybrid.trace.grown import require_room
 from hybrid.trace.key import CONTENT
@@ -122,6 +123,9 @@ class Loop(Staged):
     def settle(self) -> bool:
         """Whether the body leaves what it was given; if not, what to do about it is arranged."""
         region = self.path.region
+        for cell in region.cells.values():
+            if cell.written:  # in a later iteration the value is another
+                refuse_change(region, cell.tensor, cell.value.location)
         again = False
         for name, carry in self.names.items():
             again |= self._leave(name, carry, self.finals[name])

@@ -52,7 +52,7 @@ class Supplied(Walk):
         self.ends_itself = supply.length is None
         if self.ends_itself:
             self.length = Number("int", number_tensor(ENDLESS, "int"), ENDLESS, ENDLESS)
-        current().count_on(supply.fact)
+        current().count_on("what a loader gives", supply.fact)
         self._passes = _Passes(supply)
         self._at = author_location()
         self._number = self._with_cells(self._passes.begin, (), (TYPES["int"],), True)[0]

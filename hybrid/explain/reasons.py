@@ -153,6 +153,9 @@ def _outside(planned: Cached, leaves: Sequence[Any]) -> Iterator[Difference]:
         if source.kind == "cell" and (source.tensor.record is not None) != flowed:
             whole = _flow(f"a tensor ({source.tensor.type}) from outside", not flowed)
             found.append(Difference("requires", whole=whole))
+    for fact in planned.capture.facts:
+        if not fact.holds():
+            found.append(Difference(fact.what, whole=f"{fact.what} has changed"))
     whole = "tensors that were distinct are one tensor now, or the other way round"
     yield from found or [Difference("aliases", whole=whole)]
 

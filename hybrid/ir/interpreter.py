@@ -38,6 +38,9 @@ class Interpreter(Protocol):
     def stack_of(self, rows: Sequence[Any]) -> Any:
         """The tensor whose rows, all of them and in order, are ``rows``, if that is known."""
 
+    def constant(self, tensor: Any) -> Any | None:
+        """The elements of ``tensor``, if it traces and they are the same at every call."""
+
     def converted(self, function: Any) -> Any:
         """What to call in place of a function of the author's."""
 

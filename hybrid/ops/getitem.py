@@ -88,12 +88,12 @@ def getitem(x: Any, key: Any) -> Any:
         axis, indices, key = windowed
         return getitem(take_slices(x, indices, axis=axis), key)
     mask = _lone_mask(key)
-    if mask is not None and not interpreter.current().traces:
-        if not mask.shape:  # all of x, or nothing
-            return getitem(reshaped(x, (1, *x.shape)), reshaped(mask, (1,)))
-        if mask.shape == x.shape:
-            (places,) = true_places(flatten(mask))
-            return take(flatten(x), as_tensor(places), axis=0)
+    if mask is not None:
+        key = _at_hand(mask)
+        if not key.shape:  # all of x, or nothing
+            return getitem(reshaped(x, (1, *x.shape)), key.reshape(1))
+        if key.shape == x.shape:
+            return take(flatten(x), as_tensor(np.flatnonzero(key)), axis=0)
     selection = _select(type_of(x), key)
     y = _gathered(x, selection)
     if selection.axes:
@@ -236,7 +236,7 @@ def _items(type: TensorType, key: Any) -> list[Any]:
     axis = 0
     for item, count in zip(given, taken, strict=True):
         if _is_mask(item):
-            if not item.shape and not interpreter.current().traces:
+            if not _at_hand(item).shape:
                 raise ArgumentTypeError(
                     "a mask without dimensions stands beside other indices",
                     fix="index with the others first",
@@ -331,11 +331,16 @@ def true_places(mask: Any) -> tuple[np.ndarray, ...]:
 
     Its values must be at hand, as the count of them becomes a size.
     """
-    return np.nonzero(mask if isinstance(mask, np.ndarray) else _at_hand(mask))
+    return np.nonzero(_at_hand(mask))
 
 
 def _at_hand(mask: Any) -> np.ndarray:
-    if interpreter.current().traces:
+    """The values of ``mask``; where a call is traced those that are the same at every call."""
+    if isinstance(mask, np.ndarray):
+        return mask
+    around = interpreter.current()
+    found = around.constant(mask) if around.traces else mask.numpy()
+    if found is None:
         raise CaptureError(
             f"a traced mask ({type_of(mask)}) selects elements",
             at=author_location(),
@@ -343,7 +348,7 @@ def _at_hand(mask: Any) -> np.ndarray:
             fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, "
             "product or maximum in place of 0",
         )
-    return mask.numpy()
+    return found
 
 
 def _selection(type: TensorType, key: Any) -> Selection:

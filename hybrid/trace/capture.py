@@ -154,11 +154,14 @@ def _captured(
         mine = Mine(tracer, guards.written, given)
         at = definition(function)
         known = Known(leaves, given, guards.containers.values(), places, at, returning(function))
+        cells = [id(cell) for cell in places.values()]
+        tracer.varying = {*cells, *[id(t) for t in leaves if isinstance(t, Tensor)]}
         lent = Lent()
         undo.begin(tracer, guards, lent, mine)
         strange: list[Any] = []  # of Change and Moved
         try:
             known.kept = put_numbers(tracer, guards, lent)
+            tracer.varying.update(known.kept)
             guards.begin()
             contents = undo.contents = Contents([*outside, *[c for c, _ in given]])
             tracer.remaining = Remaining(tracer, known, guards, contents, mine)

@@ -13,6 +13,7 @@ from hybrid.ir import Graph, Value
 from hybrid.plan import Plan
 from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
+from hybrid.trace.constants import Fact
 from hybrid.trace.guards import Guards
 from hybrid.trace.objects import blank, filled
 from hybrid.tree import Several, Structure, unflatten, unflatten_several
@@ -193,8 +194,7 @@ class Capture:
     given: bool = False  # whether runs need the arguments themselves
     objects: tuple[Built, ...] = ()
     aliases: tuple[Alias, ...] = ()  # by ascending outputs
-    # What else a plan counts on: functions, and what they gave.
-    facts: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)  # what else a plan counts on
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
     plans: Plans | None = None  # that run the graph, where they are known

@@ -453,8 +453,8 @@ class Guards:
         terms.append("(EPOCH[0] == self.epoch or epoch_holds(EPOCH[0]))")
         terms += self.members.terms(names)
         terms += ["False"] if self.once else []
-        for i, (fact, given) in enumerate(capture.facts):
-            names[f"fact{i}"], names[f"given{i}"] = fact, given
+        for i, fact in enumerate(capture.facts):
+            names[f"fact{i}"], names[f"given{i}"] = fact.read, fact.given
             terms.append(f"fact{i}() == given{i}")
         terms += alias_terms(capture, names)
         return eval("lambda leaves: " + " and ".join(terms), names)

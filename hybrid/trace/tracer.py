@@ -37,6 +37,7 @@ from hybrid.record import (
 from hybrid.storage import from_bfloat16, holds_bfloat16, memory_dtype
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.address import Address
+from hybrid.trace.constants import Fact, constant_value, refuse_change
 from hybrid.trace.grown import refuse_torn
 from hybrid.trace.handlers import Handler, refuse_caught
 from hybrid.trace.identity import Ties, twins, write_twins
@@ -103,7 +104,9 @@ class Tracer:
     built: dict[int, Any] = field(default_factory=dict)  # modules made meanwhile, by their ids
     hosted: set[Place] = field(default_factory=set)  # of functions that the plan is to call
     called: set[Place] = field(default_factory=set)  # of those that were called meanwhile
-    facts: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # what gave what
+    facts: list[Fact] = field(default_factory=list)  # that the plan counts on
+    varying: Collection[int] | None = None  # ids of tensors of the call; None: it is not known
+    constants: set[int] = field(default_factory=set)  # ids of tensors taken for constants
     remaining: Any = None  # tells what is written so far (a Remaining)
     refuses: Callable[..., None] | None = None  # ways back that only a run knows
     minded: set[Value] = field(default_factory=set)  # first results of nodes that it lets pass
@@ -178,6 +181,8 @@ class Tracer:
         if self.owns(cell):
             cell.content, cell.record = value.content, record
         else:
+            if self.parent is None:
+                refuse_change(self, cell)
             entry = self.cell(cell)
             entry.value, entry.record = value.content, record
             entry.assigned = value.record is None and record is not None
@@ -299,9 +304,13 @@ class Tracer:
         if place is not None:
             self.called.add(place)
 
-    def count_on(self, fact: Callable[[], Any]) -> None:
-        """The plan serves as long as ``fact`` gives what it does now."""
-        self.facts.append((fact, fact()))
+    def count_on(self, what: str, read: Callable[[], Any]) -> None:
+        """The plan serves as long as ``read`` gives what it does now; ``what`` says of what."""
+        self.facts.append(Fact(what, read, read()))
+
+    def constant(self, tensor: Tensor) -> np.ndarray | None:
+        """The elements of ``tensor``, if they are the same at every call."""
+        return constant_value(self, tensor)
 
     def leaving(
         self, function: Callable[..., Any], operands: Sequence[Any]

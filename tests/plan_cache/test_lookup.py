@@ -352,6 +352,11 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ),
     ("a named tuple", lambda: lambda x: Point(x, x), "it gives a Point"),
     (
+        "a mask that is a constant",
+        lambda: lambda x: x[CHOSEN],
+        "it counts on the content of a tensor (bool[3]) that elements are selected by",
+    ),
+    (
         "a counter",
         lambda: lambda x: x if COUNT else x + 1,
         "the global COUNT is a count",
@@ -364,6 +369,7 @@ class Made:
     value: Any
 
 
+CHOSEN = hy.asarray([True, False, True])
 COUNT: Any = itertools.count()
 
 
