@@ -27,6 +27,7 @@ from hybrid.tensor import Tensor
 from hybrid.trace.identity import ALWAYS, DOUBT, Unfollowed, Where, identities
 from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
+from hybrid.types import TensorType
 
 Member = tuple[Any, int]  # a carried tensor: what holds it, and which of its leaves it is
 Pair = tuple[Member, Any]  # with another one, or with the id of a tensor from outside
@@ -75,7 +76,7 @@ class LoopTies:
         """The body is traced: whether it has to be traced again, with more flags."""
         finals = self.finals = self._finals(self.members, self.members, region)
         self.changed = set()
-        doubtful = False
+        doubtful: set[TensorType] = set()  # types of those that may be anyone of their type
         for one, where in region.ties.in_doubt(region.owns):
             self.outside[id(one)], self.refused[id(one)] = one, where
         for pair in {**finals, **self.heads}:
@@ -83,14 +84,17 @@ class LoopTies:
             unknown = next((w for w in (first, last) if w is not None and w.error), None)
             if unknown is not None:
                 self.refused.update(dict.fromkeys(pair, unknown))
-                doubtful = doubtful or unknown is DOUBT
+                if unknown is DOUBT:
+                    doubtful.update([self._type(key) for key in pair if key != id(None)])
             elif pair not in self.flags and not _same(first, last):
                 self.changed.add(pair)
         if not follows:
             self.unsure = self._unsure(region)
             # One that an inner loop leaves in doubt may be any of those that iterations find.
-            found = [*self.members, *region.cells] if doubtful else self.unsure
-            if any(self._matters(key, region) for key in found):
+            cells = {key: cell.tensor.type for key, cell in region.cells.items()}
+            types = {key: self._type(key) for key in self.members} | cells
+            found = [key for key, kind in types.items() if kind in doubtful]
+            if any(self._matters(key, region) for key in (*found, *self.unsure)):
                 raise Unfollowed
             return False
         for pair in self.changed:
@@ -172,6 +176,10 @@ class LoopTies:
     def _end(self, key: Any, what: str) -> Tensor | None:
         """The tensor of a member as the body gets it, or as the loop gives it; one from outside."""
         return getattr(self.members[key], what) if type(key) is tuple else self.outside[key]
+
+    def _type(self, key: Any) -> TensorType:
+        """That of a member, or of a tensor from outside."""
+        return (self.members[key].given if type(key) is tuple else self.outside[key]).type
 
     def _ends(self, pair: Pair, what: str) -> tuple[Tensor | None, Tensor | None]:
         return self._end(pair[0], what), self._end(pair[1], what)
