@@ -435,3 +435,34 @@ def test_same(program: Program) -> None:
 @table.each()
 def test_coverage(program: Program) -> None:
     program.check_coverage()
+
+
+slope = hy.grad(lambda q: -0.5 * (q[0] ** 2 + 4 * (q[1] - q[0] ** 2) ** 2))
+
+
+def leaps_beside_random_draws(q, n):
+    samples = []
+    for _ in range(n):
+        p = hy.random.normal(size=q.shape)
+        new = q
+        for i in range(8):
+            new = new + 0.1 * p
+            if i != 7:
+                p = p + 0.1 * slope(new)
+        if hy.random.uniform() < 0.9:
+            q = new
+        samples.append(q)
+    return hy.stack(samples)
+
+
+def test_state_of_another_type_keeps_no_loop_from_being_a_node() -> None:
+    """What is written in each iteration, the state of draws, cannot be the tensor in doubt."""
+    q, lines = hy.zeros(2), []
+    f = hy.hybridize(leaps_beside_random_draws)
+    for n in (5, 12):
+        hy.random.seed(1)
+        expected = leaps_beside_random_draws(q, n)
+        hy.random.seed(1)
+        assert f(q, n).numpy().tobytes() == expected.numpy().tobytes()
+        lines.append(len(str(hy.hybridize(leaps_beside_random_draws).graph(q, n)).splitlines()))
+    assert lines[0] == lines[1] < 120
