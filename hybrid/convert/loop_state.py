@@ -143,7 +143,7 @@ class Loop(Staged):
                 else:
                     self.widened[name] = self.before[name]
         for key, slot in region.slots.items():
-            if not slot.written:
+            if not slot.written or self._is_name(slot):
                 continue
             final = self.path.places[key]
             if key in self.growing:
@@ -175,6 +175,12 @@ class Loop(Staged):
             return True
         self.stretches[key] = stretch
         return False
+
+    def _is_name(self, slot: Slot) -> bool:
+        """Whether it is the variable of a name that is carried, which nested functions share."""
+        return slot.name == "cell_contents" and any(
+            slot.original is carry.inside for carry in self.names.values()
+        )
 
     def _must_carry(self, slot: Slot, final: Any) -> bool:
         if final is slot.original:
@@ -262,7 +268,7 @@ class Loop(Staged):
         """The same for places that are written before they are read."""
         found = {}
         for key, slot in self.path.region.slots.items():
-            if not slot.written or key in self.places:
+            if not slot.written or key in self.places or self._is_name(slot):
                 continue
             final = self.path.places[key]
             if slot.name == CONTENT or final is slot.original:
