@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.classes import dataclass, field
@@ -172,9 +172,20 @@ class Merge:
     def _numbers(self, a: Any, b: Any) -> Build:
         if a is True and b is False:
             return lambda results: Number("bool", self.pred)
+        if self.first.region.general and kind_of(a) != kind_of(b):
+            self._refuse_kinds(a, b)
         kind = max(kind_of(a), kind_of(b), key=_RANK.__getitem__)
         index = self.pair(self._number(self.first, a, kind), self._number(self.second, b, kind))
         return lambda results: Number(kind, results[index])
+
+    def _refuse_kinds(self, a: Any, b: Any) -> NoReturn:
+        """Refuse inputs in place of the numbers of this call, by which the path may be chosen."""
+        raise CaptureError(
+            f"a number is of kind {kind_of(a)} on one path, and {kind_of(b)} on the other",
+            at=self.at,
+            why="Which path is taken may depend on a number that is an input.",
+            fix="give both paths numbers of one kind",
+        )
 
     def _number(self, side: Side, value: Any, kind: str) -> Tensor:
         with interpreting(side.region):
