@@ -1,0 +1,245 @@
+"""Whether anybody could tell a program from the same program hybridized.
+
+Both are run in the same way, each on arguments and state of its own: all calls in a row, and after
+each of them everything is looked at that could be noticed.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import linecache
+import signal
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import hybrid as hy
+from hybrid.errors import CaptureError, LeakedValueError
+from hybrid.ir import Value
+from tests.control.harness import (
+    close_captures,
+    describe,
+    describe_error,
+    is_of_eager_run,
+    watched,
+)
+
+SECONDS = 20.0  # that a program may take
+NAME = "<program>"  # the file that it is said to be in
+
+
+class Endless(BaseException):
+    """The time of a program is over; no handler of its own catches that."""
+
+
+class Broken(Exception):
+    """The module does not give a program to compare."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a program: ``kind`` is same, refused, different, endless or broken.
+
+    ``what`` says of a difference what differs, in few words that stay the same for a smaller
+    program with the same fault; ``detail`` shows both sides.
+    """
+
+    kind: str
+    calls: int = 0
+    what: str = ""
+    detail: str = ""
+
+    @property
+    def sort(self) -> tuple[str, str]:
+        return self.kind, self.what
+
+
+def check(text: str, gradients: bool, seconds: float = SECONDS) -> Outcome:
+    """Compare the program of a module (see ``grammar``) with the same program hybridized."""
+    side, calls = "eagerly", 0
+    try:
+        with limited(seconds):
+            expected = list(observations(text, gradients, lambda program: program))
+            side = "hybridized"
+            found = observations(text, gradients, hy.hybridize)
+            before: Any = None
+            for calls, (wanted, now) in enumerate(zip(expected, found, strict=True), 1):
+                error = now.pop("error", None)
+                wanted.pop("error", None)
+                if isinstance(error, CaptureError) and not isinstance(error, LeakedValueError):
+                    traces = _traces(before, now)
+                    return (
+                        Outcome("different", calls, *traces) if traces else _refused(calls, error)
+                    )
+                difference = _difference(wanted, now, error)
+                if difference:
+                    return Outcome("different", calls, *difference)
+                before = now
+    except Endless:
+        return Outcome("endless", calls, side, f"{side} after {seconds} seconds")
+    except Broken as broken:
+        return Outcome("broken", detail=repr(broken.__cause__))
+    finally:
+        close_captures()
+        linecache.cache.pop(NAME, None)
+    return Outcome("same", calls)
+
+
+def _refused(calls: int, error: CaptureError) -> Outcome:
+    return Outcome("refused", calls, error.what, str(error))
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise Endless where the block takes longer; again and again, lest it is lost."""
+
+    def stop(*_: Any) -> None:
+        raise Endless
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# One side ---------------------------------------------------------------------------------------
+
+
+def observations(
+    text: str, gradients: bool, prepared: Callable[[Any], Any]
+) -> Iterator[dict[str, Any]]:
+    """What can be noticed after each call, and with gradients once more of all calls together."""
+    linecache.cache[NAME] = (len(text), None, text.splitlines(True), NAME)
+    module: Any = types.ModuleType("program_of_" + __name__)
+    sys.modules[module.__name__] = module  # dataclasses ask for the module of a class
+    try:
+        exec(compile(text, NAME, "exec"), module.__dict__)
+        function, kept = module.make()
+        arguments = [(*call,) for call in module.calls(kept()[0])]
+        given = tensors_in([arguments, kept()])
+        for t in tensors_in(arguments) if gradients else ():
+            if t.dtype.is_floating:
+                t.requires_grad = True
+        program = prepared(function)
+    except Exception as error:
+        raise Broken from error
+    results: list[Any] = []
+    for call in arguments:
+        seen: dict[str, Any] = {}
+        events: list[Any] = []
+        with watched(events):
+            try:
+                results.append(program(*call))
+            except Endless:
+                raise
+            except Exception as error:
+                seen["raised"], seen["error"] = describe_error(error), error
+                results.append(None)
+            else:
+                seen["returned"] = describe(results[-1])
+        seen["printed"] = [event for event in events if not is_of_eager_run(event)]
+        seen["captures left open"] = close_captures()
+        _look(seen, arguments, results, kept())
+        if gradients and "raised" not in seen:
+            _follow(seen, "later backward", [results[-1]], given)
+        yield seen
+    if gradients:
+        seen = {}
+        _follow(seen, "last backward", [results, kept()], given)
+        _look(seen, arguments, results, kept())
+        yield seen
+    gc.collect(0)
+
+
+def _look(seen: dict[str, Any], arguments: Any, results: list[Any], kept: tuple[Any, ...]) -> None:
+    """Values, and of all tensors which are one, which require gradients, and these."""
+    every = tensors_in([arguments, kept, results])
+    traced = [i for i, t in enumerate(every) if isinstance(t.content, Value)]
+    if traced:
+        seen["traced values left"] = traced
+        return
+    seen["arguments"] = describe(arguments)
+    seen["state"] = [describe(k) for k in kept]
+    seen["earlier results"] = describe(results[:-1])
+    first: dict[int, int] = {}
+    seen["identity"] = [first.setdefault(id(t), i) for i, t in enumerate(every)]
+    seen["requires_grad"] = [t.requires_grad for t in every]
+    seen["grad"] = [describe(t.grad) for t in every if t.requires_grad and is_leaf(t)]
+
+
+def is_leaf(t: hy.Tensor) -> bool:
+    return getattr(t, "leaf", None) is not None
+
+
+def _follow(seen: dict[str, Any], what: str, roots: Any, leaves: list[hy.Tensor]) -> None:
+    """What a backward() reaches in which each element of ``roots`` counts differently."""
+    loss: Any = None
+    for i, t in enumerate(tensors_in(roots)):
+        if t.requires_grad:
+            weights = np.random.default_rng(i).standard_normal(t.shape)
+            term = hy.sum(t * hy.asarray(weights, dtype=t.dtype))
+            loss = term if loss is None else loss + hy.astype(term, loss.dtype)
+    try:
+        if loss is not None:
+            loss.backward(retain_graph=True)
+    except Exception as error:
+        seen[what + " raised"], seen["error"] = describe_error(error), error
+    seen[what] = [describe(t.grad) if is_leaf(t) else None for t in leaves]
+
+
+def tensors_in(value: Any, seen: set[int] | None = None) -> list[hy.Tensor]:
+    """The tensors in ``value``, each time they occur; an object is gone through once."""
+    if isinstance(value, hy.Tensor):
+        return [value]
+    seen = set() if seen is None else seen
+    if isinstance(value, dict):
+        value = list(value.values())
+    elif isinstance(value, (list, tuple)):
+        value = list(value)
+    elif isinstance(value, hy.nn.Module) or (hasattr(value, "__dict__") and not callable(value)):
+        if id(value) in seen:
+            return []
+        seen.add(id(value))
+        value = list(vars(value).values())
+    else:
+        return []
+    return list(itertools.chain.from_iterable([tensors_in(v, seen) for v in value]))
+
+
+# Two sides --------------------------------------------------------------------------------------
+
+
+def _difference(wanted: dict, found: dict, error: Any) -> tuple[str, str] | None:
+    """In few words, and in full."""
+    for what in dict.fromkeys((*found, *wanted)):
+        left, right = wanted.get(what), found.get(what)
+        if left == right:
+            continue
+        told = f"{what}\n  eager:      {left}\n  hybridized: {right}"
+        if error is not None:
+            told += f"\n\n{type(error).__name__}: {error}"
+        if what.endswith("raised"):
+            names = [side[0] if side else "nothing" for side in (left, right)]
+            return f"{what}: {names[0]}, not {names[1]}", told
+        return what, told
+    return None
+
+
+def _traces(before: dict | None, now: dict) -> tuple[str, str] | None:
+    """Whether a call that was refused has left anything."""
+    if now["printed"] or now["captures left open"] or "traced values left" in now:
+        return "traces of a refusal", f"{now}"
+    for what in ("arguments", "state", "requires_grad"):
+        if before is not None and before[what] != now[what]:
+            told = f"{what}\n  before: {before[what]}\n  after:  {now[what]}"
+            return f"{what} after a refusal", told
+    return None
