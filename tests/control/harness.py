@@ -60,6 +60,10 @@ def copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return copy.deepcopy(tuple([a.make() if isinstance(a, Fresh) else a for a in args]))
 
 
+# A list whose length only a run knows is one buffer: its items are tensors of their own.
+ITEMS_APART = "items apart"
+
+
 # What can be noticed ----------------------------------------------------------------------------
 
 
@@ -100,6 +104,33 @@ def tensors_in(value: Any) -> list[hy.Tensor]:
     if isinstance(value, (list, tuple, set)):
         return [t for v in value for t in tensors_in(v)]
     return []
+
+
+def reached(value: Any, lists: bool = True, seen: tuple[int, ...] = ()) -> Iterator[hy.Tensor]:
+    """The tensors that ``value`` leads to by items and attributes, each time they occur.
+
+    Those in ``lists`` may be left out.
+    """
+    if isinstance(value, hy.Tensor):
+        yield value
+        return
+    if id(value) in seen or isinstance(value, (type, types.ModuleType, np.ndarray)):
+        return
+    seen = (*seen, id(value))
+    if isinstance(value, dict):
+        inner: Any = value.values()
+    elif isinstance(value, hy.nn.Module):
+        inner = [*value.parameters(), *value.buffers(), *vars(value).values()]
+    elif isinstance(value, (list, tuple)) or hasattr(value, "popleft"):
+        inner = value
+    elif isinstance(value, types.FunctionType):
+        inner = [c.cell_contents for c in value.__closure__ or () if c != types.CellType()]
+    elif isinstance(value, types.MethodType):
+        inner = [value.__self__]
+    else:
+        inner = getattr(value, "__dict__", {}).values()
+    for v in list(inner) if lists or not isinstance(value, list) else ():
+        yield from reached(v, lists, seen)
 
 
 def describe_error(error: BaseException) -> Any:
@@ -168,16 +199,21 @@ class Side:
     function: Callable[..., Any]
     state: Any = None
     hybridized: bool = False
+    given: Any = None  # the function as it was written
 
-    def call(self, args: tuple[Any, ...], grad: bool, identity: bool) -> dict[str, Any]:
+    def call(
+        self, args: tuple[Any, ...], grad: bool, identity: bool | str, hold: bool = True
+    ) -> dict[str, Any]:
         """Everything to be noticed of one call."""
         seen: dict[str, Any] = {}
+        result: Any = None
         args = copied(args)
         leaves = [t for t in tensors_in(args) if t.dtype.is_floating]
         for t in leaves if grad else ():
             t.requires_grad = True
         events: list[Any] = []
-        before = tensors_in(args)
+        # Whatever holds a tensor of the state keeps a plan from using it again.
+        before = [*reached((args, self.state, self.given) if identity and hold else args)]
         hy.random.seed(0)
         with watched(events):
             try:
@@ -188,15 +224,18 @@ class Side:
                 seen["raised"], seen["error"] = describe_error(error), error
             else:
                 seen["returned"] = describe(result)
-                if identity:
-                    seen["identity"] = _identity(result, before)
-                if grad:
-                    seen["gradients"] = _gradients(result, leaves)
         if interpreter.ACTIVE and "error" in seen:
             seen["error"].__traceback__ = seen["error"].__context__ = None
         seen["captures left open"] = close_captures()
         seen["arguments after"] = describe(args)
         seen["state"] = describe(self.state)
+        every: list[hy.Tensor] = []
+        if identity:
+            after = (args, self.state, self.given, result)
+            every = [*before, *reached(after, lists=identity is True)]
+            seen.update(_kinship(every))
+        if grad:
+            seen["gradients"] = _gradients(result, leaves, every)
         seen["printed"] = events
         seen["next draw"] = describe(hy.random.uniform())
         return seen
@@ -211,24 +250,50 @@ def close_captures() -> int:
     return left
 
 
-def _identity(result: Any, before: list[hy.Tensor]) -> list[int]:
-    """For each tensor of ``result`` which tensor of the arguments or of the result it is."""
-    known = [*before, *tensors_in(result)]
-    return [next(i for i, k in enumerate(known) if k is t) for t in tensors_in(result)]
+def _kinship(every: Sequence[hy.Tensor]) -> dict[str, Any]:
+    """Which of ``every`` tensor are one, which require gradients, and what these are so far."""
+    grads = [t.grad for t in every]
+    first: dict[int, int] = {}
+    return {
+        "identity": [first.setdefault(id(t), len(first)) for t in (*every, *grads)],
+        "requires_grad": [t.requires_grad for t in every],
+        "grad": [describe(g) for g in grads],
+    }
 
 
-def _gradients(result: Any, leaves: list[hy.Tensor]) -> Any:
-    """The gradients of the arguments when every result counts, each element differently."""
+def _gradients(result: Any, leaves: list[hy.Tensor], others: Sequence[hy.Tensor]) -> Any:
+    """The gradients of ``leaves`` when every result counts, each element differently.
+
+    Then those of all when each of the ``others`` counts that has a history.
+    """
+    results = tensors_in(result)
     loss: Any = None
-    for i, t in enumerate(tensors_in(result)):
+    for i, t in enumerate(results):
         if t.requires_grad:
-            weights = np.random.default_rng(i).standard_normal(t.shape)
-            term = hy.sum(t * hy.asarray(weights, dtype=t.dtype))
+            term = _weighted(t, i)
             loss = term if loss is None else loss + hy.astype(term, loss.dtype)
-    if loss is not None and loss.requires_grad:
-        loss.backward(retain_graph=True)  # the state may lead back to an earlier call
-    # What nothing reached eagerly may be an exact zero of the branch that was not taken.
-    return [describe(hy.zeros_like(t) if t.grad is None else t.grad) for t in leaves]
+    found = [_backward(loss)]
+    found += [describe(t.grad) for t in leaves]
+    done = {id(t) for t in results}
+    for i, t in enumerate(others):
+        if t.record not in (None, getattr(t, "leaf", None)) and id(t) not in done:
+            done.add(id(t))
+            found.append((i, _backward(_weighted(t, i))))
+    return found, [describe(t.grad) for t in others]
+
+
+def _weighted(t: hy.Tensor, seed: int) -> hy.Tensor:
+    weights = np.random.default_rng(seed).standard_normal(t.shape)
+    return hy.sum(t * hy.asarray(weights, dtype=t.dtype))
+
+
+def _backward(loss: hy.Tensor | None) -> Any:
+    try:
+        if loss is not None and loss.requires_grad:
+            loss.backward(retain_graph=True)  # the state may lead back to an earlier call
+    except HybridError as error:
+        return describe_error(error)
+    return None
 
 
 def side(function: Callable[..., Any], make: bool, hybridized: bool) -> Side:
@@ -238,7 +303,7 @@ def side(function: Callable[..., Any], make: bool, hybridized: bool) -> Side:
         function = function()
         if isinstance(function, tuple):
             function, state = function
-    return Side(hy.hybridize(function) if hybridized else function, state, hybridized)
+    return Side(hy.hybridize(function) if hybridized else function, state, hybridized, function)
 
 
 def same(
@@ -248,7 +313,7 @@ def same(
     grad: bool = True,
     plans: int | None = None,
     make: bool = False,
-    identity: bool = False,
+    identity: bool | str = True,
     may_refuse: bool = False,
     runs_eagerly: bool | None = False,
 ) -> None:
@@ -258,6 +323,9 @@ def same(
     then once more in the opposite order, and then for gradients.  With ``make`` the function makes
     the function to be called, or a pair of that and of its state.  All calls share one hybridized
     function, which may make ``plans`` plans: one, unless said, when the arguments are alike.
+    ``identity`` compares which tensors among the arguments, the state and the results, before and
+    after, are one, whether they require gradients, and what backward() from each of them reaches;
+    with ITEMS_APART items of lists may be tensors of their own.
     ``may_refuse`` lets the capture raise CaptureError, provided that it leaves no trace.
     With ``runs_eagerly`` calls that no graph gives the bits of run eagerly, and warn of that once;
     None: they may.
@@ -269,12 +337,16 @@ def same(
     for grad_now in (False, True) if grad else (False,):
         order = given if grad_now else [*given, *reversed(given)]
         eager = side(function, make, False)
-        all_expected = [eager.call(arguments, grad_now, identity) for arguments in order]
+        all_expected = [
+            eager.call(arguments, grad_now, identity, grad_now or number >= len(given))
+            for number, arguments in enumerate(order)
+        ]
         hybridized = side(function, make, True)
         for number, (arguments, expected) in enumerate(zip(order, all_expected, strict=True)):
             where = f"call {number}{' for gradients' if grad_now else ''}"
             untouched = describe(copied(arguments)), describe(hybridized.state)
-            found = hybridized.call(arguments, grad_now, identity)
+            hold = grad_now or number >= len(given)
+            found = hybridized.call(arguments, grad_now, identity, hold)
             error = found.pop("error", None)
             expected.pop("error", None)
             warned += [event for event in found["printed"] if is_of_eager_run(event)]
@@ -372,16 +444,17 @@ def _codes(code: types.CodeType) -> list[types.CodeType]:
 
 @dataclass
 class Table:
-    """The programs of a test file."""
+    """The programs of a test file, and options of all of them."""
 
     programs: list[Program] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
 
     def runs(self, *calls: Any, covered: bool = True, **options: Any) -> Callable[..., Any]:
         """Add the decorated function, to be called with each of ``calls``."""
 
         def add(function: Callable[..., Any]) -> Callable[..., Any]:
             assert function.__name__ not in [p.name for p in self.programs], function.__name__
-            self.programs.append(Program(function, calls, options, covered))
+            self.programs.append(Program(function, calls, self.options | options, covered))
             return function
 
         return add

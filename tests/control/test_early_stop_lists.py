@@ -1,7 +1,7 @@
 """Loops over Python ranges with a break on a tensor, and lists that change their length."""
 
 import hybrid as hy
-from tests.control.harness import Program, Table, f32
+from tests.control.harness import ITEMS_APART, Program, Table, f32
 
 table = Table()
 STARTS = [f32(v) for v in (1.0, 4.0, 300.0)]
@@ -18,7 +18,7 @@ def lengths_change(x):
     return xs, xs[0], len(xs)
 
 
-@table.runs(*STARTS)
+@table.runs(*STARTS, identity=ITEMS_APART)
 def memory_grows(x):
     xs = []
     for _ in range(8):
@@ -39,7 +39,7 @@ def lists_in_a_list(x):
     return rows
 
 
-@table.runs(*STARTS)
+@table.runs(*STARTS, identity=ITEMS_APART)
 def lists_in_a_dict(x):
     found = {"even": [], "odd": [x]}
     for i, v in enumerate([x, x * 2, x * 3, x * 4]):
@@ -87,7 +87,7 @@ def appended_behind_the_break(x):
     return x, len(steps)
 
 
-@table.runs(*PAIRS)
+@table.runs(*PAIRS, identity=ITEMS_APART)
 def items_of_items_behind_the_break(x):
     steps = []
     for scale in (1.0, 2.0, 3.0):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 import hybrid as hy
-from tests.control.harness import Program, Table, draw, f32, i64
+from tests.control.harness import ITEMS_APART, Program, Table, draw, f32, i64
 
 table = Table()
 NUMBERS = (f32(0.7), f32(-1.3), f32(2.1))
@@ -121,7 +121,7 @@ def doubled(x):
     return ys
 
 
-@table.runs(*[f32(v) for v in (0.5, 3.0, 50.0, 200.0)])
+@table.runs(*[f32(v) for v in (0.5, 3.0, 50.0, 200.0)], identity=ITEMS_APART)
 def list_of_pairs(x):
     return list(zip(doubled(x), doubled(x * 3), strict=False))
 

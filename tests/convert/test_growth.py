@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import hybrid as hy
-from tests.control.harness import Program, Table, draw, f32, i64
+from tests.control.harness import ITEMS_APART, Program, Table, draw, f32, i64
 
-table = Table()
+table = Table(options={"identity": ITEMS_APART})
 X = f32([1.0, -2.0, 3.0])
 STARTS = [f32(v) for v in (0.5, 3.0, 50.0, 200.0)]
 COUNTS = [i64(n) for n in (0, 1, 2, 5)]
