@@ -76,6 +76,7 @@ class Answer:
     bases: tuple[int, ...]  # operands: what had arrived there is read
     asks_first: bool  # whether the index of the first iteration is read
     sliced: tuple[int, ...]  # operands whose cotangents are stacked
+    marked: tuple[int, ...]  # those of which each row may be absent: the flags are stacked, too
     absent: tuple[int, ...]  # places of values that no invariant holds: as invariants after those
     edges: tuple[int, ...]  # the edges whose flags are read
 
@@ -181,8 +182,8 @@ class _Variant:
         nodes = tuple(tape.builder.nodes[: tape.forward])
         return Graph(body.name, body.params, nodes, body.results)
 
-    def give(self, stacked: Sequence[int]) -> None:
-        """Make what the body returns: ``totals`` and cotangents of slices, ``outs``."""
+    def give(self, stacked: Sequence[int], marked: Sequence[int]) -> None:
+        """Make what the body returns: ``totals``, and cotangents of slices and flags, ``outs``."""
         types = [self.asked.types[at] for _, at in self.asked.keys]
         with opened(self.tape), recording(False):
             self.totals = [
@@ -194,6 +195,9 @@ class _Variant:
                 ct, type = self.slices[at], self.asked.body.params[1 + at].type
                 zeros = ops.zeros(type.shape, dtype=type.dtype)
                 self.outs.append((zeros if ct is None else plain(ct)).content)
+            for ct in [self.slices[at] for at in marked]:
+                there = ct.present if isinstance(ct, Perhaps) else flag(ct is not None)
+                self.outs.append(there.content)
 
     def asks(self, kept: Collection[int]) -> set[int]:
         """The items whose flags are read, when those in ``kept`` are given on."""
@@ -245,8 +249,11 @@ class _Assembly:
         self.stacked = [
             at for at in asked.slices if any(v.slices[at] is not None for v in variants)
         ]
+        self.marked = [
+            at for at in self.stacked if not all(isinstance(v.slices[at], Tensor) for v in variants)
+        ]
         for variant in variants:
-            variant.give(self.stacked)
+            variant.give(self.stacked, self.marked)
         self.flags = self.carried_flags()
         self.cuts = [variant.cut(self.flags) for variant in variants]
 
@@ -312,6 +319,7 @@ class _Assembly:
             tuple(asked.bases),
             asked.differs,
             tuple(self.stacked),
+            tuple(self.marked),
             asked.absent,
             tuple(edges),
         )

@@ -160,8 +160,12 @@ def totals_of(
     for item, ct in items:
         if item.of == "sum":
             totals[places[item.at]] = settled(item, ct)
-    for at, stack in zip(answer.sliced, flags[len(answer.flags) :], strict=True):
-        totals[places[at]] = _sum(totals[places[at]], onto_zeros(stack))  # as slices are
+    stacks = flags[len(answer.flags) :]
+    marks = dict(zip(answer.marked, stacks[len(answer.sliced) :], strict=True))
+    for at, stack in zip(answer.sliced, stacks, strict=False):
+        ct = onto_zeros(stack)  # as slices are
+        there = ops.any(marks[at]) if at in marks else ran
+        totals[places[at]] = _sum(totals[places[at]], perhaps(ct, there, False))
     into = {item.into for i, (item, _) in enumerate(items) if item.into != i}
     for i, (item, ct) in enumerate(items):
         place = places[item.at]

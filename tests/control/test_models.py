@@ -81,8 +81,7 @@ def lstm_with_state_in_a_dict(xs, wx, wh, b):
     return state
 
 
-# The state of no step has a history.
-@table.runs(*[(xs, i64(n), *GATES) for xs in SEQUENCES for n in (0, 3, 50)], identity=False)
+@table.runs(*[(xs, i64(n), *GATES) for xs in SEQUENCES for n in (0, 3, 50)])
 def lstm_of_a_length(xs, n, wx, wh, b):
     """Rows past the length keep the state."""
     h = c = hy.zeros((2, HIDDEN))

@@ -304,7 +304,7 @@ def rows_that_stay_one_tensor(x, s):
     return kept * 0.5 + x * 0.25 + (x - 1.0), total
 
 
-@table.runs(*[(draw(3, seed=n), draw(seed=n + 9)) for n in range(3)], identity=True)
+@table.runs(*[(draw(3, seed=n), draw(seed=n + 9)) for n in range(3)])
 def pairs_of_what_stays_and_what_does_not(x, s):
     kept, pairs = x, []
     for _ in range(3):
@@ -337,6 +337,25 @@ def an_item_of_one_path_that_is_one_of_two(x, s):
             xs.append((v, s + 1.0))
     rest = xs[1:]
     return v * 0.5 + v + xs[0] + sum([a * b for a, b in rest]), len(rest)
+
+
+@table.runs(*[(draw(2, 3, seed=1), f32(at), draw(3)) for at in (1.0, -1.0)])
+def rows_that_no_iteration_comes_to(rows, s, z):
+    total = z * 2
+    for row in rows:
+        if s > 0:
+            total = total + row
+    return total
+
+
+@table.runs(*[(hy.abs(draw(3, seed=1)) * sign,) for sign in (1.0, -1.0)])
+def a_sum_that_no_iteration_comes_to(x):
+    total = hy.zeros(3)
+    for row in hy.stack([x, x * 2]):
+        if hy.sum(row) > 0:
+            x = x + row
+            total = total + x
+    return total, x
 
 
 @table.each()

@@ -23,7 +23,7 @@ def same(left, right) -> None:
     assert describe(left) == describe(right)
 
 
-@table.runs(X, Y, identity=True, grad=False)
+@table.runs(X, Y, grad=False)
 def input_is_returned(x):
     y = x * 1
     if hy.sum(x) > 0:
@@ -31,7 +31,7 @@ def input_is_returned(x):
     return x, y, x
 
 
-@table.runs((X, Y), (Y, X), identity=True, grad=False)
+@table.runs((X, Y), (Y, X), grad=False)
 def inputs_are_returned_in_a_structure(x, y):
     z = x
     while hy.sum(z) < 5:
@@ -39,14 +39,14 @@ def inputs_are_returned_in_a_structure(x, y):
     return {"y": y, "all": [x, y, z, z]}
 
 
-@table.runs((X, X), (Y, Y), identity=True, grad=False)
+@table.runs((X, X), (Y, Y), grad=False)
 def one_tensor_given_twice(x, y):
     if hy.sum(x) > 0:
         x += 1
     return x, y, x is y
 
 
-@table.runs((X, X, X), (X, Y, X), (X, X, Y), grad=False, identity=True)
+@table.runs((X, X, X), (X, Y, X), (X, X, Y), grad=False)
 def some_tensors_given_twice(x, y, z):
     for k in (x, y, z):
         if k[0] > 0:
@@ -54,7 +54,7 @@ def some_tensors_given_twice(x, y, z):
     return x, y, z
 
 
-@table.runs(X, Y, identity=True, grad=False)
+@table.runs(X, Y, grad=False)
 def input_untouched_by_a_branch_that_never_writes(x):
     y = [x]
     if hy.sum(x) > 0:
@@ -64,7 +64,7 @@ def input_untouched_by_a_branch_that_never_writes(x):
     return y[0], z * 1
 
 
-@table.runs(([X, X],), ([Y, X],), identity=True, grad=False)
+@table.runs(([X, X],), ([Y, X],), grad=False)
 def a_list_that_holds_one_twice(xs):
     for x in xs:
         if x[0] > 0:
