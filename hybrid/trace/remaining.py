@@ -43,6 +43,7 @@ class Left:
     writes: tuple[SlotWrite, ...]  # their outputs are values, too
     objects: tuple[Built, ...]  # that these hold
     recorded: frozenset[int]  # values that gradients flow to
+    carried: frozenset[int]  # those that they may flow to by iterations, if they flow at all
 
     def of_arrays(self, leaving: Leaving, arrays: Sequence[Any]) -> Put:
         """What puts it in force, given the values that ``leaving`` has got."""
@@ -60,13 +61,16 @@ class Left:
         recorded: Collection[Value] | None,
     ) -> None:
         """Put it in force at the end of a run of ``graph``; the values get their histories."""
-        if self.recorded and is_recording():
+        flowing = self.recorded
+        if any(t.record is not None for t in tensors):
+            flowing |= self.carried
+        if flowing and is_recording():
             try:
                 told = told_by(graph, tensors, recorded, leaving)
             except Untold:
-                histories = dict.fromkeys(self.recorded, LOST)
+                histories = dict.fromkeys(flowing, LOST)
             else:
-                histories = {index: told[index].record for index in self.recorded}
+                histories = {index: told[index].record for index in flowing}
             for index, history in histories.items():
                 values[index].record = history
         self.put(values, tensors, leaves, given)
@@ -161,6 +165,7 @@ class Remaining:
         values: list[Tensor] = []
         index_of: dict[int, int] = {}
         recorded: set[int] = set()
+        carried: set[int] = set()
 
         def add(tensor: Tensor) -> int:
             index = index_of.get(id(tensor))
@@ -170,13 +175,18 @@ class Remaining:
                 values.append(make_tensor(inside.type, inside.content))
                 keep.append(tensor)
                 record = here.record_of(tensor)
-                if record is not None and record is not getattr(tensor, "leaf", None):
+                own = record is not None and record is getattr(tensor, "leaf", None)
+                if record is not None and not own:
                     recorded.add(index)
+                elif loops and inside.type.floating and not own:
+                    carried.add(index)
             return index
 
         keep: list[Tensor] = []
         making = Making(self.root, self.known, add)
         chain = list(_chain(here))
+        # What is carried may get a history from an iteration that is yet to be traced.
+        loops = is_recording() and any(tracer.builder.name == "body" for tracer in chain)
         cells = [
             (source, add(cell.tensor))
             for source, cell in enumerate(list(self.root.cells.values()))
@@ -192,7 +202,13 @@ class Remaining:
         told = {id(cell.tensor) for cell in self.root.cells.values()} & index_of.keys()
         for tracer in chain:
             tracer.told = told if tracer.told is None else tracer.told & told
-        return values, Left(tuple(cells), tuple(writes), tuple(making.objects), frozenset(recorded))
+        return values, Left(
+            tuple(cells),
+            tuple(writes),
+            tuple(making.objects),
+            frozenset(recorded),
+            frozenset(carried),
+        )
 
     def state(self, here: Tracer) -> list[Any]:
         """What is written so far as ``here`` sees it, to be compared item by item."""

@@ -84,8 +84,7 @@ def new_keys_and_items():
     return run, state
 
 
-# What was written before the error has no history.
-@table.makes(ROWS, GOOD, -ROWS, identity=False)
+@table.makes(ROWS, GOOD, -ROWS)
 def cell_written_in_a_loop():
     count = hy.zeros((2,))
 
@@ -191,8 +190,7 @@ def list_that_a_loop_has_written():
     return run, state
 
 
-# What was written before the error has no history.
-@table.makes(f32(0.5), f32(2.0), f32(30.0), identity=False)
+@table.makes(f32(0.5), f32(2.0), f32(30.0))
 def cells_in_nested_loops():
     a, b = hy.zeros(()), hy.zeros(())
 
