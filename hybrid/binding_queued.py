@@ -1,7 +1,9 @@
 """What a call of a hybridized function does in a stream: its plan is queued, not run.
 
 All that depends on no values is done at once, as in ``binding``: histories are recorded, cells and
-attributes are set to what stands for their values.  Nothing is written in place.
+attributes are set to what stands for their values.  Nothing is written in place.  A call waits
+where values tell which tensors its results are, or whether these have a history, as eager code
+waits at a branch.
 """
 
 from __future__ import annotations
@@ -27,9 +29,6 @@ class QueuedBinding(Binding):
         super().__init__(*known)
         self.many_cells, self.many_slots, self.many_fresh = [], [], []
         self.now, self.whole = now, whole
-
-    def _aliases(self) -> None:
-        """Which tensors are one is not known yet, so that each result is a tensor of its own."""
 
     def write(self) -> Any:
         w, sources = self.writer, self.capture.sources

@@ -186,7 +186,9 @@ def stream() -> Stream:
     nothing.  What reads a value waits for it: ``numpy()``, ``item()``, ``bool()``, printing,
     saving, DLPack, and operations outside of the stream.  Operations that make a result of a shape
     that depends on values (``nonzero``, masks), and what calls Python (``print``, ``assert``,
-    ``py_call`` in hybridized functions), wait for the stream and are done at once.  Bits are those
+    ``py_call`` in hybridized functions), wait for the stream and are done at once.  Hybridized
+    calls wait where values tell which tensor a result is (``return x if s > 0 else y``), or whether
+    it has a history, as eager code waits at the branch.  Bits are those
     of the same code without a stream; so are random draws, gradients, and what is written to
     tensors.
 

@@ -78,12 +78,12 @@ def check_in_a_stream(program: Program, folder: Path) -> None:
     make = function_of(program, folder)
     for grad_now in (False, True):
         eager = side(make, True, False)
-        expected = [eager.call(arguments, grad_now, False) for arguments in CALLS]
+        expected = [eager.call(arguments, grad_now, True) for arguments in CALLS]
         for hybridized in (False, True):
             queued, stream = side(make, True, hybridized), hy.stream()
             queued.function = within(stream, queued.function)
             for number, arguments in enumerate(CALLS):
-                found = queued.call(arguments, grad_now, False)
+                found = queued.call(arguments, grad_now, True)
                 error = found.pop("error", None)
                 if hybridized and isinstance(error, CaptureError):
                     break

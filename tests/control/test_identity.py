@@ -244,4 +244,6 @@ def observed(function: Callable[..., Any], s: float, alias: bool, grad: bool) ->
 def test_same_objects(program: Callable[..., Any], alias: bool, grad: bool) -> None:
     fast = hy.hybridize(program)
     for s in (1.5, -1.0, 0.5, 1.5, -1.0):
-        assert observed(fast, s, alias, grad) == observed(program, s, alias, grad), s
+        expected = observed(program, s, alias, grad)
+        assert observed(fast, s, alias, grad) == expected, s
+        assert observed(fast.submit, s, alias, grad) == expected, f"{s}, queued"
