@@ -1,7 +1,7 @@
 """Following: a graph once more, eagerly and op by op, into the regions that its run has taken.
 
-So values get the history that they have where the function runs eagerly.  What the run has done
-outside itself is not done again: nothing is printed.
+So values get the history that they have where the function runs eagerly.  What a run has done
+outside itself is not done again: nothing is printed; but a graph that was not run is run so.
 """
 
 from __future__ import annotations
@@ -83,6 +83,15 @@ def followed(
     """
     results = _Follower(None).results(graph, operands, recorded)
     return [_whole(results[at]) for at in wanted]
+
+
+def done(
+    graph: Graph, operands: Sequence[Tensor], recorded: Collection[Value] | None
+) -> list[Tensor]:
+    """The results of ``graph`` on ``operands``, and all that it does outside itself."""
+    follower = _Follower(None)
+    follower.rules[py_call] = follower._apply
+    return [_whole(value) for value in follower.results(graph, operands, recorded)]
 
 
 def told_by(

@@ -24,12 +24,11 @@ from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address
 from hybrid.trace.captured import Built, SlotWrite, Source, build, build_objects
 from hybrid.trace.contents import Contents
-from hybrid.trace.follow import Untold, told_by
+from hybrid.trace.follow import Untold, done, told_by
 from hybrid.trace.guards import Guards
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.making import Known, Making
 from hybrid.trace.places import Slot, write_place
-from hybrid.trace.replay import replay
 from hybrid.trace.rewind import refill
 from hybrid.trace.tracer import Cell, Tracer
 from hybrid.tree import flatten
@@ -271,7 +270,7 @@ def _run(
     """Run what a capture had staged when it ended, and put in force what it had written."""
     tensors = [source.fetch(leaves) for source in sources]
     try:
-        values = replay(graph, tensors, recorded)
+        values = done(graph, tensors, recorded)
     except BaseException as error:
         put = taken(error)
         if put is not None:

@@ -40,7 +40,7 @@ def a_tensor_from_outside_that_is_read_and_then_written():
 
 
 # State has a history that the path did not give it.
-@table.makes(*[(X, f32(v)) for v in (0.5, -1.0, 0.25, -0.5)], identity=False)
+@table.makes(*[(X, f32(v)) for v in (0.5, -1.0, 0.25, -0.5)])
 def histories_that_are_written_to_tensors_from_outside():
     state = SimpleNamespace(v=hy.ones(3), w=hy.ones(3))
     row = hy.zeros(3)
