@@ -142,7 +142,8 @@ class LoopTies:
                 self._tie_results(pair, where, parent)
         for pair, carry in self.flags.items():
             self._tie_results(pair, Where(carry.leaves[0].made), parent)
-        for key, where in {**dict.fromkeys(self.unsure, DOUBT), **self.refused}.items():
+        # What following tells may be all that is asked: so doubt comes before a refusal.
+        for key, where in {**self.refused, **dict.fromkeys(self.unsure, DOUBT)}.items():
             tensor = self._end(key, "made")
             if tensor is not None:
                 parent.ties.tie(tensor, None, where)

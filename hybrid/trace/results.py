@@ -38,10 +38,8 @@ def found_aliases(
     for tensor in tensors:
         output = output_of[id(tensor)]
         others = twins(tracer, tensor)
-        if id(None) in others:  # it may be any that is in doubt, too
+        if id(None) in others and doubtful - {id(tensor)}:  # it may be any of these, too
             error = others[id(None)][1].error
-            if not doubtful - {id(tensor)}:
-                continue
             if error is Unfollowed and not tracer.follows:
                 raise Unfollowed
             if not isinstance(error, functools.partial):

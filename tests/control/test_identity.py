@@ -200,11 +200,29 @@ def let_go_in_a_loop(st, x, y, s):
     return x, st.items[0]
 
 
+def beside_a_list_that_grows(st, x, y, s):
+    ys = [y]
+    if s > 0:
+        x = x + 1
+        ys += [x]
+    return x, y, sum(ys)
+
+
+def beside_a_list_that_grows_in_a_loop(st, x, y, s):
+    ys = [y]
+    for row in hy.stack([x, x * 2]) * s:
+        if hy.sum(row) > 0:
+            x = x + row
+            ys += [x]
+    return x, y, sum(ys)
+
+
 PROGRAMS: list[Callable[..., Any]] = [
     rebound_on_one_path, one_of_the_arguments, unchanged_argument, chosen_twice, nested,
     kept_in_state, state_or_new, in_a_container, lazy, early, through_a_function, handled,
     loop_of_unknown_length, loop_that_returns, range_of_unknown_length, rows, best_so_far, swapped,
     one_before_the_loop, bound_in_the_loop, nested_loops, attribute_in_a_loop, let_go_in_a_loop,
+    beside_a_list_that_grows, beside_a_list_that_grows_in_a_loop,
 ]  # fmt: skip
 
 
