@@ -92,7 +92,8 @@ class Binding(Loops):
         self.many_slots = many(plain)
         special = self.in_place.keys() | self.slot_of_output.keys()
         self.many_fresh = many([o for o in range(self.n_outputs) if o not in special])
-        plain = [o for o in self.needs_tensor if o not in capture.consumed]
+        special = {*capture.consumed, *capture.variables}
+        plain = [o for o in self.needs_tensor if o not in special]
         self.many_tensors = many(plain)
 
     def _given(self) -> dict[tuple[Any, ...], str]:
@@ -120,6 +121,7 @@ class Binding(Loops):
             and w.made.leaves[0][0] == "output"
             and counts[w.made.leaves[0][1]] == 1
             and w.made.leaves[0][1] not in self.capture.consumed
+            and w.made.leaves[0][1] not in self.capture.variables
             and w.exists
             and w.address.owner is not GIVEN
             and self.record is None
@@ -377,6 +379,8 @@ class Binding(Loops):
         if without:
             w.line(f"for cell in ({''.join([f't{source}, ' for source in without])}):")
             w.line(f"{put}(cell, None)", 2)
+        for output in capture.variables:
+            w.line(f"r{output}.requires_grad = True")
         self._aliases()
         for i, built in enumerate(capture.objects):
             w.line(f"o{i} = {w.name('blank', blank)}({w.name('class', built.kind)})")

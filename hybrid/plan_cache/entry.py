@@ -52,6 +52,8 @@ class _Writer:
             raise Unkeepable("it sets attributes that no code has led to")
         if capture.given or capture.objects or capture.outside is not None:
             raise Unkeepable("it changes lists or dicts, or makes objects")
+        if capture.variables:
+            raise Unkeepable("it makes variables")
         if capture.facts:
             raise Unkeepable(f"it counts on {capture.facts[0].what}")
         if capture.guards.once:

@@ -307,6 +307,9 @@ class _Finish:
             slot_writes += self.making.content_writes(change)
         cells = self.cells()
         records = [tensor.record for tensor in self.tensors]
+        variables = self.variables(cells)
+        for index in variables:
+            records[index] = None
         writes = []
         lasting: set[int] = set()
         for index, cell in enumerate(cells):
@@ -321,6 +324,7 @@ class _Finish:
         alike: tuple[Same, ...] = ()
         there: tuple[int, ...] = ()
         if live:
+            self.refuse_leading_to(variables, [records[i] for i in live])
             alike = self.alike([records[i] for i in live], cells)
             tracer.located = self.known.returning or self.known.at
             there = self.there([records[i] for i in live])
@@ -355,6 +359,35 @@ class _Finish:
             self.known.given,
             tuple(self.making.objects),
             aliases,
+            tuple(variables),
+        )
+
+    def variables(self, cells: list[Cell]) -> dict[int, Leaf]:
+        """The outputs that are variables which the capture has made, and their leaves."""
+        outside = {id(cell.inside) for cell in cells}
+        found = {
+            index: tensor.leaf
+            for index, tensor in enumerate(self.tensors)
+            if getattr(tensor, "leaf", None) is not None
+            and tensor.record is tensor.leaf
+            and id(tensor.leaf) not in outside
+        }
+        slots = self.tracer.slots
+        if any((id(leaf), "grad") in slots for leaf in found.values()):
+            raise self.variable_leaves("its gradient")
+        return found
+
+    def refuse_leading_to(self, variables: dict[int, Leaf], records: list[AnyRecord]) -> None:
+        """Raise if a history that leaves the call leads to a variable that leaves it, too."""
+        if variables and not {*variables.values()}.isdisjoint(history(records)):
+            raise self.variable_leaves("what was computed of it")
+
+    def variable_leaves(self, what: str) -> CaptureError:
+        return CaptureError(
+            f"{self.tracer.builder.name} made a variable, and returns or stores it and {what}",
+            at=self.known.at,
+            why="A plan makes its variables anew in each run, without a way back to them.",
+            fix="make the variable (requires_grad = True, a copy of one) outside and pass it in",
         )
 
     def same(self) -> list[tuple[int, Any]]:

@@ -194,6 +194,7 @@ class Capture:
     given: bool = False  # whether runs need the arguments themselves
     objects: tuple[Built, ...] = ()
     aliases: tuple[Alias, ...] = ()  # by ascending outputs
+    variables: tuple[int, ...] = ()  # outputs that the call makes variables
     facts: list[Fact] = field(default_factory=list)  # what else a plan counts on
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import hybrid as hy
-from hybrid.errors import GradientError
+from hybrid.errors import CaptureError, GradientError
 from tests.control.harness import f32, same
 from tests.helpers import leaf
 
@@ -222,3 +224,75 @@ def test_an_assigned_leaf_is_the_variable_of_second_derivatives_and_tangents():
     assert hy.vmap(hy.hybridize(f), in_axes=(0, None))(rows, s).tolist() == [
         f(row, s).item() for row in rows
     ]
+
+
+# Variables that a function makes -----------------------------------------------------------------
+
+
+def made(x):
+    z = (x * 2).detach()
+    z.requires_grad = True
+    return [z], x * 3
+
+
+def copied_variable(x):
+    return copy.copy(x), copy.deepcopy([x, x])
+
+
+def stored():
+    state = SimpleNamespace(v=hy.ones(3))
+
+    def run(x):
+        state.v = x.detach()
+        state.v.requires_grad = True
+        return x * state.v.detach()
+
+    return run, state
+
+
+@pytest.mark.parametrize(
+    ("function", "make"), [(made, False), (copied_variable, False), (stored, True)]
+)
+def test_variables_that_a_call_makes_are_variables(function, make):
+    same(function, calls=[f32([1.0, 2.0, 3.0]), f32([0.5, -1.0, 2.0])], make=make)
+
+
+def computed(x, w):
+    z = w.detach()
+    z.requires_grad = True
+    return z, z * x
+
+
+def computed_outside(x, w):
+    return w, w * x
+
+
+def with_gradient(x, w):
+    z = w.detach()
+    z.requires_grad = True
+    hy.sum(z * x).backward()
+    return z
+
+
+def with_gradient_outside(x, w):
+    hy.sum(w * x).backward()
+    return w
+
+
+@pytest.mark.parametrize(
+    ("refused", "what", "instead"),
+    [
+        (computed, "what was computed of it", computed_outside),
+        (with_gradient, "its gradient", with_gradient_outside),
+    ],
+)
+def test_what_else_leads_to_variables_that_a_call_makes_is_refused(refused, what, instead):
+    x = f32([1.0, 2.0, 3.0])
+    with pytest.raises(CaptureError, match=f"made a variable, .* it and {what}") as caught:
+        hy.hybridize(refused)(x, leaf(3, seed=1))
+    assert "make the variable (requires_grad = True, a copy of one) outside" in str(caught.value)
+    expected, found = leaf(3, seed=1), leaf(3, seed=1)
+    for function, w in ((instead, expected), (hy.hybridize(instead), found)):
+        result = function(x, w)
+        hy.sum((result if isinstance(result, tuple) else (result, result))[1]).backward()
+    assert found.grad.tolist() == expected.grad.tolist()

@@ -330,7 +330,7 @@ def rebound_then_written(x):
     return x
 
 
-# The gradient by the copy is lost.
+# A variable that one path writes to has a history on the other, too.
 @table.runs(X, -X, identity=False)
 def copies_are_apart(x):
     import copy
