@@ -1,5 +1,6 @@
 """Runs before every test module: decides which ``hybrid`` is tested."""
 
+import fcntl
 import gc
 import os
 import signal
@@ -7,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -25,6 +27,34 @@ found = find_spec("hybrid")
 assert found is not None and found.origin is not None
 folder = str(Path(found.origin).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need the machine for themselves come last, when few others are left."""
+    items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
+
+
+def pytest_collection_finish() -> None:
+    """What collecting has made stays: tests that collect garbage need not look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IO[str]]:
+    """A file that all processes of this run of the tests lock."""
+    here = tmp_path_factory.getbasetemp()
+    with open((here.parent if "PYTEST_XDIST_WORKER" in os.environ else here) / "machine", "w") as f:
+        yield f
+
+
+@pytest.fixture(autouse=True)
+def share(machine: IO[str], request: pytest.FixtureRequest) -> Iterator[None]:
+    """Processes share the machine; a test marked ``alone`` runs while no other does."""
+    alone = request.node.get_closest_marker("alone") is not None
+    fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    yield
+    fcntl.flock(machine, fcntl.LOCK_UN)
 
 
 @pytest.fixture

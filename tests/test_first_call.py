@@ -124,6 +124,7 @@ def captured_in(count: int) -> float:
     return min(capture() for _ in range(3))
 
 
+@pytest.mark.alone
 def test_four_times_the_nodes_take_about_four_times_as_long() -> None:
     captured_in(20)  # imports
     few, many = captured_in(40), captured_in(160)

@@ -58,6 +58,7 @@ def test_some_of_many():
     assert html.count("<tr>") == 3 * 12 and shown.count("…") == 3 * 12  # a head, 5, a gap and 5
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("dtype", [hy.float32, hy.bfloat16])
 def test_large_ones_are_cheap(dtype):
     x = hy.zeros((300, 200, 500), dtype=dtype)

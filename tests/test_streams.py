@@ -251,6 +251,7 @@ def test_work_goes_on_between_streams_and_without() -> None:
     assert bits(x) == bits(expected)
 
 
+@pytest.mark.alone
 def test_queueing_takes_microseconds_and_reading_waits() -> None:
     work = slow()
     with hy.stream() as s:

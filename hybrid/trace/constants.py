@@ -45,14 +45,14 @@ class Content:
 
     tensor: Tensor
     address: Address | None  # where to look for it, if another tensor may stand there
-    data: bytes
+    held: bytes
 
     def __call__(self) -> bool:
         found = self.tensor if self.address is None else self.address.now()
         return (
             isinstance(found, Tensor)
             and found.type is self.tensor.type
-            and native.view(found.content, found.nbytes) == self.data
+            and native.view(found.content, found.nbytes) == self.held
         )
 
 

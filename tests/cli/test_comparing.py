@@ -84,6 +84,7 @@ def test_what_the_user_got_wrong(arguments: list[str], told: str) -> None:
     assert shown.stderr.startswith(f"hybrid: {told}")
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("heeded_interrupt")
 def test_interrupted_it_shows_what_it_has_and_leaves_nothing(tmp_path: Path) -> None:
     """The second case hangs in a peer; Ctrl-C ends that peer, too."""

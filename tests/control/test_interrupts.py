@@ -109,6 +109,7 @@ def interrupted(call: Callable[[], Any]) -> float:
     return time.monotonic() - sent[0]
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("heeded_interrupt")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_ctrl_c(program: Callable[..., Any]) -> None:
@@ -125,6 +126,7 @@ def test_ctrl_c(program: Callable[..., Any]) -> None:
     assert state.content() == eager.content() and len(hybridized.plans) <= 2
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("heeded_interrupt")
 def test_ctrl_c_while_other_threads_run() -> None:
     state, stop, ended = State(), threading.Event(), []
@@ -149,6 +151,7 @@ def test_ctrl_c_while_other_threads_run() -> None:
     assert state.content() == State().content()
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("heeded_interrupt")
 def test_ctrl_c_while_only_a_worker_runs() -> None:
     """The worker goes on; the main thread is what is interrupted."""

@@ -121,6 +121,7 @@ def test_several_python_threads_at_once() -> None:
     assert not wrong
 
 
+@pytest.mark.alone
 def test_two_python_threads_do_not_get_less_done_than_one() -> None:
     """On a pool of two: whoever finds it busy computes alone, and a worker stands back for it."""
     lib.hyb_set_num_threads(2)

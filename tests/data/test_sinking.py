@@ -108,6 +108,7 @@ def test_children_of_a_fork_begin_anew(width):
     assert done.item() == walk.given == 20
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("width", [SMALL, LARGE])
 def test_an_interrupted_walk_goes_on_where_it_was(width, heeded_interrupt):
     walk = walk_over(width)

@@ -13,6 +13,7 @@ from hybrid.data import dataset as datasets
 SAMPLES, FEATURES, BATCH = 12_800, 784, 128
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_one_thread_delivers_two_gigabytes_per_second(shuffle):
     data = TensorDataset(hy.zeros((SAMPLES, FEATURES)), hy.arange(SAMPLES))

@@ -175,6 +175,7 @@ def test_stop_iteration_does_not_end_a_pass_unseen(options):
     )
 
 
+@pytest.mark.alone
 @kinds
 def test_a_batch_that_does_not_come(kind, monkeypatch):
     monkeypatch.setattr("hybrid.data.threads.PATIENCE", 0.1)

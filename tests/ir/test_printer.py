@@ -180,6 +180,7 @@ def test_an_object_without_text_prints_and_does_not_parse() -> None:
     assert print_attribute({"a"}) == "<{'a'}>"
 
 
+@pytest.mark.alone
 def test_printing_takes_time_in_proportion_to_the_size() -> None:
     def seconds(count: int) -> float:
         builder = Builder("f")

@@ -248,6 +248,7 @@ def looping_step(loops: int) -> Graph:
     return builder.finish([x])
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("graph", [training_step(12), looping_step(5)], ids=["straight", "loops"])
 def test_a_step_of_200_nodes_takes_milliseconds(graph: Graph) -> None:
     assert 180 <= sum(1 for _ in graph.walk()) <= 220

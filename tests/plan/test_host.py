@@ -315,6 +315,7 @@ def interrupted_after(seconds: float, plan: Plan) -> float:
     return time.monotonic() - sent[0]
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("heeded_interrupt")
 def test_ctrl_c_ends_a_loop() -> None:
     plan = make_plan(graph_of(ENDLESS))

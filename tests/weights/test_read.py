@@ -142,6 +142,7 @@ def test_a_file_that_is_cut_off_ends_the_process_as_load_says(tmp_path, how, sta
     assert "SIGBUS" in hy.load.__doc__ and "copy=True" in hy.load.__doc__
 
 
+@pytest.mark.alone
 def test_90_megabytes_load_at_once(tmp_path):
     path = tmp_path / "model.safetensors"
     net = hy.nn.Linear(4750, 4750)
