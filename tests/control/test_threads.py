@@ -218,6 +218,7 @@ def test_two_functions_share_state() -> None:
     assert describe(state.log[0]) == describe(state.value * 2)
 
 
+@pytest.mark.alone
 def test_what_others_do_meanwhile_is_neither_lost_nor_taken_for_the_captures_own() -> None:
     log, settings, done = [], {"turn": 0}, threading.Event()
 

@@ -251,7 +251,9 @@ def test_a_stopped_stream_cancels_and_takes_no_more() -> None:
             lib.hyb_stream_stop(stream.handle)
         waiter.join()
         assert lib.hyb_stream_finished(stream.handle) == 2
-        assert stream.failure() == (lib.HYB_INTERRUPTED, 1) and (x == 1).all()
+        status, number = stream.failure()
+        assert number == 1 and (x == 1).all()
+        assert status in (lib.HYB_INTERRUPTED, lib.HYB_CANCELLED)  # the latter if not yet begun
         with pytest.raises(NativeFailure, match="the stream is stopped"):
             stream.submit(plan, x, x, x)
 
