@@ -26,6 +26,7 @@ from hybrid.trace.captured import Built, SlotWrite, Source, build, build_objects
 from hybrid.trace.contents import Contents
 from hybrid.trace.follow import Untold, done, told_by
 from hybrid.trace.guards import Guards
+from hybrid.trace.identity import twins
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.making import Known, Making
 from hybrid.trace.places import Slot, write_place
@@ -43,6 +44,7 @@ class Left:
     objects: tuple[Built, ...]  # that these hold
     recorded: frozenset[int]  # values that gradients flow to
     carried: frozenset[int]  # those that they may flow to by iterations, if they flow at all
+    same: tuple[tuple[int, int, int], ...]  # (value, source that it is, value that says so or -1)
 
     def of_arrays(self, leaving: Leaving, arrays: Sequence[Any]) -> Put:
         """What puts it in force, given the values that ``leaving`` has got."""
@@ -88,6 +90,10 @@ class Left:
             for kind, what in part.made.places:
                 if kind == "given":
                     found[what] = Address(given, CONTENT, what).read()
+        values = list(values)
+        for index, source, there in self.same:
+            if there < 0 or values[there].numpy():
+                values[index] = tensors[source]
         build_objects(self.objects, values, leaves, found)
         made = [build(write.made, values, leaves, found) for write in self.writes]
         for source, index in self.cells:
@@ -198,6 +204,16 @@ class Remaining:
         for change in self.contents.changes():
             if self.mine(change.key, change.added()):
                 writes += making.content_writes(change)
+        same = []
+        sources = {key: at for at, key in enumerate(self.root.cells)}
+        for tensor in [t for t in keep if id(t) not in sources]:
+            for tracer in chain:
+                tracer.ties.asked.add(id(tensor))
+            for key, (_, where) in twins(here, tensor).items():
+                if key not in sources or where.error is not None:
+                    continue
+                flag = -1 if where.pred is None else add(where.tensor(here))
+                same.append((index_of[id(tensor)], sources[key], flag))
         told = {id(cell.tensor) for cell in self.root.cells.values()} & index_of.keys()
         for tracer in chain:
             tracer.told = told if tracer.told is None else tracer.told & told
@@ -207,6 +223,7 @@ class Remaining:
             tuple(making.objects),
             frozenset(recorded),
             frozenset(carried),
+            tuple(same),
         )
 
     def state(self, here: Tracer) -> list[Any]:

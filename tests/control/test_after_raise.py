@@ -99,8 +99,7 @@ def cell_written_in_a_loop():
     return run, count
 
 
-# What was written before the error are other tensors.
-@table.makes(ROWS, GOOD, -ROWS, identity=False)
+@table.makes(ROWS, GOOD, -ROWS)
 def attributes_written_in_a_loop():
     state = SimpleNamespace(h=hy.zeros((2,)), last=hy.zeros((2,)))
 
