@@ -100,7 +100,9 @@ def compare(site: Site, left: Any, symbol: str, right: Any) -> Any:
     same = _is(left, right) if symbol in ("is", "is not") else _is_in(left, right)
     if same is None:
         return PLAIN[symbol](left, right)
-    return not_(site, same) if symbol in ("is not", "not in") else same
+    if symbol in ("is", "in"):
+        return same
+    return not same if type(same) is bool else not_(site, same)
 
 
 def _is(left: Any, right: Any) -> Any:

@@ -208,6 +208,13 @@ def is_the_same_tensor(x, y):
     return x + y
 
 
+@table.runs((X, X), (X, Y), (Y, Y))
+def is_not_the_same_tensor(x, y):
+    if x is not y:
+        return x + y, x is not x
+    return x * 2, y is not x
+
+
 @table.runs((X, "a"), (X, "b"), plans=2, covered=False)
 def in_python_containers(x, name):
     table_of = {"a": 2.0}

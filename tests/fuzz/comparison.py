@@ -205,7 +205,11 @@ def tensors_in(value: Any, seen: set[int] | None = None) -> list[hy.Tensor]:
         value = list(value.values())
     elif isinstance(value, (list, tuple)):
         value = list(value)
-    elif isinstance(value, hy.nn.Module) or (hasattr(value, "__dict__") and not callable(value)):
+    elif isinstance(value, hy.nn.Module) or (
+        hasattr(value, "__dict__")
+        and not callable(value)
+        and not isinstance(value, types.ModuleType)
+    ):
         if id(value) in seen:
             return []
         seen.add(id(value))
