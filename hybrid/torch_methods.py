@@ -219,6 +219,8 @@ ALIASES: dict[str, Callable[..., Any]] = {
     "dot": _square_matrices("dot", 1),
     "outer": lambda x, other: ops.outer(x, other),
     "norm": ops.norm,
+    "amax": lambda x, axis=None, keepdims=False: ops.max(x, axis=axis, keepdims=keepdims),
+    "amin": lambda x, axis=None, keepdims=False: ops.min(x, axis=axis, keepdims=keepdims),
     # Indexing
     "gather": _indexed(ops.gather),
     "index_select": _indexed(ops.index_select),
