@@ -28,6 +28,7 @@ from hybrid.convert.iterables import (
     shortest,
     uneven,
 )
+from hybrid.convert.kinds import of_one_kind
 from hybrid.convert.lists import length_of, optional
 from hybrid.convert.site import Site
 from hybrid.convert.traced import is_grown, is_partial, is_traced, look, ordered, tracing
@@ -35,6 +36,7 @@ from hybrid.convert.try_ import catching_in
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
+from hybrid.number.mixed import Mixed
 from hybrid.supply import Supplying
 from hybrid.tensor import Tensor
 from hybrid.trace.checks import check
@@ -77,6 +79,8 @@ def _bool(*args: Any) -> Any:
     if isinstance(x, dict):
         look(x)
         return dicts.truth_of(x)
+    if type(x) is Mixed:
+        return Number("bool", x.truth())
     return to_bool(x) if type(x) is Number else NotImplemented
 
 
@@ -108,6 +112,8 @@ def _is_numeric(x: Any) -> bool:
 
 
 def _type(*args: Any) -> Any:
+    if len(args) == 1 and type(args[0]) is Mixed:
+        args[0].refuse("asked for its type", "ask with isinstance(k, int)")
     return args[0].__class__ if len(args) == 1 and type(args[0]) is Number else NotImplemented
 
 
@@ -306,7 +312,8 @@ def _place(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _either(site: Site, test: Any, a: Any, b: Any) -> Any:
     """``a if test else b``."""
-    if type(test) is Number and all(type(x) in (Number, bool, int, float) for x in (a, b)):
+    numbers = all(type(x) in (Number, bool, int, float) for x in (a, b))
+    if type(test) is Number and numbers and kind_of(a) == kind_of(b):
         return choose(test, a, b)
     return _runtime().ifexp(site, test, lambda: a, lambda: b)
 
@@ -495,4 +502,20 @@ OVERRIDES: dict[Any, Override] = {
     max: _extremum(max, operator.gt),
     min: _extremum(min, operator.lt),
     sorted: _sorted,
+}
+
+
+def _of_one_kind(function: Any) -> Override:
+    """The override of ``function``, for numbers of which only a run knows the kind as well."""
+    override = OVERRIDES.get(function, lambda *_args, **_named: NotImplemented)
+
+    def call(site: Site, *args: Any, **kwargs: Any) -> Any:
+        return _runtime().callee(site, function)(*args, **kwargs)
+
+    return of_one_kind(override, call)
+
+
+OVERRIDES |= {
+    function: _of_one_kind(function)
+    for function in (*maths.OVERRIDES, int, float, isinstance, pow, range)
 }

@@ -14,6 +14,7 @@ from hybrid.convert.converter import readable
 from hybrid.errors import author_location
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
+from hybrid.number.mixed import Mixed, kinds_of, spread, union
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.grown import Grown, unwritten
 from hybrid.trace.maybe import UNBOUND, Maybe
@@ -121,6 +122,8 @@ class Carry:
         if isinstance(value, Tensor):
             param = region.param(value.type, readable(self.label), parent.record_of(value))
             return self._handed(Leaf(value, param))
+        if type(value) is Mixed:
+            return value.of([self._placeholder(n, region, parent) for n in value.numbers])
         if is_number(value):
             kind = kind_of(value)
             param = region.param(tensor_type(NUMBER_DTYPES[kind], ()), readable(self.label))
@@ -159,6 +162,8 @@ class Carry:
         if isinstance(like, Tensor):
             param = region.param(like.type, readable(self.label))
             return self._handed(Leaf(None, param))
+        if type(like) is Mixed:
+            return like.of([self._zeros(n, region) for n in like.numbers])
         if is_number(like):
             kind = kind_of(like)
             return Number(kind, self._zeros(_scalar(region, kind), region))
@@ -274,8 +279,13 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
         if type(final) is not Grown or not inside.is_like(final):
             raise Mismatch
         yield from final.tensors()
+    elif type(inside) is Mixed:
+        if not is_number(final) or not set(kinds_of(final)) <= set(inside.kinds):
+            raise Mismatch
+        for x, y in zip(inside.numbers, spread(final, inside.kinds), strict=True):
+            yield from _finals(x, y, region, outside)
     elif isinstance(inside, Number):
-        if not is_number(final) or kind_of(final) != inside.kind:
+        if not is_number(final) or kinds_of(final) != (inside.kind,):
             raise Mismatch
         yield number_tensor(final, inside.kind)
     elif isinstance(inside, Tensor):
@@ -329,6 +339,8 @@ def _rebuild(inside: Any, results: Iterator[Tensor], outside: Collection[int]) -
     if type(inside) is Grown:
         mine = [next(results) for _ in inside.tensors()]
         return inside.with_tensors(mine, current())
+    if type(inside) is Mixed:
+        return inside.of([_rebuild(number, results, outside) for number in inside.numbers])
     if isinstance(inside, Number):
         return Number(inside.kind, next(results))
     if isinstance(inside, Tensor):
@@ -365,14 +377,35 @@ def is_absent(value: Any) -> bool:
     return value is UNBOUND or value is MISSING or value is None
 
 
+def _wider(initial: Any, final: Any) -> Any:
+    """``initial`` as it is, or such that ``final`` may be of another kind, if that is needed."""
+    numbers = is_number(initial) and is_number(final)
+    if numbers and set(kinds_of(final)) <= set(kinds_of(initial)):
+        return initial
+    found = widened(initial, final) if numbers or isinstance(initial, tuple) else None
+    return initial if found is None else found
+
+
 def widened(initial: Any, final: Any) -> Any:
-    """``initial`` such that ``final`` may be absent, or begin absent; None if that is no help."""
+    """``initial`` such that ``final`` may be absent, or begin absent, or be of another kind.
+
+    None if that is no help.
+    """
     if is_absent(initial):
         if isinstance(final, Maybe):
             return Maybe(Zeros(final.value), False, initial) if final.other is initial else None
         return Maybe(Zeros(final), False, initial)
     if isinstance(initial, Maybe):
         return None
+    if is_number(initial) and is_number(final):
+        kinds = union(kinds_of(initial), kinds_of(final))
+        numbers = spread(initial, kinds)
+        return Mixed(numbers[: len(kinds) - 1], numbers[len(kinds) - 1 :])
+    if type(initial) is type(final) is tuple and len(initial) == len(final):
+        items = [_wider(x, y) for x, y in zip(initial, final, strict=True)]
+        return (
+            tuple(items) if any(x is not y for x, y in zip(initial, items, strict=True)) else None
+        )
     if isinstance(final, Maybe):
         return Maybe(initial, True, final.other)
     return Maybe(initial, True, final) if is_absent(final) else None

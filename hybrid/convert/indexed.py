@@ -23,6 +23,7 @@ from hybrid.convert.traced import is_partial
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, kind_of
+from hybrid.number.mixed import Mixed
 from hybrid.number.staging import MAX, MIN
 from hybrid.ops.pick import pick
 from hybrid.tensor import Tensor
@@ -44,6 +45,8 @@ class Indexed(View):
         self.whole = whole  # the container as what is not traced subscripts it
 
     def __getitem__(self, index: Any) -> Any:
+        if type(index) is Mixed:
+            return index.each(self.__getitem__)
         number = self._traced(index)
         return self.whole[index] if number is None else item_at(self.items, number)
 

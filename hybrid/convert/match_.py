@@ -12,6 +12,7 @@ from hybrid.convert.trees import PLAIN, is_marked
 from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
+from hybrid.number.mixed import Mixed
 from hybrid.tree import flatten
 
 
@@ -52,6 +53,9 @@ def native_test(site: Site, value: Any) -> Any:
 
 def matched(subject: Any) -> Any:
     """``subject``, into which patterns are about to look."""
+    for leaf in flatten(subject)[0] if tracing() else ():
+        if type(leaf) is Mixed:
+            leaf.need_value("match")
     if tracing() and current().grown:
         for value in subject if type(subject) in (list, tuple) else (subject,):
             refuse_partial(value, "matched")

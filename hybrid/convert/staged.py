@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from types import FrameType, TracebackType
 from typing import Any
 
+import hybrid.convert.kinds  # noqa: F401  for numbers of which paths make different kinds
 from hybrid.convert.site import Site
 from hybrid.errors import OF_CAPTURE, CaptureError
 from hybrid.interrupts import is_interrupt

@@ -18,6 +18,7 @@ from hybrid.convert.staged import ELSE, THEN, Staged, roots_of
 from hybrid.convert.traced import handed, is_partial, is_traced, look
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
+from hybrid.number.mixed import Mixed
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import Path, join
 from hybrid.trace.identity import is_one
@@ -117,6 +118,8 @@ def _is(left: Any, right: Any) -> Any:
     if isinstance(left, Tensor) and isinstance(right, Tensor):
         return is_one(current(), left, right)
     for number, other in ((left, right), (right, left)):
+        if type(number) is Mixed:
+            return number.each(lambda part, other=other: compare(None, part, "is", other))
         if isinstance(number, Number) and number.kind == "bool" and type(other) is bool:
             return number if other else not_(None, number)  # type: ignore[arg-type]
     current().standing.refuse_identity(left, right)

@@ -12,6 +12,7 @@ from hybrid.convert.traced import tracing
 from hybrid.interrupts import is_interrupt
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, number_of, sample
+from hybrid.number.mixed import Mixed
 from hybrid.tensor import Tensor
 from hybrid.trace.late import Shown, call_late
 from hybrid.trace.texts import JOINING, Text, mark, marks, text_in
@@ -98,7 +99,13 @@ class Template:
 
     def _try(self, values: Any) -> None:
         """Raise what Python raises for values of such kinds, now or for some of them later."""
-        self.text % _each(values, _sample)
+        try:
+            self.text % _each(values, _sample)
+        except TypeError:
+            for item in _items(values):
+                if type(item) is Mixed:  # of another kind it may have a text
+                    item.refuse("formatted with %", kind="int")
+            raise
         try:
             self.text % _each(values, _hardest)
         except Exception as error:
@@ -120,7 +127,7 @@ def _each(values: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _is_late(value: Any) -> bool:
-    return type(value) is Number or isinstance(value, (Tensor, Text))
+    return isinstance(value, (Tensor, Number, Text))
 
 
 def _sample(value: Any) -> Any:

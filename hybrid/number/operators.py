@@ -27,7 +27,7 @@ def is_plain(other: Any) -> bool:
 
 def sample(x: Any) -> Any:
     """``x``; in place of a Number some number of its kind."""
-    return SAMPLES[x.kind] if type(x) is Number else x
+    return SAMPLES[x.kind] if isinstance(x, Number) else x
 
 
 def _foreign(number: Number, name: str, function: Callable[..., Any], *operands: Any) -> Any:
@@ -71,7 +71,7 @@ def _power(self: Number, other: Any, modulus: Any = None) -> Any:
     return host_number(pow, "int", self, other, modulus)
 
 
-_BINARY = {
+BINARY = {
     "add": ("+", arithmetic.add, operator.add),
     "sub": ("-", arithmetic.subtract, operator.sub),
     "mul": ("*", arithmetic.multiply, operator.mul),
@@ -86,7 +86,7 @@ _BINARY = {
     "or": ("|", arithmetic.bit_or, operator.or_),
     "xor": ("^", arithmetic.bit_xor, operator.xor),
 }
-_COMPARE = {
+COMPARE = {
     "eq": (ops.equal, operator.eq),
     "ne": (ops.not_equal, operator.ne),
     "lt": (ops.less, operator.lt),
@@ -94,19 +94,19 @@ _COMPARE = {
     "gt": (ops.greater, operator.gt),
     "ge": (ops.greater_equal, operator.ge),
 }
-_UNARY = {
+UNARY = {
     "neg": arithmetic.negative,
     "pos": arithmetic.positive,
     "abs": arithmetic.absolute,
     "invert": arithmetic.invert,
     "round": arithmetic.rounded,
 }
-for _name, (_symbol, _compute, _function) in _BINARY.items():
+for _name, (_symbol, _compute, _function) in BINARY.items():
     setattr(Number, f"__{_name}__", _binary(_symbol, _compute, _function))
     setattr(Number, f"__r{_name}__", _binary(_symbol, _compute, _function, reflected=True))
-for _name, (_op, _function) in _COMPARE.items():
+for _name, (_op, _function) in COMPARE.items():
     setattr(Number, f"__{_name}__", _comparison(_op, _function))
-for _name, _compute in _UNARY.items():
+for _name, _compute in UNARY.items():
     setattr(Number, f"__{_name}__", _compute)
 _plain_power = Number.__pow__  # type: ignore[attr-defined]
 Number.__pow__ = _power  # type: ignore[attr-defined]

@@ -70,10 +70,8 @@ class Made:
         """The leaves, and what those of them that are ``items`` are made of."""
         for kind, what in self.leaves:
             yield kind, what
-            if kind == "items":
+            if kind in ("items", "either"):
                 yield from what.places
-            elif kind == "either":
-                yield from (what.leaf, ("output", what.flag))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,14 +84,23 @@ class Built:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Either:
-    """``leaf`` where the graph result ``flag`` is true, else the Python object ``other``.
+    """``leaf`` where the graph result ``flag`` is true, else ``other``, another leaf.
 
-    Several is no object at all: a dict, or what is made of one, is without that key.
+    The constant Several is no object at all: a dict, or what is made of one, is without that key.
     """
 
     leaf: tuple[str, Any]
     flag: int
-    other: Any
+    other: tuple[str, Any]
+
+    @property
+    def places(self) -> Iterator[tuple[str, Any]]:
+        """What it is made of."""
+        yield "output", self.flag
+        for kind, what in (self.leaf, self.other):
+            yield kind, what
+            if kind == "either":
+                yield from what.places
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +245,7 @@ def _value(
         return what.build(results, functools.partial(_value, results, leaves, sources))
     if kind == "either":
         chosen = results[what.flag].item()
-        return _value(results, leaves, sources, *what.leaf) if chosen else what.other
+        return _value(results, leaves, sources, *(what.leaf if chosen else what.other))
     if kind == "argument":
         return leaves[what]
     if kind == "object":

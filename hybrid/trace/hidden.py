@@ -10,6 +10,7 @@ from typing import Any
 from hybrid.errors import CaptureError
 from hybrid.ir import Value
 from hybrid.number import Number
+from hybrid.number.mixed import Mixed
 from hybrid.tensor import Tensor
 from hybrid.trace.attributes import MISSING, attribute_names, stored
 from hybrid.trace.grown import Grown
@@ -24,7 +25,7 @@ def hidden(value: Any, seen: set[int], arguments: Collection[int]) -> str | None
     """The way from ``value`` to a traced tensor, or one of the arguments, that it holds."""
     if isinstance(value, Tensor):
         return "" if type(value.content) is Value or id(value) in arguments else None
-    if type(value) in (Number, Maybe, Grown):
+    if type(value) in (Number, Mixed, Maybe, Grown):
         return ""
     if id(value) in seen or isinstance(value, (type, types.ModuleType)):
         return None

@@ -20,6 +20,7 @@ from hybrid.interrupts import is_interrupt
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
 from hybrid.number import Number
+from hybrid.number.mixed import Mixed
 from hybrid.number.staging import OwnCall, Raises, locate
 from hybrid.ops.control import py_call
 from hybrid.record import Leaf
@@ -67,6 +68,8 @@ class Late:
         if type(leaf) is Number:
             at = self._place(leaf.tensor)
             return lambda arrays: arrays[at].item()
+        if type(leaf) is Mixed:
+            return self._of_any_kind(leaf)
         if type(leaf) is Grown:
             return self._items(leaf)
         if isinstance(leaf, str):
@@ -94,6 +97,16 @@ class Late:
             if recorded:
                 made.leaf = made.record = Leaf(made.type)
             return made
+
+        return build
+
+    def _of_any_kind(self, number: Mixed) -> Build:
+        """A number of the kind that it has in a run."""
+        flags, parts = (self._builder(list(each)) for each in (number.flags, number.parts))
+
+        def build(arrays: Arrays) -> Any:
+            place = next((i for i, flag in enumerate(flags(arrays)) if flag), -1)
+            return parts(arrays)[place]
 
         return build
 

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
 from hybrid.number import Number
+from hybrid.number.mixed import Mixed
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address, owners
 from hybrid.trace.captured import Built, Either, Made, SlotWrite, Source
@@ -116,11 +117,13 @@ class Making:
             found = otherwise(self.root.grown, getattr(leaf, "tensor", leaf))
             if found is not None:
                 flag = self.leaf(found.flag)[1]
-                return "either", Either(self.place(leaf), flag, found.other)
+                return "either", Either(self.place(leaf), flag, ("constant", found.other))
         return self.place(leaf)
 
     def place(self, leaf: Any) -> tuple[str, Any]:
         """A leaf that is one thing in every run."""
+        if type(leaf) is Mixed:
+            return self.of_any_kind(leaf.flags, leaf.parts)
         if isinstance(leaf, Number):
             return "number", self.place(leaf.tensor)[1]
         if isinstance(leaf, str) and marks(leaf):
@@ -152,7 +155,16 @@ class Making:
         if isinstance(maybe.value, (list, tuple, dict, Maybe)):
             self.refuse_either("an attribute or item that is a container")
         other = Several() if maybe.other is MISSING else maybe.other
-        return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], other)
+        return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], ("constant", other))
+
+    def of_any_kind(self, flags: Sequence[Any], parts: Sequence[Any]) -> tuple[str, Any]:
+        """A number of which only a run knows the kind."""
+        if not flags or flags[0] is True:
+            return self.place(parts[0])
+        rest = self.of_any_kind(flags[1:], parts[1:])
+        if flags[0] is False:
+            return rest
+        return "either", Either(self.place(parts[0]), self.place(flags[0])[1], rest)
 
     def refuse_either(self, what: str) -> NoReturn:
         raise CaptureError(

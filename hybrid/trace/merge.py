@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from hybrid import ops
 from hybrid.classes import dataclass, field
@@ -17,6 +17,7 @@ from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
+from hybrid.number.mixed import Mixed, kinds_of, spread, union
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown, Torn
 from hybrid.trace.identity import Met
@@ -35,7 +36,6 @@ from hybrid.types import DType, TensorType, bool_, float64, int64, promote, prom
 
 Build = Callable[[Sequence[Tensor]], Any]  # from the node's results to the merged value
 NUMBER_DTYPES: dict[str, DType] = {"bool": bool_, "int": int64, "float": float64}
-_RANK = {"bool": 0, "int": 1, "float": 2}
 RESULT = f"{OWN}result"  # what the function returns
 VALUE = f"{OWN}value"  # of an expression
 DIVERGED: Any = object()  # in place of the values of a path that ends in an exception
@@ -53,6 +53,10 @@ class Side:
     def content(self, value: Any) -> Any:
         """``value``; a list or dict from outside as the path has left it."""
         return self.places.get((id(value), CONTENT), value)
+
+    def owns(self, number: Any) -> bool:
+        """Whether a number is one that only this path has."""
+        return isinstance(number, Number) and self.region.owns(number.tensor)
 
     def attributes(self, value: Any) -> dict[str, Any]:
         """The attributes of an object as the path has left them."""
@@ -172,20 +176,35 @@ class Merge:
     def _numbers(self, a: Any, b: Any) -> Build:
         if a is True and b is False:
             return lambda results: Number("bool", self.pred)
-        if self.first.region.general and kind_of(a) != kind_of(b):
-            self._refuse_kinds(a, b)
-        kind = max(kind_of(a), kind_of(b), key=_RANK.__getitem__)
+        if a is False and b is True:
+            return lambda results: Number("bool", self._otherwise())
+        kinds = union(kinds_of(a), kinds_of(b))
+        if len(kinds) > 1:
+            return self._mixed(a, b, kinds)
+        [kind] = kinds
         index = self.pair(self._number(self.first, a, kind), self._number(self.second, b, kind))
         return lambda results: Number(kind, results[index])
 
-    def _refuse_kinds(self, a: Any, b: Any) -> NoReturn:
-        """Refuse inputs in place of the numbers of this call, by which the path may be chosen."""
-        raise CaptureError(
-            f"a number is of kind {kind_of(a)} on one path, and {kind_of(b)} on the other",
-            at=self.at,
-            why="Which path is taken may depend on a number that is an input.",
-            fix="give both paths numbers of one kind",
-        )
+    def _otherwise(self) -> Tensor:
+        with interpreting(self.first.region.parent):
+            return ops.logical_not(self.pred)
+
+    def _mixed(self, a: Any, b: Any, kinds: Sequence[str]) -> Build:
+        """A number that has the kind, too, which it has on the path that is taken."""
+        first, second = spread(a, kinds), spread(b, kinds)
+        count = len(kinds) - 1
+        for at, kind in enumerate(kinds, count):  # one path may have the other's, never to read it
+            if kind not in kinds_of(a) and not self.second.owns(second[at]):
+                first[at] = second[at]
+            elif kind not in kinds_of(b) and not self.first.owns(first[at]):
+                second[at] = first[at]
+        parts = [self.tree(x, y, "a number") for x, y in zip(first, second, strict=True)]
+
+        def build(results: Sequence[Tensor]) -> Mixed:
+            numbers = [part(results) for part in parts]
+            return Mixed(numbers[:count], numbers[count:])
+
+        return build
 
     def _number(self, side: Side, value: Any, kind: str) -> Tensor:
         with interpreting(side.region):
@@ -230,6 +249,9 @@ class Merge:
             index = self.pair(filler, mine) if at else self.pair(mine, filler)
             sides = (None, value) if at else (value, None)
             return self._met(*sides, Met(sides, index, at))
+        if type(value) is Mixed:
+            numbers = [self._filled(number, side, other) for number in value.numbers]
+            return lambda results: value.of([number(results) for number in numbers])
         if isinstance(value, Number):
             part = self._filled(value.tensor, side, other)
             return lambda results: Number(value.kind, part(results))
@@ -363,6 +385,8 @@ def kind_of(value: Any) -> str:
 
 def number_tensor(value: Any, kind: str) -> Tensor:
     """A number as the scalar that stands for a number of ``kind``."""
+    if type(value) is Mixed:
+        value.refuse("kept as a row of a tensor")
     return weak_tensor(value, NUMBER_DTYPES[kind])
 
 
@@ -447,7 +471,7 @@ def describe(value: Any) -> str:
         return f"{value.type} ({place})" if place else str(value.type)
     if isinstance(value, Number):
         place = getattr(value.tensor.content, "location", None)
-        name = f"a traced {value.kind}"
+        name = f"a traced {' or '.join(kinds_of(value))}"
         return f"{name} ({place})" if place else name
     if value is UNBOUND or value is MISSING:
         return "unbound"

@@ -17,6 +17,7 @@ from hybrid.errors import ArgumentError
 from hybrid.ir import Builder, Graph, Op, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
+from hybrid.number.mixed import Mixed
 from hybrid.record import AnyRecord, Record, is_recording, latest
 from hybrid.record import Leaf as GradientLeaf
 from hybrid.tensor import Tensor, make_tensor
@@ -239,7 +240,7 @@ def truth(value: Any) -> Tensor:
         counts = [item.count.tensor for item in value]
         value = ops.greater(functools.reduce(ops.add, counts), 0)
     if isinstance(value, Number):
-        value = value.tensor
+        value = value.truth() if type(value) is Mixed else value.tensor
     if value.type.size != 1:
         raise ArgumentError(
             f"the truth of {value.type} is ambiguous", fix="use hybrid.any or hybrid.all"

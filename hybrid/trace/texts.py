@@ -126,7 +126,8 @@ def mark(texts: list[Entry], value: Any, conversion: str, spec: str = "") -> Tex
 
 def describe(value: Any) -> str:
     """``traced f32[3]``, ``traced int``."""
-    return f"traced {getattr(value, 'kind', None) or value.type}"
+    kinds = getattr(value, "kinds", None) or (getattr(value, "kind", None) or value.type,)
+    return f"traced {' or '.join(map(str, kinds))}"
 
 
 def marks(text: str) -> list[int]:

@@ -18,7 +18,9 @@ from hybrid.classes import dataclass, field
 from hybrid.eager import as_tensor, holds_tensor, in_float32, prepare, stacked, stored_result
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
+from hybrid.ir.interpreter import current
 from hybrid.number import Number, number_of
+from hybrid.number.mixed import Mixed
 from hybrid.ops.dtypes import as_variable
 from hybrid.ops.items import item
 from hybrid.phases import phase
@@ -124,6 +126,13 @@ class Tracer:
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
     ) -> Any:
+        mixed = [t for t in operands if type(t) is Mixed]
+        if mixed and not takes_floats(op, operands):
+            return mixed[0].each(
+                lambda part: current().apply(
+                    op, [part if t is mixed[0] else t for t in operands], attrs, regions
+                )
+            )
         narrow = stored_result(op, operands)
         if narrow is not None:
             return in_float32(self, op, operands, attrs, narrow)
@@ -149,7 +158,7 @@ class Tracer:
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         if isinstance(obj, Tensor):
             return obj
-        if type(obj) is Number:
+        if isinstance(obj, Number):
             return obj.lifted(dtype)
         if type(obj) in (bool, int, float):
             dtype = dtype or dtype_of(type(obj))
@@ -513,6 +522,11 @@ def inside_leaf(type: TensorType, record: AnyRecord | None) -> Leaf | None:
     if record is None or isinstance(record, Leaf):
         return record
     return Boundary(type, record)
+
+
+def takes_floats(op: Op, operands: Sequence[Any]) -> bool:
+    """Whether Python numbers of any kind are floats to ``op``, as those beside float tensors."""
+    return bool(op.promotes) and any(isinstance(t, Tensor) and t.type.floating for t in operands)
 
 
 def _plain(scalar: Tensor) -> bool | int | float:
