@@ -63,7 +63,8 @@ class Left:
     ) -> None:
         """Put it in force at the end of a run of ``graph``; the values get their histories."""
         flowing = self.recorded
-        if any(t.record is not None for t in tensors):
+        # Loops over data, which an interrupt ends where it may, are not gone through once more.
+        if not leaving.settles and any(t.record is not None for t in tensors):
             flowing |= self.carried
         if flowing and is_recording():
             try:
