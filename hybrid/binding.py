@@ -374,6 +374,8 @@ class Binding(Loops):
                 continue
             if capture.gradient is not None and output in capture.gradient.outputs:
                 w.line(f"{put}(t{source}, r{output}.record)")
+            elif output in capture.consumed:
+                w.line(f"{put}(t{source}, {w.name('used', self.used)})")
             elif cell is None or capture.requires[source] or hasattr(cell, "leaf"):
                 without.append(source)
         if without:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cffi
 import numpy as np
 import pytest
 
@@ -160,20 +161,16 @@ def test_a_source_folder_in_the_way(tmp_path: Path) -> None:
     shutil.copytree(
         package, tmp_path / "source" / "hybrid", ignore=shutil.ignore_patterns("_native*", "*.pyc")
     )
-    command = [sys.executable, "-c", "import hybrid"]
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "source")}
-
-    def text(more: str = "") -> str:
-        path = environment["PYTHONPATH"] + (os.pathsep + more if more else "")
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment | {"PYTHONPATH": path},
-            cwd=tmp_path, check=False,
-        )  # fmt: skip
-        assert done.returncode == 1
-        return done.stderr.splitlines()[-1]
-
+    needed = [Path(module.__file__).parent.parent for module in (native, np, cffi)]
+    path = os.pathsep.join(map(str, [tmp_path / "source", *needed]))
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", "import hybrid"],  # -S: no finder of an editable install
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}, cwd=tmp_path,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
     source = os.path.realpath(tmp_path / "source" / "hybrid")
-    assert text(str(package.parent)) == (
+    assert done.stderr.splitlines()[-1] == (
         "ImportError: hybrid's C library is missing. "
         f"hybrid is installed in {os.path.realpath(package)}, but the source folder {source} is in "
         "the way: Python looks there first. Fix: run Python in another folder, or build this one "

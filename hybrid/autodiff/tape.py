@@ -442,11 +442,11 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
         )
     seed = seed_for(root, gradient)
     nodes = history([root.record], spent=set())
-    refuse_foreign(nodes)
     leaves = [node for node in nodes if isinstance(node, Leaf)]
     interpreter = current()
     with recording(False), interpreter.going_back([node_of(root.record)[0]], nodes):
         grads = pulled_back([(root.record, seed)], leaves)
+        refuse_foreign(leaves, grads)
         for leaf, grad in zip(leaves, grads, strict=True):
             if grad is not None:
                 old = interpreter.read_slot(leaf, "grad")
@@ -459,10 +459,10 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
         interpreter.use_up([node for node in nodes if type(node) is Record])
 
 
-def refuse_foreign(nodes: Sequence[Node]) -> None:
-    """Raise when the history goes on outside the function being traced."""
-    for node in nodes:
-        if type(node) is Boundary and current().traces:
+def refuse_foreign(leaves: Sequence[Leaf], grads: Sequence[Ct | None]) -> None:
+    """Raise when gradients reach a history that goes on outside the function being traced."""
+    for leaf, grad in zip(leaves, grads, strict=True):
+        if type(leaf) is Boundary and grad is not None and current().traces:
             raise CaptureError(
                 "backward() inside a hybridized function reaches a value computed outside it",
                 at=author_location(),

@@ -188,9 +188,8 @@ class DataLoader(Supplying):
 
     def begin(self, kind: Callable[[DataLoader, Position | None], Pass]) -> Pass:
         """Begin a pass of this kind."""
-        resumed, self._resumed = self._resumed, None
-        begun = kind(self, resumed)
-        self._position = begun.position
+        begun = kind(self, self._resumed)
+        self._resumed, self._position = None, begun.position
         self._passes = begun.position.passes
         return begun
 

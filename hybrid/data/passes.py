@@ -183,6 +183,7 @@ class Pass:
             generator = Generator(0)
             _restore(generator, resumed.order)
         self.crew: Any = None
+        self.is_over = False
         self.skipped = self.position.batches
         self._batches = self._begun(generator, self.skipped)
 
@@ -228,7 +229,7 @@ class Pass:
             self._require_length(None)
             raise
         except BaseException as error:
-            self._over(error)
+            self._failed(error)
             self._require_length(error)
             raise
         self._require_length(None)
@@ -249,11 +250,15 @@ class Pass:
 
     def leave(self) -> None:
         """No more batches are wanted."""
-        self._batches = iter(())
+        self._batches, self.is_over = iter(()), True
+
+    def _failed(self, error: BaseException) -> None:
+        """A batch could not be made, or an interrupt came between: the pass is over."""
+        self._over(error)
 
     def _over(self, error: BaseException | None = None) -> None:
         """No more batches come; workers end, but for those that are kept and well."""
-        self._batches = iter(())
+        self._batches, self.is_over = iter(()), True
         if self.crew is not None and (
             not self.loader.persistent_workers or not isinstance(error, (Exception, type(None)))
         ):

@@ -12,6 +12,7 @@ from hybrid.data.dataset import TensorDataset, columns_of
 from hybrid.data.passes import Pass, Position, order_sampler
 from hybrid.data.transforms import Transform, plan_of
 from hybrid.errors import DatasetError
+from hybrid.interrupts import is_interrupt
 from hybrid.plan import Plan
 from hybrid.random import Generator
 from hybrid.tensor import Tensor, make_tensor
@@ -62,6 +63,11 @@ class QueuedPass(Pass):
     def leave(self) -> None:
         self._look()
         super().leave()
+
+    def _failed(self, error: BaseException) -> None:
+        """A queue knows what was taken of it, so it goes on behind an interrupt."""
+        if not is_interrupt(error):
+            super()._failed(error)
 
     def _look(self) -> None:
         """Count what plans have taken."""
@@ -117,8 +123,10 @@ class Queue:
         fits = rest in (0, self.count % size) or not any(dataset.transforms)
         if not (same and fits and all(map(_Field.is_of, self.fields, dataset.tensors))):
             return False
-        queues.refill(self.number, order)
+        if self.taken * self.size < self.count:  # an interrupt has ended what began the last pass
+            return False
         self.count = len(order)
+        queues.refill(self.number, order)
         return True
 
     @property

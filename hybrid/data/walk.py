@@ -24,7 +24,7 @@ class Walk:
         self.loader = loader
         self._pass: Pass | None = None  # the one under way
         self._before = 0  # batches of the passes before it
-        self._queue: Queue | None = None
+        self._queue: Queue | None = None  # of the passes before it
 
     @property
     def given(self) -> int:
@@ -51,13 +51,16 @@ class Walk:
             if is_queued(self.loader):
                 kind = functools.partial(QueuedPass, known=self._queue)
             self._pass = self.loader.begin(kind)
-            self._queue = getattr(self._pass, "known", None)
         return self._pass
 
     @property
     def queue(self) -> int:
         """The number of the queue that batches come from; 0: of none."""
-        return 0 if self._queue is None else self._queue.number
+        known = self._known()
+        return 0 if known is None else known.number
+
+    def _known(self) -> Queue | None:
+        return self._queue if self._pass is None else getattr(self._pass, "known", None)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -73,10 +76,12 @@ class Walk:
 
     def next_of_pass(self) -> Any:
         """The next batch of the pass under way or the next one; StopIteration where it ends."""
+        under_way = self.begun()
         try:
-            return next(self.begun())
+            return next(under_way)
         except BaseException:
-            self._leave()
+            if under_way.is_over:
+                self._leave()
             raise
 
     @property
@@ -98,6 +103,7 @@ class Walk:
             self._leave()
 
     def _leave(self) -> None:
+        self._queue = self._known()
         self._before, self._pass = self.given, None
 
 

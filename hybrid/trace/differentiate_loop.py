@@ -47,7 +47,7 @@ class Item:
     made: bool  # whether it is present once there was an iteration
     flag: int  # which carried flag says so; -1: none, since nothing in the loop asks
     into: int  # the item that starts with its cotangent too: the body returns the same for both
-    merged: bool  # whether, once there was an iteration, a sum holds its cotangent
+    merged: bool  # whether, once there was an iteration, a sum holds its cotangent, or it has none
     based: bool  # whether, once there was an iteration, it counts what had arrived before
 
 
@@ -110,11 +110,14 @@ class _Variant:
         kinds = {
             ("ct", at): question.cts[at] if asked.later[at] == at else None for at in asked.carried
         } | {("sum", at): question.arrived[asked.places[at]] for at in asked.sums}
+        rows = [(row, at) for row, at in asked.shifted.items() if row not in asked.wholes]
+        surely = {("ct", at) for row, at in rows if question.cts[row].sure}  # begins with the last
         self.params: list[Ct] = []
         for key in asked.keys:
             kind = kinds[key]
             dead = key[0] == "ct" and asked.later[key[1]] != key[1]
-            sure = (dead or (kind is not None and kind.sure)) and key not in flagged
+            sure = dead or key in surely or (kind is not None and kind.sure)
+            sure = sure and key not in flagged
             type = asked.types[key[1]]
             self.params.append(tape.params_like(Kind(type, sure), key[0]))
         self.rows: dict[int, Ct] = {}
@@ -340,7 +343,7 @@ class _Assembly:
             i not in last.unsure,
             self.flags.index(i) if i in self.flags else -1,
             positions[asked.later[at]] if is_ct else i,
-            is_ct and asked.first[at] != at,
+            is_ct and (asked.first[at] != at or last.found[i] is None),
             is_ct and asked.first[at] in asked.bases,
         )
 
