@@ -31,7 +31,7 @@ from hybrid.tensor import Tensor
 from hybrid.trace.address import GIVEN, Address, LeafOf
 from hybrid.trace.captured import Capture, Made, SlotWrite, Source, build
 from hybrid.trace.key import CONTENT
-from hybrid.trace.objects import blank, filled
+from hybrid.trace.objects import empty, filled
 from hybrid.trace.rewind import is_hooked, put_attribute, refill
 from hybrid.tree import LEAF
 from hybrid.types import DType
@@ -385,7 +385,7 @@ class Binding(Loops):
             w.line(f"r{output}.requires_grad = True")
         self._aliases()
         for i, built in enumerate(capture.objects):
-            w.line(f"o{i} = {w.name('blank', blank)}({w.name('class', built.kind)})")
+            w.line(f"o{i} = {w.name('empty', empty)}({w.name('class', built.kind)})")
         for i, built in enumerate(capture.objects):
             w.line(f"{w.name('fill', filled)}(o{i}, {self._value(built.made, results)})")
         writes = []

@@ -23,7 +23,7 @@ from hybrid.ops.checks import is_traced_number
 from hybrid.plan.host import call_function
 from hybrid.plan.steps import HostCall
 from hybrid.record import Record, record_call, set_record, with_regions
-from hybrid.storage import holds_bfloat16, to_bfloat16
+from hybrid.storage import holds_bfloat16, memory_dtype, to_bfloat16
 from hybrid.tensor import SCALARS, Tensor, make_tensor, refuse_leaked, scalar_key
 from hybrid.types import (
     DEFAULT_FLOAT,
@@ -44,9 +44,20 @@ def _call_python(
     tensors: Sequence[Tensor], inputs: tuple[TensorType, ...], function: Any, types: Any
 ) -> tuple[Tensor, ...]:
     """Call ``function`` with copies of the arrays, as a plan does."""
-    arrays = [t.numpy().copy() for t in tensors]
+    own = getattr(function, "own", len(tensors))  # the others are no arguments, but what it leaves
+    as_bits = getattr(function, "takes_bits", False)
+    arrays = [
+        array_of(t).copy() if as_bits or at >= own else t.numpy().copy()
+        for at, t in enumerate(tensors)
+    ]
     results = call_function(HostCall(function, inputs, types, None), arrays)
     return tuple([from_numpy(array, copy=True) for array in results])
+
+
+def array_of(tensor: Tensor) -> np.ndarray:
+    """A view of the values of an eager tensor; of bfloat16 numbers it is one of their bits."""
+    memory = native.view(tensor.content, tensor.nbytes)
+    return np.frombuffer(memory, memory_dtype(tensor.dtype)).reshape(tensor.shape)
 
 
 class Eager:
@@ -261,7 +272,9 @@ def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
         return from_numpy(np.asarray(obj), dtype)
     if isinstance(obj, (list, tuple)):
         return (
-            stacked(obj, dtype) if holds_tensor(obj) else from_numpy(_array_of(obj, dtype), dtype)
+            stacked(obj, dtype)
+            if holds_tensor(obj)
+            else from_numpy(_array_of_list(obj, dtype), dtype)
         )
     if hasattr(obj, "__dlpack__"):
         return from_numpy(np.from_dlpack(obj), dtype)
@@ -321,7 +334,7 @@ def stacked(obj: list | tuple, dtype: DType | None) -> Tensor:
     return made if dtype is None else astype(made, dtype)
 
 
-def _array_of(obj: list | tuple, dtype: DType | None) -> np.ndarray:
+def _array_of_list(obj: list | tuple, dtype: DType | None) -> np.ndarray:
     """Nested sequences as an array: default dtypes for Python numbers if ``dtype`` is None."""
     dtypes: set[Any] = set()
     plain = _plain(obj, dtypes)

@@ -61,6 +61,11 @@ class Leaving:
         leave(error, self.left(self, rest))
 
     @property
+    def takes_bits(self) -> bool:
+        """Whether it takes arrays of bfloat16, as the bits that they are."""
+        return getattr(self.function, "takes_bits", False)
+
+    @property
     def asks_queue(self) -> int | None:
         """Not None: it gives a batch of a queue, which the plan may also get by itself, and then as
         many of its arrays, those after the first.

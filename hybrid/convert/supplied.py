@@ -24,7 +24,7 @@ import numpy as np
 from hybrid import native, ops
 from hybrid.classes import dataclass
 from hybrid.convert.feed import Walk
-from hybrid.eager import from_numpy
+from hybrid.eager import array_of, from_numpy
 from hybrid.errors import Location, author_location
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
@@ -32,7 +32,6 @@ from hybrid.number import Number
 from hybrid.number.staging import TYPES, OwnCall, locate
 from hybrid.ops.control import FLAG, py_call
 from hybrid.remains import leave_last
-from hybrid.storage import memory_dtype
 from hybrid.supply import Items, Kind, Supply
 from hybrid.tensor import Tensor
 from hybrid.trace.merge import number_tensor
@@ -198,7 +197,7 @@ class _Passes:
         found = Kind(structure, tuple([leaf.type for leaf in leaves])) if tensors else None
         if found != kind:
             raise self.supply.refuse_kind(of_run.items.given - 1, found, kind)
-        return [*map(_array, leaves)]
+        return [*map(array_of, leaves)]
 
     def advance(self, number: Any, stopped: Any, *states: Any) -> Sequence[Any]:
         """Ask for an item, and keep it; whether there is one."""
@@ -257,21 +256,15 @@ class _States:
 
     def __enter__(self) -> None:
         for at, (cell, state) in enumerate(zip(self.cells, self.states, strict=True)):
-            moved = _array(cell) - self.left[at] if self.left else 0
+            moved = array_of(cell) - self.left[at] if self.left else 0
             cell.assign(from_numpy(state + moved, copy=True))
 
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         if self.cells:
-            self.left[:] = [_array(cell).copy() for cell in self.cells]
+            self.left[:] = [array_of(cell).copy() for cell in self.cells]
         if error is not None:
             leave_last(error, self._put)
 
     def _put(self) -> None:
         for cell, value in zip(self.cells, self.left, strict=False):
             cell.assign(from_numpy(value, copy=True))
-
-
-def _array(tensor: Tensor) -> np.ndarray:
-    """Its values, as a plan's calls of Python give them."""
-    memory = native.view(tensor.content, tensor.nbytes)
-    return np.frombuffer(memory, memory_dtype(tensor.dtype)).reshape(tensor.shape)

@@ -29,7 +29,7 @@ def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]
     n_in = len(call.inputs)
     leaves = type(call.function) is Leaving
     n_own = call.function.own if leaves else n_in
-    if not getattr(call.function.function if leaves else call.function, "takes_bits", False):
+    if not getattr(call.function, "takes_bits", False):
         for taken in (*call.inputs[:n_own], *call.outputs):
             array_dtype(taken.dtype, "an array for Python")
     own, others = list(enumerate(call.inputs))[:n_own], list(enumerate(call.inputs))[n_own:]

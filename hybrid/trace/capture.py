@@ -292,15 +292,20 @@ class _Finish:
     ) -> Capture:
         tracer = self.tracer
         refuse_written(tracer.grown)
+        written = [
+            (slot, self.kept(final[key]))
+            for key, slot in tracer.slots.items()
+            if slot.written and self.changed(slot, final[key])
+        ]
+        self.making.share([result, *[v for _, v in written], *[c.after for c in changes]])
         made = self.making.made(result)
         slot_writes = [
             SlotWrite(
                 Address(slot.owner, slot.name).seen_from(self.known.owners),
-                self.making.made(self.kept(final[key])),
+                self.making.made(value),
                 slot.original is not MISSING,
             )
-            for key, slot in tracer.slots.items()
-            if slot.written and self.changed(slot, final[key])
+            for slot, value in written
         ]
         owners, slots = self.known.owners, list(tracer.slots.values())
         for change in changes:

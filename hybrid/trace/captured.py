@@ -15,7 +15,7 @@ from hybrid.tensor import Tensor
 from hybrid.trace.address import Address
 from hybrid.trace.constants import Fact
 from hybrid.trace.guards import Guards
-from hybrid.trace.objects import blank, filled
+from hybrid.trace.objects import empty, filled
 from hybrid.tree import Several, Structure, unflatten, unflatten_several
 from hybrid.types import TensorType
 
@@ -76,10 +76,10 @@ class Made:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Built:
-    """An object that is made at each run, without a call of ``__init__``."""
+    """An object that is made at each run, without a call of ``__init__``; or a list, or a dict."""
 
     kind: type
-    made: Made  # a dict of its attributes
+    made: Made  # a dict of its attributes; what it holds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,7 +261,7 @@ def build_objects(
 ) -> None:
     """Make ``objects``, for one call, and add them to ``sources``."""
     for i, built in enumerate(objects):
-        sources["o", i] = blank(built.kind)
+        sources["o", i] = empty(built.kind)
     for i, built in enumerate(objects):
         filled(sources["o", i], build(built.made, results, leaves, sources))
 

@@ -15,11 +15,10 @@ import numpy as np
 
 from hybrid import native
 from hybrid.classes import dataclass
-from hybrid.eager import EAGER
+from hybrid.eager import EAGER, array_of
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Value
 from hybrid.record import Leaf
-from hybrid.storage import memory_dtype
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import Address, LeafOf
 
@@ -72,8 +71,7 @@ def constant_value(tracer: Tracer, tensor: Tensor) -> np.ndarray | None:
         data = bytes(native.view(source.content, source.nbytes))
         what = f"the content of a tensor ({source.type}) that elements are selected by"
         tracer.count_on(what, Content(source, address, data))
-    elements = np.frombuffer(native.view(value.content, value.nbytes), memory_dtype(value.dtype))
-    return elements.reshape(value.shape)
+    return array_of(value)
 
 
 def refuse_change(tracer: Tracer, tensor: Tensor, at: Location | None = None) -> None:

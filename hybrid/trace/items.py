@@ -13,9 +13,9 @@ import numpy as np
 
 from hybrid import native, ops
 from hybrid.classes import dataclass
+from hybrid.eager import array_of
 from hybrid.ir.interpreter import current
 from hybrid.record import Output, Record, is_recording
-from hybrid.storage import memory_dtype
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.grown import Column, Grown
 from hybrid.tree import LEAF, Several, Structure, unflatten
@@ -78,12 +78,6 @@ def items_of(grown: Grown, leaf: Callable[[Any], Place]) -> Items:
     gaps = grown.gaps
     found = None if gaps is None else (leaf(gaps.filled)[1], leaf(gaps.rows)[1])
     return Items(leaf(grown.count.tensor)[1], grown.structure, tuple(columns), found)
-
-
-def array_of(tensor: Tensor) -> np.ndarray:
-    """A view of an eager tensor's values."""
-    memory = native.view(tensor.content, tensor.nbytes)
-    return np.frombuffer(memory, memory_dtype(tensor.dtype)).reshape(tensor.shape)
 
 
 def _rows(stack: Tensor, rows: Sequence[int], count: int) -> list[Tensor]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.classes import dataclass
-from hybrid.eager import from_numpy
+from hybrid.eager import array_of, from_numpy
 from hybrid.errors import Location, author_location
 from hybrid.interrupts import is_interrupt
 from hybrid.ir.interpreter import current
@@ -26,7 +26,7 @@ from hybrid.ops.control import py_call
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown
-from hybrid.trace.items import array_of, items_of
+from hybrid.trace.items import items_of
 from hybrid.trace.texts import marks, written
 from hybrid.tree import flatten, unflatten, unflatten_several
 

@@ -11,6 +11,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from types import NoneType
 from typing import Any, NoReturn
 
 from hybrid.errors import CaptureError, Location
@@ -27,11 +28,13 @@ from hybrid.trace.items import items_of
 from hybrid.trace.key import CONTENT
 from hybrid.trace.late import Late, LateText
 from hybrid.trace.maybe import Maybe, is_optional
-from hybrid.trace.objects import attributes, is_authors, is_plain
+from hybrid.trace.objects import CONTAINERS, attributes, is_authors, is_plain
 from hybrid.trace.reads import MISSING
 from hybrid.trace.texts import marks
 from hybrid.trace.tracer import Cell, Tracer
 from hybrid.tree import Several, flatten_until
+
+_LEAVES = (Tensor, Number, Mixed, Maybe, Grown, str, int, float, bool, NoneType)
 
 
 class Known:
@@ -85,9 +88,34 @@ class Making:
 
     def __init__(self, root: Tracer, known: Known, output: Callable[[Tensor], int]) -> None:
         self.root, self.known, self.output = root, known, output
-        self.objects: list[Built] = []  # what each run makes anew
+        self.objects: list[Built] = []  # what each run makes anew, for all places where it is
         self.object_of: dict[int, int] = {}  # by the ids of those that the capture has made
+        self.shared: set[int] = set()  # ids of its lists and dicts that are in several places
         self.keep: list[Any] = []
+
+    def share(self, trees: Iterable[Any]) -> None:
+        """Note which lists and dicts of the capture are in several places of all ``trees``.
+
+        A run makes one of each, so that they are one list afterwards, too.
+        """
+        seen: set[int] = set()
+        rest = list(trees)
+        while rest:
+            value = rest.pop()
+            key, kind = id(value), type(value)
+            if key in self.known.containers:
+                continue
+            if kind in CONTAINERS:
+                if key in seen:
+                    self.shared.add(key)
+                    continue
+                seen.add(key)
+                rest += value if kind is list else value.values()
+            elif isinstance(value, tuple):
+                rest += value
+            elif key not in seen and type(value) not in _LEAVES and self.is_made(value):
+                seen.add(key)
+                rest += attributes(value).values()
 
     def content_writes(self, change: Change) -> list[SlotWrite]:
         """What repeats a change of a container."""
@@ -106,13 +134,16 @@ class Making:
         """How to make ``tree``."""
         if is_optional(tree):
             self.refuse_either("an item" if isinstance(tree.error, KeyError) else "an attribute")
-        leaves, structure = flatten_until(tree, self.known.containers)
+        stops = self.known.containers.keys() | self.shared if self.shared else self.known.containers
+        leaves, structure = flatten_until(tree, stops)
         return Made(structure, tuple(self.leaf(leaf) for leaf in leaves))
 
     def leaf(self, leaf: Any) -> tuple[str, Any]:
         if id(leaf) in self.known.containers:
             self.known.given = self.known.given or self.known.containers[id(leaf)][0] == "given"
             return self.known.containers[id(leaf)]
+        if id(leaf) in self.shared:
+            return "object", self.object(leaf)
         if self.root.grown and isinstance(leaf, (Tensor, Number)):
             found = otherwise(self.root.grown, getattr(leaf, "tensor", leaf))
             if found is not None:
@@ -186,7 +217,10 @@ class Making:
         if index is None:
             index = self.object_of[id(leaf)] = len(self.objects)
             self.keep.append(leaf)
-            found = {n: v for n, v in attributes(leaf).items() if v is not MISSING}
+            if type(leaf) in CONTAINERS:
+                found: Any = leaf.copy()
+            else:
+                found = {n: v for n, v in attributes(leaf).items() if v is not MISSING}
             self.objects.append(Built(type(leaf), Made(None, ())))
             self.objects[index] = Built(type(leaf), self.made(found))  # may lead back to the object
         return index

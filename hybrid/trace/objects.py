@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 import types
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 from hybrid.tensor import Tensor
@@ -16,6 +17,7 @@ from hybrid.trace.places import attributes_of, read_place
 from hybrid.trace.reads import is_library_class, user_object
 from hybrid.trace.rewind import put_attribute
 
+CONTAINERS = (list, dict, OrderedDict)  # of trees, but for those that nobody can change
 _NEVER = (
     type, types.ModuleType, types.FunctionType, types.MethodType, BaseException, enum.Enum,
     Iterator, tuple, Tensor,
@@ -50,6 +52,11 @@ def blank(kind: type) -> Any:
     return object.__new__(kind)
 
 
+def empty(kind: type) -> Any:
+    """A new list or dict, or a new object of another class without attributes."""
+    return kind() if kind in CONTAINERS else blank(kind)
+
+
 def attributes(value: Any) -> dict[str, Any]:
     """The attributes of ``value`` itself, in order."""
     own = [*getattr(value, "__dict__", ())]
@@ -57,8 +64,14 @@ def attributes(value: Any) -> dict[str, Any]:
     return {name: read_place(value, name) for name in names}
 
 
-def filled(value: Any, found: Mapping[str, Any]) -> Any:
-    """``value``, which has got ``found`` for its attributes."""
+def filled(value: Any, found: Any) -> Any:
+    """``value``, which has got ``found`` for its attributes, or for what it holds."""
+    if isinstance(value, list):
+        value += found
+        return value
+    if isinstance(value, dict):
+        value.update(found)
+        return value
     for name, part in found.items():
         put_attribute(value, name, part)
     return value

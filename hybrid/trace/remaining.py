@@ -198,13 +198,15 @@ class Remaining:
             for source, cell in enumerate(list(self.root.cells.values()))
             if any(_is_written(cell, tracer) for tracer in chain)
         ]
+        places = list(self._places(chain))
+        changes = [c for c in self.contents.changes() if self.mine(c.key, c.added())]
+        making.share([*[now for _, _, now in places], *[change.after for change in changes]])
         writes = [
             SlotWrite(Address(owner, name).seen_from(self.known.owners), making.made(now), True)
-            for owner, name, now in self._places(chain)
+            for owner, name, now in places
         ]
-        for change in self.contents.changes():
-            if self.mine(change.key, change.added()):
-                writes += making.content_writes(change)
+        for change in changes:
+            writes += making.content_writes(change)
         same = []
         sources = {key: at for at, key in enumerate(self.root.cells)}
         for tensor in [t for t in keep if id(t) not in sources]:

@@ -15,7 +15,15 @@ import numpy as np
 
 from hybrid import native
 from hybrid.classes import dataclass, field
-from hybrid.eager import as_tensor, holds_tensor, in_float32, prepare, stacked, stored_result
+from hybrid.eager import (
+    array_of,
+    as_tensor,
+    holds_tensor,
+    in_float32,
+    prepare,
+    stacked,
+    stored_result,
+)
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import current
@@ -36,7 +44,7 @@ from hybrid.record import (
     recording,
     with_regions,
 )
-from hybrid.storage import from_bfloat16, holds_bfloat16, memory_dtype
+from hybrid.storage import from_bfloat16, holds_bfloat16
 from hybrid.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.trace.address import Address
 from hybrid.trace.constants import Fact, constant_value, refuse_change
@@ -531,5 +539,5 @@ def takes_floats(op: Op, operands: Sequence[Any]) -> bool:
 
 def _plain(scalar: Tensor) -> bool | int | float:
     """The number in an eager scalar."""
-    bits = np.frombuffer(native.view(scalar.content, scalar.nbytes), memory_dtype(scalar.dtype))
-    return (from_bfloat16(bits) if holds_bfloat16(bits) else bits)[0].item()
+    bits = array_of(scalar)
+    return (from_bfloat16(bits) if holds_bfloat16(bits) else bits).item()

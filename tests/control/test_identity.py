@@ -12,6 +12,7 @@ import pytest
 
 import hybrid as hy
 from tests.control.harness import f32
+from tests.fuzz.comparison import changeable_in, firsts, tensors_in
 
 
 def rebound_on_one_path(st, x, y, s):
@@ -217,22 +218,40 @@ def beside_a_list_that_grows_in_a_loop(st, x, y, s):
     return x, y, sum(ys)
 
 
+def a_list_in_two_places(st, x, y, s):
+    ys = [x * 2]
+    st.items = ys
+    if s > 0:
+        ys[0] = y
+    return ys, {"ys": ys}, st.items
+
+
+def a_list_that_grows_in_two_places(st, x, y, s):
+    ys = [x]
+    st.items, st.table = ys, {"v": ys, "w": [ys]}
+    n = s
+    while n > 0:
+        ys.append(y * n)
+        n = n - 1
+    return ys
+
+
+def an_object_that_shares_a_list(st, x, y, s):
+    ys = [x, y]
+    if s > 0:
+        ys[0] = y
+    return SimpleNamespace(a=ys, b=SimpleNamespace(a=ys)), ys
+
+
 PROGRAMS: list[Callable[..., Any]] = [
     rebound_on_one_path, one_of_the_arguments, unchanged_argument, chosen_twice, nested,
     kept_in_state, state_or_new, in_a_container, lazy, early, through_a_function, handled,
     loop_of_unknown_length, loop_that_returns, range_of_unknown_length, rows, best_so_far, swapped,
     one_before_the_loop, bound_in_the_loop, nested_loops, attribute_in_a_loop, let_go_in_a_loop,
     beside_a_list_that_grows, beside_a_list_that_grows_in_a_loop,
+    a_list_in_two_places, a_list_that_grows_in_two_places,
+    an_object_that_shares_a_list,
 ]  # fmt: skip
-
-
-def tensors(value: Any) -> list[hy.Tensor]:
-    if isinstance(value, hy.Tensor):
-        return [value]
-    if isinstance(value, SimpleNamespace):
-        value = vars(value)
-    items = value.values() if isinstance(value, dict) else value
-    return [t for item in items for t in tensors(item)]
 
 
 def observed(function: Callable[..., Any], s: float, alias: bool, grad: bool) -> list[Any]:
@@ -241,17 +260,17 @@ def observed(function: Callable[..., Any], s: float, alias: bool, grad: bool) ->
     y = x if alias else f32([3.0, 0.5])
     st = SimpleNamespace(v=f32([5.0, 6.0]), items=[f32([7.0, 8.0])], table={"v": f32([0.0, 1.0])})
     x.requires_grad = y.requires_grad = grad
-    before = [x, y, f32(s), *tensors(st)]
+    before = [x, y, f32(s), *tensors_in(st)]
     result = function(st, x, y, before[2])
-    every = [*before, *tensors(result), *tensors(st)]
-    found: list[Any] = [[next(i for i, u in enumerate(every) if u is t) for t in every]]
+    every = [*before, *tensors_in(result), *tensors_in(st)]
+    found: list[Any] = [firsts(every), firsts(changeable_in([result, st]))]
     found.append([(t.requires_grad, t.tolist()) for t in every])
-    results = [t for t in tensors(result) if t.requires_grad]
+    results = [t for t in tensors_in(result) if t.requires_grad]
     if results:
         sum(hy.sum(t * (n + 2.0)) for n, t in enumerate(results)).backward()
         found.append([None if t.grad is None else t.grad.tolist() for t in (x, y)])
     with hy.no_grad():
-        for n, t in enumerate(tensors(result)):
+        for n, t in enumerate(tensors_in(result)):
             t += n + 1.0
     return [*found, [t.tolist() for t in every]]
 

@@ -7,12 +7,11 @@ each of them everything is looked at that could be noticed.
 from __future__ import annotations
 
 import gc
-import itertools
 import linecache
 import signal
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -170,10 +169,16 @@ def _look(seen: dict[str, Any], arguments: Any, results: list[Any], kept: tuple[
     seen["arguments"] = describe(arguments)
     seen["state"] = [describe(k) for k in kept]
     seen["earlier results"] = describe(results[:-1])
-    first: dict[int, int] = {}
-    seen["identity"] = [first.setdefault(id(t), i) for i, t in enumerate(every)]
+    seen["identity"] = firsts(every)
+    seen["lists that are one"] = firsts(changeable_in([arguments, kept, results]))
     seen["requires_grad"] = [t.requires_grad for t in every]
     seen["grad"] = [describe(t.grad) for t in every if t.requires_grad and is_leaf(t)]
+
+
+def firsts(values: Sequence[Any]) -> list[int]:
+    """Of each of ``values`` the place of the first one that is the same object."""
+    first: dict[int, int] = {}
+    return [first.setdefault(id(value), i) for i, value in enumerate(values)]
 
 
 def is_leaf(t: hy.Tensor) -> bool:
@@ -196,27 +201,33 @@ def _follow(seen: dict[str, Any], what: str, roots: Any, leaves: list[hy.Tensor]
     seen[what] = [describe(t.grad) if is_leaf(t) else None for t in leaves]
 
 
-def tensors_in(value: Any, seen: set[int] | None = None) -> list[hy.Tensor]:
+def tensors_in(value: Any) -> list[hy.Tensor]:
     """The tensors in ``value``, each time they occur; an object is gone through once."""
-    if isinstance(value, hy.Tensor):
-        return [value]
-    seen = set() if seen is None else seen
-    if isinstance(value, dict):
-        value = list(value.values())
-    elif isinstance(value, (list, tuple)):
-        value = list(value)
+    return [part for part in parts_in(value, set()) if isinstance(part, hy.Tensor)]
+
+
+def changeable_in(value: Any) -> list[Any]:
+    """The lists, dicts and objects in ``value``, likewise."""
+    parts = parts_in(value, set())
+    return [part for part in parts if not isinstance(part, (hy.Tensor, tuple))]
+
+
+def parts_in(value: Any, seen: set[int]) -> Iterator[Any]:
+    """``value``, if it is a tensor or something that may hold tensors, and what it holds."""
+    if isinstance(value, (hy.Tensor, list, tuple, dict)):
+        held: Any = () if isinstance(value, hy.Tensor) else value
     elif isinstance(value, hy.nn.Module) or (
         hasattr(value, "__dict__")
         and not callable(value)
         and not isinstance(value, types.ModuleType)
     ):
-        if id(value) in seen:
-            return []
+        held = () if id(value) in seen else vars(value)
         seen.add(id(value))
-        value = list(vars(value).values())
     else:
-        return []
-    return list(itertools.chain.from_iterable([tensors_in(v, seen) for v in value]))
+        return
+    yield value
+    for part in list(held.values() if isinstance(held, dict) else held):
+        yield from parts_in(part, seen)
 
 
 # Two sides --------------------------------------------------------------------------------------

@@ -149,6 +149,24 @@ def test_stores_before_an_error_of_the_run_are_kept(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
+def test_what_is_done_before_an_error_of_the_capture_is_done(dtype: Any, capsys: Any) -> None:
+    def fail(st, y, s):
+        st.v = y * 2
+        print(y, f"{y[0]}")
+        if s > 0:
+            print(y + 1)
+        raise ZeroDivisionError("of the author's")
+
+    told = []
+    for function in (fail, hy.hybridize(fail)):
+        st = SimpleNamespace(v=None)
+        with pytest.raises(ZeroDivisionError, match="of the author's"):
+            function(st, f32(VALUES).astype(dtype), f32(1.0))
+        told.append((value_bits(st.v), capsys.readouterr().out))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
 def test_it_is_copied_and_pickled(dtype: Any) -> None:
     y = f32(VALUES).astype(dtype)
     for made in (copy.copy(y), copy.deepcopy(y), pickle.loads(pickle.dumps(y)), hy.asarray(y)):
