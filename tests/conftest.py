@@ -1,5 +1,6 @@
 """Runs before every test module: decides which ``hybrid`` is tested."""
 
+import faulthandler
 import fcntl
 import gc
 import os
@@ -52,6 +53,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IO[str]]:
 def share(machine: IO[str], request: pytest.FixtureRequest) -> Iterator[None]:
     """Processes share the machine; a test marked ``alone`` runs while no other does."""
     alone = request.node.get_closest_marker("alone") is not None
+    if request.node.get_closest_marker("nightly") is not None:
+        faulthandler.cancel_dump_traceback_later()  # they may take as long as they want
     fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
     yield
     fcntl.flock(machine, fcntl.LOCK_UN)
