@@ -34,6 +34,7 @@ from hybrid.streams import submit
 from hybrid.thread_state import STATE, as_before
 from hybrid.trace.capture import capture
 from hybrid.trace.captured import Capture
+from hybrid.trace.first_gradients import adding
 from hybrid.trace.guards import Guards
 from hybrid.trace.identity import Unfollowed
 from hybrid.trace.reads import Reads
@@ -220,7 +221,10 @@ class Hybridized:
         why = self._why(call)  # before there is one
         family = self._families.setdefault(family_key(key, leaves), Family())
         trace = functools.partial(self._trace, args, kwargs, leaves)
-        if plan_cache() is None:
+        found = self._adding(call, family)
+        if found is not None:
+            planned, about = found, ""
+        elif plan_cache() is None:
             planned, about = self._planned(call, family, trace)
         else:
             from hybrid.plan_cache.lookup import Lookup
@@ -237,6 +241,18 @@ class Hybridized:
             self._plans.setdefault(key, []).append(planned)
         self._forget_oldest()
         return planned
+
+    def _adding(self, call: Call, family: Family) -> Planned | None:
+        """A plan that differs from one there in the gradients that it finds, and adds to."""
+        for planned in family.plans:
+            same = planned.key == call.key or (planned.numbers and covers(planned, call.key[1]))
+            capture = adding(planned.capture, call.leaves) if same else None
+            if capture is not None:
+                options = {"fast": self.options["optimize"] == "fast"}
+                made = Planned(capture, call.leaves, call.key, planned.numbers, **options)
+                if made.serves(call.leaves):
+                    return made
+        return None
 
     def _planned(self, call: Call, family: Family, trace: Trace) -> tuple[Planned, str]:
         """The plan of what ``trace`` captures, and what there is to say of numbers in it."""

@@ -451,7 +451,7 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
             if grad is not None:
                 old = interpreter.read_slot(leaf, "grad")
                 if old is None:
-                    new = plain(grad).detach()
+                    new = interpreter.first_gradient(leaf, plain(grad).detach())
                 else:  # while a function is traced, there may be none on some paths
                     new = (old if isinstance(old, Tensor) else old.or_nothing()) + neutral(grad)
                 interpreter.write_slot(leaf, "grad", new)

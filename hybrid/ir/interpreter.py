@@ -53,6 +53,9 @@ class Interpreter(Protocol):
     def read_slot(self, owner: Any, name: str) -> Any:
         """The attribute ``name`` of ``owner``, which holds tensors."""
 
+    def first_gradient(self, leaf: Any, value: Any) -> Any:
+        """What becomes the gradient of a leaf, which was read and has none yet, of ``value``."""
+
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         """Set the attribute ``name`` of ``owner``."""
 

@@ -25,10 +25,12 @@ from hybrid.trace.captured import Backward, Capture, Gradient, Same, SlotWrite
 from hybrid.trace.contents import Change, Contents, containers_in
 from hybrid.trace.definition import definition, returning
 from hybrid.trace.differentiate import FLAG, cut, values_of
+from hybrid.trace.first_gradients import FirstGradients, unmarked
 from hybrid.trace.grown import refuse_written
 from hybrid.trace.guards import Guards
 from hybrid.trace.hidden import swept, traced_value_left
 from hybrid.trace.histories import presence
+from hybrid.trace.key import Key
 from hybrid.trace.lent import Lent, as_input, number_cell, put_numbers
 from hybrid.trace.making import Known, Making
 from hybrid.trace.reads import MISSING
@@ -292,9 +294,10 @@ class _Finish:
     ) -> Capture:
         tracer = self.tracer
         refuse_written(tracer.grown)
+        lasting_slots = self.lasting_slots()
         written = [
             (slot, self.kept(final[key]))
-            for key, slot in tracer.slots.items()
+            for key, slot in lasting_slots.items()
             if slot.written and self.changed(slot, final[key])
         ]
         self.making.share([result, *[v for _, v in written], *[c.after for c in changes]])
@@ -307,7 +310,7 @@ class _Finish:
             )
             for slot, value in written
         ]
-        owners, slots = self.known.owners, list(tracer.slots.values())
+        owners, slots = self.known.owners, list(lasting_slots.values())
         for change in changes:
             slot_writes += self.making.content_writes(change)
         cells = self.cells()
@@ -347,6 +350,9 @@ class _Finish:
         builder = tracer.builder
         nodes = tuple(builder.nodes[:forward_count])
         graph = Graph(builder.name, tuple(c.initial for c in cells), nodes, tuple(self.outputs))
+        firsts = self.first_gradients(graph)
+        if firsts is not None:
+            graph = unmarked(graph, tracer.firsts.values())
         return Capture(
             graph,
             [self.known.source(cell) for cell in cells],
@@ -365,7 +371,30 @@ class _Finish:
             tuple(self.making.objects),
             aliases,
             tuple(variables),
+            firsts,
         )
+
+    def first_gradients(self, graph: Graph) -> FirstGradients | None:
+        """The gradients that are the first of their leaves."""
+        slots, owners = self.tracer.slots, self.known.owners
+        places = [
+            (Address(slots[key].owner, slots[key].name).seen_from(owners), mark)
+            for key, mark in self.tracer.firsts.items()
+        ]
+        return FirstGradients(graph, tuple(places)) if places else None
+
+    def lasting_slots(self) -> dict[Key, Slot]:
+        """The places that are there at other calls: no gradients of variables made on the way."""
+        tracer, leaves = self.tracer, set()
+        for tensor in (*[cell.tensor for cell in tracer.cells.values()], *self.known.tensors):
+            leaves.add(id(getattr(tensor, "leaf", None)))
+        return {
+            key: slot
+            for key, slot in tracer.slots.items()
+            if type(slot.owner) is not Leaf
+            or slot.owner.sequence < tracer.began
+            or id(slot.owner) in leaves
+        }
 
     def variables(self, cells: list[Cell]) -> dict[int, Leaf]:
         """The outputs that are variables which the capture has made, and their leaves."""

@@ -181,7 +181,7 @@ class _Watch:
         self.batches, self.many, self.watches = around.batches, around.many, around.watches
         self.lift, self.read_slot, self.use_up = around.lift, around.read_slot, around.use_up
         self.stack_of, self.converted = around.stack_of, around.converted
-        self.going_back = around.going_back
+        self.going_back, self.first_gradient = around.going_back, around.first_gradient
         self.met: dict[int, tuple[Tensor, Any, AnyRecord | None]] = {}
         self.made: dict[int, weakref.ref] = {}
         self.slots: dict[tuple[int, str], tuple[Any, str, Any]] = {}

@@ -38,6 +38,7 @@ class Slot:
     written: bool = False
     label: str = ""  # what messages call it
     own: bool = True  # whether the owner itself has it, not only its class
+    looks: int = 0  # how often ``read_slot`` has asked for it
 
     def content(self) -> Any:
         return read_place(self.owner, self.name)

@@ -39,6 +39,7 @@ from hybrid.record import (
     Output,
     Record,
     is_recording,
+    latest,
     node_of,
     record_call,
     recording,
@@ -123,6 +124,8 @@ class Tracer:
     rewritten: Collection[int] = ()  # ids of tensors that other iterations write
     told: Collection[int] | None = None  # ids of those that all that may raise here hands over
     located: Location | None = None  # of nodes that are made of others
+    began: int = field(default_factory=latest)  # before all that the capture records
+    firsts: dict[Key, Value] = field(default_factory=dict)  # marks of gradients that are the first
     many: int = 1  # rows that each value will have, once vmap has applied the graph to all
     traces = True
     batches = False
@@ -220,6 +223,19 @@ class Tracer:
                 self.slot_sources.setdefault(id(found), Address(owner, name))
             if reads:
                 self.slots[key] = Slot(owner, name, found, read=True)
+        if reads:
+            self.slots[key].looks += 1
+
+    def first_gradient(self, leaf: Leaf, value: Tensor) -> Tensor:
+        """Marked, where nothing but ``backward()`` has seen yet that there is none."""
+        key = id(leaf), "grad"
+        slot = self.slots[key]
+        is_new = leaf.sequence > self.began  # of a variable that the capture has made
+        if self.parent is not None or slot.looks > 1 or slot.written or is_new:
+            return value
+        marked = self.apply(get_op("reshape"), (value,), {"shape": value.shape})
+        self.firsts[key] = marked.content
+        return marked
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         self.announce((id(owner), name))

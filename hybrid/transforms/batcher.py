@@ -122,6 +122,9 @@ class Batcher:
     def read_slot(self, owner: Any, name: str) -> Any:
         return getattr(owner, name)
 
+    def first_gradient(self, leaf: Any, value: Tensor) -> Tensor:
+        return value
+
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
         if isinstance(value, Tensor):
             value = self.traced(value)
