@@ -33,6 +33,11 @@ class Free:
         numbers = frozenset([item for item in items if isinstance(item, int)])
         return Free(numbers, tuple([item for item in items if isinstance(item, Address)]))
 
+    def matches(self, planned: Planned) -> bool:
+        """Whether these are the numbers that are inputs of ``planned``."""
+        places = {place.key for place in self.places}
+        return self.numbers == planned.numbers and places == {p.key for p in planned.places}
+
     def __bool__(self) -> bool:
         return bool(self.numbers or self.places)
 

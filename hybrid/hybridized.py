@@ -220,11 +220,8 @@ class Hybridized:
         call = Call(self.function, args, kwargs, leaves, key)
         why = self._why(call)  # before there is one
         family = self._families.setdefault(family_key(key, leaves), Family())
-        trace = functools.partial(self._trace, args, kwargs, leaves)
-        found = self._adding(call, family)
-        if found is not None:
-            planned, about = found, ""
-        elif plan_cache() is None:
+        trace = functools.partial(self._capture_of, call, family)
+        if plan_cache() is None:
             planned, about = self._planned(call, family, trace)
         else:
             from hybrid.plan_cache.lookup import Lookup
@@ -242,17 +239,14 @@ class Hybridized:
         self._forget_oldest()
         return planned
 
-    def _adding(self, call: Call, family: Family) -> Planned | None:
-        """A plan that differs from one there in the gradients that it finds, and adds to."""
+    def _capture_of(self, call: Call, family: Family, free: Free) -> Capture:
+        """A new capture, or one of those there for the gradients that this call finds."""
         for planned in family.plans:
-            same = planned.key == call.key or (planned.numbers and covers(planned, call.key[1]))
+            same = free.matches(planned) and covers(planned, call.key[1])
             capture = adding(planned.capture, call.leaves) if same else None
             if capture is not None:
-                options = {"fast": self.options["optimize"] == "fast"}
-                made = Planned(capture, call.leaves, call.key, planned.numbers, **options)
-                if made.serves(call.leaves):
-                    return made
-        return None
+                return capture
+        return self._trace(call.args, call.kwargs, call.leaves, free)
 
     def _planned(self, call: Call, family: Family, trace: Trace) -> tuple[Planned, str]:
         """The plan of what ``trace`` captures, and what there is to say of numbers in it."""

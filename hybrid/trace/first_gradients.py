@@ -38,10 +38,7 @@ def unmarked(graph: Graph, marks: Collection[Value]) -> Graph:
 
 
 def adding(capture: Capture, leaves: Sequence[Any]) -> Capture | None:
-    """``capture`` for a call of these ``leaves`` that finds other gradients; None: it is not that.
-
-    All else that the capture has read is for its guards to tell.
-    """
+    """``capture`` for a call of ``leaves`` that finds other gradients; None: it is not that."""
     found: FirstGradients | None = capture.firsts
     if found is None:
         return None
@@ -59,7 +56,7 @@ def adding(capture: Capture, leaves: Sequence[Any]) -> Capture | None:
     for address, mark in found.places:
         reads.append((address, make_tensor(mark.type, None) if mark in there else None))
     n = len(found.graph.params)
-    return replace(
+    made = replace(
         capture,
         made=_with(found.graph, olds, marks),
         sources=[*capture.sources[:n], *[Source("slot", address=a) for a in there.values()]],
@@ -68,6 +65,10 @@ def adding(capture: Capture, leaves: Sequence[Any]) -> Capture | None:
         notes=list(capture.notes),
         plans=None,
     )
+    try:
+        return made if made.guards.compiled(made)(leaves) else None
+    except AttributeError:  # a place that was read is gone
+        return None
 
 
 def _with(graph: Graph, olds: Mapping[Value, Value], marks: Collection[Value]) -> Graph:
