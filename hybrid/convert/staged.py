@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import FrameType, TracebackType
+from types import FrameType, FunctionType, TracebackType
 from typing import Any
 
 import hybrid.convert.kinds  # noqa: F401  for numbers of which paths make different kinds
@@ -21,7 +21,8 @@ from hybrid.trace.branches import Path
 from hybrid.trace.capture import capture
 from hybrid.trace.checks import fail
 from hybrid.trace.maybe import UNBOUND
-from hybrid.trace.reads import of_package
+from hybrid.trace.places import read_place
+from hybrid.trace.reads import MISSING, of_package
 from hybrid.trace.tracer import Tracer
 
 THEN, ELSE = "where the condition holds", "where it does not"
@@ -30,8 +31,9 @@ THEN, ELSE = "where the condition holds", "where it does not"
 class Roots:
     """What code that is about to be traced can get at: variables of its frame and its callers'."""
 
-    def __init__(self, values: list[Any]) -> None:
+    def __init__(self, values: list[Any], cells: dict[int, str]) -> None:
         self.values = values
+        self.cells = cells  # by ids of the cells, the variables that nested functions share
         self.frame: FrameType | None = sys._getframe(1)
 
     def __iter__(self) -> Iterator[Any]:
@@ -47,7 +49,19 @@ class Roots:
 
 def roots_of(found: Mapping[str, Any], before: Roots | tuple[()] = ()) -> Roots:
     """What code can get at, given variables of its frame, and what it could get at before."""
-    return Roots([*found.values(), *(before.values if before else ())])
+    cells = _cells_of(found)
+    return Roots([*found.values(), *(before.values if before else ())], cells)
+
+
+def _cells_of(found: Mapping[str, Any]) -> dict[int, str]:
+    """The names of the variables in ``found`` that functions among them share, by their cells."""
+    cells: dict[int, str] = {}
+    for value in found.values():
+        if type(value) is FunctionType and value.__closure__:
+            for name, cell in zip(value.__code__.co_freevars, value.__closure__, strict=True):
+                if read_place(cell, "cell_contents") is found.get(name, MISSING):
+                    cells[id(cell)] = name
+    return cells
 
 
 class Staged:
@@ -58,6 +72,7 @@ class Staged:
         self.tracer: Tracer = current()
         self.loads = False
         self.values: tuple[Any, ...] = ()
+        self.held: Mapping[str, Any] = {}  # what variables hold where the next pass begins
         self.path: Path | None = None  # the branch that the next pass is traced into
         self.peeled: Path | None = None  # the branch in which a loop was entered
         self._context: AbstractContextManager[None] | None = None
@@ -76,6 +91,7 @@ class Staged:
     def load(self, names: Mapping[str, Any]) -> None:
         """Let the author's variables hold ``names`` from here on."""
         self.loads = bool(self.site.names)
+        self.held = names
         self.values = tuple([names[name] for name in self.site.names])
 
     def inside(self, tracer: Tracer) -> AbstractContextManager[Any]:
@@ -88,6 +104,7 @@ class Staged:
 
     def __enter__(self) -> None:
         if self.path is not None:
+            self.path.region.begin(self.held)
             self._context = self.inside(self.path.region)
             self._context.__enter__()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -41,6 +42,13 @@ FEW_ROWS = 64  # of a list, that are told apart
 MOST_ITEMS = 64  # that are handed over one by one where something may raise
 
 
+_AT_HAND = tuple([type(iter(each)) for each in ([], (), range(0), "", {}, {}.items(), {}.values())])
+
+
+class Exhausted(BaseException):
+    """There is no further item: the iteration that asked for it is none."""
+
+
 class Unrolled(Loop):
     """Each iteration is traced by itself; once a flag that stops is traced, in a branch."""
 
@@ -57,7 +65,10 @@ class Unrolled(Loop):
         self.why = why
         self.row = row
         self.count = 0
-        self.item: Any = None
+        self.runs_code = type(items) not in _AT_HAND
+        self.is_over = False
+        self._item: Any = None
+        self.asks = False  # for the item, once the iteration has begun
         self.branch: Unstopped | None = None  # that the iteration is traced into
         self.continued = Continued()  # of the last iteration, for the next
 
@@ -67,12 +78,14 @@ class Unrolled(Loop):
         if self.branch is not None:
             names = {**found, **self.leave_branch(self.branch, found)}
         over, flag = self.flags(names)
-        if over:
+        if over or self.is_over:
             return self.stop()
-        try:
-            self.item = following(self.site, self.items)
-        except StopIteration:
-            return self.stop()
+        self.asks = self.runs_code and (flag is not None or self.loads)
+        if not self.asks:
+            try:
+                self._item = following(self.site, self.items)
+            except StopIteration:
+                return self.stop()
         self.count += 1
         if flag is not None:
             self.branch = Unstopped(self, self.parent, flag, names, "in this iteration")
@@ -82,8 +95,55 @@ class Unrolled(Loop):
             self.load({**before, **seen, **dict.fromkeys(self.site.stops, False)})
         if self.row is not None:
             with self.inside(self.parent if self.path is None else self.path.region):
-                self.item = self.row(self.item)
+                self._item = self.row(self._item)
         return True
+
+    @property
+    def item(self) -> Any:
+        """The item of this iteration."""
+        if self.asks:
+            self.asks = False
+            super().__exit__(None, None, None)  # out of the branch
+            try:
+                with self.inside(self.parent):
+                    self._item = self._made()
+            except StopIteration:
+                self.is_over = True
+                self.count -= 1
+                raise Exhausted from None
+            finally:
+                super().__enter__()
+        return self._item
+
+    def _made(self) -> Any:
+        """What the author's code makes; a run does so whether or not the loop has been left."""
+        begin, before = len(self.parent.builder.nodes), self.parent.remaining.state(self.parent)
+        try:
+            item = following(self.site, self.items)
+        except StopIteration:
+            self._refuse_effects(begin, before)
+            raise
+        self._refuse_effects(begin, before)
+        return item
+
+    def _refuse_effects(self, begin: int, before: list[Any]) -> None:
+        now = self.parent.remaining.state(self.parent)
+        effects = [n.location for n in self.parent.builder.nodes[begin:] if not n.pure]
+        written = len(now) != len(before) or any(map(operator.is_not, now, before))
+        if self.branch is not None and (effects or written):
+            raise CaptureError(
+                "what this loop goes over does more than to compute its next item",
+                at=effects[0] if effects else self.site.location,
+                why="Whether the loop has been left is known only when the plan runs, and the next "
+                "item is made before that is looked at.",
+                fix="make a list of the items first (for item in list(...))",
+            )
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if isinstance(error, Exhausted) and self.is_over:
+            super().__exit__(None, None, None)
+            return True
+        return super().__exit__(kind, error, trace)
 
     def leave_branch(self, branch: Unstopped, found: Mapping[str, Any]) -> Mapping[str, Any]:
         self.continued = Continued()

@@ -26,7 +26,7 @@ class StagedIf(Staged):
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass; ``found`` are the author's local variables."""
         if self.path is None:
-            self.before = self.snapshot(found)
+            self.before = self.held = self.snapshot(found)
             self.roots = roots_of(found)
             self.path = Path(Region(self.tracer, "then", self.roots), THEN, lines_of(self.site, 0))
             return True

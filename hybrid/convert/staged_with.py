@@ -35,7 +35,12 @@ class Managed:
         self, kind: type | None, error: BaseException | None, trace: TracebackType | None
     ) -> Any:
         self.mark.__exit__()
-        suppressed = self.leave(self.manager, kind, error, trace)
+        try:
+            suppressed = self.leave(self.manager, kind, error, trace)
+        except Exception:
+            if error is not None and is_refusal(error):
+                raise error from None
+            raise
         return suppressed and not is_refusal(error)
 
 

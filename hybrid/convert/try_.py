@@ -129,7 +129,7 @@ _GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
 class Last:
     """A ``finally``: a plan that ends in an exception would not do what it does."""
 
-    __slots__ = ("at", "before", "begin", "raised", "tracer")
+    __slots__ = ("at", "before", "begin", "raised", "refusal", "tracer")
 
     def __init__(self, at: Location) -> None:
         self.at = at  # the try
@@ -137,11 +137,14 @@ class Last:
 
     def __enter__(self) -> None:
         self.tracer = current()
+        self.refusal = refusal()
         if self.raised:
             self.begin = len(self.tracer.builder.nodes)
             self.before = self.tracer.remaining.state(self.tracer)
 
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
+        if error is not None and self.refusal is not None:
+            raise self.refusal  # variables may have been in disorder
         if error is not None or not self.raised:
             return
         for node in self.tracer.builder.nodes[self.begin :]:
@@ -222,10 +225,16 @@ def catching(types: Any = BaseException) -> Any:
     return () if is_refusal(sys.exc_info()[1]) else types
 
 
+def refusal() -> BaseException | None:
+    """What is raised now, if nothing of the author's is to catch it."""
+    error = sys.exc_info()[1]
+    return error if is_refusal(error) else None
+
+
 def refuse_again() -> None:
     """A jump is about to swallow what is raised now."""
-    error = sys.exc_info()[1]
-    if error is not None and is_refusal(error):
+    error = refusal()
+    if error is not None:
         raise error
 
 

@@ -23,7 +23,7 @@ class Unstopped:
         self.session, self.parent = session, parent
         with session.inside(parent):
             self.clear = ops.logical_not(flag)
-        self.before = session.snapshot(found)
+        self.before = session.held = session.snapshot(found)
         self.outer = session.path
         self.path = session.path = Path(
             Region(parent, "then", roots_of(found)), label, lines_of(session.site, 0)

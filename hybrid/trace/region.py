@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
@@ -22,6 +22,7 @@ from hybrid.record import AnyRecord, Record, is_recording, latest
 from hybrid.record import Leaf as GradientLeaf
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.key import CONTENT
+from hybrid.trace.maybe import UNBOUND
 from hybrid.trace.places import (
     Slot,
     attributes_of,
@@ -65,6 +66,7 @@ class Region(Tracer):
             many=parent.many,
         )
         self.roots = roots  # what the code of the region can get at from outside
+        self.variables: Mapping[str, Any] | None = None  # what names hold where it begins
         self._outside: dict[int, Any] | None = None
         self._opened: dict[int, Any] = {}  # objects of which any attribute may have been written
         self._start = latest()
@@ -139,7 +141,7 @@ class Region(Tracer):
         """The log's entry of a place."""
         slot = self.slots.get((id(owner), name))
         if slot is None:
-            original = read_place(owner, name)
+            original = self._entered(owner) if name == "cell_contents" else read_place(owner, name)
             slot = Slot(owner, name, original, read=read, label=label_of(owner, name))
             slot.own = is_own(owner, name)
             self.slots[id(owner), name] = slot
@@ -147,6 +149,19 @@ class Region(Tracer):
         slot.read = slot.read or (read and not (whole and slot.written))
         slot.written = slot.written or written
         return slot
+
+    def begin(self, variables: Mapping[str, Any]) -> None:
+        """Its code is about to run, with these variables."""
+        if self.variables is None:
+            self.variables = variables
+
+    def _entered(self, cell: Any) -> Any:
+        """What the variable of ``cell`` holds where the region begins; its frame may have set it."""
+        name = getattr(self.roots, "cells", {}).get(id(cell))
+        if self.variables is None or name not in self.variables:
+            return read_place(cell, "cell_contents")
+        found = self.variables[name]
+        return MISSING if found is UNBOUND else found
 
     def will_use_slot(self, owner: Any, name: str, reads: bool = False) -> None:
         slot = self.slots.get((id(owner), name))
