@@ -26,7 +26,7 @@ from hybrid.trace.captured import Built, SlotWrite, Source, build, build_objects
 from hybrid.trace.contents import Contents
 from hybrid.trace.follow import Untold, done, told_by
 from hybrid.trace.guards import Guards
-from hybrid.trace.identity import twins
+from hybrid.trace.identity import Unfollowed, twins
 from hybrid.trace.key import CONTENT, Key, key_of
 from hybrid.trace.making import Known, Making
 from hybrid.trace.places import Slot, write_place
@@ -44,7 +44,8 @@ class Left:
     objects: tuple[Built, ...]  # that these hold
     recorded: frozenset[int]  # values that gradients flow to
     carried: frozenset[int]  # those that they may flow to by iterations, if they flow at all
-    same: tuple[tuple[int, int, int], ...]  # (value, source that it is, value that says so or -1)
+    same: tuple[tuple[int, bool, int, int], ...]  # (value, whether it is a source, which of these
+    # or of the values before it, value that says so or -1)
 
     def of_arrays(self, leaving: Leaving, arrays: Sequence[Any]) -> Put:
         """What puts it in force, given the values that ``leaving`` has got."""
@@ -92,9 +93,9 @@ class Left:
                 if kind == "given":
                     found[what] = Address(given, CONTENT, what).read()
         values = list(values)
-        for index, source, there in self.same:
+        for index, is_source, which, there in self.same:
             if there < 0 or values[there].numpy():
-                values[index] = tensors[source]
+                values[index] = (tensors if is_source else values)[which]
         build_objects(self.objects, values, leaves, found)
         made = [build(write.made, values, leaves, found) for write in self.writes]
         for source, index in self.cells:
@@ -209,14 +210,26 @@ class Remaining:
             writes += making.content_writes(change)
         same = []
         sources = {key: at for at, key in enumerate(self.root.cells)}
+        everyone = [*keep, *[cell.tensor for cell in self.root.cells.values()]]
+        doubtful = {id(t) for t in everyone if id(None) in twins(here, t)}
         for tensor in [t for t in keep if id(t) not in sources]:
+            index = index_of[id(tensor)]
             for tracer in chain:
                 tracer.ties.asked.add(id(tensor))
             for key, (_, where) in twins(here, tensor).items():
-                if key not in sources or where.error is not None:
+                before = index_of.get(key, index)
+                if key == id(None):
+                    if not doubtful - {id(tensor)}:  # else it may be any of these
+                        continue
+                elif key not in sources and before >= index:
+                    continue
+                if where.error is not None:
+                    if where.error is Unfollowed and not here.follows:
+                        raise Unfollowed
                     continue
                 flag = -1 if where.pred is None else add(where.tensor(here))
-                same.append((index_of[id(tensor)], sources[key], flag))
+                known = key in sources
+                same.append((index, known, sources[key] if known else before, flag))
         told = {id(cell.tensor) for cell in self.root.cells.values()} & index_of.keys()
         for tracer in chain:
             tracer.told = told if tracer.told is None else tracer.told & told
