@@ -399,14 +399,14 @@ class Binding(Loops):
             w.line("for (output, owner, name, type_), tensor in zip(slots, fresh):")
             w.line("if getattr(owner, name) is not tensor:", 2)
             w.line("setattr(owner, name, tensor)", 3)
-        looped = {("output", output) for output in self.many_slots}
         for write, value in writes[:-1]:
-            if write.made.leaves and write.made.leaves[0] in looped:
+            kind, output = write.made.leaves[0] if write.made.leaves else ("", -1)
+            if kind == "output" and output in self.many_slots:
                 continue
             target = self._target(write)
             if write.address.name == CONTENT and not write.key:
                 w.line(f"{w.name('refill', refill)}({target}, {value})")
-            elif write.made.leaves and write.made.leaves[0][1] in self.slot_of_output:
+            elif kind == "output" and output in self.slot_of_output:
                 w.line(f"if {target} is not {value}:")
                 w.line(self._stored(write, target, value), 2)
             else:

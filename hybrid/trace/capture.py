@@ -350,6 +350,7 @@ class _Finish:
         builder = tracer.builder
         nodes = tuple(builder.nodes[:forward_count])
         graph = Graph(builder.name, tuple(c.initial for c in cells), nodes, tuple(self.outputs))
+        self.count_on_handed()
         firsts = self.first_gradients(graph)
         if firsts is not None:
             graph = unmarked(graph, tracer.firsts.values())
@@ -373,6 +374,16 @@ class _Finish:
             tuple(variables),
             firsts,
         )
+
+    def count_on_handed(self) -> None:
+        """The lists and dicts from outside that a run hands on are these very ones."""
+        handed = {**self.making.handed, **self.tracer.remaining.handed}
+        for container in handed.values():
+            found = self.guards.path_to(container)
+            if found is not None:
+                label, read = found
+                what = f"which {type(container).__name__} {label} is"
+                self.tracer.count_on(what, read, id(container))
 
     def first_gradients(self, graph: Graph) -> FirstGradients | None:
         """The gradients that are the first of their leaves."""

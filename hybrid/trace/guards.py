@@ -324,6 +324,7 @@ class Guards:
             moved = now is not begun and (
                 holds_tensor(now)
                 or type(now) is Maybe
+                or type(now) in (list, dict)  # which the capture has made
                 or holds_tensor(begun)
                 or (is_plain(now) and (lent or not self.matching.exactly(value)(now)))
             )
@@ -333,7 +334,10 @@ class Guards:
             made = [
                 n for n, now in vars(owner).items()
                 if n in names
-                and (holds_tensor(now) or (is_plain(now) and n not in cached_names(owner)))
+                and (
+                    holds_tensor(now)
+                    or ((is_plain(now) or type(now) in (list, dict)) and n not in cached_names(owner))
+                )
                 and mine(key_of(owner, n), [now])
             ]  # fmt: skip
             for name in made:
@@ -364,6 +368,14 @@ class Guards:
         for owner, names, _ in self._absent:
             for name in names & vars(owner).keys():
                 yield owner, name, vars(owner)[name]
+
+    def path_to(self, container: Any) -> tuple[str, Callable[[], Any]] | None:
+        """What the place where ``container`` was found is called, and what is found there."""
+        for owner, name, read, value in self._places:
+            path = _path(value, container, set())
+            if path is not None:
+                return f"{label_of(owner)}.{name}", functools.partial(_followed, read, path)
+        return None
 
     def moved(self, *, cached: bool) -> list[Moved]:
         """The places that are not as they were; what properties have cached is not always meant."""
@@ -474,6 +486,31 @@ class Guards:
             if key_of(owner, name) == key
         ]
         return labels[0]
+
+
+def _path(value: Any, container: Any, seen: set[int]) -> tuple[Any, ...] | None:
+    """The keys that lead from ``value`` to ``container``; None if it does not hold it."""
+    if value is container:
+        return ()
+    if not isinstance(value, (list, tuple, dict)) or id(value) in seen:
+        return None
+    seen.add(id(value))
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        path = _path(item, container, seen)
+        if path is not None:
+            return (key, *path)
+    return None
+
+
+def _followed(read: Callable[[], Any], path: tuple[Any, ...]) -> int:
+    """The id of what ``path`` leads to."""
+    value = read()
+    try:
+        for key in path:
+            value = value[key]
+    except (LookupError, TypeError):  # it is not there any more
+        return 0
+    return id(value)
 
 
 def _named(names: dict[str, Any], prefix: str, value: Any) -> str:

@@ -91,6 +91,7 @@ class Making:
         self.objects: list[Built] = []  # what each run makes anew, for all places where it is
         self.object_of: dict[int, int] = {}  # by the ids of those that the capture has made
         self.shared: set[int] = set()  # ids of its lists and dicts that are in several places
+        self.handed: dict[int, Any] = {}  # containers from outside that it hands on, by their ids
         self.keep: list[Any] = []
 
     def share(self, trees: Iterable[Any]) -> None:
@@ -140,8 +141,11 @@ class Making:
 
     def leaf(self, leaf: Any) -> tuple[str, Any]:
         if id(leaf) in self.known.containers:
-            self.known.given = self.known.given or self.known.containers[id(leaf)][0] == "given"
-            return self.known.containers[id(leaf)]
+            kind, _ = found = self.known.containers[id(leaf)]
+            self.known.given = self.known.given or kind == "given"
+            if kind == "constant":
+                self.handed[id(leaf)] = leaf
+            return found
         if id(leaf) in self.shared:
             return "object", self.object(leaf)
         if self.root.grown and isinstance(leaf, (Tensor, Number)):

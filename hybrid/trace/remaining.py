@@ -134,6 +134,7 @@ class Remaining:
         self.root, self.known, self.guards, self.contents = root, known, guards, contents
         self.mine = mine
         self.asked = False  # whether somebody is being told
+        self.handed: dict[int, Any] = {}  # containers from outside that runs hand on, by their ids
         self.changed = False  # whether some container is written before something may raise
 
     def leaving(
@@ -208,6 +209,7 @@ class Remaining:
         ]
         for change in changes:
             writes += making.content_writes(change)
+        self.handed |= making.handed
         same = []
         sources = {key: at for at, key in enumerate(self.root.cells)}
         everyone = [*keep, *[cell.tensor for cell in self.root.cells.values()]]

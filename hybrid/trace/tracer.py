@@ -337,9 +337,12 @@ class Tracer:
         if place is not None:
             self.called.add(place)
 
-    def count_on(self, what: str, read: Callable[[], Any]) -> None:
-        """The plan serves as long as ``read`` gives what it does now; ``what`` says of what."""
-        self.facts.append(Fact(what, read, read()))
+    def count_on(self, what: str, read: Callable[[], Any], given: Any = MISSING) -> None:
+        """The plan serves as long as ``read`` gives what is given, or what it does now.
+
+        ``what`` says of what.
+        """
+        self.facts.append(Fact(what, read, read() if given is MISSING else given))
 
     def constant(self, tensor: Tensor) -> np.ndarray | None:
         """The elements of ``tensor``, if they are the same at every call."""
