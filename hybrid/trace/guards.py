@@ -336,7 +336,8 @@ class Guards:
                 if n in names
                 and (
                     holds_tensor(now)
-                    or ((is_plain(now) or type(now) in (list, dict)) and n not in cached_names(owner))
+                    or (type(now) in (list, dict) and n not in cached_names(owner))
+                    or (is_plain(now) and n not in cached_names(owner))
                 )
                 and mine(key_of(owner, n), [now])
             ]  # fmt: skip

@@ -156,7 +156,7 @@ class Region(Tracer):
             self.variables = variables
 
     def _entered(self, cell: Any) -> Any:
-        """What the variable of ``cell`` holds where the region begins; its frame may have set it."""
+        """What ``cell`` holds where the region begins; its function may have set it since."""
         name = getattr(self.roots, "cells", {}).get(id(cell))
         if self.variables is None or name not in self.variables:
             return read_place(cell, "cell_contents")
