@@ -104,17 +104,32 @@ class LoopTies:
         return bool(self.changed)
 
     def close(
-        self, outgoing: Mapping[Any, Carry], region: Region, parent: Tracer, runs: bool
+        self,
+        outgoing: Mapping[Any, Carry],
+        region: Region,
+        parent: Tracer,
+        runs: bool,
+        known: int | None,
     ) -> None:
-        """The loop is about to be staged, with what the body only leaves, too."""
+        """The loop is about to be staged, with what the body only leaves, too.
+
+        ``known`` is the number of its iterations, if that is known.
+        """
         new = {((OUTGOING, key), i): leaf for (key, i), leaf in _members(outgoing)}
         if not new:
             return
         everyone = {**self.members, **new}
         before = {} if runs else self._before(new, everyone, parent)
         finals = self._finals(new, everyone, region)
+        made = self._new(region) if known is not None and known > 1 else set()
+        given = {id(self.members[member].given) for member in made}
+        late = {member for member, leaf in new.items() if id(leaf.left) in given}
+        for pair in [p for p in finals if p[0] in late and _is_outer(p)]:
+            del finals[pair]  # what the iteration before the last has made is nobody from outside
         self.members = everyone
         self.finals.update(finals)
+        if not parent.follows:
+            self.unsure |= self._unsure(region) - late
         for pair in {**before, **finals}:
             first, last = before.get(pair), finals.get(pair)
             unknown = next((w for w in (first, last) if w is not None and w.error), None)

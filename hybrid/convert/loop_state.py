@@ -328,7 +328,7 @@ class Loop(Staged):
         outgoing, going_places = self.outgoing(runs), self.outgoing_places(runs)
         carries = [*own, *outgoing.values(), *going_places.values()]
         growths = self._growths(known)
-        self.ties.close({**outgoing, **going_places}, region, self.parent, runs)
+        self.ties.close({**outgoing, **going_places}, region, self.parent, runs, known)
         for growth in growths:
             self._tie_rows(growth, carries)
         carries += self.ties.carries

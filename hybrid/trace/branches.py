@@ -10,6 +10,7 @@ from hybrid.classes import dataclass, field, replace
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op, Value
 from hybrid.ops.control import cond
+from hybrid.record import recording
 from hybrid.tensor import Tensor
 from hybrid.trace.flow import control_flows
 from hybrid.trace.grown import Grown, Torn, torn
@@ -265,10 +266,14 @@ def _node(
 def apply_control(
     parent: Tracer, op: Op, operands: Sequence[Tensor], attrs: dict[str, Any], regions: tuple
 ) -> list[Tensor]:
-    """Stage a control-flow node; results have a history if gradients flow to them inside."""
+    """Stage a control-flow node; results have a history if gradients flow to them inside.
+
+    Under ``no_grad``, too: what is computed there has none, but it hands on what has one.
+    """
     flows = [parent.record_of(t) is not None for t in operands]
     given = op.attributes(attrs)
-    made = parent.apply(op, operands, attrs, regions)
+    with recording(True):
+        made = parent.apply(op, operands, attrs, regions)
     results = list(made) if isinstance(made, tuple) else [made]
     for result, flow in zip(results, control_flows(op, flows, dict(given), regions), strict=True):
         if not flow:

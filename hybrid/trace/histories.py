@@ -13,10 +13,11 @@ by the way back: a value has a history where a cotangent of it would arrive at a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from hybrid.autodiff.kept import type_of
-from hybrid.autodiff.presence import Perhaps, either, nothing
+from hybrid.autodiff.presence import Perhaps, either, flag, nothing
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.ops.control import CONTROL
 from hybrid.record import AnyRecord, Leaf, Record, node_of, recording
@@ -74,13 +75,10 @@ def _asked(tracer: Tracer, record: AnyRecord) -> Tensor | None:
     with recording(False):
         ct = nothing(type_of(record))  # passes drop what is computed of it
         found: Tensor | None = None
-        for arrived in pulled_back([(record, ct)], leaves):
-            if arrived is not None and not isinstance(arrived, Perhaps):
-                found = None
-                break
-            if arrived is not None:
-                there = arrived.present
-                found = there if found is None else either(found, there)
+        arrivals = [ct for ct in pulled_back([(record, ct)], leaves) if ct is not None]
+        if all(isinstance(arrived, Perhaps) for arrived in arrivals):
+            flags = [arrived.present for arrived in arrivals]
+            found = functools.reduce(either, flags) if flags else tracer.traced(flag(False))
     behind = builder.nodes[nodes:]
     builder.nodes[nodes:] = [] if found is None else live(behind, [found.content])
     return found

@@ -90,15 +90,29 @@ class Late:
         return at
 
     def _tensor(self, tensor: Tensor) -> Build:
-        at, recorded = self._place(tensor), tensor.record is not None
+        at, recorded = self._place(tensor), self._recorded(tensor)
 
         def build(arrays: Arrays) -> Tensor:
             made = from_numpy(arrays[at], copy=True)
-            if recorded:
+            if recorded(arrays):
                 made.leaf = made.record = Leaf(made.type)
             return made
 
         return build
+
+    def _recorded(self, tensor: Tensor) -> Callable[[Arrays], bool]:
+        """Whether ``tensor`` has a history, which may depend on the path that a run takes."""
+        tracer = current()
+        record = tracer.record_of(tensor)
+        if record is None or tracer.parent is not None:
+            return lambda _arrays: record is not None
+        from hybrid.trace.histories import presence
+
+        [flag] = presence(tracer, [record])
+        if flag is None:
+            return lambda _arrays: True
+        at = self._place(flag)
+        return lambda arrays: bool(arrays[at].item())
 
     def _of_any_kind(self, number: Mixed) -> Build:
         """A number of the kind that it has in a run."""
@@ -113,22 +127,22 @@ class Late:
     def _items(self, grown: Grown) -> Build:
         """The items of a list whose length only the run knows."""
 
-        recorded = set()
+        recorded: dict[int, Callable[[Arrays], bool]] = {}
 
         def leaf(value: Any) -> tuple[str, Any]:
             if not isinstance(value, Tensor):
                 return "built", self._builder(value)
             at = self._place(value)
-            if value.record is not None:
-                recorded.add(at)
+            recorded[at] = self._recorded(value)
             return "operand", at
 
         items = items_of(grown, leaf)
 
         def build(arrays: Arrays) -> Any:
             results = [from_numpy(np.asarray(a)) for a in arrays]
-            for at in recorded:
-                results[at].record = Leaf(results[at].type)
+            for at, is_recorded in recorded.items():
+                if is_recorded(arrays):
+                    results[at].record = Leaf(results[at].type)
 
             def value(kind: str, what: Any) -> Any:
                 return results[what] if kind == "operand" else what(arrays)

@@ -296,9 +296,8 @@ class Tracer:
 
     def kept(self, tensor: Tensor) -> Tensor:
         """A tensor that remains what ``tensor`` is now."""
-        inside = self.traced(tensor)
-        made = make_tensor(inside.type, inside.content)
-        made.record = inside.record
+        made = make_tensor(tensor.type, self.traced(tensor).content)
+        made.record = self.record_of(tensor)  # under no_grad, too
         return made
 
     def note(self, at: Location | None, text: str) -> None:
