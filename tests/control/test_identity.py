@@ -284,3 +284,113 @@ def test_same_objects(program: Callable[..., Any], alias: bool, grad: bool) -> N
         expected = observed(program, s, alias, grad)
         assert observed(fast, s, alias, grad) == expected, s
         assert observed(fast.submit, s, alias, grad) == expected, f"{s}, queued"
+
+
+# Errors that end the capture --------------------------------------------------------------------
+
+
+def chosen_before_an_error(st, x, y, s):
+    if s > 0:
+        st.table.update(v=x if s > 1 else st.v)
+    raise ValueError("low")
+
+
+def stored_by_a_loop_before_an_error(st, x, y, s):
+    for _ in range(3):
+        st.table["v"] = x
+    raise ValueError("low")
+
+
+def a_value_in_two_places_before_an_error(st, x, y, s):
+    z = x * 2
+    if s > 0:
+        st.v = st.table["v"] = z
+    else:
+        st.table["v"] = st.v
+    raise ValueError("low")
+
+
+def under_an_elif_before_an_error(st, x, y, s):
+    if s > 1:
+        pass
+    elif s > -1:
+        st.v = y
+    raise ValueError("low")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        chosen_before_an_error, stored_by_a_loop_before_an_error,
+        a_value_in_two_places_before_an_error, under_an_elif_before_an_error,
+    ],
+    ids=lambda f: f.__name__,
+)  # fmt: skip
+def test_what_is_left_before_an_error(program: Callable[..., Any]) -> None:
+    def caught(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(st, x, y, s):
+            with pytest.raises(ValueError, match="low"):
+                function(st, x, y, s)
+
+        return call
+
+    fast = hy.hybridize(program)
+    for s in (1.5, -1.0, 0.5, 1.5, -1.5):
+        assert observed(caught(fast), s, False, False) == observed(caught(program), s, False, False)
+
+
+# Lists and dicts that hold no tensors, or are handed on -----------------------------------------
+
+
+def a_new_list(st, x):
+    st.items = []
+    return st.items
+
+
+def a_new_list_of_numbers_and_a_dict(st, x):
+    st.items, st.log = [1, 2], {}
+    return {"items": st.items, "log": [st.log]}
+
+
+def a_longer_list(st, x):
+    st.log = [*st.log, 1][-3:]
+    return st.log
+
+
+def one_that_was_there(st, x):
+    return st.log, x * 1
+
+
+def one_that_was_there_in_another_place(st, x):
+    st.items = st.log
+    return x * 1
+
+
+def one_in_a_dict(st, x):
+    st.items = [st.deep["a"]]
+    return st.deep["a"]
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["argument", "closure"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        a_new_list, a_new_list_of_numbers_and_a_dict, a_longer_list, one_that_was_there,
+        one_that_was_there_in_another_place, one_in_a_dict,
+    ],
+    ids=lambda f: f.__name__,
+)  # fmt: skip
+def test_lists_without_tensors(program: Callable[..., Any], given: bool) -> None:
+    def followed(prepared: Callable[..., Any]) -> list[Any]:
+        st = SimpleNamespace(items=[], log=[], deep={"a": []})
+        called = prepared(program if given else lambda x: program(st, x))
+        found = []
+        for call in range(4):
+            if call > 1:  # other lists with the same content
+                st.log, st.deep = [], {"a": []}
+            result = called(*([st] if given else []), f32([1.0]))
+            places = changeable_in([result, st])
+            found.append((firsts(places), str(places)))
+        return found
+
+    assert followed(hy.hybridize) == followed(lambda function: function)
