@@ -17,11 +17,14 @@ from dataclasses import replace
 from typing import Any
 
 from hybrid.classes import dataclass
-from hybrid.ir import Graph, Node, Value
-from hybrid.ops.arithmetic import add
+from hybrid.errors import Location
+from hybrid.ir import Builder, Graph, Node, Value
+from hybrid.ir.interpreter import interpreting
+from hybrid.record import recording
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import Address
 from hybrid.trace.captured import Capture, Source
+from hybrid.trace.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,15 +77,15 @@ def adding(capture: Capture, leaves: Sequence[Any]) -> Capture | None:
 def _with(graph: Graph, olds: Mapping[Value, Value], marks: Collection[Value]) -> Graph:
     """``graph``, where some marks are sums with what is there, and others what they mark."""
     instead: dict[Value, Value] = {}
-    nodes = []
+    nodes: list[Node] = []
     for node in graph.nodes:
         operands = tuple([instead.get(v, v) for v in node.operands])
         mark = node.results[0] if len(node.results) == 1 else None
         if mark in marks:
             instead[mark] = operands[0]
         elif mark in olds:
-            attrs = add.attributes({})
-            nodes.append(Node(add, (olds[mark], *operands), attrs, (mark,), (), node.location))
+            made, instead[mark] = _sum(olds[mark], operands[0], node.location)
+            nodes += made
         elif operands != node.operands:
             results, regions = node.results, node.regions
             nodes.append(Node(node.op, operands, node.attrs, results, regions, node.location))
@@ -90,3 +93,13 @@ def _with(graph: Graph, olds: Mapping[Value, Value], marks: Collection[Value]) -
             nodes.append(node)
     results = tuple([instead.get(v, v) for v in graph.results])
     return Graph(graph.name, (*graph.params, *olds.values()), tuple(nodes), results)
+
+
+def _sum(old: Value, new: Value, at: Location | None) -> tuple[list[Node], Value]:
+    """The nodes of a sum, as ``backward()`` stages it, and their result."""
+    tracer = Tracer(Builder("sum"))
+    tracer.located = at
+    tracer.owned |= {old, new}
+    with interpreting(tracer), recording(False):
+        found = make_tensor(old.type, old) + make_tensor(new.type, new)
+    return tracer.builder.nodes, found.content

@@ -216,3 +216,18 @@ def test_gradients_beside_changing_numbers(captures) -> None:
             grads.append(value_bits(st.w.grad))
         told.append(grads)
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("dtype", [hy.float16, hy.bfloat16, hy.float32, hy.float64], ids=str)
+def test_gradients_of_every_dtype(dtype, captures) -> None:
+    def step(w, x):
+        hy.sum(w * x).backward()
+
+    told = []
+    for function in (step, hy.hybridize(step)):
+        w = hy.nn.Parameter(hy.ones(3, dtype=dtype))
+        for _ in range(3):
+            function(w, hy.ones(3, dtype=dtype) * 0.3)
+        told.append(value_bits(w.grad))
+    assert told[0] == told[1]
+    assert len(captures) == 1
