@@ -6,7 +6,7 @@ import ast
 import contextlib
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -14,7 +14,7 @@ from hybrid.convert.conversion import is_converted_code, written
 from hybrid.convert.scope import walk_scope
 from hybrid.convert.site import Site
 from hybrid.convert.source import NoSource
-from hybrid.convert.try_ import Marked, is_refusal
+from hybrid.convert.try_ import Last, Marked, is_refusal
 from hybrid.trace.handlers import Handler, Raised
 from hybrid.trace.reads import is_library, of_package
 
@@ -22,8 +22,8 @@ from hybrid.trace.reads import is_library, of_package
 class Managed:
     """``manager``, which cannot suppress what is wrong with the capture."""
 
-    def __init__(self, manager: Any, handler: Handler) -> None:
-        self.manager, self.mark = manager, Marked(handler)
+    def __init__(self, manager: Any, handler: Handler, last: Last) -> None:
+        self.manager, self.mark, self.last = manager, Marked(handler), last
         self.enter, self.leave = type(manager).__enter__, type(manager).__exit__
 
     def __enter__(self) -> Any:
@@ -35,22 +35,35 @@ class Managed:
         self, kind: type | None, error: BaseException | None, trace: TracebackType | None
     ) -> Any:
         self.mark.__exit__()
-        try:
+        with self.last:
             suppressed = self.leave(self.manager, kind, error, trace)
-        except Exception:
-            if error is not None and is_refusal(error):
-                raise error from None
-            raise
         return suppressed and not is_refusal(error)
 
 
 def guarded(site: Site, manager: Any, frame: types.FrameType) -> Any:
-    """What ``frame`` is to enter in place of ``manager``: itself, if it suppresses nothing."""
-    if not _may_suppress(manager):
+    """What ``frame`` is to enter in place of ``manager``: itself, if all it does is known."""
+    suppresses = _may_suppress(manager)
+    if not suppresses and not _is_authors(manager):
         return manager
-    catches = functools.partial(_suppresses, manager)
+    last = Last(site.location, f"the end of a with ({type(manager).__name__})", "with")
+    catches: Callable[[Raised | None], bool] = functools.partial(_suppresses, manager)
+    if not suppresses:
+        catches = last.noting(_nothing)
     resumes = functools.partial(_resumed, manager)
-    return Managed(manager, Handler(site.location, id(frame), catches, resumes, "with"))
+    return Managed(manager, Handler(site.location, id(frame), catches, resumes, "with"), last)
+
+
+def _nothing(_kind: Raised | None) -> bool:
+    return False
+
+
+def _is_authors(manager: Any) -> bool:
+    """Whether code of the author's runs at the end of the block."""
+    kind = type(manager)
+    leave = getattr(kind, "__exit__", None)
+    if not hasattr(kind, "__enter__") or not isinstance(leave, types.FunctionType):
+        return False
+    return not (of_package(leave.__code__) or is_library(leave.__code__))
 
 
 def _may_suppress(manager: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import operator
 import sys
 from collections.abc import Callable
@@ -127,12 +128,12 @@ _GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
 
 
 class Last:
-    """A ``finally``: a plan that ends in an exception would not do what it does."""
+    """A ``finally`` or ``__exit__``: a plan that ends in an exception would not do what it does."""
 
-    __slots__ = ("at", "before", "begin", "raised", "refusal", "tracer")
+    __slots__ = ("at", "before", "begin", "block", "raised", "refusal", "tracer", "what")
 
-    def __init__(self, at: Location) -> None:
-        self.at = at  # the try
+    def __init__(self, at: Location, what: str = "a finally", block: str = "try") -> None:
+        self.at, self.what, self.block = at, what, block  # of the block, and its end
         self.raised = ""  # in the body, when the plan runs
 
     def __enter__(self) -> None:
@@ -154,12 +155,24 @@ class Last:
         if len(now) != len(self.before) or any(map(operator.is_not, now, self.before)):
             raise self.refused("writes what is seen after the call", self.at)
 
+    def noting(self, catches: Callable[[Raised | None], bool]) -> Callable[[Raised | None], bool]:
+        """``catches``; what it does not catch is raised before this."""
+
+        def caught(kind: Raised | None) -> bool:
+            if catches(kind):
+                return True
+            self.raised = "an exception" if kind is None else kind.__name__
+            return False
+
+        return caught
+
     def refused(self, does: str, at: Location | None) -> CaptureError:
         return CaptureError(
-            f"a finally {does} when {self.raised} is raised, too",
+            f"{self.what} {does} when {self.raised} is raised, too",
             at=at,
             why="That is known only when the plan runs, and an exception ends the plan.",
-            fix="do it after the try, or put the try around the call of the hybridized function",
+            fix=f"do it after the {self.block}, or put the {self.block} around the call of the "
+            "hybridized function",
         )
 
 
@@ -185,12 +198,7 @@ def handled(site: Site, types: Callable[[], Any] | None) -> Any:
         return _UNMARKED
     last = Last(site.location)
 
-    def catches(kind: Raised | None) -> bool:
-        if not _among(kind, types):
-            last.raised = "an exception" if kind is None else kind.__name__
-            return False
-        return True
-
+    catches = last.noting(functools.partial(_among, types=types))
     return Marked(Handler(site.location, id(sys._getframe(1)), catches), last)
 
 
