@@ -98,10 +98,13 @@ class Loop(Staged):
             elif name in self.site.head and self._is_rebound(name):
                 carry = self.names[name] = Carry(name, self.initial(name), name in self.rebuilt)
                 inside[name] = carry.enter(region, self.parent)
+        entered = []  # first, for one place may hold what is another
         for key, slot in self.carried_places.items():
             now = slot.content() if key not in self.widened else self.widened[key]
             carry = self.places[key] = Carry(slot.label, now, key in self.rebuilt)
-            region.put(slot.owner, slot.name, carry.enter(region, self.parent))
+            entered.append((slot, carry.enter(region, self.parent)))
+        for slot, found in entered:
+            region.put(slot.owner, slot.name, found)
         for key, slot in self.growing_places.items():
             content = self.growing[key].enter(slot.content(), region, self.parent)
             region.put(slot.owner, slot.name, content)

@@ -49,7 +49,7 @@ class Roots:
 
 def roots_of(found: Mapping[str, Any], before: Roots | tuple[()] = ()) -> Roots:
     """What code can get at, given variables of its frame, and what it could get at before."""
-    cells = _cells_of(found)
+    cells = {**(before.cells if before else {}), **_cells_of(found)}
     return Roots([*found.values(), *(before.values if before else ())], cells)
 
 

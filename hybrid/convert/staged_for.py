@@ -365,6 +365,7 @@ class StagedFor(Loop):
         self.unrolled = Unrolled(
             self.site, rest, "the last ones are of another size", self.feed.row
         )
+        self.unrolled.roots = self.roots
         going = self._unrolled_again(found)
         if not self.loads:  # what the node has left
             self.load(self.snapshot(found))
@@ -481,7 +482,7 @@ class StagedFor(Loop):
         if self.attempts:  # what has been noted of an iteration in the node that there is not
             del self.tracer.notes[self.noted :]
         self.unrolled = Unrolled(self.site, rows, why, self.feed.row)
-        self.unrolled.count = self.start
+        self.unrolled.count, self.unrolled.roots = self.start, self.roots
         begun = self.start or self.attempts
         going = self._unrolled_again(self.before if begun else self.entry_found)
         if self.attempts and not self.loads:  # what attempts have left in the variables goes

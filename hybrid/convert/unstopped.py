@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybrid import ops
-from hybrid.convert.staged import Staged, roots_of
+from hybrid.convert.staged import roots_of
 from hybrid.convert.staged_if import lines_of
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import Continued, Path, join
 from hybrid.trace.region import Region
 from hybrid.trace.tracer import Tracer
 
+if TYPE_CHECKING:
+    from hybrid.convert.loop_state import Loop
+
 
 class Unstopped:
     """What ``session`` runs next, in a branch of ``parent``: there where ``flag`` is not set."""
 
     def __init__(
-        self, session: Staged, parent: Tracer, flag: Tensor, found: Mapping[str, Any], label: str
+        self, session: Loop, parent: Tracer, flag: Tensor, found: Mapping[str, Any], label: str
     ) -> None:
         self.session, self.parent = session, parent
         with session.inside(parent):
@@ -26,7 +29,7 @@ class Unstopped:
         self.before = session.held = session.snapshot(found)
         self.outer = session.path
         self.path = session.path = Path(
-            Region(parent, "then", roots_of(found)), label, lines_of(session.site, 0)
+            Region(parent, "then", roots_of(found, session.roots)), label, lines_of(session.site, 0)
         )
 
     def leave(
