@@ -15,9 +15,9 @@ import numpy as np
 
 from hybrid.classes import dataclass, replace
 from hybrid.config import advance_epoch
-from hybrid.eager import from_numpy
+from hybrid.eager import array_of, from_numpy
 from hybrid.ir import Graph, Value
-from hybrid.ir.interpreter import current
+from hybrid.ir.interpreter import current, interpreting
 from hybrid.record import LOST, Leaf, is_recording, set_record
 from hybrid.remains import Leaving, Put, leave, taken
 from hybrid.tensor import Tensor, make_tensor
@@ -28,6 +28,7 @@ from hybrid.trace.follow import Untold, done, told_by
 from hybrid.trace.guards import Guards
 from hybrid.trace.identity import Unfollowed, twins
 from hybrid.trace.key import CONTENT, Key, key_of
+from hybrid.trace.late import Build, Late
 from hybrid.trace.making import Known, Making
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.rewind import refill
@@ -154,8 +155,15 @@ class Remaining:
         return Leaving(function, len(operands), left.of_arrays), [*operands, *found]
 
     def end(self, error: BaseException) -> None:
-        """Let ``error``, which ends the capture, carry what the nodes do and leave."""
+        """Let ``error``, which ends the capture, carry what the nodes do and leave.
+
+        What it holds of them becomes what they compute.
+        """
         found, left = self.now(self.root)
+        with interpreting(self.root):
+            late = Late(error)
+        told = (error, late.build, len(found)) if late.operands else None
+        found += late.operands
         builder = self.root.builder
         graph = Graph(
             builder.name,
@@ -163,10 +171,10 @@ class Remaining:
             tuple(builder.nodes),
             tuple([t.content for t in found]),
         )
-        if left.cells or left.writes or any(node.observable for node in graph.nodes):
+        if told or left.cells or left.writes or any(node.observable for node in graph.nodes):
             sources = [self.known.source(cell) for cell in self.root.cells.values()]
             recorded = frozenset(self.root.recorded)
-            leave(error, functools.partial(_run, graph, sources, left, recorded))
+            leave(error, functools.partial(_run, graph, sources, left, recorded, told))
 
     def now(self, here: Tracer) -> tuple[list[Tensor], Left]:
         """The values of what is written, as ``here`` sees them."""
@@ -299,10 +307,14 @@ def _run(
     sources: Sequence[Source],
     left: Left,
     recorded: frozenset[Any],
+    told: tuple[BaseException, Build, int] | None,
     leaves: Sequence[Any],
     given: Any,
 ) -> None:
-    """Run what a capture had staged when it ended, and put in force what it had written."""
+    """Run what a capture had staged when it ended, and put in force what it had written.
+
+    ``told`` is an error, what makes one like it of the last values, and which is the first of them.
+    """
     tensors = [source.fetch(leaves) for source in sources]
     try:
         values = done(graph, tensors, recorded)
@@ -311,6 +323,11 @@ def _run(
         if put is not None:
             put(tensors, leaves, given, graph, recorded)
         raise
+    if told is not None:
+        error, build_error, first = told
+        like = build_error([array_of(value) for value in values[first:]])
+        error.args = like.args
+        vars(error).update(vars(like))
     made = [make_tensor(value.type, value.content) for value in values]
     for tensor, value in zip(made, values, strict=True):
         tensor.record = value.record
