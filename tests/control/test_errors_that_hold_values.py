@@ -1,4 +1,4 @@
-"""Errors that end a capture and hold what the function has computed: the values that eager gives."""
+"""Errors that end a capture and hold what the function has computed: the values eager gives."""
 
 from __future__ import annotations
 
