@@ -48,6 +48,7 @@ from hybrid.trace.settle import (
     refuse_unsettled,
 )
 from hybrid.trace.tracer import Cell, Slot, Tracer
+from hybrid.trace.turning import Turning
 from hybrid.tree import flatten, unflatten
 
 
@@ -90,6 +91,7 @@ class _Undo:
     lent: Lent
     mine: Mine
     contents: Contents | None = None
+    turning: Turning | None = None
     begun = traced = done = False
 
     def begin(self, tracer: Tracer, guards: Guards, lent: Lent, mine: Mine) -> None:
@@ -98,6 +100,8 @@ class _Undo:
 
     def __call__(self) -> None:
         """Once more changes nothing, nor does it after the capture has done it."""
+        if self.turning is not None:
+            self.turning.turn_back()
         if self.done or not self.begun:
             return
         tracer, guards, lent, mine = self.tracer, self.guards, self.lent, self.mine
@@ -152,6 +156,7 @@ def _captured(
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
         outside = [c for c in guards.containers.values() if c is not ACTIVE]
+        tracer.turning = undo.turning = Turning(leaves, guards.slot_sources)
         tracer.known = guards.known.union([id(container) for container, _ in given])
         mine = Mine(tracer, guards.written, given)
         at = definition(function)
@@ -293,6 +298,8 @@ class _Finish:
         self, result: Any, final: dict[tuple[int, str], Any], changes: Sequence[Change]
     ) -> Capture:
         tracer = self.tracer
+        assert tracer.turning is not None
+        turned = tracer.turning.turned()
         refuse_written(tracer.grown)
         lasting_slots = self.lasting_slots()
         written = [
@@ -310,7 +317,7 @@ class _Finish:
             )
             for slot, value in written
         ]
-        owners, slots = self.known.owners, list(lasting_slots.values())
+        known, slots = self.known.owners, list(lasting_slots.values())
         for change in changes:
             slot_writes += self.making.content_writes(change)
         cells = self.cells()
@@ -365,7 +372,7 @@ class _Finish:
             [cell.tensor.record is not None for cell in cells],
             gradient,
             frozenset(lasting),
-            [(Address(s.owner, s.name).seen_from(owners), s.original) for s in slots if s.read],
+            [(Address(s.owner, s.name).seen_from(known), s.original) for s in slots if s.read],
             self.same(),
             tuple(self.guards.containers.values()) if changes or tracer.remaining.changed else None,
             self.known.given,
@@ -373,6 +380,7 @@ class _Finish:
             aliases,
             tuple(variables),
             firsts,
+            turned,
         )
 
     def count_on_handed(self) -> None:

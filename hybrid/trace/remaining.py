@@ -32,6 +32,7 @@ from hybrid.trace.making import Known, Making
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.rewind import refill
 from hybrid.trace.tracer import Cell, Tracer
+from hybrid.trace.turning import Turned, turn
 from hybrid.tree import flatten
 
 
@@ -163,10 +164,12 @@ class Remaining:
             tuple(builder.nodes),
             tuple([t.content for t in found]),
         )
-        if left.cells or left.writes or any(node.observable for node in graph.nodes):
+        assert self.root.turning is not None
+        turned = self.root.turning.turned()
+        if left.cells or left.writes or turned or any(node.observable for node in graph.nodes):
             sources = [self.known.source(cell) for cell in self.root.cells.values()]
             recorded = frozenset(self.root.recorded)
-            leave(error, functools.partial(_run, graph, sources, left, recorded))
+            leave(error, functools.partial(_run, graph, sources, left, recorded, turned))
 
     def now(self, here: Tracer) -> tuple[list[Tensor], Left]:
         """The values of what is written, as ``here`` sees them."""
@@ -299,10 +302,12 @@ def _run(
     sources: Sequence[Source],
     left: Left,
     recorded: frozenset[Any],
+    turned: Sequence[Turned],
     leaves: Sequence[Any],
     given: Any,
 ) -> None:
     """Run what a capture had staged when it ended, and put in force what it had written."""
+    turn(turned, leaves)
     tensors = [source.fetch(leaves) for source in sources]
     try:
         values = done(graph, tensors, recorded)
