@@ -46,6 +46,7 @@ from hybrid.trace.settle import (
     constants_in,
     covers,
     refuse_unsettled,
+    remedy,
 )
 from hybrid.trace.tracer import Cell, Slot, Tracer
 from hybrid.trace.turning import Turning
@@ -208,7 +209,8 @@ def _captured(
                 raise Unseen({id(owner): owner for owner, _ in unseen})
             if own or rest:
                 broken = [*own, *rest][0]
-                raise _side_effect(name, broken.label, tracer.written_at(broken.key) or at)
+                place = tracer.written_at(broken.key) or at
+                raise _side_effect(name, broken.label, place, remedy(broken))
             if guards.inputs:
                 _refuse_cached(name, computed, at)
             if left:
@@ -267,13 +269,17 @@ def _refuse_cached(name: str, computed: str | None, at: Location | None) -> None
         )
 
 
-def _side_effect(name: str, broken: str | None, at: Location | None) -> CaptureError:
+def _side_effect(
+    name: str, broken: str | None, at: Location | None, remedy: tuple[str, str] = ("", "")
+) -> CaptureError:
+    why, fix = remedy
     return CaptureError(
         f"{name} changed {broken} while it was captured",
         at=at,
-        why="A side effect on a Python value happens once, at capture, and could not be repeated "
+        why=why
+        or "A side effect on a Python value happens once, at capture, and could not be repeated "
         "by the plan.",
-        fix="keep the value in a tensor (x.assign, +=), return it, or change it outside",
+        fix=fix or "keep the value in a tensor (x.assign, +=), return it, or change it outside",
     )
 
 
