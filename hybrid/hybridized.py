@@ -47,6 +47,7 @@ from hybrid.trace.signature import (
     plain,
 )
 from hybrid.trace.straight import is_straight
+from hybrid.trace.turning import turn
 from hybrid.tree import flatten
 from hybrid.why import Call, about_numbers, described, why_new
 
@@ -166,7 +167,10 @@ class Hybridized:
             self._refuse_lost(planned, args, kwargs)
         batches = bool(ACTIVE) and current().batches
         strict = self.options["fallback"] != "eager" and not batches
-        if strict and not kwargs and len(leaves) == len(args) and plain(args):
+        turned = planned.capture.turned
+        if turned:
+            turn(turned, leaves)
+        if strict and not turned and not kwargs and len(leaves) == len(args) and plain(args):
             self._quick[is_recording()][tuple([t.type for t in args])] = planned
         self._clock = planned.last_used = self._clock + 1
         planned.calls += 1

@@ -19,25 +19,39 @@ from typing import Any, ClassVar
 from hybrid.classes import dataclass
 from hybrid.errors import ArgumentError, BudgetError, NativeError, OutOfMemoryError, OutOfRangeError
 
+_HERE = os.path.realpath(os.path.dirname(__file__))
 
-def _advice() -> str:
-    """What to do when this folder, from which ``hybrid`` was imported, was never built."""
-    here = os.path.dirname(os.path.realpath(__file__))
+
+def _elsewhere() -> str:
+    """Another folder with a package of this name that was built; empty if there is none."""
     for entry in sys.path:
         other = os.path.realpath(os.path.join(entry, "hybrid"))
-        if other != here and glob.glob(os.path.join(glob.escape(other), "_native*")):
-            return (
-                f"hybrid is installed in {other}, but the source folder {here} is in the way: "
-                "Python looks there first. Fix: run Python in another folder, or build this one "
-                "with `pip install -e .`"
-            )
-    return "Fix: install the package (`pip install .`), which builds it"
+        if other != _HERE and glob.glob(os.path.join(glob.escape(other), "_native*")):
+            return other
+    return ""
+
+
+def _unbuilt(other: str) -> ImportError:
+    """What is raised where this folder, from which ``hybrid`` was imported, was never built."""
+    if other:
+        advice = (
+            f"hybrid is installed in {other}, but the source folder {_HERE} is in the way: "
+            "Python looks there first. Fix: run Python in another folder, or build this one "
+            "with `pip install -e .`"
+        )
+    else:
+        advice = "Fix: install the package (`pip install .`), which builds it"
+    return ImportError(f"hybrid's C library is missing. {advice}")
 
 
 try:
-    from hybrid._native import ffi, lib
+    import hybrid._native as _native
 except ImportError as error:  # a checkout that was never built
-    raise ImportError(f"hybrid's C library is missing. {_advice()}") from error
+    raise _unbuilt(_elsewhere()) from error
+_built = os.path.realpath(os.path.dirname(_native.__file__))
+if _built != _HERE:  # an editable install finds the parts of a package wherever its rest is
+    raise _unbuilt(_built)
+ffi, lib = _native.ffi, _native.lib
 
 SMALL = 2048  # bytes; below it the Python object itself holds the data
 _ERRORS: dict[int, type[Exception]] = {

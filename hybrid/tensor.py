@@ -310,6 +310,8 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
+        if ACTIVE and bool(wanted) != self.requires_grad and current().traces:
+            current().will_turn(self, bool(wanted))
         if not wanted:
             self.record = None
             if hasattr(self, "leaf"):

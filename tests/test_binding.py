@@ -137,7 +137,7 @@ def test_readers_never_see_half_a_write() -> None:
             if low.item() != high.item():
                 torn.append((low.item(), high.item()))
 
-    threads = [threading.Thread(target=reader) for _ in range(2)]
+    threads = [threading.Thread(target=reader, daemon=True) for _ in range(2)]
     for t in threads:
         t.start()
     try:
@@ -172,7 +172,7 @@ def test_a_call_waits_for_a_run_that_writes_in_place_and_reads_after_it() -> Non
             done.wait(0.2)
             cell.content = hy.ones(3).content  # as a run that began before does at its end
 
-    thread = threading.Thread(target=write)
+    thread = threading.Thread(target=write, daemon=True)
     thread.start()
     held.wait()
     try:

@@ -163,7 +163,7 @@ def test_threads_make_launches_at_the_same_time() -> None:
             if hy.sum(hy.ones(n) * 3).item() != value:
                 wrong.append(n)
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(6)]
     for t in threads:
         t.start()
     for t in threads:
@@ -175,7 +175,7 @@ def test_recording_is_a_threads_own_matter() -> None:
     w = leaf(2)
     seen = []
     with hy.no_grad():
-        t = threading.Thread(target=lambda: seen.append((w * 2).requires_grad))
+        t = threading.Thread(target=lambda: seen.append((w * 2).requires_grad), daemon=True)
         t.start()
         t.join()
         assert not (w * 2).requires_grad
@@ -196,7 +196,7 @@ def test_another_thread_is_eager_while_one_captures() -> None:
         seen.append((hy.ones(2) * 3).tolist())
         done.set()
 
-    thread = threading.Thread(target=other)
+    thread = threading.Thread(target=other, daemon=True)
     thread.start()
     assert hy.hybridize(function)(hy.ones(1)).tolist() == [2.0]
     thread.join()

@@ -440,7 +440,7 @@ def test_other_threads_read_them_while_one_captures() -> None:
             except Exception as error:
                 wrong.append(error)
 
-    threads = [threading.Thread(target=read) for _ in range(2)]
+    threads = [threading.Thread(target=read, daemon=True) for _ in range(2)]
     for thread in threads:
         thread.start()
     try:

@@ -226,7 +226,7 @@ def test_several_threads() -> None:
             if hybridized(inputs[i]).item() != expected[i]:
                 wrong.append(i)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(8)]
     for t in threads:
         t.start()
     for t in threads:

@@ -288,7 +288,7 @@ def test_a_call_that_waits_for_one_that_writes_leaves_no_pointers_behind() -> No
     for data in (hy.asarray(array).content, before, own(4).content, before):
         held.clear()
         let.clear()
-        holder = threading.Thread(target=hold)
+        holder = threading.Thread(target=hold, daemon=True)
         holder.start()
         held.wait()
         cell.content = data
@@ -473,7 +473,7 @@ def test_threads_never_see_a_mixture() -> None:
                 return
             last = float(got.min())
 
-    threads = [threading.Thread(target=look) for _ in range(3)]
+    threads = [threading.Thread(target=look, daemon=True) for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in range(300):

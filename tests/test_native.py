@@ -156,15 +156,32 @@ def test_an_environment_that_cannot_be_had(name, value, tmp_path) -> None:
     assert "Fix: unset it, or choose what this machine has." in done.stdout
 
 
-def test_a_source_folder_in_the_way(tmp_path: Path) -> None:
+# What an editable install does: it finds each part of the package in the folder that was built.
+FINDER = """
+import importlib.util, sys
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == "hybrid._native":
+            return importlib.util.spec_from_file_location(name, {built!r})
+sys.meta_path.append(Finder)
+"""
+
+
+@pytest.mark.parametrize("how", ["installed", "editable"])
+def test_a_source_folder_in_the_way(tmp_path: Path, how: str) -> None:
     package = Path(native.__file__).parent
     shutil.copytree(
         package, tmp_path / "source" / "hybrid", ignore=shutil.ignore_patterns("_native*", "*.pyc")
     )
-    needed = [Path(module.__file__).parent.parent for module in (native, np, cffi)]
+    needed = [Path(module.__file__).parent.parent for module in (np, cffi)]
+    program = "import hybrid"
+    if how == "editable":
+        program = FINDER.format(built=native._native.__file__) + program
+    else:
+        needed.insert(0, package.parent)
     path = os.pathsep.join(map(str, [tmp_path / "source", *needed]))
     done = subprocess.run(
-        [sys.executable, "-S", "-c", "import hybrid"],  # -S: no finder of an editable install
+        [sys.executable, "-S", "-c", program],  # -S: no finder of an editable install
         capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}, cwd=tmp_path,
         check=False,
     )  # fmt: skip

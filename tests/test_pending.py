@@ -221,7 +221,7 @@ def test_a_stream_serves_two_threads() -> None:
             for i in range(200):
                 found[which].append(x * i + which)
 
-    threads = [threading.Thread(target=go, args=(i,)) for i in range(2)]
+    threads = [threading.Thread(target=go, args=(i,), daemon=True) for i in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -246,7 +246,7 @@ def test_threads_submit_and_read_side_by_side() -> None:
             if bits(square.submit(x)) != expected:
                 wrong.append(1)
 
-    threads = [threading.Thread(target=go) for _ in range(4)]
+    threads = [threading.Thread(target=go, daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -280,7 +280,7 @@ def test_a_thread_is_told_of_what_another_one_has_queued() -> None:
         except errors.OutOfRangeError as error:
             told.append(error)
 
-    threads = [threading.Thread(target=read) for _ in range(3)]
+    threads = [threading.Thread(target=read, daemon=True) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -97,7 +97,7 @@ def test_eager_calls_and_other_threads_are_in_it() -> None:
         for _ in range(5):
             hy.tanh(x)
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
     with hy.profile() as p:
         work()
         for thread in threads:

@@ -1,4 +1,4 @@
-"""Tests that send SIGINT: they do not depend on how the process that runs them was started."""
+"""Tests that send SIGINT or start threads: neither depends on, nor keeps, who runs them."""
 
 import ast
 import subprocess
@@ -50,3 +50,13 @@ def test_they_pass_where_it_is_ignored(name: str) -> None:
         ["sh", "-c", command], cwd=TESTS.parent, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout
+
+
+def test_no_thread_keeps_the_process_that_runs_the_tests() -> None:
+    """A thread that hangs fails its test; the process can still end."""
+    for path in sorted(TESTS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "threading.Thread":
+                given = {word.arg: ast.unparse(word.value) for word in node.keywords}
+                where = f"{path.relative_to(TESTS)}:{node.lineno}"
+                assert given.get("daemon") == "True", f"{where}: pass daemon=True"

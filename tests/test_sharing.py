@@ -22,7 +22,7 @@ def together(*works: Callable[[], None]) -> list[BaseException]:
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
     for t in threads:
         t.start()
     for t in threads:

@@ -111,7 +111,7 @@ def test_threads_get_the_same_type() -> None:
     def work(found: list) -> None:
         found += [tensor_type(hy.float32, (n, 98765)) for n in range(500)]
 
-    threads = [threading.Thread(target=work, args=(found,)) for found in made]
+    threads = [threading.Thread(target=work, args=(found,), daemon=True) for found in made]
     for t in threads:
         t.start()
     for t in threads:

@@ -42,6 +42,8 @@ def handed_on(converted: ast.expr) -> ast.expr:
     """A converted name or call whose value goes where it need not be there on all paths."""
     if is_runtime_call(converted) and converted.func.attr == "load":
         converted.func.attr = "peek"
+    elif is_runtime_call(converted) and converted.func.attr == "taken":
+        converted.func.attr = "offered"
     elif is_runtime_call(converted) and converted.func.attr == "result":
         return converted.args[0]
     return converted

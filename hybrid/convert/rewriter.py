@@ -323,7 +323,8 @@ def _holds_result(node: ast.AST) -> bool:
     if not isinstance(node, ast.Assign):
         return False
     unpacks = not all(isinstance(target, ast.Name) for target in node.targets)
-    return unpacks or isinstance(node.value, (ast.Call, ast.IfExp, ast.BoolOp))
+    read = (ast.Call, ast.IfExp, ast.BoolOp, ast.Name, ast.Attribute, ast.Subscript)
+    return unpacks or isinstance(node.value, read)
 
 
 def convert_copy(

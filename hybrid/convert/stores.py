@@ -154,10 +154,10 @@ class UnpackConverter(Converter):
 
     def convert(self, node: ast.Assign) -> ast.stmt:
         unpacks = any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets)
-        is_call = isinstance(node.value, ast.Call)
+        is_read = isinstance(node.value, (ast.Call, ast.Name, ast.Attribute, ast.Subscript))
         simple = all(isinstance(target, ast.Name) for target in node.targets)
         node.value = self.rewriter.visit(node.value)
-        if simple and (is_call or node.targets[0].id.startswith(PREFIX)):
+        if simple and (is_read or node.targets[0].id.startswith(PREFIX)):
             node.value = handed_on(node.value)
         if unpacks and not isinstance(node.value, (ast.Tuple, ast.List)):
             node.value = call(node.value, "spread", node.value)
@@ -334,6 +334,12 @@ def taken(value: Any) -> Any:
     return read(value, "what is read here") if isinstance(value, Maybe) else value
 
 
+def offered(value: Any) -> Any:
+    """The same of what goes where it need not be there on all paths: None is a value, too."""
+    is_none = type(value) is Maybe and value.other is None
+    return value if is_none else taken(value)
+
+
 def attribute(owner: Any, name: str) -> Any:
     """``owner``, whose attribute ``name`` is about to be set."""
     if tracing():
@@ -472,7 +478,7 @@ def global_(namespace: dict[str, Any], name: str) -> None:
         current().will_write_global(namespace, name)
 
 
-AttributeConverter.runtime = (attribute, lost, taken)
+AttributeConverter.runtime = (attribute, lost, taken, offered)
 SubscriptConverter.runtime = (indexed, indexed_item, item, items, keyed, look)
 StarredConverter.runtime = (joined, spread)
 DisplayConverter.runtime = (united,)

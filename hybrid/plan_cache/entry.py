@@ -54,6 +54,8 @@ class _Writer:
             raise Unkeepable("it changes lists or dicts, or makes objects")
         if capture.variables:
             raise Unkeepable("it makes variables")
+        if capture.turned:
+            raise Unkeepable("it sets requires_grad of tensors that are there")
         if capture.facts:
             raise Unkeepable(f"it counts on {capture.facts[0].what}")
         if capture.guards.once:

@@ -42,7 +42,8 @@ class Address:
     @property
     def key(self) -> Hashable:
         """Equal for what is one place, as long as the owner lives."""
-        return id(self.owner), self.name, self.keys
+        owner = self.owner if type(self.owner) is LeafOf else id(self.owner)
+        return owner, self.name, self.keys
 
     def item(self, key: Any) -> Address:
         return Address(self.owner, self.name, (*self.keys, key))

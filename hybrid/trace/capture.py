@@ -46,8 +46,10 @@ from hybrid.trace.settle import (
     constants_in,
     covers,
     refuse_unsettled,
+    remedy,
 )
 from hybrid.trace.tracer import Cell, Slot, Tracer
+from hybrid.trace.turning import Turning
 from hybrid.tree import flatten, unflatten
 
 
@@ -90,6 +92,7 @@ class _Undo:
     lent: Lent
     mine: Mine
     contents: Contents | None = None
+    turning: Turning | None = None
     begun = traced = done = False
 
     def begin(self, tracer: Tracer, guards: Guards, lent: Lent, mine: Mine) -> None:
@@ -98,6 +101,8 @@ class _Undo:
 
     def __call__(self) -> None:
         """Once more changes nothing, nor does it after the capture has done it."""
+        if self.turning is not None:
+            self.turning.turn_back()
         if self.done or not self.begun:
             return
         tracer, guards, lent, mine = self.tracer, self.guards, self.lent, self.mine
@@ -152,6 +157,7 @@ def _captured(
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
         outside = [c for c in guards.containers.values() if c is not ACTIVE]
+        tracer.turning = undo.turning = Turning(leaves, guards.slot_sources)
         tracer.known = guards.known.union([id(container) for container, _ in given])
         mine = Mine(tracer, guards.written, given)
         at = definition(function)
@@ -203,7 +209,8 @@ def _captured(
                 raise Unseen({id(owner): owner for owner, _ in unseen})
             if own or rest:
                 broken = [*own, *rest][0]
-                raise _side_effect(name, broken.label, tracer.written_at(broken.key) or at)
+                place = tracer.written_at(broken.key) or at
+                raise _side_effect(name, broken.label, place, remedy(broken))
             if guards.inputs:
                 _refuse_cached(name, computed, at)
             if left:
@@ -262,13 +269,17 @@ def _refuse_cached(name: str, computed: str | None, at: Location | None) -> None
         )
 
 
-def _side_effect(name: str, broken: str | None, at: Location | None) -> CaptureError:
+def _side_effect(
+    name: str, broken: str | None, at: Location | None, remedy: tuple[str, str] = ("", "")
+) -> CaptureError:
+    why, fix = remedy
     return CaptureError(
         f"{name} changed {broken} while it was captured",
         at=at,
-        why="A side effect on a Python value happens once, at capture, and could not be repeated "
+        why=why
+        or "A side effect on a Python value happens once, at capture, and could not be repeated "
         "by the plan.",
-        fix="keep the value in a tensor (x.assign, +=), return it, or change it outside",
+        fix=fix or "keep the value in a tensor (x.assign, +=), return it, or change it outside",
     )
 
 
@@ -293,6 +304,8 @@ class _Finish:
         self, result: Any, final: dict[tuple[int, str], Any], changes: Sequence[Change]
     ) -> Capture:
         tracer = self.tracer
+        assert tracer.turning is not None
+        turned = tracer.turning.turned()
         refuse_written(tracer.grown)
         lasting_slots = self.lasting_slots()
         written = [
@@ -310,7 +323,7 @@ class _Finish:
             )
             for slot, value in written
         ]
-        owners, slots = self.known.owners, list(lasting_slots.values())
+        known, slots = self.known.owners, list(lasting_slots.values())
         for change in changes:
             slot_writes += self.making.content_writes(change)
         cells = self.cells()
@@ -365,7 +378,7 @@ class _Finish:
             [cell.tensor.record is not None for cell in cells],
             gradient,
             frozenset(lasting),
-            [(Address(s.owner, s.name).seen_from(owners), s.original) for s in slots if s.read],
+            [(Address(s.owner, s.name).seen_from(known), s.original) for s in slots if s.read],
             self.same(),
             tuple(self.guards.containers.values()) if changes or tracer.remaining.changed else None,
             self.known.given,
@@ -373,6 +386,7 @@ class _Finish:
             aliases,
             tuple(variables),
             firsts,
+            turned,
         )
 
     def count_on_handed(self) -> None:

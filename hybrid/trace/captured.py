@@ -203,6 +203,7 @@ class Capture:
     aliases: tuple[Alias, ...] = ()  # by ascending outputs
     variables: tuple[int, ...] = ()  # outputs that the call makes variables
     firsts: Any = None  # the FirstGradients, if there are such
+    turned: tuple[tuple[int | Tensor, bool], ...] = ()  # what requires_grad becomes: see turning.py
     facts: list[Fact] = field(default_factory=list)  # what else a plan counts on
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)

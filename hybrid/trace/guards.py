@@ -440,8 +440,11 @@ class Guards:
         places = [source.address for source in capture.sources]
         places += [w.address for w in capture.slot_writes] + [a for a, _ in capture.slot_reads]
         owners = {a.owner: None for a in places if a is not None and type(a.owner) is LeafOf}
-        terms += [owner.guard() for owner in owners]
+        new = [LeafOf(which) for which, wanted in capture.turned if wanted]  # when it runs
+        terms += [owner.guard() for owner in owners if owner not in new]
         for i, (address, original) in enumerate(capture.slot_reads):
+            if address.owner in new:
+                continue
             now = address.text(functools.partial(_named, names))
             if original is None:
                 terms.append(f"{now} is None")

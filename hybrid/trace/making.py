@@ -19,7 +19,7 @@ from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.number.mixed import Mixed
 from hybrid.tensor import Tensor, make_tensor
-from hybrid.trace.address import GIVEN, Address, owners
+from hybrid.trace.address import GIVEN, Address, LeafOf, owners
 from hybrid.trace.captured import Built, Either, Made, SlotWrite, Source
 from hybrid.trace.contents import Change, pieces
 from hybrid.trace.grown import Grown, otherwise, refuse_torn
@@ -60,11 +60,16 @@ class Known:
         self.arguments = {
             id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
         }
+        self.leaves = leaves
         self.tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        self.owners = owners(leaves)
         self.numbers = {id(cell): index for index, cell in places.items()}
         self.kept: dict[int, Address] = {}  # numbers in containers, by the ids of their cells
         self.given = False  # whether runs need the arguments themselves
+
+    @property
+    def owners(self) -> dict[int, LeafOf]:
+        """What stands for the leaves of argument tensors, of those also that have become ones."""
+        return owners(self.leaves)
 
     def source(self, cell: Cell) -> Source:
         """Where a tensor from outside is found at each call."""

@@ -25,7 +25,7 @@ from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND, Maybe, of_attribute
 from hybrid.trace.merge_dicts import merged_dicts
 from hybrid.trace.merge_lists import merged_lists, optional
-from hybrid.trace.objects import attributes, blank, filled, is_plain
+from hybrid.trace.objects import an_attribute, attributes, blank, filled, is_plain
 from hybrid.trace.places import Queue
 from hybrid.trace.reads import ATOMS, MISSING
 from hybrid.trace.region import Region
@@ -330,13 +330,15 @@ class Merge:
         return f"{text} {side.label}"
 
     def refuse_object(self, value: Any, name: str) -> Any:
-        kind = type(value).__name__
+        kind, first = type(value).__name__, an_attribute(value)
         raise CaptureError(
             f"{name} is one {kind} on one path, and another on the other",
             at=self.at,
             why=f"One of them was there before the call. Which {kind} it is depends on the value "
             "of a tensor, and a plan keeps no objects of which a run decides which they are.",
-            fix=f"begin with a copy of the {kind} (copy.copy), or set its attributes in place",
+            fix=f"set the attributes of the {kind} that is there ({name}.{first} = ...)"
+            if "." in name
+            else f"begin with a copy of the {kind} (copy.copy), or set its attributes in place",
         )
 
     def refuse(self, a: Any, b: Any, name: str) -> Any:
@@ -348,8 +350,7 @@ class Merge:
             why="Which of the two it is depends on the value of a tensor, and a graph needs one "
             "type and structure.",
             fix=remedy(a, b)
-            or f"give {called.split('[')[0].split('.')[0]} the same type, shape and structure on "
-            "both paths",
+            or f"give {called.split('[')[0]} the same type, shape and structure on both paths",
         )
 
 

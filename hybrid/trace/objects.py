@@ -40,6 +40,11 @@ def is_plain(value: Any) -> bool:
     return True
 
 
+def an_attribute(value: Any) -> str:
+    """The name of one that an object of the author's has, for advice."""
+    return next(iter(attributes(value)), "name")
+
+
 def is_authors(kind: type) -> bool:
     """Whether ``kind`` is a class of the author's, or one that only holds attributes."""
     return kind is types.SimpleNamespace or not is_library_class(kind)

@@ -33,6 +33,7 @@ from hybrid.trace.making import Known, Making
 from hybrid.trace.places import Slot, write_place
 from hybrid.trace.rewind import refill
 from hybrid.trace.tracer import Cell, Tracer
+from hybrid.trace.turning import Turned, turn
 from hybrid.tree import flatten
 
 
@@ -171,10 +172,14 @@ class Remaining:
             tuple(builder.nodes),
             tuple([t.content for t in found]),
         )
-        if told or left.cells or left.writes or any(node.observable for node in graph.nodes):
+        assert self.root.turning is not None
+        turned = self.root.turning.turned()
+        does = left.cells or left.writes or any(node.observable for node in graph.nodes)
+        if told or turned or does:
             sources = [self.known.source(cell) for cell in self.root.cells.values()]
             recorded = frozenset(self.root.recorded)
-            leave(error, functools.partial(_run, graph, sources, left, recorded, told))
+            run = functools.partial(_run, graph, sources, left, recorded, told, turned)
+            leave(error, run)
 
     def now(self, here: Tracer) -> tuple[list[Tensor], Left]:
         """The values of what is written, as ``here`` sees them."""
@@ -308,6 +313,7 @@ def _run(
     left: Left,
     recorded: frozenset[Any],
     told: tuple[BaseException, Build, int] | None,
+    turned: Sequence[Turned],
     leaves: Sequence[Any],
     given: Any,
 ) -> None:
@@ -315,6 +321,7 @@ def _run(
 
     ``told`` is an error, what makes one like it of the last values, and which is the first of them.
     """
+    turn(turned, leaves)
     tensors = [source.fetch(leaves) for source in sources]
     try:
         values = done(graph, tensors, recorded)

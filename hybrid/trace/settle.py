@@ -31,7 +31,9 @@ from hybrid.trace.grown import Grown
 from hybrid.trace.guards import Guards, holds_tensor, is_plain
 from hybrid.trace.key import ANY, CONTENT, Key, key_of
 from hybrid.trace.matching import Written
-from hybrid.trace.maybe import Maybe
+from hybrid.trace.maybe import Maybe, is_optional
+from hybrid.trace.objects import an_attribute
+from hybrid.trace.objects import is_plain as made_of_attributes
 from hybrid.trace.places import Slot
 from hybrid.trace.reads import ATOMS, CONTAINERS, Place, Reads
 from hybrid.trace.rewind import Moved, refill
@@ -224,6 +226,24 @@ def _seen(value: Any) -> Any:
     """What can be compared of ``value`` as two captures leave it."""
     leaves, structure = flatten(value)
     return structure, [(type(v), repr(v) if isinstance(v, ATOMS) else None) for v in leaves]
+
+
+def remedy(moved: Moved) -> tuple[str, str]:
+    """Why a capture may not change a place so, and what to do; empty if that is nothing special."""
+    if is_optional(moved.after):
+        return (
+            "Whether it is there afterwards would depend on the value of a tensor.",
+            f"give it the attribute {moved.label.rpartition('.')[2]} before the call, None say",
+        )
+    if made_of_attributes(moved.after):
+        kind = type(moved.after).__name__
+        return (
+            f"Each call would make another {kind}, and a plan knows the objects that it reads by "
+            "which they are.",
+            f"let there be a {kind} before the call, and set its attributes "
+            f"({moved.label}.{an_attribute(moved.after)} = ...)",
+        )
+    return "", ""
 
 
 class Mine:

@@ -58,6 +58,7 @@ from hybrid.trace.places import Slot, read_place, write_place
 from hybrid.trace.reads import MISSING, Place, place_of
 from hybrid.trace.standing import StandIns
 from hybrid.trace.texts import Entry, mark
+from hybrid.trace.turning import Turning, refusal
 from hybrid.types import DType, TensorType, dtype_of, tensor_type
 
 
@@ -102,6 +103,7 @@ class Tracer:
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
     namespaces: Mapping[int, Any] = field(default_factory=dict)  # ids of what holds attributes
     once: Collection[int] = ()  # ids of iterators among the arguments: no other call gets them
+    turning: Turning | None = None  # of a whole capture: the arguments that it turns
     convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
@@ -194,6 +196,15 @@ class Tracer:
             from hybrid.trace.checks import check_change
 
             check_change(self, cell)
+
+    def will_turn(self, tensor: Tensor, wanted: bool) -> None:
+        """``requires_grad`` of ``tensor`` is about to change: a plan repeats that, if it can."""
+        if self.owns(tensor):
+            return
+        if self.turning is None:
+            raise refusal("a tensor from outside a branch or loop")
+        read = id(tensor) in self.cells
+        self.turning.turn(tensor, wanted, self.builder.nodes, read=read)
 
     def give(self, cell: Tensor, value: Tensor) -> None:
         """Let ``cell``, and no tensor besides, hold ``value``."""

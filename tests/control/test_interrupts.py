@@ -138,7 +138,7 @@ def test_ctrl_c_while_other_threads_run() -> None:
             x = hybridized(x, i64(2000))
         ended.append(describe(x))
 
-    workers = [threading.Thread(target=work) for _ in range(4)]
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(4)]
     for worker in workers:
         worker.start()
     try:
@@ -157,7 +157,7 @@ def test_ctrl_c_while_only_a_worker_runs() -> None:
     """The worker goes on; the main thread is what is interrupted."""
     hybridized = hy.hybridize(lambda x, n: long_for(State(), x, n))
     found: list[Any] = []
-    worker = threading.Thread(target=lambda: found.append(hybridized(X, i64(300_000))))
+    worker = threading.Thread(target=lambda: found.append(hybridized(X, i64(300_000))), daemon=True)
     worker.start()
     assert interrupted(lambda: [time.sleep(0.01) for _ in range(1000)]) < SOON
     worker.join()

@@ -182,7 +182,7 @@ def test_threads_call_one_function() -> None:
             if describe(hybridized(*calls[i])) != expected[i]:
                 wrong.append(i)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(6)]
     for t in threads:
         t.start()
     for t in threads:
@@ -217,7 +217,7 @@ def test_threads_print_and_raise() -> None:
             except Exception as error:
                 errors.append(str(error))
 
-    threads = [threading.Thread(target=work, args=(x,)) for x in (0.0, 1.0, 10.0)]
+    threads = [threading.Thread(target=work, args=(x,), daemon=True) for x in (0.0, 1.0, 10.0)]
     for t in threads:
         t.start()
     for t in threads:

@@ -37,7 +37,7 @@ def at_once(*works: Callable[[], None]) -> None:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -392,7 +392,9 @@ def with_post_ops() -> Spec:
 
 def in_threads(work: Callable[[int], None], count: int = 4) -> None:
     """Run ``work(0)``, ``work(1)`` and so on at once."""
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    threads = [
+        threading.Thread(target=work, args=(number,), daemon=True) for number in range(count)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -232,7 +232,7 @@ def test_threads_run_one_loop() -> None:
             if not np.array_equal(out, x * np.float32(2.0) ** int(trips)):
                 wrong.append(start)
 
-    threads = [threading.Thread(target=work, args=(s,)) for s in (1.0, 2.0, 3.0)]
+    threads = [threading.Thread(target=work, args=(s,), daemon=True) for s in (1.0, 2.0, 3.0)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -118,7 +118,7 @@ def test_threads_share_the_allocator() -> None:
                 wrong.append(value)
             lib.hyb_free(block)
 
-    threads = [threading.Thread(target=churn, args=(value,)) for value in range(4)]
+    threads = [threading.Thread(target=churn, args=(value,), daemon=True) for value in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -185,7 +185,7 @@ def test_a_run_survives_every_failed_allocation() -> None:
             lib.hyb_fail_allocation(0)
 
     while "ok" not in outcomes:
-        thread = threading.Thread(target=attempt, args=(len(outcomes) + 1,))
+        thread = threading.Thread(target=attempt, args=(len(outcomes) + 1,), daemon=True)
         thread.start()
         thread.join()
         assert live_bytes_settle_at(before)
@@ -206,7 +206,7 @@ def test_scratch_memory_ends_with_its_thread() -> None:
         run(plan, x, x[0].copy(), out)
         during.append(lib.hyb_memory().live_bytes)
 
-    thread = threading.Thread(target=use)
+    thread = threading.Thread(target=use, daemon=True)
     thread.start()
     thread.join()
     assert during[0] > before

@@ -133,7 +133,7 @@ def test_two_python_threads_do_not_get_less_done_than_one() -> None:
             for _ in range(runs // threads):
                 run(plan, x, total)
 
-        workers = [threading.Thread(target=work) for _ in range(threads)]
+        workers = [threading.Thread(target=work, daemon=True) for _ in range(threads)]
         start = time.perf_counter()
         for worker in workers:
             worker.start()
@@ -165,7 +165,7 @@ def test_a_plan_with_an_arena_runs_in_more_threads_than_it_keeps_states_for() ->
             if not np.array_equal(out, (a + a) + a):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(12)]
+    threads = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -212,7 +212,7 @@ def churn():
         lib.hyb_free(lib.hyb_alloc(1000))
         run(plan, x, total)
 
-threads = [threading.Thread(target=churn) for _ in range(2)]
+threads = [threading.Thread(target=churn, daemon=True) for _ in range(2)]
 for thread in threads:
     thread.start()
 for _ in range(10):

@@ -167,7 +167,7 @@ def test_a_second_thread_that_asks_is_refused_or_waits_its_turn():
             if status == lib.HYB_OK:
                 found[which] += y.tolist()
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(2)]
+    threads = [threading.Thread(target=ask, args=(i,), daemon=True) for i in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -188,7 +188,7 @@ def test_closing_from_another_thread_ends_whoever_asks():
             ready.set()
             statuses.append(status)
 
-        thread = threading.Thread(target=ask)
+        thread = threading.Thread(target=ask, daemon=True)
         thread.start()
         ready.wait()
         queue.close()

@@ -245,7 +245,7 @@ def test_a_stopped_stream_cancels_and_takes_no_more() -> None:
     with Stream() as stream:
         block(stream)
         stream.submit(plan, x, x, x)
-        waiter = threading.Thread(target=stream.wait, args=(2,))
+        waiter = threading.Thread(target=stream.wait, args=(2,), daemon=True)
         waiter.start()
         for _ in range(2):
             lib.hyb_stream_stop(stream.handle)
@@ -272,7 +272,7 @@ def test_threads_submit_to_one_stream() -> None:
                 while stream.submit(plan, y, y, np.ones_like(X)) == 0:
                     lib.hyb_stream_room(stream.handle, SECOND)
 
-        threads = [threading.Thread(target=go, args=(y,)) for y in made]
+        threads = [threading.Thread(target=go, args=(y,), daemon=True) for y in made]
         for thread in threads:
             thread.start()
         for thread in threads:

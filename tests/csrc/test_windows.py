@@ -141,7 +141,7 @@ def test_kernels_say_that_memory_is_short(name):
         run(plan, *arrays)
         said.append("fine")
 
-    thread = threading.Thread(target=in_a_new_thread)
+    thread = threading.Thread(target=in_a_new_thread, daemon=True)
     thread.start()
     thread.join()
     assert len(said) == 2 and "no memory for" in said[0] and said[1] == "fine"

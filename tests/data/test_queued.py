@@ -176,7 +176,7 @@ def test_an_interrupt_leaves_what_finished_steps_have_written(after, heeded_inte
 
     epoch(1)
     epoch(3)
-    other_thread = threading.Thread(target=interrupt)
+    other_thread = threading.Thread(target=interrupt, daemon=True)
     other_thread.start()
     with pytest.raises(KeyboardInterrupt):
         while True:

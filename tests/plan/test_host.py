@@ -249,7 +249,7 @@ def test_threads_get_their_own_results_and_errors() -> None:
                     if error.args != (-start,):
                         wrong.append(error)
 
-    threads = [threading.Thread(target=work, args=(float(i + 1),)) for i in range(4)]
+    threads = [threading.Thread(target=work, args=(float(i + 1),), daemon=True) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -146,7 +146,9 @@ def test_a_key_is_made_once(own_key: Path, folder: Path) -> None:
 
 def test_one_key_whoever_makes_it(own_key: Path) -> None:
     found: list[bytes] = []
-    threads = [threading.Thread(target=lambda: found.append(trust.key())) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(trust.key()), daemon=True) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -59,7 +59,7 @@ def test_another_thread_writes_them_during_a_capture(place: str) -> None:
     @hy.no_convert
     def disturb() -> None:
         for value in others[0]:
-            thread = threading.Thread(target=write, args=(value,))
+            thread = threading.Thread(target=write, args=(value,), daemon=True)
             thread.start()
             thread.join()
 

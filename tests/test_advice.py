@@ -1,0 +1,78 @@
+"""Each piece of advice that refusals of captures give is in a table of what follows it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import hybrid
+from tests.convert.test_advice import ROWS as OF_CONTROL_FLOW
+from tests.data.test_advice import ROWS as OF_LOADERS
+from tests.trace.test_advice import ROWS as OF_CAPTURES
+
+PACKAGE = Path(hybrid.__file__).parent
+KINDS = {
+    "CaptureError", "EagerOnlyError", "LeakedValueError", "LostItems", "NeedsValue",
+    "TracedValueError", "TracedBoolError",
+}  # fmt: skip
+TABLES = {"_TIME", "_DRAW", "_OUTSIDE", "_NEEDS", "fix_text", "OUTSIDE"}
+GIVING = {"remedy", "_instead"}
+FOLDERS = ("", "autodiff", "convert", "data", "nn", "number", "ops", "optim", "trace", "transforms",
+           "weights")  # fmt: skip
+ADVICE = [row.fix for row in (*OF_CAPTURES, *OF_CONTROL_FLOW, *OF_LOADERS)]
+# What is followed elsewhere, and by which test; or why there is no program that comes there.
+ELSEWHERE = {
+    "hybrid.config.RESIDUAL_NBYTES": "tests/convert/test_advice.py: the limit is raised",
+    "append what has no other name": "tests/control/test_order_in_loops.py",
+    "x = x.detach()": "tests/trace/test_turning.py",
+    "read the cached property once": "tests/control/test_cached_properties.py",
+    "add them up in a for loop, or append tensors": "only from Python 3.12 on",
+    "append new tensors": "which tensors these are has always been told by now",
+    "final type and structure before the loop": "the last resort of a loop that never settles",
+    " the same type, shape and structure before the loop": "tests/control/test_errors.py",
+    "return it from the function that made it": "what leads there has been refused before",
+    "pass it as an argument": "what leads there has been refused before",
+    "return the value and store it outside": "tests/trace/test_late.py",
+}
+
+
+def sources(tree: ast.AST) -> Iterator[ast.AST]:
+    """The expressions that give advice."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func).rpartition(".")[2]
+            if name in KINDS:
+                yield from [word.value for word in node.keywords if word.arg == "fix"]
+            elif name == "Kind" and len(node.args) > 1:
+                yield node.args[1]
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            name = ast.unparse(target).rpartition(".")[2]
+            if name in TABLES:
+                yield from node.value.values if isinstance(node.value, ast.Dict) else [node.value]
+        elif isinstance(node, ast.FunctionDef) and node.name in GIVING:
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Return) and inner.value is not None:
+                    is_pair = isinstance(inner.value, ast.Tuple)
+                    yield inner.value.elts[-1] if is_pair else inner.value
+
+
+def advice() -> Iterator[tuple[str, str]]:
+    """(where, a piece of text) of what refusals of captures advise."""
+    for folder in FOLDERS:
+        for path in sorted((PACKAGE / folder).glob("*.py")):
+            for source in sources(ast.parse(path.read_text(encoding="utf-8"))):
+                for node in ast.walk(source):
+                    if isinstance(node, ast.Constant) and " " in str(node.value).strip():
+                        yield str(path.relative_to(PACKAGE)), str(node.value)
+
+
+def test_all_advice_is_followed() -> None:
+    left = [
+        f"{where}: {text}"
+        for where, text in advice()
+        if not any(text.strip() in found for found in ADVICE)
+        and not any(part in text for part in ELSEWHERE)
+    ]
+    assert not left, "\n".join(left)
