@@ -329,3 +329,13 @@ def test_large_arrays_are_copied_in_the_allocator() -> None:
     del made
     gc.collect()
     assert native.memory()["live_bytes"] - before < 1000
+
+
+@pytest.mark.parametrize("scalar", [np.float64(2), np.float32(2), np.int64(2), np.bool_(True)])
+def test_full_of_a_scalar_of_numpys(scalar) -> None:
+    def f():
+        return hy.full((2,), scalar), hy.full((2,), scalar, dtype=hy.float32)
+
+    for own, told in (f(), hy.hybridize(f)()):
+        assert own.dtype.name == scalar.dtype.name and own.tolist() == [scalar.item()] * 2
+        assert told.dtype is hy.float32 and told.tolist() == [float(scalar)] * 2
