@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import native
-from hybrid.errors import ArgumentTypeError, RangeError, ShapeError
+from hybrid.errors import ArgumentTypeError, RangeError, ShapeError, SharingError
 from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import set_bottom
 from hybrid.ir.op import results_of
@@ -263,6 +263,7 @@ def _cast() -> Op:
 # Values from Python ---------------------------------------------------------------------------
 
 MAX_SCALARS = 1024
+_DLPACK_HAS_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 
 def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
@@ -279,16 +280,43 @@ def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
             if holds_tensor(obj)
             else from_numpy(_array_of_list(obj, dtype), dtype)
         )
+    return from_numpy(array_from(obj), dtype)
+
+
+def array_from(obj: Any) -> np.ndarray:
+    """The array that an object of another library or a buffer is, over its memory if it lends it.
+
+    With NumPy's scalars it is one of rank 0.  What is none raises ArgumentTypeError.
+    """
+    if isinstance(obj, (np.ndarray, np.generic)):
+        return np.asarray(obj)
     if hasattr(obj, "__dlpack__"):
-        return from_numpy(np.from_dlpack(obj), dtype)
+        return np.from_dlpack(obj)
     if hasattr(obj, "__array__"):
-        return from_numpy(np.asarray(obj), dtype)
+        return np.asarray(obj)
     with suppress(TypeError):  # bytearray, array.array and whatever else has a buffer
-        return from_numpy(np.asarray(memoryview(obj)), dtype)
+        return np.asarray(memoryview(obj))
     raise ArgumentTypeError(
         f"{type(obj).__name__} is not a tensor",
         why="Tensors are made of numbers, nested lists of numbers, and arrays.",
         fix="pass one of those",
+    )
+
+
+def memory_of(obj: Any) -> np.ndarray:
+    """An array over the memory of ``obj``; what does not lend its memory raises SharingError."""
+    if isinstance(obj, np.ndarray):
+        return obj
+    if not isinstance(obj, (bool, int, float, list, tuple, np.generic)):
+        with suppress(BufferError, TypeError, ValueError):
+            if hasattr(obj, "__dlpack__"):
+                options = {"copy": False} if _DLPACK_HAS_COPY else {}
+                return np.from_dlpack(obj, **options)
+            if hasattr(obj, "__array__"):
+                return np.asarray(obj.__array__(copy=False))
+            return np.asarray(memoryview(obj))
+    raise SharingError(
+        f"a {obj.__class__.__name__} cannot be shared without a copy", fix="pass copy=None"
     )
 
 
@@ -387,21 +415,11 @@ def from_numpy(array: np.ndarray, dtype: DType | None = None, copy: bool | None 
         # What does not fit is left to the compiler by NumPy; the op has a rule for it.
         whole = from_numpy(array.astype(np.float64 if array.itemsize > 4 else np.float32))
         return EAGER.run(_cast(), (whole,), _cast().attributes({"dtype": wanted}))[0]
-    usable = (
-        array.dtype == wanted.numpy
-        and array.flags.c_contiguous
-        and array.flags.aligned
-        and array.dtype.isnative
-    )
     made = tensor_type(wanted, array.shape)
-    if usable and not copy and array.size:
+    if not copy and array.size and is_sharable(array, wanted):
         return make_tensor(made, native.borrow(array))
-    if copy is False and array.size:
-        raise ArgumentTypeError(
-            "the array cannot be shared without a copy",
-            why="It is not contiguous, not aligned, or of another dtype.",
-            fix="pass copy=None or copy=True",
-        )
+    if copy is False:
+        require_sharable(array, wanted)
     if made.nbytes <= native.SMALL:
         with np.errstate(over="ignore"):
             return make_tensor(made, _copied(np.ascontiguousarray(array, dtype=wanted.numpy)))
@@ -410,6 +428,24 @@ def from_numpy(array: np.ndarray, dtype: DType | None = None, copy: bool | None 
     with np.errstate(over="ignore"):
         np.copyto(target.reshape(made.shape), array, casting="unsafe")
     return tensor
+
+
+def is_sharable(array: np.ndarray, dtype: DType) -> bool:
+    """Whether a tensor of ``dtype`` can have the memory of ``array``; no elements need none."""
+    flags = array.flags
+    laid_out = flags.c_contiguous and flags.aligned and array.dtype.isnative
+    same = dtype.numpy is not None and array.dtype == dtype.numpy  # float64 equals None
+    return same and (laid_out or not array.size)
+
+
+def require_sharable(array: np.ndarray, dtype: DType) -> None:
+    """Raise unless a tensor of ``dtype`` can have the memory of ``array``."""
+    if not is_sharable(array, dtype):
+        raise SharingError(
+            "the array cannot be shared without a copy",
+            why="It is not contiguous, not aligned, or of another dtype.",
+            fix="pass copy=None or copy=True",
+        )
 
 
 def _copied(array: np.ndarray) -> Any:

@@ -81,6 +81,10 @@ class ArgumentError(HybridError, ValueError):
     """An argument has the right type and a wrong value."""
 
 
+class SharingError(ArgumentError, BufferError):
+    """Memory was to be shared without a copy and cannot be; what the array API asks for here."""
+
+
 class ArgumentTypeError(HybridError, TypeError):
     """An argument has a wrong type."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from hybrid import ops, random, types
 from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
-from hybrid.ops.words import OWN, in_own_words
+from hybrid.ops.words import FROM_NUMPY, OWN, in_own_words
 from hybrid.tensor import Tensor
 from hybrid.types import DType, dtype_of, require_device
 
@@ -68,6 +68,19 @@ def _div(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
             f"div got rounding_mode {rounding_mode!r}", fix='give None, "floor" or "trunc"'
         )
     return x / other
+
+
+def _round(x: Tensor, *, decimals: int = 0) -> Tensor:
+    if not decimals or (decimals > 0 and not x.dtype.is_floating):
+        return ops.round(x)
+    if not x.dtype.is_floating:
+        raise DTypeError(
+            f"round cannot take {x.type} and decimals={decimals}",
+            why="Places before the point are counted of floats alone.",
+            fix="convert it with astype, or write hybrid.round(x / 10) * 10",
+        )
+    scale = 10.0 ** abs(decimals)
+    return ops.round(x * scale) / scale if decimals > 0 else ops.round(x / scale) * scale
 
 
 def _indexed(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -211,6 +224,7 @@ ALIASES: dict[str, Callable[..., Any]] = {
     "logical_or": lambda x, other: ops.logical_or(x, other),
     "logical_xor": lambda x, other: ops.logical_xor(x, other),
     "logical_not": lambda x: ops.logical_not(x),
+    "round": _round,
     "expm1": lambda x: ops.expm1(x),
     "reciprocal": lambda x: ops.reciprocal(x),
     "mm": _square_matrices("mm", 2),
@@ -267,7 +281,7 @@ def _worded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The method ``name``, which takes ``dim`` for ``axis``."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if kwargs and not OWN.keys().isdisjoint(kwargs):
+        if kwargs and not (OWN.keys() | FROM_NUMPY.get(name, ())).isdisjoint(kwargs):
             kwargs = in_own_words(name, kwargs)
         return function(self, *args, **kwargs)
 

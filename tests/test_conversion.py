@@ -9,26 +9,29 @@ import pytest
 
 import hybrid as hy
 from hybrid import native
-from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, SharingError
 from tests.helpers import leaf, same
 
 
 class WithArray:
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
     def __array__(self, dtype=None, copy=None):
-        return np.ones(2, dtype or np.float64)
+        return self.array
 
 
 class WithDLPack:
     """An array of another library."""
 
-    def __init__(self) -> None:
-        self.inner = np.arange(3.0)
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
 
     def __dlpack__(self, **options):
-        return self.inner.__dlpack__(**options)
+        return self.array.__dlpack__(**options)
 
     def __dlpack_device__(self):
-        return self.inner.__dlpack_device__()
+        return self.array.__dlpack_device__()
 
 
 OBJECTS = {
@@ -47,8 +50,8 @@ OBJECTS = {
     "arrays in a list": ([np.ones(2, np.float32)] * 2, "f32[2,2]", [[1.0, 1.0], [1.0, 1.0]]),
     "an array": (np.array([[1, 2]]), "i64[1,2]", [[1, 2]]),
     "a NumPy bool": (np.bool_(True), "bool[]", True),
-    "__array__": (WithArray(), "f64[2]", [1.0, 1.0]),
-    "__dlpack__": (WithDLPack(), "f64[3]", [0.0, 1.0, 2.0]),
+    "__array__": (WithArray(np.ones(2)), "f64[2]", [1.0, 1.0]),
+    "__dlpack__": (WithDLPack(np.arange(3.0)), "f64[3]", [0.0, 1.0, 2.0]),
     "a bytearray": (bytearray(b"ab"), "u8[2]", [97, 98]),
     "bytes": (b"ab", "u8[2]", [97, 98]),
     "array.array": (array.array("i", [1, 2]), "i32[2]", [1, 2]),
@@ -164,12 +167,62 @@ def test_copies() -> None:
     assert made.tolist() == [1.0] * 3
     assert np.shares_memory(hy.asarray(source, copy=False).numpy(), source)
     for array_ in (source[::2], source.astype(">f4"), np.ones((2, 3)).T):
-        with pytest.raises(ArgumentTypeError, match="cannot be shared without a copy"):
+        with pytest.raises(SharingError, match="cannot be shared without a copy"):
             hy.asarray(array_, copy=False)
-    with pytest.raises(ArgumentTypeError, match="a list cannot be shared"):
-        hy.asarray([1.0], copy=False)
-    with pytest.raises(ArgumentTypeError, match=r"f32\[2\] as float64 needs a copy"):
+    with pytest.raises(SharingError, match=r"f32\[2\] as float64 cannot be shared"):
         hy.asarray(hy.ones(2), dtype=hy.float64, copy=False)
+
+
+LENT = {
+    "a bytearray": lambda array: bytearray(array.tobytes()),
+    "a memoryview": memoryview,
+    "__dlpack__": lambda array: WithDLPack(array),
+    "__array__": lambda array: WithArray(array),
+}
+
+
+@pytest.mark.parametrize("lend", LENT.values(), ids=LENT)
+def test_memory_of_other_objects_is_shared_or_copied(lend) -> None:
+    obj = lend(np.array([1, 2, 3], np.uint8))
+    memory = obj.array if isinstance(obj, (WithArray, WithDLPack)) else np.frombuffer(obj, np.uint8)
+    shared, copied = hy.asarray(obj, copy=False), hy.asarray(obj, copy=True)
+    assert np.shares_memory(shared.numpy(), memory)
+    assert not np.shares_memory(copied.numpy(), memory) and copied.tolist() == [1, 2, 3]
+    assert np.shares_memory(hy.asarray(obj).numpy(), memory)
+    with pytest.raises(SharingError, match="of another dtype"):
+        hy.asarray(obj, dtype=hy.float32, copy=False)
+
+
+UNSHARED = {
+    "a number": (1.5, "a float cannot be shared without a copy"),
+    "a list": ([1.0], "a list cannot be shared without a copy"),
+    "a NumPy scalar": (np.float32(1), "a float32 cannot be shared without a copy"),
+    "an object": (object(), "a object cannot be shared without a copy"),
+    "bfloat16 of float64": ((np.ones(2), "bfloat16"), "of another dtype"),
+    "no elements of another dtype": ((np.ones((0, 2)), "float32"), "of another dtype"),
+}
+
+
+@pytest.mark.parametrize(("obj", "text"), UNSHARED.values(), ids=UNSHARED)
+def test_what_cannot_be_shared_is_a_value_error_eagerly_and_captured(obj, text) -> None:
+    obj, dtype = obj if isinstance(obj, tuple) else (obj, None)
+
+    def f(x):
+        return x + hy.asarray(obj, dtype=dtype, copy=False)
+
+    for call in (f, hy.hybridize(f)):
+        with pytest.raises(ValueError, match=text) as caught:
+            call(hy.ones(2))
+        assert isinstance(caught.value, SharingError)
+
+
+def test_captured_arrays_are_shared_as_eagerly() -> None:
+    array_ = np.arange(3, dtype=np.float32)
+
+    def f(x):
+        return x + hy.asarray(array_, copy=False)
+
+    assert same(hy.hybridize(f)(hy.ones(3)), f(hy.ones(3)))
 
 
 def test_tensors_pass_through() -> None:
@@ -221,7 +274,7 @@ def test_from_dlpack() -> None:
     assert x.tolist() == [1.0] * 3
     turned = np.arange(6.0).reshape(2, 3).T
     assert hy.from_dlpack(turned).tolist() == turned.tolist()
-    with pytest.raises(ArgumentTypeError, match="cannot be shared"):
+    with pytest.raises(BufferError, match="cannot be shared"):
         hy.from_dlpack(turned, copy=False)
     with pytest.raises(ArgumentTypeError, match="list does not speak DLPack"):
         hy.from_dlpack([1.0])
@@ -276,3 +329,13 @@ def test_large_arrays_are_copied_in_the_allocator() -> None:
     del made
     gc.collect()
     assert native.memory()["live_bytes"] - before < 1000
+
+
+@pytest.mark.parametrize("scalar", [np.float64(2), np.float32(2), np.int64(2), np.bool_(True)])
+def test_full_of_a_scalar_of_numpys(scalar) -> None:
+    def f():
+        return hy.full((2,), scalar), hy.full((2,), scalar, dtype=hy.float32)
+
+    for own, told in (f(), hy.hybridize(f)()):
+        assert own.dtype.name == scalar.dtype.name and own.tolist() == [scalar.item()] * 2
+        assert told.dtype is hy.float32 and told.tolist() == [float(scalar)] * 2

@@ -21,6 +21,7 @@ from hybrid.errors import (
     OutOfRangeError,
     RangeError,
     ShapeError,
+    SharingError,
     TracedBoolError,
     TracedValueError,
     author_location,
@@ -132,7 +133,7 @@ CASES = [  # (name, call, error, text)
     (
         "no sharing",
         lambda: hy.asarray(np.ones((2, 3)).T, copy=False),
-        ArgumentTypeError,
+        SharingError,
         "the array cannot be shared without a copy\n"
         "It is not contiguous, not aligned, or of another dtype.\n"
         "Fix: pass copy=None or copy=True.",
@@ -140,14 +141,14 @@ CASES = [  # (name, call, error, text)
     (
         "list sharing",
         lambda: hy.asarray([1.0], copy=False),
-        ArgumentTypeError,
+        SharingError,
         "a list cannot be shared without a copy\nFix: pass copy=None.",
     ),
     (
         "dtype copy",
         lambda: hy.asarray(W, dtype="f64", copy=False),
-        ArgumentTypeError,
-        "f32[2,3] as float64 needs a copy",
+        SharingError,
+        "f32[2,3] as float64 cannot be shared without a copy\nFix: pass copy=None or copy=True.",
     ),
     (
         "device",

@@ -13,6 +13,7 @@ from hybrid.errors import (
     DTypeError,
     GradientError,
     ShapeError,
+    SharingError,
 )
 
 # Cells ----------------------------------------------------------------------------------------
@@ -189,9 +190,9 @@ def test_read_only_arrays_can_be_borrowed() -> None:
 
 
 def test_copy_false_raises_when_a_copy_is_needed() -> None:
-    with pytest.raises(ArgumentTypeError, match="cannot be shared without a copy"):
+    with pytest.raises(SharingError, match="cannot be shared without a copy"):
         hy.asarray(np.ones((2, 3)).T, copy=False)
-    with pytest.raises(ArgumentTypeError, match="a list cannot be shared"):
+    with pytest.raises(SharingError, match="a list cannot be shared"):
         hy.asarray([1.0], copy=False)
 
 

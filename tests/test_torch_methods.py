@@ -95,6 +95,8 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "logical_not": (lambda x: (x > 1).logical_not(), lambda x: ~(x > 1)),
     "expm1": (lambda x: x.expm1(), lambda x: hy.expm1(x)),
     "reciprocal": (lambda x: x.reciprocal(), lambda x: hy.reciprocal(x)),
+    "round": (lambda x: (x.round(), x.round(decimals=1)),
+              lambda x: (hy.round(x), hy.round(x * 10.0) / 10.0)),
     "mm": (lambda x: x.mm(Y.t()), lambda x: x @ Y.T),
     "bmm": (lambda x: CUBE.bmm(CUBE.mT) + x[0, 0], lambda x: CUBE @ CUBE.mT + x[0, 0]),
     "mv": (lambda x: x.mv(V), lambda x: x @ V),

@@ -88,11 +88,14 @@ def literal_samples(draw):
 
 @remembered_of_none
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of ``shape`` with every element ``fill_value``, a number or a rank-0 tensor."""
+    """A tensor of ``shape`` with every element ``fill_value``, a number or a rank-0 tensor.
+
+    A scalar of NumPy's, whose float64 is a float of Python's as well, has its own dtype.
+    """
     require_device(device)
     shape = shape_of(shape)
-    if is_number(fill_value):
-        kinds = {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT}
+    kinds = {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT}
+    if fill_value.__class__ in kinds:
         dtype = optional_dtype(dtype, kinds[fill_value.__class__])
         if is_traced_number(fill_value):
             return broadcast(interpreter.current().lift(fill_value, dtype), shape=shape)

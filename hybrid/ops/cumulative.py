@@ -24,8 +24,8 @@ from hybrid.ops.derivatives import linear
 from hybrid.ops.joining import concat, part
 from hybrid.ops.reduction import accumulating
 from hybrid.ops.remembered import remembered
-from hybrid.ops.shape import flip
-from hybrid.ops.words import with_torch_words
+from hybrid.ops.shape import flatten, flip
+from hybrid.ops.words import with_others_words
 from hybrid.types import TensorType
 
 
@@ -222,13 +222,19 @@ def cumulative_prod(
     return _along("cumulative_prod", running_prod, ones, x, axis, dtype, include_initial)
 
 
-@with_torch_words
-def cumsum(x: Any, /, axis: int, *, dtype: Any = None) -> Any:
-    """``cumulative_sum`` as NumPy and PyTorch call it."""
+@with_others_words
+def cumsum(x: Any, /, axis: int | None, *, dtype: Any = None) -> Any:
+    """``cumulative_sum`` as NumPy and PyTorch call it; None is along the flat ``x``."""
+    x, axis = _flat_for(x, axis)
     return cumulative_sum(x, axis=axis, dtype=dtype)
 
 
-@with_torch_words
-def cumprod(x: Any, /, axis: int, *, dtype: Any = None) -> Any:
-    """``cumulative_prod`` as NumPy and PyTorch call it."""
+@with_others_words
+def cumprod(x: Any, /, axis: int | None, *, dtype: Any = None) -> Any:
+    """``cumulative_prod`` as NumPy and PyTorch call it; None is as with ``cumsum``."""
+    x, axis = _flat_for(x, axis)
     return cumulative_prod(x, axis=axis, dtype=dtype)
+
+
+def _flat_for(x: Any, axis: int | None) -> tuple[Any, int]:
+    return (flatten(as_tensor(x)), 0) if axis is None else (x, axis)

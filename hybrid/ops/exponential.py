@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from hybrid.ir import op
-from hybrid.ops.arithmetic import absolute, maximum
-from hybrid.ops.checks import as_tensor, require_floating
-from hybrid.ops.comparison import where
+from hybrid.ops.arithmetic import maximum
+from hybrid.ops.checks import require_floating
+from hybrid.ops.comparison import isinf, where
 from hybrid.ops.derivatives import diagonal
+from hybrid.ops.dtypes import common
+from hybrid.ops.logical import logical_and
 from hybrid.ops.remembered import remembered_of_two
 from hybrid.types import TensorType
 
@@ -123,7 +125,14 @@ def log10_vjp(ct, _y, x):
 
 @remembered_of_two
 def logaddexp(a: Any, b: Any) -> Any:
-    """``log(exp(a) + exp(b))`` without overflow; equal infinities give themselves."""
-    a, b = as_tensor(a), as_tensor(b)
-    apart = absolute(a - b)
-    return maximum(a, b) + log1p(exp(-where(a == b, 0.0, apart)))
+    """``log(exp(a) + exp(b))`` without overflow; equal infinities give themselves.
+
+    Where ``a`` and ``b`` are equal each has half of the gradient, infinite ones included.
+    """
+    a, b = common(a, b)
+    same = logical_and(a == b, isinf(a))  # whose difference is NaN
+    left, right = where(same, 0.0, a), where(same, 0.0, b)
+    first = left > right
+    high, low = where(first, left, right), where(first, right, left)
+    # Smooth on both sides of a tie, as a maximum and a distance are not.
+    return where(same, maximum(a, b), high + log1p(exp(low - high)))

@@ -20,6 +20,7 @@ from hybrid.ops.checks import (
 from hybrid.ops.derivatives import linear
 from hybrid.ops.dtypes import identity
 from hybrid.ops.indexing import take_slices
+from hybrid.ops.pools import adaptive_average
 from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.windows import is_trivial, per_axis, require_within
 from hybrid.types import Shape, TensorType
@@ -148,7 +149,7 @@ def resample_spread_samples(draw):
 # Functions ---------------------------------------------------------------------------------------
 
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
-MODES = ("nearest", "nearest-exact", *LINEAR.values())
+MODES = ("nearest", "nearest-exact", "area", *LINEAR.values())
 
 
 @remembered_of_any
@@ -165,9 +166,10 @@ def interpolate(
     With s the old size by the new one (or 1 / ``scale_factor``), element i of the result is that at
     ``i * s``, rounded down ("nearest"), the one round ``(i + 0.5) * s`` ("nearest-exact"), or lies
     between those round ``(i + 0.5) * s - 0.5`` ("linear", "bilinear" and "trilinear", for one to
-    three axes).  With ``align_corners`` linear modes keep the first and last elements where they
-    are; ``recompute_scale_factor`` takes s from the sizes, also with ``scale_factor``.  Nearest
-    places are computed in float32, as PyTorch does.
+    three axes).  "area" is ``adaptive_avg_pool`` of the new sizes: the means of the elements that
+    each covers, in whole or in part.  With ``align_corners`` linear modes keep the first and last
+    elements where they are; ``recompute_scale_factor`` takes s from the sizes, also with
+    ``scale_factor``.  Nearest places are computed in float32, as PyTorch does.
     """
     given = x = as_tensor(input)
     rank = len(x.shape) - 2
@@ -178,14 +180,14 @@ def interpolate(
             fix="change its shape with reshape or expand_dims",
         )
     require_choice("mode", mode, MODES)
-    near = mode.startswith("nearest")
-    if not near and mode != LINEAR[rank]:
+    near, area = mode.startswith("nearest"), mode == "area"
+    if not (near or area) and mode != LINEAR[rank]:
         raise ArgumentError(
             f'interpolate got mode "{mode}" for {type_of(x)}',
             why=f'With as many spatial axes it is called "{LINEAR[rank]}".',
             fix="give that mode",
         )
-    if near and align_corners:
+    if (near or area) and align_corners:
         raise ArgumentError(
             f'interpolate got align_corners=True and mode "{mode}"',
             why="Only linear modes align corners.",
@@ -194,6 +196,8 @@ def interpolate(
     if not near:
         require_floating("interpolate", input=type_of(x))
     sizes, scales = _stretched(x, rank, size, scale_factor)
+    if area:
+        return adaptive_average("interpolate", rank, x, sizes)
     if recompute_scale_factor:
         scales = [n / count for n, count in zip(x.shape[2:], sizes, strict=True)]
     # What shrinks comes first: the others have less to do.

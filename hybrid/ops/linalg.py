@@ -331,6 +331,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 def vecdot(a: Any, b: Any, /, *, axis: int = -1) -> Any:
     """The sums of ``a * b`` along ``axis``, in which both are of one size; others broadcast."""
     a, b = common(a, b)
+    require_numeric("vecdot", a=type_of(a), b=type_of(b))
     rank = max(len(a.shape), len(b.shape))
     axis = normalize_axis("vecdot", axis, rank) - rank  # from the end, of both
     if min(len(a.shape), len(b.shape)) < -axis or a.shape[axis] != b.shape[axis]:

@@ -32,7 +32,8 @@ def _avg_pool(name, rank, x, kernel, stride, padding, ceil_mode, include, diviso
     return unlifted(avg_pool(x, counts="one", **attrs), single) / divisor
 
 
-def _adaptive_avg_pool(name, rank, x, output_size):
+def adaptive_average(name: str, rank: int, x: Any, output_size: Any) -> Any:
+    """The means of windows that are given by how many there are, for the function ``name``."""
     x, single = lifted(name, x, rank)
     attrs = adapted(name, x, rank, output_size)
     if attrs["size"] == (1,) * rank:  # sums of whole planes are faster, and finer, as a tree
@@ -157,19 +158,19 @@ def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     Window p reaches from ``p * L / output_size``, rounded down, to ``(p + 1) * L / output_size``,
     rounded up.  None stands for the size of the input.
     """
-    return _adaptive_avg_pool("adaptive_avg_pool1d", 1, input, output_size)
+    return adaptive_average("adaptive_avg_pool1d", 1, input, output_size)
 
 
 @remembered_of_any
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """``adaptive_avg_pool1d`` over two axes: [N, C, H, W]."""
-    return _adaptive_avg_pool("adaptive_avg_pool2d", 2, input, output_size)
+    return adaptive_average("adaptive_avg_pool2d", 2, input, output_size)
 
 
 @remembered_of_any
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """``adaptive_avg_pool1d`` over three axes: [N, C, D, H, W]."""
-    return _adaptive_avg_pool("adaptive_avg_pool3d", 3, input, output_size)
+    return adaptive_average("adaptive_avg_pool3d", 3, input, output_size)
 
 
 @remembered_of_any

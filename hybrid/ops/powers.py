@@ -16,10 +16,11 @@ from hybrid.ops.checks import (
     require_numeric,
     type_of,
 )
-from hybrid.ops.comparison import where
+from hybrid.ops.comparison import isfinite, where
 from hybrid.ops.control import cond
 from hybrid.ops.derivatives import diagonal, unbroadcast
 from hybrid.ops.dtypes import common
+from hybrid.ops.logical import logical_and, logical_not
 from hybrid.ops.exponential import log
 from hybrid.types import TensorType, promote_scalar
 
@@ -136,11 +137,15 @@ def power_samples(draw):
 
 @diagonal(power)
 def power_vjp(ct, y, a, b):
-    """For ``b``: 0 where ``a`` is 0 (the limit for positive powers), so no 0 * -inf arises."""
+    """For ``a``: 0 where ``b`` is 0, also where ``1 / a`` is no number, which counts as 1 there.
+
+    For ``b``: 0 where ``a`` is 0 (the limit for positive powers), so no 0 * -inf arises.
+    """
 
     def by_base():
-        slope = where(b == 0, 0.0, b * power(a, b - 1))
-        return unbroadcast(ct * slope, a)
+        endless = logical_not(isfinite(reciprocal(a)))
+        base = where(logical_and(b == 0, endless), 1.0, a)
+        return unbroadcast(ct * (b * power(base, b - 1)), a)
 
     def by_exponent():
         safe = where(a == 0, 1.0, a)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid.ir.interpreter import ACTIVE
-from hybrid.ops.words import with_torch_words
+from hybrid.ops.words import with_others_words
 from hybrid.record import is_recording
 from hybrid.types import DType, TensorType
 
@@ -37,7 +37,7 @@ def set_watcher(watch: Function, learn: Function) -> None:
 
 def remembered(function: Function) -> Function:
     """``function`` of a tensor first and of hashable arguments that are no tensors."""
-    function = with_torch_words(function)
+    function = with_others_words(function)
     known = _Known(function)
     launches = known.launches
 
@@ -60,7 +60,7 @@ def remembered(function: Function) -> Function:
 
 def remembered_of_two(function: Function) -> Function:
     """``function`` of two tensors first and of hashable arguments that are no tensors."""
-    function = with_torch_words(function)
+    function = with_others_words(function)
     known = _Known(function)
     launches = known.launches
 
@@ -105,7 +105,7 @@ def remembered_of_three(function: Function) -> Function:
 
 def remembered_of_list(function: Function) -> Function:
     """``function`` of a list of tensors first and of hashable arguments that are no tensors."""
-    function = with_torch_words(function)
+    function = with_others_words(function)
     known = _Known(function, lambda tensors: (list(tensors),))
     launches = known.launches
 
@@ -150,7 +150,7 @@ def remembered_of_none(function: Function) -> Function:
 
 def remembered_of_any(function: Function) -> Function:
     """``function`` of tensors, anywhere among its arguments, and of hashable ones that are none."""
-    function = with_torch_words(function)
+    function = with_others_words(function)
     known = _Known(function)
     launches = known.launches
 

@@ -17,7 +17,7 @@ from hybrid.ops.joining import concat, part
 from hybrid.ops.powers import pow, sqrt, square
 from hybrid.ops.reduction import reduce_max, reduce_mean, reduce_min, reduce_sum
 from hybrid.ops.remembered import remembered
-from hybrid.ops.words import with_torch_words
+from hybrid.ops.words import with_others_words
 from hybrid.types import DEFAULT_FLOAT, int64
 
 
@@ -42,8 +42,11 @@ def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
 
 @remembered
 def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """The square root of the variance along ``axis``."""
-    return sqrt(var(x, axis, correction=correction, keepdims=keepdims))
+    """The square root of the variance along ``axis``; its gradient is 0 where that is 0.
+
+    So it is for the norm of a vector, which this is of the distances from the mean.
+    """
+    return _root(var(x, axis, correction=correction, keepdims=keepdims), sqrt)
 
 
 @remembered
@@ -100,7 +103,7 @@ def _root(total: Any, function: Any, at_end: float = 0.0) -> Any:
     return where(inside, function(where(inside, total, 1.0)), 0.0)
 
 
-@with_torch_words
+@with_others_words
 def norm(x: Any, /, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
     """``vector_norm`` with its ``ord`` first."""
     return vector_norm(x, axis, ord=ord, keepdims=keepdims)

@@ -1,9 +1,13 @@
-"""PyTorch's words for keyword arguments, ``dim`` and ``keepdim``, in place of the standard's."""
+"""Words of others for keyword arguments: PyTorch's, ``dim`` and ``keepdim``, and NumPy's.
+
+NumPy's functions call the method of the same name: ``np.sum(x)`` is ``x.sum(axis=None, out=None)``.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import NoneType
 from typing import Any
 
 from hybrid.errors import ArgumentTypeError
@@ -22,11 +26,50 @@ _OTHERWISE = {
     "sort": "PyTorch's gives the indices as well.",
 }
 _CORRECTED = ("std", "var")
+# What NumPy's functions hand on to methods, and the values that ask for nothing.
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "out": (None,),
+    "dtype": (None,),
+    "where": (True,),
+    "initial": (),
+    "mean": (),
+    "kind": (None, "quicksort", "mergesort", "heapsort", "stable"),
+    "order": (None, "C"),
+    "mode": ("raise",),
+}
+_IN_PLACE_OF = {
+    "out": "write y = hybrid.{name}(x), and y.numpy() for an array",
+    "dtype": "convert the tensor first: hybrid.{name}(x.astype(...))",
+    "where": "write hybrid.{name}(hybrid.where(condition, x, y)) with a y that changes nothing",
+    "initial": "combine hybrid.{name}(x) with that value",
+    "order": "permute the axes first: hybrid.{name}(hybrid.permute_dims(x, ...))",
+}
+_REDUCED = ("out", "where", "initial")
+FROM_NUMPY = {
+    "sum": _REDUCED,
+    "prod": _REDUCED,
+    "max": _REDUCED,
+    "min": _REDUCED,
+    "all": _REDUCED,
+    "any": _REDUCED,
+    "mean": ("out", "dtype", "where"),
+    "std": ("out", "dtype", "where", "mean", "ddof"),
+    "var": ("out", "dtype", "where", "mean", "ddof"),
+    "argmax": ("out",),
+    "argmin": ("out",),
+    "cumsum": ("out",),
+    "cumprod": ("out",),
+    "clip": ("out",),
+    "round": ("out",),
+    "take": ("out", "mode"),
+    "argsort": ("kind", "order"),
+    "reshape": ("order",),
+}
 
 
 def in_own_words(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
     """``kwargs`` of the function ``name``, with ``axis`` for ``dim`` and so on."""
-    found = dict(kwargs)
+    found = _without_numpys(name, kwargs)
     for word in OWN.keys() & kwargs.keys():
         own = OWN[word]
         if own in kwargs:
@@ -51,14 +94,33 @@ def _refuse_another_meaning(name: str, kwargs: dict[str, Any]) -> None:
         )
 
 
-def with_torch_words(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` that takes ``dim`` for ``axis`` and ``keepdim`` for ``keepdims``.
+def _without_numpys(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """``kwargs`` without those that only NumPy's function has and that ask for nothing."""
+    found = dict(kwargs)
+    for word in FROM_NUMPY.get(name, ()):
+        if word not in found:
+            continue
+        value = found.pop(word)
+        if word == "ddof":
+            found["correction"] = value
+        elif type(value) not in (NoneType, bool, str) or value not in _NEUTRAL[word]:
+            raise ArgumentTypeError(
+                f"{name} got {word}",
+                why=f"That is an argument of NumPy's {name}; hybrid.{name} has none of this name.",
+                fix=_IN_PLACE_OF.get(word, "call hybrid.{name} without it").format(name=name),
+            )
+    return found
+
+
+def with_others_words(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` that takes ``dim`` for ``axis``, and what NumPy's function of its name hands on.
 
     One that has no such arguments is given back as it is.
     """
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    words = frozenset([word for word, own in OWN.items() if own in names and word not in names])
+    from_torch = [word for word, own in OWN.items() if own in names and word not in names]
+    words = frozenset([*from_torch, *FROM_NUMPY.get(function.__name__, ())])
     if not words:
         return function
 

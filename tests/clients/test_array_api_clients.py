@@ -1,5 +1,6 @@
 """array_api_compat finds the namespace; scikit-learn's own array API tests pass on tensors."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -9,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import hybrid as hy
-
-ROOT = Path(__file__).parents[2]
+from tests.clients.suites import run_suite, unexplained
 
 # Tests that write through views of a tensor, or into the array of one; tensors are values.
 EXPLAINED = {
@@ -31,26 +31,11 @@ def test_array_api_compat():
     assert xp.linalg.vector_norm(x, axis=-1).shape == (2,)
 
 
-def sklearn_tests(*selection: str) -> tuple[str, list[str]]:
-    """The last line that pytest prints of scikit-learn's tests, and the names of those failed."""
+def sklearn_tests(*selection: str, backend: str = "hybrid") -> tuple[str, dict[str, str]]:
     pytest.importorskip("sklearn", minversion="1.6")
     pytest.importorskip("scipy", minversion="1.14")
-    environment = os.environ | {
-        "SCIPY_ARRAY_API": "1",
-        "PYTHONPATH": os.pathsep.join([str(Path(hy.__file__).parents[1]), str(ROOT)]),
-    }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", "-rf",
-               "-W", "ignore", "-p", "tests.clients.sklearn_namespace", *selection]  # fmt: skip
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, cwd="/", check=False
-    )
-    failed = re.findall(r"^FAILED (\S.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
-    lines = done.stdout.strip().splitlines()
-    return (lines[-1] if lines else done.stderr), failed
-
-
-def unexplained(failed: list[str]) -> list[str]:
-    return [name for name in failed if not any(part in name for part in EXPLAINED)]
+    chosen = ("-k", f"array_api and {backend}", *selection)
+    return run_suite("sklearn_namespace", *chosen, backend=backend)
 
 
 def test_estimators_of_scikit_learn():
@@ -59,18 +44,20 @@ def test_estimators_of_scikit_learn():
     files = ["decomposition/tests/test_pca.py", "linear_model/tests/test_ridge.py",
              "preprocessing/tests/test_data.py", "preprocessing/tests/test_label.py",
              "tests/test_discriminant_analysis.py"]  # fmt: skip
-    summary, failed = sklearn_tests(
-        "-k", "array_api and hybrid", *[str(folder / file) for file in files]
-    )
+    summary, failed = sklearn_tests(*[str(folder / file) for file in files])
     assert re.search(r"(\d{2,}) passed", summary), summary
-    assert not unexplained(failed), summary
+    assert not unexplained(failed, EXPLAINED), summary
 
 
 @pytest.mark.nightly
 def test_all_of_scikit_learn_that_takes_arrays_of_any_library():
-    summary, failed = sklearn_tests("-k", "array_api and hybrid", "--pyargs", "sklearn")
+    summary, failed = sklearn_tests("--pyargs", "sklearn")
     assert int(re.search(r"(\d+) passed", summary).group(1)) > 900, summary
-    assert not unexplained(failed), failed
+    strict: dict[str, str] = {}
+    if importlib.util.find_spec("array_api_strict") is not None:
+        _, strict = sklearn_tests("--pyargs", "sklearn", backend="array_api_strict")
+    ours = {name: message for name, message in failed.items() if name not in strict}
+    assert not unexplained(ours, EXPLAINED)
 
 
 def test_dispatch_gives_what_numpy_gives():

@@ -9,6 +9,7 @@ import pytest
 import hybrid as hy
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from hybrid.nn import functional
+from tests.helpers import same
 
 RANDOM = np.random.default_rng(13)
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
@@ -59,6 +60,28 @@ def test_sizes(shape, size, mode):
         want = along(want, axis, count, x.shape[axis] / count, mode, align)
     got = hy.interpolate(x, size, mode=mode, align_corners=align)
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("shape", "size"), [*SIZES, ((2, 3, 7, 8), (1, 1)), ((1, 1, 4), (4,))])
+def test_areas(shape, size):
+    x = hy.asarray(drawn(*shape))
+    want = x.numpy()
+    for axis, count in enumerate(size, 2):
+        n = want.shape[axis]
+        parts = [slice(j * n // count, -(-(j + 1) * n // count)) for j in range(count)]
+        rows = [np.moveaxis(want, axis, 0)[part].mean(0) for part in parts]
+        want = np.stack(rows, axis)
+    got = hy.nn.functional.interpolate(x, size, mode="area")
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-12, atol=1e-14)
+    assert same(hy.hybridize(lambda x: hy.interpolate(x, size, mode="area"))(x), got)
+    hy.check_grads(lambda x: hy.interpolate(x, size, mode="area"), x)
+
+
+def test_areas_by_a_factor():
+    x = drawn(1, 2, 6, 9)
+    got = hy.interpolate(x, scale_factor=0.5, mode="area")
+    np.testing.assert_array_equal(got.numpy(), hy.nn.functional.adaptive_avg_pool2d(x, (3, 4)))
+    np.testing.assert_array_equal(hy.nn.Upsample(scale_factor=0.5, mode="area")(hy.asarray(x)), got)
 
 
 @pytest.mark.parametrize("factor", [2, 0.5, 1.7, 3.0])
@@ -230,8 +253,8 @@ REFUSED = [  # (name, call, error, text)
         "another mode",
         lambda: hy.interpolate(X, 2, mode="cubic"),
         ArgumentError,
-        'mode=\'cubic\' is unknown\nFix: use "nearest" or "nearest-exact" or "linear" or '
-        '"bilinear" or "trilinear".',
+        'mode=\'cubic\' is unknown\nFix: use "nearest" or "nearest-exact" or "area" or "linear" '
+        'or "bilinear" or "trilinear".',
     ),
     (
         "the mode of another rank",
@@ -245,6 +268,13 @@ REFUSED = [  # (name, call, error, text)
         lambda: hy.interpolate(X, 2, align_corners=True),
         ArgumentError,
         'interpolate got align_corners=True and mode "nearest"\n'
+        "Only linear modes align corners.\nFix: leave align_corners out.",
+    ),
+    (
+        "corners of areas",
+        lambda: hy.interpolate(X, 2, mode="area", align_corners=True),
+        ArgumentError,
+        'interpolate got align_corners=True and mode "area"\n'
         "Only linear modes align corners.\nFix: leave align_corners out.",
     ),
     (

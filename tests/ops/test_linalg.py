@@ -208,3 +208,14 @@ def test_infinities_give_an_error_of_ours_or_a_result_and_no_warning(function):
     except LinAlg:
         return
     assert not np.isfinite(found.numpy()).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16", "bfloat16", "float32"])
+def test_vecdot_of_every_kind_of_number(dtype) -> None:
+    a, b = (hy.astype(hy.asarray([values, values]), dtype) for values in ([1, 2, 3], [4, 5, 6]))
+    for x, y in ((a, b), (a[0], b[0]), (hy.conj(a), b)):
+        found, captured = hy.vecdot(x, y), hy.hybridize(hy.vecdot)(x, y)
+        assert found.dtype.name == captured.dtype.name == dtype
+        assert found.tolist() == captured.tolist() == ([32] * 2 if x.ndim > 1 else 32)
+    with pytest.raises(DTypeError, match=r"vecdot cannot take bool\[3\]"):
+        hy.vecdot(a[0] > 1, b[0] > 1)
