@@ -18,7 +18,8 @@ from hybrid.tree import flatten
 _KNOWING = (np.shape, np.ndim, np.size, np.isscalar, np.iterable, np.from_dlpack)
 _OTHER_NAMES = {
     "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arcsin": "asin",
-    "arctan": "atan", "arctan2": "atan2", "around": "round", "concatenate": "concat", "dot": "matmul",
+    "arctan": "atan", "arctan2": "atan2", "around": "round", "concatenate": "concat",
+    "dot": "matmul",
     "float_power": "pow", "fmax": "maximum", "fmin": "minimum", "hstack": "concat",
     "invert": "bitwise_invert", "norm": "vector_norm", "power": "pow", 
     "true_divide": "divide", "vstack": "concat",

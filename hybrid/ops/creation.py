@@ -13,7 +13,6 @@ from hybrid.ir import interpreter, op
 from hybrid.ops.checks import (
     as_int,
     as_tensor,
-    is_number,
     is_traced_number,
     optional_dtype,
     require_real,

@@ -20,8 +20,8 @@ from hybrid.ops.comparison import isfinite, where
 from hybrid.ops.control import cond
 from hybrid.ops.derivatives import diagonal, unbroadcast
 from hybrid.ops.dtypes import common
-from hybrid.ops.logical import logical_and, logical_not
 from hybrid.ops.exponential import log
+from hybrid.ops.logical import logical_and, logical_not
 from hybrid.types import TensorType, promote_scalar
 
 

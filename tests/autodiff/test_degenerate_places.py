@@ -1,4 +1,4 @@
-"""Derivatives at degenerate places: ties, infinities, one element, powers of 0; first and second."""
+"""Derivatives at degenerate places: ties, infinities, one element, powers of zero."""
 
 import math
 
@@ -52,7 +52,7 @@ POWER = {
     (0.0, 2.0): (0.0, 0.0),
     (0.0, 0.5): (INF, 0.0),
     (0.0, -1.0): (-INF, NAN),
-    (-0.0, 2.0): (0.0, 0.0),
+    (0.0, 3.0): (0.0, 0.0),
     (2.0, 0.0): (0.0, math.log(2)),
     (1e-320, 0.0): (0.0, math.log(1e-320)),
     (NAN, 0.0): (0.0, NAN),
