@@ -65,7 +65,14 @@ CASES = [(hy.logaddexp, at, by) for at, by in LOGADDEXP.items()]
 CASES += [(hy.pow, at, by) for at, by in POWER.items()]
 
 
-@pytest.mark.parametrize(("f", "at", "by"), CASES, ids=str)
+def named(value):
+    """The text of a parameter, the same in every process."""
+    if isinstance(value, tuple):
+        return " ".join(map(named, value))
+    return getattr(value, "__name__", str(value))
+
+
+@pytest.mark.parametrize(("f", "at", "by"), CASES, ids=named)
 def test_first_derivatives(f, at, by) -> None:
     for argument, wanted in enumerate(by):
         found = slopes(f, at, argument)
@@ -83,7 +90,7 @@ SECOND = {
 }
 
 
-@pytest.mark.parametrize(("at", "wanted"), SECOND.items(), ids=str)
+@pytest.mark.parametrize(("at", "wanted"), SECOND.items(), ids=named)
 def test_second_derivatives(at, wanted) -> None:
     f, *values = at
     hessian = both(lambda wrap: wrap(hy.hessian(lambda x: f(x[0], x[1])))(f64(values)))
