@@ -74,6 +74,76 @@ def first_set_on_a_module(x):
     return S.net(x)
 
 
+def first_set_to_a_number_of_a_run(x):
+    if hy.sum(x) > 0:
+        S.new = hy.sum(x).item()
+    return x
+
+
+@around
+def tensor_there_before(wrap, x):
+    def step(x):
+        if hy.sum(x) > 0:
+            S.new.assign(hy.sum(x).item())
+        return x
+
+    if not hasattr(S, "new"):
+        S.new = hy.zeros(())
+    return wrap(step)(x)
+
+
+def first_set_to_a_list(x):
+    if hy.sum(x) > 0:
+        S.new = [x, x * 2]
+    return x
+
+
+def first_set_to_a_tuple(x):
+    if hy.sum(x) > 0:
+        S.new = x, 1
+    return x
+
+
+def first_set_to_a_dict(x):
+    if hy.sum(x) > 0:
+        S.new = {"a": x}
+    return x
+
+
+def first_set_to_an_object(x):
+    if hy.sum(x) > 0:
+        S.new = P(x * 2, x)
+    return x
+
+
+def list_in_place_of_none(x):
+    if hy.sum(x) > 0:
+        S.seen = [x, x * 2]
+    return x
+
+
+def with_what_is_there_before(program, make):
+    """``program``, before which ``S.new`` and ``S.seen`` are what ``make`` gives."""
+
+    def call(wrap, x):
+        if not hasattr(S, "new"):
+            S.new, S.seen = make(), make()
+        return wrap(program)(x)
+
+    call.__name__ = f"{program.__name__}_again"
+    return around(call)
+
+
+def zeros_in_a_list():
+    return [hy.zeros(3), hy.zeros(3)]
+
+
+def attributes_of_a_new_one(x):
+    if hy.sum(x) > 0:
+        S.new.a, S.new.b = x * 2, x
+    return x
+
+
 @around
 def set_on_a_module(wrap, x):
     if not hasattr(S.net, "last"):
@@ -325,12 +395,35 @@ def a_list_on_one_path(x):
     return p
 
 
-def a_list_or_none(x):
+def a_list_on_every_path(x):
     p = P(x)
-    p.extra = None
+    p.extra = zeros_in_a_list()
     if hy.sum(x) > 0:
-        p.extra = x * 2
+        p.extra = [x, x * 2]
     return p
+
+
+@around
+def a_key_on_one_path(wrap, x):
+    def step(d, x):
+        if hy.sum(x) > 0:
+            d["new"] = x * 2
+
+    d = {}
+    wrap(step)(d, x)
+    return d
+
+
+@around
+def a_key_or_none(wrap, x):
+    def step(d, x):
+        d["new"] = None
+        if hy.sum(x) > 0:
+            d["new"] = x * 2
+
+    d = {}
+    wrap(step)(d, x)
+    return d
 
 
 # Gradients ----------------------------------------------------------------------------------------
@@ -379,6 +472,20 @@ ROWS = [
         (set_in_a_loop,)),
     Row(first_set_on_a_module, "give it the attribute last before the call, None say",
         (set_on_a_module,)),
+    Row(first_set_to_a_number_of_a_run, "give it the attribute new before the call, a tensor, and "
+        "write to that (SimpleNamespace.new.assign(...))", (tensor_there_before,)),
+    Row(first_set_to_a_list, "give it the attribute new before the call, a list of as many items",
+        (with_what_is_there_before(first_set_to_a_list, zeros_in_a_list),)),
+    Row(first_set_to_a_tuple, "give it the attribute new before the call, a tuple of as many items",
+        (with_what_is_there_before(first_set_to_a_tuple, lambda: (hy.zeros(3), 0)),)),
+    Row(first_set_to_a_dict, "give it the attribute new before the call, a dict of the same keys",
+        (with_what_is_there_before(first_set_to_a_dict, lambda: {"a": hy.zeros(3)}),)),
+    Row(first_set_to_an_object, "let there be a P before the call, and set its attributes "
+        "(SimpleNamespace.new.a = ...)",
+        (with_what_is_there_before(attributes_of_a_new_one, lambda: P(hy.zeros(3), hy.zeros(3))),)),
+    Row(list_in_place_of_none, "let it be one of as many items, or of the same keys, on every "
+        "path, and before the call",
+        (with_what_is_there_before(list_in_place_of_none, zeros_in_a_list),)),
     Row(another_object, "let there be a P before the call, and set its attributes "
         "(SimpleNamespace.o.a = ...)", (attributes_of_it,)),
     Row(another_object_in_a_branch, "set the attributes of the P that is there "
@@ -403,8 +510,10 @@ ROWS = [
         "to, or return the new values", (a_tensor_that_is_written, new_values)),
     Row(hiding, "return the tensors in one of those", (what_it_hides,)),
     Row(later, "return a tuple or a list of tensors", (in_a_list,)),
-    Row(a_list_on_one_path, "set it on every path, to None where there is nothing",
-        (a_list_or_none,)),
+    Row(a_list_on_one_path, "let it be one of as many items, or of the same keys, on every path, "
+        "and before the call", (a_list_on_every_path,)),
+    Row(a_key_on_one_path, "set it on every path, to None where there is nothing",
+        (a_key_or_none,)),
     Row(backward_through_an_argument, "call backward() outside, or pass the argument with "
         "detach()", (backward_outside, backward_of_what_is_detached)),
     Row(variable_and_more, "make the variable (requires_grad = True, a copy of one) outside and "
