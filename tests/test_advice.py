@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import hybrid
-from tests.convert.test_advice import ROWS as OF_CONTROL_FLOW
-from tests.data.test_advice import ROWS as OF_LOADERS
-from tests.trace.test_advice import ROWS as OF_CAPTURES
+from tests.convert import test_advice as of_lists
+from tests.convert import test_advice_on_loops as of_loops
+from tests.data import test_advice as of_loaders
+from tests.trace import test_advice as of_state
+from tests.trace import test_advice_on_choices as of_choices
+from tests.trace import test_advice_on_libraries as of_libraries
+from tests.trace import test_advice_on_values as of_values
 
 PACKAGE = Path(hybrid.__file__).parent
 KINDS = {
@@ -20,20 +24,30 @@ TABLES = {"_TIME", "_DRAW", "_OUTSIDE", "_NEEDS", "fix_text", "OUTSIDE"}
 GIVING = {"remedy", "_instead"}
 FOLDERS = ("", "autodiff", "convert", "data", "nn", "number", "ops", "optim", "trace", "transforms",
            "weights")  # fmt: skip
-ADVICE = [row.fix for row in (*OF_CAPTURES, *OF_CONTROL_FLOW, *OF_LOADERS)]
+ADVICE = [
+    row.fix
+    for row in (
+        *of_state.ROWS,
+        *of_choices.ROWS,
+        *of_values.ROWS,
+        *of_libraries.ROWS,
+        *of_lists.ROWS,
+        *of_loops.ROWS,
+        *of_loaders.ROWS,
+    )
+]
 # What is followed elsewhere, and by which test; or why there is no program that comes there.
 ELSEWHERE = {
-    "hybrid.config.RESIDUAL_NBYTES": "tests/convert/test_advice.py: the limit is raised",
-    "append what has no other name": "tests/control/test_order_in_loops.py",
+    "hybrid.config.RESIDUAL_NBYTES": "tests/convert/test_advice.py, with another limit",
+    "append what has no other name": "tests/control/test_names_of_items.py",
     "x = x.detach()": "tests/trace/test_turning.py",
-    "read the cached property once": "tests/control/test_cached_properties.py",
+    "read the cached property once": "the number stays part of the key then: nobody is told",
     "add them up in a for loop, or append tensors": "only from Python 3.12 on",
     "append new tensors": "which tensors these are has always been told by now",
     "final type and structure before the loop": "the last resort of a loop that never settles",
-    " the same type, shape and structure before the loop": "tests/control/test_errors.py",
     "return it from the function that made it": "what leads there has been refused before",
     "pass it as an argument": "what leads there has been refused before",
-    "return the value and store it outside": "tests/trace/test_late.py",
+    "return the value and store it outside": "where the capture is made blind for a test",
 }
 
 

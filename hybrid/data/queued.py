@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -109,12 +110,13 @@ class Queue:
     """The batches of a queue, which is closed with this."""
 
     def __init__(self, dataset: TensorDataset, order: np.ndarray, size: int) -> None:
-        self.number = 0
         self.dataset, self.count, self.size = dataset, len(order), size
         fields = zip(dataset.tensors, dataset.transforms, strict=True)
         self.fields = [_Field(*field) for field in fields]  # the queue reads their data
         columns = [field.column(size, self.count % size) for field in self.fields]
         self.number = queues.open_queue(columns, order, size)
+        # Closed at the end of the process, too, before modules and the data of the fields are gone.
+        weakref.finalize(self, queues.close, self.number)
 
     def goes_on(self, dataset: TensorDataset, order: np.ndarray, size: int) -> bool:
         """Whether it has the batches of another pass from now on."""
@@ -152,7 +154,3 @@ class Queue:
         buffers = [native.allocate(kind.nbytes) for kind in types]
         queues.take(self.number, buffers, [kind.nbytes for kind in types])
         return tuple([make_tensor(*made) for made in zip(types, buffers, strict=True)])
-
-    def __del__(self) -> None:
-        if self.number:
-            queues.close(self.number)

@@ -79,8 +79,10 @@ class LoaderSupply:
             raise CaptureError(
                 "a loop over a loader of values that the hybridized function computes",
                 at=author_location(),
-                why="Batches come from outside when the plan runs.",
-                fix="go over x.reshape(-1, size, ...), or over slices of x",
+                why="Batches come from outside when the plan runs; tensors that a dataset is given "
+                "inside the function count as computed there.",
+                fix="go over x.reshape(-1, size, ...), or over slices of x; make datasets of other "
+                "tensors outside",
             )
 
     def kinds_of(self, rest: int) -> tuple[Kind, ...]:

@@ -11,6 +11,7 @@ from hybrid.data.queued import Queue, QueuedPass
 from hybrid.data.sampler import RandomOrderSampler, require_count
 from hybrid.data.supplying import OUTSIDE, LoaderSupply, is_queued, kinds_of, nothing_given, rest_of
 from hybrid.errors import CaptureError, DatasetError, author_location
+from hybrid.ir.interpreter import current
 from hybrid.supply import Kind, Supply, Supplying
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Walk:
         self._pass: Pass | None = None  # the one under way
         self._before = 0  # batches of the passes before it
         self._queue: Queue | None = None  # of the passes before it
+        self.is_captured = current().traces  # each call of what made it makes another one
 
     @property
     def given(self) -> int:
@@ -171,6 +173,15 @@ class WalkSupply(LoaderSupply):
     """Batches of one kind, from passes that begin where the one before is over."""
 
     def __init__(self, walk: Walk, count: int) -> None:
+        if walk.is_captured:
+            raise CaptureError(
+                "a loop over a walk that the hybridized function makes itself",
+                at=author_location(),
+                why="Each run of the plan would go on with the walk of the first one; eagerly each "
+                "call makes a walk of its own, which begins with a pass.",
+                fix="make it outside (walk = loader.repeat()), or write for statements over the "
+                "loader, one in another",
+            )
         self.walk, self.count = walk, count
         super().__init__(walk.loader)
         self.draws = self.draws or isinstance(order_sampler(walk.loader), RandomOrderSampler)

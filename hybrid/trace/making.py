@@ -193,7 +193,11 @@ class Making:
     def either(self, maybe: Maybe) -> Either:
         """What only some paths have set: an attribute (``p.grad``), an item of a dict."""
         if isinstance(maybe.value, (list, tuple, dict, Maybe)):
-            self.refuse_either("an attribute or item that is a container")
+            self.refuse_either(
+                "an attribute or item that is a container",
+                "let it be one of as many items, or of the same keys, on every path, and before "
+                "the call",
+            )
         other = Several() if maybe.other is MISSING else maybe.other
         return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], ("constant", other))
 
@@ -206,12 +210,12 @@ class Making:
             return rest
         return "either", Either(self.place(parts[0]), self.place(flags[0])[1], rest)
 
-    def refuse_either(self, what: str) -> NoReturn:
+    def refuse_either(self, what: str, fix: str = "") -> NoReturn:
         raise CaptureError(
             f"{self.root.builder.name} sets {what} on one path only",
             at=self.known.at,
             why="Whether it is there would depend on the value of a tensor.",
-            fix="set it on every path, to None where there is nothing",
+            fix=fix or "set it on every path, to None where there is nothing",
         )
 
     def is_made(self, leaf: Any) -> bool:

@@ -230,20 +230,43 @@ def _seen(value: Any) -> Any:
 
 def remedy(moved: Moved) -> tuple[str, str]:
     """Why a capture may not change a place so, and what to do; empty if that is nothing special."""
-    if is_optional(moved.after):
+    after = moved.after
+    if is_optional(after):
         return (
             "Whether it is there afterwards would depend on the value of a tensor.",
-            f"give it the attribute {moved.label.rpartition('.')[2]} before the call, None say",
+            _given_before(moved.label, after),
         )
-    if made_of_attributes(moved.after):
-        kind = type(moved.after).__name__
+    if made_of_attributes(after):
         return (
-            f"Each call would make another {kind}, and a plan knows the objects that it reads by "
-            "which they are.",
-            f"let there be a {kind} before the call, and set its attributes "
-            f"({moved.label}.{an_attribute(moved.after)} = ...)",
+            f"Each call would make another {type(after).__name__}, and a plan knows the objects "
+            "that it reads by which they are.",
+            _object_before(moved.label, after),
         )
     return "", ""
+
+
+def _given_before(label: str, value: Any) -> str:
+    """How an attribute that some paths set to ``value`` can be there on all of them."""
+    while isinstance(value, Maybe):
+        value = value.value
+    name = label.rpartition(".")[2]
+    given = f"give it the attribute {name} before the call"
+    if made_of_attributes(value):
+        return _object_before(label, value)
+    if isinstance(value, Number):
+        return f"{given}, a tensor, and write to that ({label}.assign(...))"
+    if isinstance(value, (list, tuple)):
+        return f"{given}, a {type(value).__name__} of as many items"
+    if isinstance(value, dict):
+        return f"{given}, a dict of the same keys"
+    return f"{given}, None say"
+
+
+def _object_before(label: str, value: Any) -> str:
+    return (
+        f"let there be a {type(value).__name__} before the call, and set its attributes "
+        f"({label}.{an_attribute(value)} = ...)"
+    )
 
 
 class Mine:

@@ -90,6 +90,21 @@ def over_slices(x):
     return total
 
 
+def of_values_from_outside(x):
+    for (a,) in DataLoader(TensorDataset(ITEMS), 2):
+        x = x + hy.sum(a, axis=0)
+    return x
+
+
+ROWS_FROM_OUTSIDE = TensorDataset(ITEMS)
+
+
+def of_a_dataset_from_outside(x):
+    for (a,) in DataLoader(ROWS_FROM_OUTSIDE, 2):
+        x = x + hy.sum(a, axis=0)
+    return x
+
+
 NAMED = [(np.float32(1), "a"), (np.float32(2), "b")]
 
 
@@ -145,6 +160,36 @@ def a_walk_outside(wrap, x):
     return x
 
 
+def evenly():
+    return DataLoader(ROWS_FROM_OUTSIDE, 2, drop_last=True)
+
+
+def a_walk_of_the_call(x):
+    for (a,) in evenly().repeat().take(5):
+        x = x + hy.sum(a, axis=0)
+    return x
+
+
+@around
+def a_walk_made_outside(wrap, x):
+    walk = evenly().repeat()
+
+    def steps(x):
+        for (a,) in walk.take(5):
+            x = x + hy.sum(a, axis=0)
+        return x
+
+    call = wrap(steps)
+    return call(call(x))
+
+
+def for_statements_in_its_place(x):
+    for _ in range(3):
+        for (a,) in evenly():
+            x = x + hy.sum(a, axis=0)
+    return x
+
+
 OUTSIDE = "or go over the loader outside, and hybridize the function of one batch that the loop "
 ROWS = [
     Row(by_a_comprehension, "write a for statement over the loader, enumerate() or zip() of it; or "
@@ -153,10 +198,14 @@ ROWS = [
         (counted_with_enumerate, beside_what_has_a_length)),
     Row(of_computed_values, "go over x.reshape(-1, size, ...), or over slices of x",
         (over_a_reshaped_tensor, over_slices)),
+    Row(of_values_from_outside, "go over x.reshape(-1, size, ...), or over slices of x; make "
+        "datasets of other tensors outside", (of_a_dataset_from_outside,)),
     Row(of_texts, f"let collate_fn make tensors of it, or leave it out; {OUTSIDE}calls",
         (of_tensors_made_of_them, without_them, one_batch_at_a_time)),
     Row(a_walk_with_a_rest, f"give the loader drop_last=True, {OUTSIDE}calls",
         (a_walk_without, a_walk_outside)),
+    Row(a_walk_of_the_call, "make it outside (walk = loader.repeat()), or write for statements "
+        "over the loader, one in another", (a_walk_made_outside, for_statements_in_its_place)),
 ]  # fmt: skip
 
 

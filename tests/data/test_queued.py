@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -229,6 +232,23 @@ def test_queues_end_with_their_passes():
 def lent(call):
     [info] = call.plans
     return len(info.plan.placement.lent)
+
+
+@pytest.mark.parametrize("width", [3, 5000])
+def test_a_process_ends_quietly_with_a_walk_under_way(width, tmp_path):
+    """Also where a module holds it whose variables go after those of the library."""
+    program = (
+        "import numpy, hybrid as hy\n"
+        "from hybrid.data import DataLoader, TensorDataset\n"
+        f"numpy.walk = DataLoader(TensorDataset(hy.zeros((64, {width}))), 2).repeat()\n"
+        "print(next(numpy.walk)[0].shape)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(native.__file__).parents[1])},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (f"(2, {width})\n", "")
 
 
 def test_large_batches_stay_where_the_queue_has_made_them():

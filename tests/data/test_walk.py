@@ -261,6 +261,22 @@ def test_what_no_captured_walk_can_go_over_is_refused():
             walk.take(count)
 
 
+def test_a_walk_of_the_call_itself_is_refused():
+    """Each call begins with a pass; the plan would go on with the walk of its capture."""
+    loader = DataLoader(TensorDataset(hy.arange(12)), 4)
+
+    def total():
+        found = hy.zeros((), dtype=hy.int64)
+        for (x,) in loader.repeat().take(2):
+            found = found + x.sum()
+        return found
+
+    assert total().item() == total().item() == 28
+    with pytest.raises(CaptureError, match=r"walk that .* makes itself") as caught:
+        hy.hybridize(total)()
+    assert caught.value.at.text == "for (x,) in loader.repeat().take(2):"
+
+
 @pytest.mark.parametrize("hybridizes", [False, True])
 def test_values_that_are_assigned_meanwhile(hybridizes):
     """A pass has the values of when it began; the next one, those of then."""
