@@ -159,7 +159,8 @@ def test_an_object_whose_attributes_change_their_kind() -> None:
     assert refusal(grows, f32(1.0)) == (
         f"s.a.b is f32[2] ({__file__}:{line}) with an iteration, and 1 without one "
         "[while s.a.a < 4:] Which of the two it is depends on the value of a tensor, and a graph "
-        "needs one type and structure. [give s.a.b the same type, shape and structure on both paths]"
+        "needs one type and structure. [give s.a.b the same type, shape and structure on both "
+        "paths]"
     )
     assert refusal(appends, f32(1.0)) == (
         "s is bound to another State in each iteration of this loop: s.b is a list of 1 before an "
