@@ -47,6 +47,7 @@ from hybrid.trace.settle import (
     covers,
     refuse_unsettled,
     remedy,
+    remedy_of_items,
 )
 from hybrid.trace.tracer import Cell, Slot, Tracer
 from hybrid.trace.turning import Turning
@@ -227,7 +228,8 @@ def _captured(
                     key = constants[0].key
                     label = guards.label(key)
                 place = None if key is None else tracer.written_at(key)
-                refusal = _side_effect(name, label, place or at)
+                advice = remedy_of_items(label, None if constants or not changes else changes[0])
+                refusal = _side_effect(name, label, place or at, advice)
                 raise Rewritten(outer, slots, constants, refusal)
             made = _Finish(tracer, leaves, guards, known).run(result, final, changes)
         except BaseException as error:

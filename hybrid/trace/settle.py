@@ -245,10 +245,28 @@ def remedy(moved: Moved) -> tuple[str, str]:
     return "", ""
 
 
-def _given_before(label: str, value: Any) -> str:
-    """How an attribute that some paths set to ``value`` can be there on all of them."""
+def remedy_of_items(label: str | None, change: Change | None) -> tuple[str, str]:
+    """The same of a container that cannot be changed so."""
+    if change is not None and isinstance(change.after, dict):
+        for key, value in change.after.items():
+            if isinstance(value, Maybe) and isinstance(_innermost(value), Tensor):
+                return (
+                    f"Whether it has a tensor at {key!r} afterwards would depend on the value of "
+                    "a tensor.",
+                    f"let there be a tensor before the call ({label}[{key!r}])",
+                )
+    return "", ""
+
+
+def _innermost(value: Any) -> Any:
     while isinstance(value, Maybe):
         value = value.value
+    return value
+
+
+def _given_before(label: str, value: Any) -> str:
+    """How an attribute that some paths set to ``value`` can be there on all of them."""
+    value = _innermost(value)
     name = label.rpartition(".")[2]
     given = f"give it the attribute {name} before the call"
     if made_of_attributes(value):

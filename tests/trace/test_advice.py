@@ -110,6 +110,18 @@ def first_set_to_a_dict(x):
     return x
 
 
+def key_first_set_in_a_branch(x):
+    if hy.sum(x) > 0:
+        S.table["new"] = x * 2
+    return x
+
+
+@around
+def key_there_before(wrap, x):
+    S.table.setdefault("new", hy.zeros(3))
+    return wrap(key_first_set_in_a_branch)(x)
+
+
 def first_set_to_an_object(x):
     if hy.sum(x) > 0:
         S.new = P(x * 2, x)
@@ -480,6 +492,8 @@ ROWS = [
         (with_what_is_there_before(first_set_to_a_tuple, lambda: (hy.zeros(3), 0)),)),
     Row(first_set_to_a_dict, "give it the attribute new before the call, a dict of the same keys",
         (with_what_is_there_before(first_set_to_a_dict, lambda: {"a": hy.zeros(3)}),)),
+    Row(key_first_set_in_a_branch, "let there be a tensor before the call (SimpleNamespace.table["
+        "'new'])", (key_there_before,)),
     Row(first_set_to_an_object, "let there be a P before the call, and set its attributes "
         "(SimpleNamespace.new.a = ...)",
         (with_what_is_there_before(attributes_of_a_new_one, lambda: P(hy.zeros(3), hy.zeros(3))),)),
