@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from hybrid.eager import array_from, as_tensor, from_numpy, memory_of, require_sharable
 from hybrid.errors import ArgumentTypeError, SharingError
 from hybrid.ir.interpreter import current
@@ -54,4 +52,4 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
         return x.detach()
     if not hasattr(x, "__dlpack__"):
         raise ArgumentTypeError(f"{type(x).__name__} does not speak DLPack")
-    return from_numpy(memory_of(x) if copy is False else np.from_dlpack(x), None, copy)
+    return from_numpy(memory_of(x) if copy is False else array_from(x), None, copy)

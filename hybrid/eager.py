@@ -291,7 +291,7 @@ def array_from(obj: Any) -> np.ndarray:
     if isinstance(obj, (np.ndarray, np.generic)):
         return np.asarray(obj)
     if hasattr(obj, "__dlpack__"):
-        return np.from_dlpack(obj)
+        return from_dlpack(obj)
     if hasattr(obj, "__array__"):
         return np.asarray(obj)
     with suppress(TypeError):  # bytearray, array.array and whatever else has a buffer
@@ -303,6 +303,13 @@ def array_from(obj: Any) -> np.ndarray:
     )
 
 
+def from_dlpack(obj: Any, **options: Any) -> np.ndarray:
+    """The array that an object with ``__dlpack__`` is; of bfloat16 numbers, their bits."""
+    from hybrid.dlpack import imported  # which brings ctypes
+
+    return imported(obj, **options)
+
+
 def memory_of(obj: Any) -> np.ndarray:
     """An array over the memory of ``obj``; what does not lend its memory raises SharingError."""
     if isinstance(obj, np.ndarray):
@@ -311,7 +318,7 @@ def memory_of(obj: Any) -> np.ndarray:
         with suppress(BufferError, TypeError, ValueError):
             if hasattr(obj, "__dlpack__"):
                 options = {"copy": False} if _DLPACK_HAS_COPY else {}
-                return np.from_dlpack(obj, **options)
+                return from_dlpack(obj, **options)
             if hasattr(obj, "__array__"):
                 return np.asarray(obj.__array__(copy=False))
             return np.asarray(memoryview(obj))

@@ -31,7 +31,7 @@ from hybrid.lanes import Lane, leaked, refuse_leaked, shared
 from hybrid.lending import lend
 from hybrid.parts import part_at
 from hybrid.record import AnyRecord, Leaf, is_recording, record_binary
-from hybrid.storage import array_dtype
+from hybrid.storage import array_dtype, memory_dtype
 from hybrid.types import DEVICE, DType, Shape, TensorType, bfloat16, float32, require_device
 
 SCALARS: dict[Any, Tensor] = {}  # by ``scalar_key``: the constants of numbers met before
@@ -138,10 +138,11 @@ class Tensor:
             self._require_value(asked)
             if isinstance(self.content, Lane):
                 return shared(self.content, asked)._array(asked, lent=lent)
-        kind, dtype = self.type, array_dtype(self.type.dtype, asked)
+        kind, as_bits = self.type, asked == "DLPack"
+        dtype = memory_dtype(kind.dtype) if as_bits else array_dtype(kind.dtype, asked)
         if not kind.size:
             return np.empty(kind.shape, dtype)
-        if asked == "DLPack":  # not all of its consumers heed that memory is read-only
+        if as_bits:  # not all of its consumers heed that memory is read-only
             lend(native.filled(self.content))
         memory = memoryview(native.view(self.content, kind.nbytes))
         return np.frombuffer(memory.toreadonly() if lent else memory, dtype).reshape(kind.shape)
@@ -185,11 +186,13 @@ class Tensor:
             raise ArgumentError(f"no stream {stream!r} on a CPU", fix="pass stream=None")
         options: dict[str, Any] = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
         options = {name: value for name, value in options.items() if value is not None}
+        from hybrid.dlpack import exported  # which brings ctypes
+
         array = self._array("DLPack", lent=True)
         try:
-            return array.__dlpack__(**options)
+            return exported(array, **options)
         except BufferError:  # the consumer knows nothing of read-only memory: it gets its own
-            return array.copy().__dlpack__(**options)
+            return exported(array.copy(), **options)
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
         return sys.modules["hybrid"]

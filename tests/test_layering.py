@@ -64,6 +64,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "tree",
         "classes",
         "config",
+        "dlpack",
         "extras",
         "interrupts",
         "marks",

@@ -1,5 +1,7 @@
 """DLPack to and from NumPy, PyTorch and JAX: the same memory, both ways."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,54 @@ def test_jax():
     x = hy.from_dlpack(array)
     assert address(x.numpy()) == array.unsafe_buffer_pointer()
     np.testing.assert_array_equal(np.asarray(jax.dlpack.from_dlpack(x)), array)
+
+
+class Foreign:
+    """A tensor of another library, as far as DLPack goes."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self, **options):
+        return self.tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+SHAPES = [(2, 3), (0, 3), ()]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_bfloat16_by_way_of_a_capsule(shape):
+    x = hy.reshape(hy.arange(6.0)[: math.prod(shape)], shape).astype(hy.bfloat16)
+    for made in (hy.from_dlpack(Foreign(x)), hy.asarray(Foreign(x), copy=False)):
+        assert made.type is x.type
+        assert made.tolist() == x.tolist()
+
+
+def test_numpy_has_no_bfloat16():
+    with pytest.raises((BufferError, RuntimeError), match="dtype"):
+        np.from_dlpack(hy.ones(3, dtype=hy.bfloat16))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_bfloat16_of_torch(shape):
+    torch = pytest.importorskip("torch")
+    theirs = torch.arange(6.0)[: math.prod(shape)].reshape(shape).to(torch.bfloat16)
+    ours = hy.from_dlpack(theirs)
+    assert ours.dtype is hy.bfloat16
+    assert ours.tolist() == theirs.tolist()
+    back = torch.from_dlpack(ours)
+    assert back.dtype is torch.bfloat16
+    assert torch.equal(back, theirs)
+
+
+def test_bfloat16_of_torch_is_shared_and_may_be_strided():
+    torch = pytest.importorskip("torch")
+    theirs = torch.arange(6.0).reshape(2, 3).to(torch.bfloat16)
+    ours = hy.from_dlpack(theirs)
+    theirs[0, 0] = 7
+    assert ours.tolist()[0][0] == 7
+    assert hy.asarray(theirs.T).tolist() == theirs.T.tolist()
+    assert hy.asarray(theirs[:, ::2]).tolist() == theirs[:, ::2].tolist()
