@@ -265,7 +265,7 @@ MODULES = ["data", "linalg", "nn", "optim", "plots", "random", "train"]
 PARTS = [
     "binding_loops", "classes", "phases", "queues", "ring", "supply", "why",
     "notebook", "storage", "whole", "interrupts", "thread_state",
-    "binding_queued", "data_view", "launch", "pending", "streams", "torch_methods",
+    "binding_queued", "data_view", "dlpack", "launch", "pending", "streams", "torch_methods",
     "autodiff", "bench", "binding",
     "cli", "config", "control", "conversion", "convert", "eager", "errors", "explain", "extras",
     "families", "hybridized", "in_place", "interop", "inspection", "ir", "kept", "lanes", "late",
