@@ -37,6 +37,7 @@ from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
 from hybrid.number.mixed import Mixed
+from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.supply import Supplying
 from hybrid.tensor import Tensor
 from hybrid.trace.checks import check
@@ -112,7 +113,7 @@ def _is_numeric(x: Any) -> bool:
 
 
 def _type(*args: Any) -> Any:
-    if len(args) == 1 and type(args[0]) is Mixed:
+    if len(args) == 1 and type(args[0]) in (Mixed, TensorOrNumber):
         args[0].refuse("asked for its type", "ask with isinstance(k, int)")
     return args[0].__class__ if len(args) == 1 and type(args[0]) is Number else NotImplemented
 

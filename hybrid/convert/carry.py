@@ -15,16 +15,20 @@ from hybrid.errors import author_location
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
 from hybrid.number.mixed import Mixed, kinds_of, spread, union
+from hybrid.number.staging import CLASSES
+from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.grown import Grown, unwritten
 from hybrid.trace.maybe import UNBOUND, Maybe
 from hybrid.trace.merge import (
     NUMBER_DTYPES,
+    common_type,
     is_number,
     kind_of,
     number_tensor,
     rebuilt,
     same_constant,
+    weak_tensor,
 )
 from hybrid.trace.objects import attributes, blank, filled, is_plain
 from hybrid.trace.reads import MISSING
@@ -119,6 +123,8 @@ class Carry:
         return made
 
     def _placeholder(self, value: Any, region: Region, parent: Tracer) -> Any:
+        if type(value) is TensorOrNumber:
+            return value.of(*[self._placeholder(part, region, parent) for part in value.members])
         if isinstance(value, Tensor):
             param = region.param(value.type, readable(self.label), parent.record_of(value))
             return self._handed(Leaf(value, param))
@@ -159,6 +165,8 @@ class Carry:
 
     def _zeros(self, like: Any, region: Region) -> Any:
         """A placeholder for a value that begins as zeros of the structure of ``like``."""
+        if type(like) is TensorOrNumber:
+            return like.of(*[self._zeros(part, region) for part in like.members])
         if isinstance(like, Tensor):
             param = region.param(like.type, readable(self.label))
             return self._handed(Leaf(None, param))
@@ -288,8 +296,14 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
         if not is_number(final) or kinds_of(final) != (inside.kind,):
             raise Mismatch
         yield number_tensor(final, inside.kind)
+    elif type(inside) is TensorOrNumber:
+        members = _as_either(final, inside)
+        if members is None:
+            raise Mismatch
+        for x, y in zip(inside.members, members, strict=True):
+            yield from _finals(x, y, region, outside)
     elif isinstance(inside, Tensor):
-        if not isinstance(final, Tensor) or final.type is not inside.type:
+        if not _is_tensor(final) or final.type is not inside.type:
             raise Mismatch
         yield final
     elif isinstance(inside, Maybe):
@@ -343,6 +357,8 @@ def _rebuild(inside: Any, results: Iterator[Tensor], outside: Collection[int]) -
         return inside.of([_rebuild(number, results, outside) for number in inside.numbers])
     if isinstance(inside, Number):
         return Number(inside.kind, next(results))
+    if type(inside) is TensorOrNumber:
+        return inside.of(*[_rebuild(part, results, outside) for part in inside.members])
     if isinstance(inside, Tensor):
         return next(results)
     if isinstance(inside, Maybe):
@@ -356,6 +372,22 @@ def _rebuild(inside: Any, results: Iterator[Tensor], outside: Collection[int]) -
         parts = {n: _rebuild(part, results, outside) for n, part in inside.parts.items()}
         return with_parts(inside, parts)
     return inside
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether ``value`` is a tensor in each run."""
+    return isinstance(value, Tensor) and type(value) is not TensorOrNumber
+
+
+def _as_either(value: Any, like: TensorOrNumber) -> tuple[Tensor, Any, Any] | None:
+    """The members of ``value`` as one like that; None if it cannot be one."""
+    if type(value) is TensorOrNumber:
+        return value.members
+    if isinstance(value, Tensor):
+        return value, False, like.number
+    if not is_number(value) or common_type(like, value) is not like.type:
+        return None
+    return weak_tensor(value, like.type.dtype), True, value
 
 
 def initial_tensor(leaf: Leaf, parent: Tracer) -> Tensor:
@@ -382,7 +414,8 @@ def _wider(initial: Any, final: Any) -> Any:
     numbers = is_number(initial) and is_number(final)
     if numbers and set(kinds_of(final)) <= set(kinds_of(initial)):
         return initial
-    found = widened(initial, final) if numbers or isinstance(initial, tuple) else None
+    either = _may_be_number(initial) or _may_be_number(final)
+    found = widened(initial, final) if either or isinstance(initial, tuple) else None
     return initial if found is None else found
 
 
@@ -398,9 +431,9 @@ def widened(initial: Any, final: Any) -> Any:
     if isinstance(initial, Maybe):
         return None
     if is_number(initial) and is_number(final):
-        kinds = union(kinds_of(initial), kinds_of(final))
-        numbers = spread(initial, kinds)
-        return Mixed(numbers[: len(kinds) - 1], numbers[len(kinds) - 1 :])
+        return _of_kinds(initial, union(kinds_of(initial), kinds_of(final)))
+    if _may_be_number(initial) or _may_be_number(final):
+        return _tensor_or_number(initial, final)
     if type(initial) is type(final) is tuple and len(initial) == len(final):
         items = [_wider(x, y) for x, y in zip(initial, final, strict=True)]
         return (
@@ -409,3 +442,35 @@ def widened(initial: Any, final: Any) -> Any:
     if isinstance(final, Maybe):
         return Maybe(initial, True, final.other)
     return Maybe(initial, True, final) if is_absent(final) else None
+
+
+def _tensor_or_number(initial: Any, final: Any) -> TensorOrNumber | None:
+    """``initial`` as what may be like ``final``, where one of the two may be a number."""
+    if not all(is_number(x) or isinstance(x, Tensor) for x in (initial, final)):
+        return None
+    wanted = common_type(initial, final)
+    type_ = initial.type if isinstance(initial, Tensor) else final.type
+    if wanted is not type_:
+        return None
+    kinds = [kinds_of(getattr(x, "number", x)) for x in (initial, final) if _may_be_number(x)]
+    if is_number(initial):
+        return TensorOrNumber(
+            weak_tensor(initial, type_.dtype), True, _of_kinds(initial, union(*kinds))
+        )
+    if type(initial) is TensorOrNumber:
+        tensor, flag, number = initial.members
+        wider = _of_kinds(number, union(*kinds))
+        return None if wider is number else initial.of(tensor, flag, wider)
+    return TensorOrNumber(initial, False, _of_kinds(CLASSES[kinds[0][0]](0), union(*kinds)))
+
+
+def _may_be_number(value: Any) -> bool:
+    return is_number(value) or type(value) is TensorOrNumber
+
+
+def _of_kinds(number: Any, kinds: Sequence[str]) -> Any:
+    """``number`` as one of which only the run knows which of ``kinds`` it has."""
+    if len(kinds) == 1 or kinds == kinds_of(number):
+        return number
+    numbers = spread(number, kinds)
+    return Mixed(numbers[: len(kinds) - 1], numbers[len(kinds) - 1 :])

@@ -13,24 +13,25 @@ from typing import Any
 
 from hybrid.convert.lists import choose_between
 from hybrid.convert.site import Site
+from hybrid.number import Number
 from hybrid.number.mixed import Mixed
 from hybrid.number.operators import BINARY, COMPARE, UNARY
+from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.tensor import Tensor
 from hybrid.tree import flatten, unflatten
 
 NAME = "what this is made of"
 
 
-def each(number: Mixed, function: Callable[[Any], Any]) -> Any:
-    """``function`` of the number, staged for each kind that it may be."""
+def each(number: Mixed | TensorOrNumber, function: Callable[[Any], Any]) -> Any:
+    """``function`` of what the number may be, staged for each."""
+    flags, parts = number.flags, number.parts
 
     def beginning(at: int) -> Any:
-        part = number.parts[at]
-        if at == len(number.flags):
+        part = parts[at]
+        if at == len(flags):
             return function(part)
-        return choose_between(
-            number.flags[at], lambda: function(part), lambda: beginning(at + 1), NAME
-        )
+        return choose_between(flags[at], lambda: function(part), lambda: beginning(at + 1), NAME)
 
     return beginning(0)
 
@@ -41,7 +42,7 @@ def of_one_kind(override: Callable[..., Any], call: Callable[..., Any]) -> Calla
     def chosen(site: Site, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((args, kwargs))
         for at, number in enumerate(leaves):
-            if type(number) is Mixed:
+            if type(number) in (Mixed, TensorOrNumber):
 
                 def with_part(part: Any, place: int = at) -> Any:
                     leaves[place] = part
@@ -65,6 +66,33 @@ def _binary(function: Callable[[Any, Any], Any], reflected: bool = False) -> Cal
     return method
 
 
+def _either_binary(name: str, function: Callable[[Any, Any], Any], back: bool) -> Any:
+    """An operator of what may be a tensor or a number: a tensor meets the tensor."""
+    of_tensors = getattr(Tensor, f"__r{name}__" if back else f"__{name}__", _not_for_tensors)
+
+    def method(self: TensorOrNumber, other: Any, *modulus: Any) -> Any:
+        if isinstance(other, Tensor) and other.type.dtype is self.type.dtype:
+            if type(other) is not TensorOrNumber:
+                return of_tensors(self, other)
+        elif not isinstance(other, (Tensor, Number, bool, int, float)):
+            return of_tensors(self, other)
+        if back:
+            return each(self, lambda part: function(other, part))
+        return each(self, lambda part: function(part, other, *modulus))
+
+    return method
+
+
+def _not_for_tensors(*_operands: Any) -> Any:
+    return NotImplemented
+
+
+def _either_in_place(name: str) -> Callable[..., Any]:
+    """An augmented assignment, which writes to the tensor and binds a new number."""
+    function = getattr(operator, f"__i{name}__")
+    return lambda self, other: each(self, lambda part: function(part, other))
+
+
 def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *args: each(self, lambda n: function(n, *args))
 
@@ -73,17 +101,31 @@ def _unary_method(name: str) -> Callable[..., Any]:
     return lambda self, *args: each(self, lambda n: getattr(n, name)(*args))
 
 
+def _either_method(name: str) -> property:
+    """A method of tensors, which the number does not have."""
+    return property(lambda self: each(self, operator.attrgetter(name)))
+
+
 METHODS = ("is_integer", "bit_length", "bit_count", "as_integer_ratio", "hex", "to_bytes")
-Mixed.each = each  # type: ignore[method-assign]
+Mixed.each = TensorOrNumber.each = each  # type: ignore[method-assign]
 for _name, (_, _, _function) in BINARY.items():
     _function = pow if _name == "pow" else _function
     setattr(Mixed, f"__{_name}__", _binary(_function))
     setattr(Mixed, f"__r{_name}__", _binary(_function, reflected=True))
+    setattr(TensorOrNumber, f"__{_name}__", _either_binary(_name, _function, back=False))
+    setattr(TensorOrNumber, f"__r{_name}__", _either_binary(_name, _function, back=True))
+    if hasattr(operator, f"__i{_name}__"):
+        setattr(TensorOrNumber, f"__i{_name}__", _either_in_place(_name))
 for _name, (_, _function) in COMPARE.items():
     setattr(Mixed, f"__{_name}__", _binary(_function))
+    setattr(TensorOrNumber, f"__{_name}__", _either_binary(_name, _function, back=False))
 for _name in UNARY:
     _function = round if _name == "round" else getattr(operator, _name)
     setattr(Mixed, f"__{_name}__", _unary(_function))
+    setattr(TensorOrNumber, f"__{_name}__", _unary(_function))
 for _name in ("__trunc__", "__floor__", "__ceil__", *METHODS):
     setattr(Mixed, _name, _unary_method(_name))
+for _name, _found in vars(Tensor).items():
+    if callable(_found) and not _name.startswith("_"):
+        setattr(TensorOrNumber, _name, _either_method(_name))
 Mixed.imag = property(_unary(operator.attrgetter("imag")))  # type: ignore[attr-defined]

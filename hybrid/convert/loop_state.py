@@ -22,6 +22,7 @@ from hybrid.convert.staying import let_stay
 from hybrid.convert.stretch import Inside, Stretch, refuse_length
 from hybrid.errors import CaptureError
 from hybrid.ir import Op, Value
+from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.tensor import Tensor
 from hybrid.trace.branches import (
@@ -222,7 +223,8 @@ class Loop(Staged):
         return False
 
     def _mismatch(self, key: str | Key, carry: Carry, final: Any) -> bool:
-        wider = widened(carry.initial, final)
+        with interpreting(self.parent):
+            wider = widened(carry.initial, final)
         own = carry.label.startswith(OWN)
         if carry.initial is UNBOUND and own:
             wider = Zeros(final)
@@ -284,7 +286,8 @@ class Loop(Staged):
     def _outgoing(self, label: str, before: Any, final: Any, runs: bool) -> Carry | None:
         region = self.path.region
         lists = Zeros(final) if isinstance(before, list) and isinstance(final, list) else None
-        starts = (before, Zeros(final) if runs else widened(before, final), lists)
+        with interpreting(self.parent):
+            starts = (before, Zeros(final) if runs else widened(before, final), lists)
         for initial, rebuilds in product(starts, (False, True)):
             if initial is None or (rebuilds and not may_rebuild(initial, self.parent)):
                 continue

@@ -35,6 +35,7 @@ from hybrid.data_view import DataView
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
+from hybrid.number.tensor_or_number import as_plain
 from hybrid.record import recording
 from hybrid.tensor import Tensor, make_tensor
 
@@ -115,6 +116,7 @@ class Ties:
 def twins(tracer: Tracer | None, one: Any) -> Twins:
     """What ``one`` may be besides itself, as seen from ``tracer``."""
     found: Twins = {}
+    one = as_plain(one)
     while tracer is not None:
         found = {**tracer.ties.of(one), **found}
         tracer = tracer.parent
@@ -125,6 +127,7 @@ def identities(tracer: Tracer, tensor: Any) -> Twins:
     """All that ``tensor`` may be, itself among it; nothing for what is no tensor."""
     if not isinstance(tensor, Tensor):
         return {}
+    tensor = as_plain(tensor)
     return {id(tensor): (tensor, ALWAYS), **twins(tracer, tensor)}
 
 
@@ -159,6 +162,7 @@ def _seen(tracer: Tracer, twin: Tensor, where: Where, value: Tensor) -> Tensor:
 
 def is_one(tracer: Tracer, a: Tensor, b: Tensor) -> bool | Number:
     """``a is b``."""
+    a, b = as_plain(a), as_plain(b)
     if a is b:
         return True
     here: Tracer | None = tracer

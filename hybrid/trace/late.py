@@ -22,6 +22,7 @@ from hybrid.ir.op import results_of
 from hybrid.number import Number
 from hybrid.number.mixed import Mixed
 from hybrid.number.staging import OwnCall, Raises, locate
+from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.ops.control import py_call
 from hybrid.record import Leaf
 from hybrid.tensor import Tensor
@@ -63,13 +64,13 @@ class Late:
 
     def _leaf(self, leaf: Any) -> Build | None:
         """How to make ``leaf``; None when it is what it is."""
+        if type(leaf) in (Mixed, TensorOrNumber):
+            return self._of_any_kind(leaf)
         if isinstance(leaf, Tensor):
             return self._tensor(leaf)
         if type(leaf) is Number:
             at = self._place(leaf.tensor)
             return lambda arrays: arrays[at].item()
-        if type(leaf) is Mixed:
-            return self._of_any_kind(leaf)
         if type(leaf) is Grown:
             return self._items(leaf)
         if isinstance(leaf, str):
@@ -114,8 +115,8 @@ class Late:
         at = self._place(flag)
         return lambda arrays: bool(arrays[at].item())
 
-    def _of_any_kind(self, number: Mixed) -> Build:
-        """A number of the kind that it has in a run."""
+    def _of_any_kind(self, number: Mixed | TensorOrNumber) -> Build:
+        """A number of the kind that it has in a run, or the tensor that is there instead."""
         flags, parts = (self._builder(list(each)) for each in (number.flags, number.parts))
 
         def build(arrays: Arrays) -> Any:

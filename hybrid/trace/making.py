@@ -18,6 +18,7 @@ from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.number.mixed import Mixed
+from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.address import GIVEN, Address, LeafOf, owners
 from hybrid.trace.captured import Built, Either, Made, SlotWrite, Source
@@ -162,7 +163,7 @@ class Making:
 
     def place(self, leaf: Any) -> tuple[str, Any]:
         """A leaf that is one thing in every run."""
-        if type(leaf) is Mixed:
+        if type(leaf) in (Mixed, TensorOrNumber):
             return self.of_any_kind(leaf.flags, leaf.parts)
         if isinstance(leaf, Number):
             return "number", self.place(leaf.tensor)[1]
@@ -202,7 +203,7 @@ class Making:
         return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], ("constant", other))
 
     def of_any_kind(self, flags: Sequence[Any], parts: Sequence[Any]) -> tuple[str, Any]:
-        """A number of which only a run knows the kind."""
+        """A number of which only a run knows the kind, or whether it is one."""
         if not flags or flags[0] is True:
             return self.place(parts[0])
         rest = self.of_any_kind(flags[1:], parts[1:])

@@ -18,6 +18,7 @@ from hybrid.ir import Op
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.number.mixed import Mixed, kinds_of, spread, union
+from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
 from hybrid.tensor import Tensor
 from hybrid.trace.grown import Grown, Torn
 from hybrid.trace.identity import Met
@@ -101,7 +102,8 @@ class Merge:
         if is_number(a) and is_number(b):
             return self._numbers(a, b)
         if _is_leaf(a) and _is_leaf(b):
-            return self._tensors(a, b, name)
+            either = _may_be_number(a) or _may_be_number(b)
+            return (self._tensors_or_numbers if either else self._tensors)(a, b, name)
         if isinstance(a, tuple) and type(a) is type(b) and len(a) == len(b):
             return self._sequences(a, b, name)
         held = isinstance(a, list) or type(a) is dict
@@ -210,10 +212,25 @@ class Merge:
         with interpreting(side.region):
             return side.region.traced(number_tensor(value, kind))
 
+    def _tensors_or_numbers(self, a: Any, b: Any, name: str) -> Build:
+        """A tensor, or the number that it is on the path that is taken."""
+        mixed = isinstance(a, Tensor) != isinstance(b, Tensor)
+        if common_type(a, b) is None or (mixed and self.first.region.general):
+            self.refuse(a, b, name)
+        tensor = self._tensors(as_plain(a), as_plain(b), name)
+        (flag_a, number_a), (flag_b, number_b) = _as_number(a), _as_number(b)
+        flag = self.tree(flag_a, flag_b, name)
+        if number_a is None:
+            number = self._filled(number_b, self.second, self.first)
+        elif number_b is None:
+            number = self._filled(number_a, self.first, self.second)
+        else:
+            number = self.tree(number_a, number_b, name)
+        return lambda results: TensorOrNumber(tensor(results), flag(results), number(results))
+
     def _tensors(self, a: Any, b: Any, name: str) -> Build:
         wanted = common_type(a, b)
-        mixed = isinstance(a, Tensor) != isinstance(b, Tensor)
-        if wanted is None or (mixed and self.first.region.general):
+        if wanted is None:
             self.refuse(a, b, name)
         index = self.pair(self._as(self.first, a, wanted), self._as(self.second, b, wanted))
         retyped = any(isinstance(x, Tensor) and x.type is not wanted for x in (a, b))
@@ -221,9 +238,7 @@ class Merge:
 
     def _met(self, a: Any, b: Any, made: Met) -> Build:
         """What builds a tensor that is ``a`` or ``b``, the same one for the same two."""
-        numbers = any(x is not None and not isinstance(x, Tensor) for x in (a, b))
-        key = object() if numbers else (id(a), id(b), made.alone)
-        return self.met.setdefault(key, made).build
+        return self.met.setdefault((id(a), id(b), made.alone), made).build
 
     def _as(self, side: Side, value: Any, wanted: TensorType) -> Tensor:
         with interpreting(side.region):
@@ -241,6 +256,9 @@ class Merge:
 
     def _filled(self, value: Any, side: Side, other: Side) -> Build:
         """``value`` of ``side``, with zeros, that nobody reads, in its place on the ``other``."""
+        if type(value) is TensorOrNumber:
+            parts = [self._filled(part, side, other) for part in value.members]
+            return lambda results: value.of(*[part(results) for part in parts])
         if isinstance(value, Tensor):
             with interpreting(side.region):
                 mine = side.region.traced(value)
@@ -377,6 +395,18 @@ def is_number(value: Any) -> bool:
 
 def _is_leaf(value: Any) -> bool:
     return isinstance(value, Tensor) or is_number(value)
+
+
+def _may_be_number(value: Any) -> bool:
+    """Whether ``value``, a tensor or a number, is or may be a number."""
+    return not isinstance(value, Tensor) or type(value) is TensorOrNumber
+
+
+def _as_number(value: Any) -> tuple[Any, Any]:
+    """Whether it is a number, and which; None if it is never one."""
+    if type(value) is TensorOrNumber:
+        return value.flag, value.number
+    return (False, None) if isinstance(value, Tensor) else (True, value)
 
 
 def kind_of(value: Any) -> str:

@@ -29,6 +29,7 @@ from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, number_of
 from hybrid.number.mixed import Mixed
+from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
 from hybrid.ops.dtypes import as_variable
 from hybrid.ops.items import item
 from hybrid.phases import phase
@@ -208,6 +209,7 @@ class Tracer:
 
     def give(self, cell: Tensor, value: Tensor) -> None:
         """Let ``cell``, and no tensor besides, hold ``value``."""
+        cell = as_plain(cell)
         record = value.record or getattr(cell, "leaf", None)
         if self.owns(cell):
             cell.content, cell.record = value.content, record
@@ -302,7 +304,10 @@ class Tracer:
 
     def text_of(self, value: Tensor | Number, conversion: str, spec: str = "") -> str:
         """What stands for the text of ``value`` as it is now."""
-        value = self.kept(value) if isinstance(value, Tensor) else value
+        if type(value) is TensorOrNumber:
+            value = value.of(self.kept(value.tensor), value.flag, value.number)
+        elif isinstance(value, Tensor):
+            value = self.kept(value)
         return mark(self.texts, value, conversion, spec)
 
     def kept(self, tensor: Tensor) -> Tensor:
@@ -499,10 +504,11 @@ class Tracer:
 
     def record_of(self, tensor: Tensor) -> AnyRecord | None:
         """The history of ``tensor`` as seen here, recording or not."""
-        return tensor.record if self.owns(tensor) else self.cell(tensor).record
+        return tensor.record if self.owns(tensor) else self.cell(as_plain(tensor)).record
 
     def traced(self, tensor: Tensor) -> Tensor:
         """``tensor``, or what stands for it in the graph when it comes from outside."""
+        tensor = as_plain(tensor)
         if self.owns(tensor):
             if tensor.content in self.pending:
                 self._take_row(tensor)
