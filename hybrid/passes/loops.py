@@ -14,11 +14,14 @@ Before::                                                After::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ir.rewrite import with_replaced
 from hybrid.ops.control import FLAG, LOOPS
 from hybrid.ops.creation import fill
 from hybrid.passes.cse import cse
+from hybrid.passes.dce import dce
 from hybrid.passes.facts import Facts
 from hybrid.passes.implied import implied
 from hybrid.passes.parts import (
@@ -124,34 +127,55 @@ def _constant(value: Value, truth: bool) -> Node:
 def _merge_carried(loop: Loop, flags: dict[Value, bool]) -> Renaming:
     """Carry once what begins and goes on as the same value."""
     replaced: Renaming = {}
-    while (pair := _equal_pair(loop, flags)) is not None:
-        kept, dropped = pair
-        replaced[dropped.result] = kept.result
-        loop.carried.remove(dropped)
-        loop.rename({dropped.param: kept.param})
+    for group in _equal_groups(loop, flags):
+        kept = next((c for c in group if c.param in flags), group[0])
+        for dropped in group:
+            if dropped is not kept:
+                replaced[dropped.result] = kept.result
+                loop.carried.remove(dropped)
+                loop.rename({dropped.param: kept.param})
     return replaced
 
 
-def _equal_pair(loop: Loop, flags: dict[Value, bool]) -> tuple[Carried, Carried] | None:
-    first: dict[Value, Carried] = {}
+def _equal_groups(loop: Loop, flags: dict[Value, bool]) -> list[list[Carried]]:
+    """Those of the carried values that are one in every iteration, together.
+
+    All that begin as one are taken for one, until an iteration turns out to tell them apart.
+    """
+    begun: dict[Value, list[Carried]] = {}
     for carried in loop.carried:
-        other = first.setdefault(carried.initial, carried)
-        if other is not carried and _stay_equal(loop, other, carried, flags):
-            return (carried, other) if carried.param in flags else (other, carried)
-    return None
+        begun.setdefault(carried.initial, []).append(carried)
+    groups = [group for group in begun.values() if len(group) > 1]
+    while groups:
+        parts = [part for group in _ended(loop, groups, flags) for part in group.values()]
+        parts = [part for part in parts if len(part) > 1]
+        if sum(map(len, parts)) == sum(map(len, groups)) and len(parts) == len(groups):
+            break
+        groups = parts
+    return groups
 
 
-def _stay_equal(loop: Loop, a: Carried, b: Carried, flags: dict[Value, bool]) -> bool:
-    """Whether an iteration that gets equal values for both returns equal ones."""
-    renaming, head = {b.param: a.param}, []
-    truth = flags.get(a.param, flags.get(b.param))
-    if truth is not None:
-        known = fresh(a.param)
-        renaming, head = {a.param: known, b.param: known}, [_constant(known, truth)]
+def _ended(
+    loop: Loop, groups: Sequence[list[Carried]], flags: dict[Value, bool]
+) -> list[dict[Value, list[Carried]]]:
+    """What an iteration returns for the members of each group, if it finds them equal."""
+    renaming, head = {}, []
+    for group in groups:
+        known = next((flags[c.param] for c in group if c.param in flags), None)
+        param = group[0].param if known is None else fresh(group[0].param)
+        renaming |= {c.param: param for c in group}
+        if known is not None:
+            head.append(_constant(param, known))
     nodes = (*head, *[with_replaced(node, renaming) for node in loop.nodes])
-    results = tuple([renaming.get(v, v) for v in (a.next, b.next)])
-    first, second = cse(simplify(Graph("", (), nodes, results))).results
-    return first is second
+    members = [c for group in groups for c in group]
+    results = tuple([renaming.get(c.next, c.next) for c in members])
+    ends = iter(cse(simplify(dce(Graph("", (), nodes, results)))).results)
+    found: list[dict[Value, list[Carried]]] = []
+    for group in groups:
+        found.append({})
+        for carried in group:
+            found[-1].setdefault(next(ends), []).append(carried)
+    return found
 
 
 def _merge_stacks(loop: Loop) -> Renaming:
