@@ -67,6 +67,7 @@ class Eager:
     batches = False
     watches = False
     queues = False
+    repeats = False
     many = 1
 
     def apply(

@@ -434,7 +434,7 @@ def current_content(tensor: Tensor) -> Any:
     interpreter = current()
     if not (interpreter.traces or interpreter.batches):
         return tensor.content
-    if tensor.record is not None:
+    if tensor.record is not None or (interpreter.repeats and tensor.type.floating):
         tensor = ops.stop_gradient(tensor)  # a node, for those who differentiate the graph
     return interpreter.traced(tensor).content
 

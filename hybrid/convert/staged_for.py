@@ -386,6 +386,7 @@ class StagedFor(Loop):
 
     def _peel(self) -> bool:
         self.peels = 2
+        self.widened.clear()  # of what was there before the first iteration
         if not self.is_static():
             with self.inside(self.parent):
                 there = self.go if self.stream is not None else truth(self.length > 0)

@@ -112,6 +112,7 @@ class StagedWhile(Loop):
 
     def peel(self) -> bool:
         self.peels = 2
+        self.widened.clear()  # of what was there before the first iteration
         self.enter_branch(self.go, self.before)
         self.path = self.peeled
         self.load(self.before)

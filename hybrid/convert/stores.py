@@ -312,7 +312,15 @@ def bound_by(node: ast.stmt) -> Iterator[str]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.alias):
             yield child.asname or child.name.partition(".")[0]
-        elif not isinstance(child, (ast.stmt, ast.match_case, ast.ExceptHandler)):
+        elif isinstance(child, ast.match_case):
+            for part in ast.walk(child.pattern):
+                name = getattr(part, "rest", None) or getattr(part, "name", None)
+                if isinstance(name, str):
+                    yield name
+        elif isinstance(child, ast.ExceptHandler):
+            if child.name is not None:
+                yield child.name
+        elif not isinstance(child, ast.stmt):
             for inner in walk_scope(child):
                 if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load):
                     yield inner.id

@@ -175,6 +175,7 @@ class _Watch:
 
     traces = False
     queues = False
+    repeats = False
 
     def __init__(self) -> None:
         self.around = around = current()

@@ -65,6 +65,8 @@ class Region(Tracer):
             refuses=parent.refuses,
             many=parent.many,
         )
+        # Whether iterations find what earlier ones have made: it may have a history, then.
+        self.repeats = name == "body" or parent.repeats
         self.roots = roots  # what the code of the region can get at from outside
         self.variables: Mapping[str, Any] | None = None  # what names hold where it begins
         self._outside: dict[int, Any] | None = None
@@ -82,7 +84,8 @@ class Region(Tracer):
         if is_recording() or op.name == "stop_gradient":
             return result
         # Under no_grad: whoever differentiates the region as a graph must see a constant.
-        if not any(isinstance(t, Tensor) and self.record_of(t) is not None for t in operands):
+        recorded = [isinstance(t, Tensor) and self.record_of(t) is not None for t in operands]
+        if not (any(recorded) or (self.repeats and operands)):
             return result
         cut = [
             super(Region, self).apply(get_op("stop_gradient"), (t,), {}) if t.type.floating else t

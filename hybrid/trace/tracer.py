@@ -134,6 +134,7 @@ class Tracer:
     batches = False
     watches = True
     queues = False
+    repeats = False
 
     # The interpreter's half -------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ class Batcher:
     batches = True
     watches = False
     queues = False
+    repeats = False
 
     def __init__(self, rows: int) -> None:
         self.rows, self.around, self._start = rows, current(), latest()

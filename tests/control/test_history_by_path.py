@@ -90,6 +90,29 @@ def shown_behind_a_loop(x, s):
     return v
 
 
+W = f32([1.0, 3.0])
+W.requires_grad = True
+
+
+@table.runs(*CALLS)
+def detached_in_an_iteration_that_comes_before(x, s):
+    v, total = x.detach(), hy.zeros(2)
+    for _ in range(3):
+        total = total + v.detach()
+        v = W * s
+    return total, v
+
+
+@table.runs(*CALLS)
+def under_no_grad_before_there_is_a_history(x, s):
+    v, total = x.detach(), hy.zeros(2)
+    for _ in range(3):
+        with hy.no_grad():
+            total = total + v * 2
+        v = W * s
+    return total, v
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()

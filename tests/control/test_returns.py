@@ -344,6 +344,20 @@ def break_at_a_traced_index(x, k):
     return x, i
 
 
+PARAMETER = f32([1.0, 1.0])
+PARAMETER.requires_grad = True
+
+
+@table.runs((X, f32(0.0)), (X, f32(1.0)))
+def return_in_an_iteration_that_is_taken_out(x, s):
+    for _ in range(3):
+        if s:
+            (PARAMETER * x[:2]).sum().backward()
+            break
+        return x
+    return x + 1
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()

@@ -105,6 +105,21 @@ def behind_a_finally(x, s, t):
     return v, w
 
 
+@table.runs((f32([3.0, 1.0]), f32(1.0)), (f32([3.0, 1.0]), f32(-1.0)))
+def bound_by_patterns(x, s):
+    v, w, rest = x * 2, x, {}
+
+    def inner():
+        nonlocal v, w, rest
+        match [x + 1, {"a": x * 3, "b": x}]:
+            case [v, {"a": w, **rest}]:
+                pass
+
+    if s > 0:
+        inner()
+    return v, w, len(rest) if s.ndim else 0
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
