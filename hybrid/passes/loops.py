@@ -127,13 +127,15 @@ def _constant(value: Value, truth: bool) -> Node:
 def _merge_carried(loop: Loop, flags: dict[Value, bool]) -> Renaming:
     """Carry once what begins and goes on as the same value."""
     replaced: Renaming = {}
+    params: Renaming = {}
     for group in _equal_groups(loop, flags):
         kept = next((c for c in group if c.param in flags), group[0])
         for dropped in group:
             if dropped is not kept:
                 replaced[dropped.result] = kept.result
-                loop.carried.remove(dropped)
-                loop.rename({dropped.param: kept.param})
+                params[dropped.param] = kept.param
+    loop.carried = [carried for carried in loop.carried if carried.param not in params]
+    loop.rename(params)
     return replaced
 
 
