@@ -245,7 +245,8 @@ class Tensor:
         return self.item()
 
     def __format__(self, spec: str) -> str:
-        if ACTIVE and current().traces and not leaked(self):
+        plain = bool(spec) or type(self).__repr__ is Tensor.__repr__  # else its class adds to it
+        if plain and ACTIVE and current().traces and not leaked(self):
             return current().text_of(self, "f", spec)
         return (
             format(self.item(), spec) if spec and self.type.size == 1 else format(str(self), spec)

@@ -147,9 +147,11 @@ def _hardest(value: Any) -> Any:
 
 def _as_now(value: Any) -> Any:
     """``value``, whatever becomes of it before the text is shown."""
+    plain = type(value).__repr__ is Tensor.__repr__  # else its class adds to the text
     if isinstance(value, Tensor):
-        return current().kept(value)
-    if _is_late(value) or isinstance(value, (bool, int, float, complex, str, bytes)):
+        if plain or value.size == 1:
+            return current().kept(value)
+    elif _is_late(value) or isinstance(value, (bool, int, float, complex, str, bytes)):
         return value
     shown, told = str(value), repr(value)
     return Shown(shown, told) if marks(shown) or marks(told) else value

@@ -305,14 +305,13 @@ class Tracer:
 
     def text_of(self, value: Tensor | Number, conversion: str, spec: str = "") -> str:
         """What stands for the text of ``value`` as it is now."""
-        if type(value) is TensorOrNumber:
-            value = value.of(self.kept(value.tensor), value.flag, value.number)
-        elif isinstance(value, Tensor):
-            value = self.kept(value)
+        value = self.kept(value) if isinstance(value, Tensor) else value
         return mark(self.texts, value, conversion, spec)
 
     def kept(self, tensor: Tensor) -> Tensor:
         """A tensor that remains what ``tensor`` is now."""
+        if type(tensor) is TensorOrNumber:
+            return tensor.of(self.kept(tensor.tensor), tensor.flag, tensor.number)
         made = make_tensor(tensor.type, self.traced(tensor).content)
         made.record = self.record_of(tensor)  # under no_grad, too
         return made

@@ -316,6 +316,15 @@ def debug_format(x):
     return x
 
 
+WEIGHT = hy.nn.Parameter(f32([1.0, 2.0]))
+
+
+@table.runs((f32([1.0, 2.0]),))
+def parameters_in_texts(x):
+    print(f"{WEIGHT} {WEIGHT!r}", str(WEIGHT), WEIGHT, "%s" % WEIGHT)
+    return x * WEIGHT
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
