@@ -147,9 +147,9 @@ def observations(
                 seen["returned"] = describe(results[-1])
         seen["printed"] = [event for event in events if not is_of_eager_run(event)]
         seen["captures left open"] = close_captures()
-        _look(seen, arguments, results, kept())
         if gradients and "raised" not in seen:
             _follow(seen, "later backward", [results[-1]], given)
+        _look(seen, arguments, results, kept())
         yield seen
     if gradients:
         seen = {}
