@@ -25,6 +25,7 @@ from hybrid.trace.merge import (
     common_type,
     is_number,
     kind_of,
+    may_be_number,
     number_tensor,
     rebuilt,
     same_constant,
@@ -414,7 +415,7 @@ def _wider(initial: Any, final: Any) -> Any:
     numbers = is_number(initial) and is_number(final)
     if numbers and set(kinds_of(final)) <= set(kinds_of(initial)):
         return initial
-    either = _may_be_number(initial) or _may_be_number(final)
+    either = may_be_number(initial) or may_be_number(final)
     found = widened(initial, final) if either or isinstance(initial, tuple) else None
     return initial if found is None else found
 
@@ -432,7 +433,7 @@ def widened(initial: Any, final: Any) -> Any:
         return None
     if is_number(initial) and is_number(final):
         return _of_kinds(initial, union(kinds_of(initial), kinds_of(final)))
-    if _may_be_number(initial) or _may_be_number(final):
+    if may_be_number(initial) or may_be_number(final):
         return _tensor_or_number(initial, final)
     if type(initial) is type(final) is tuple and len(initial) == len(final):
         items = [_wider(x, y) for x, y in zip(initial, final, strict=True)]
@@ -452,7 +453,8 @@ def _tensor_or_number(initial: Any, final: Any) -> TensorOrNumber | None:
     type_ = initial.type if isinstance(initial, Tensor) else final.type
     if wanted is not type_:
         return None
-    kinds = [kinds_of(getattr(x, "number", x)) for x in (initial, final) if _may_be_number(x)]
+    numbers = [x for x in (initial, final) if may_be_number(x)]
+    kinds = [x.kinds if type(x) is TensorOrNumber else kinds_of(x) for x in numbers]
     if is_number(initial):
         return TensorOrNumber(
             weak_tensor(initial, type_.dtype), True, _of_kinds(initial, union(*kinds))
@@ -462,10 +464,6 @@ def _tensor_or_number(initial: Any, final: Any) -> TensorOrNumber | None:
         wider = _of_kinds(number, union(*kinds))
         return None if wider is number else initial.of(tensor, flag, wider)
     return TensorOrNumber(initial, False, _of_kinds(CLASSES[kinds[0][0]](0), union(*kinds)))
-
-
-def _may_be_number(value: Any) -> bool:
-    return is_number(value) or type(value) is TensorOrNumber
 
 
 def _of_kinds(number: Any, kinds: Sequence[str]) -> Any:

@@ -107,7 +107,7 @@ def _either_method(name: str) -> property:
 
 
 METHODS = ("is_integer", "bit_length", "bit_count", "as_integer_ratio", "hex", "to_bytes")
-Mixed.each = TensorOrNumber.each = each  # type: ignore[method-assign]
+Mixed.each = each  # type: ignore[method-assign]
 for _name, (_, _, _function) in BINARY.items():
     _function = pow if _name == "pow" else _function
     setattr(Mixed, f"__{_name}__", _binary(_function))

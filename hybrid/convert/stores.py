@@ -17,7 +17,7 @@ from hybrid.convert.changes import will_delete, will_set
 from hybrid.convert.converter import PREFIX, Converter, call, constant, located, thunk
 from hybrid.convert.lists import View
 from hybrid.convert.names import handed_on
-from hybrid.convert.scope import FUNCTIONS, walk_scope
+from hybrid.convert.scope import FUNCTIONS, names_in, walk_scope
 from hybrid.convert.traced import (
     CONTAINERS,
     HOLDERS,
@@ -313,10 +313,7 @@ def bound_by(node: ast.stmt) -> Iterator[str]:
         if isinstance(child, ast.alias):
             yield child.asname or child.name.partition(".")[0]
         elif isinstance(child, ast.match_case):
-            for part in ast.walk(child.pattern):
-                name = getattr(part, "rest", None) or getattr(part, "name", None)
-                if isinstance(name, str):
-                    yield name
+            yield from names_in(child.pattern).bound
         elif isinstance(child, ast.ExceptHandler):
             if child.name is not None:
                 yield child.name

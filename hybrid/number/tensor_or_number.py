@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybrid.errors import CaptureError, author_location
-from hybrid.number.arithmetic import kind_of
-from hybrid.number.mixed import Mixed, spoken
+from hybrid.number.mixed import kinds_of, spoken
 from hybrid.tensor import Tensor
 
 
@@ -55,11 +54,7 @@ class TensorOrNumber(Tensor):
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds that the number may have."""
-        return self.number.kinds if type(self.number) is Mixed else (kind_of(self.number),)
-
-    def each(self, function: Any) -> Any:
-        """``function`` of the number or of the tensor, staged for both."""
-        raise NotImplementedError  # pragma: no cover  convert/kinds.py has it
+        return kinds_of(self.number)
 
     def refuse(self, how: str, fix: str) -> Any:
         """Raise: what is about to be done has to know which of the two it is."""

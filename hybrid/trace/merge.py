@@ -102,7 +102,7 @@ class Merge:
         if is_number(a) and is_number(b):
             return self._numbers(a, b)
         if _is_leaf(a) and _is_leaf(b):
-            either = _may_be_number(a) or _may_be_number(b)
+            either = may_be_number(a) or may_be_number(b)
             return (self._tensors_or_numbers if either else self._tensors)(a, b, name)
         if isinstance(a, tuple) and type(a) is type(b) and len(a) == len(b):
             return self._sequences(a, b, name)
@@ -215,7 +215,7 @@ class Merge:
     def _tensors_or_numbers(self, a: Any, b: Any, name: str) -> Build:
         """A tensor, or the number that it is on the path that is taken."""
         mixed = isinstance(a, Tensor) != isinstance(b, Tensor)
-        if common_type(a, b) is None or (mixed and self.first.region.general):
+        if mixed and self.first.region.general:
             self.refuse(a, b, name)
         tensor = self._tensors(as_plain(a), as_plain(b), name)
         (flag_a, number_a), (flag_b, number_b) = _as_number(a), _as_number(b)
@@ -397,9 +397,9 @@ def _is_leaf(value: Any) -> bool:
     return isinstance(value, Tensor) or is_number(value)
 
 
-def _may_be_number(value: Any) -> bool:
-    """Whether ``value``, a tensor or a number, is or may be a number."""
-    return not isinstance(value, Tensor) or type(value) is TensorOrNumber
+def may_be_number(value: Any) -> bool:
+    """Whether ``value`` is a number in some runs at least."""
+    return is_number(value) or type(value) is TensorOrNumber
 
 
 def _as_number(value: Any) -> tuple[Any, Any]:

@@ -84,8 +84,9 @@ class Region(Tracer):
         if is_recording() or op.name == "stop_gradient":
             return result
         # Under no_grad: whoever differentiates the region as a graph must see a constant.
-        recorded = [isinstance(t, Tensor) and self.record_of(t) is not None for t in operands]
-        if not (any(recorded) or (self.repeats and operands)):
+        if not (self.repeats and operands) and not any(
+            isinstance(t, Tensor) and self.record_of(t) is not None for t in operands
+        ):
             return result
         cut = [
             super(Region, self).apply(get_op("stop_gradient"), (t,), {}) if t.type.floating else t

@@ -207,7 +207,7 @@ class Remaining:
         making = Making(self.root, self.known, add)
         chain = list(_chain(here))
         # What is carried may get a history from an iteration that is yet to be traced.
-        loops = is_recording() and any(tracer.builder.name == "body" for tracer in chain)
+        loops = is_recording() and here.repeats
         cells = [
             (source, add(cell.tensor))
             for source, cell in enumerate(list(self.root.cells.values()))
