@@ -151,7 +151,7 @@ def _equal_groups(loop: Loop, flags: dict[Value, bool]) -> list[list[Carried]]:
     while groups:
         parts = [part for group in _ended(loop, groups, flags) for part in group.values()]
         parts = [part for part in parts if len(part) > 1]
-        if sum(map(len, parts)) == sum(map(len, groups)) and len(parts) == len(groups):
+        if parts == groups:
             break
         groups = parts
     return groups
