@@ -69,6 +69,7 @@ class Loop(Staged):
         self.places: dict[Key, Carry] = {}
         self.ties = LoopTies()
         self.finals: dict[str, Any] = {}
+        self.cuts = False  # whether what no_grad makes in it is cut off from all histories
         self.peels = 0
         self.attempts = 0
         self.noted = 0  # how many notes there were before the attempt
@@ -89,6 +90,7 @@ class Loop(Staged):
         self.path = Path(Region(self.parent, "body", self.roots), ONCE_MORE)
         region = self.path.region
         region.rewritten = self.rewritten
+        region.cuts = region.cuts or self.cuts
         inside = dict(self.before)
         self.names, self.places = {}, {}
         for name in self.site.names:
@@ -163,7 +165,7 @@ class Loop(Staged):
                 again = True
                 if is_absent(slot.original):
                     again |= self._mismatch(key, Carry(slot.label, slot.original), final)
-        again |= self._leaves_untold()
+        again |= self._leaves_untold() or (not again and self._leaves_uncut())
         again = again or self.ties.leave(region, self.parent.follows)
         if not again:
             refuse_shared([*self.names.values(), *self.places.values()], region, self.site.location)
@@ -207,6 +209,28 @@ class Loop(Staged):
         untold = {key for key in untold - self.rewritten if region.remaining.is_cell(key)}
         self.rewritten |= untold
         return bool(untold)
+
+    def _leaves_uncut(self) -> bool:
+        """Whether later iterations compute under no_grad with what has a history only then."""
+        region = self.path.region
+        if self.cuts or not (region.uncut or region.uncut_inside):
+            return False
+        turned = [
+            leaf.param.content
+            for carry in (*self.names.values(), *self.places.values())
+            for leaf in carry.leaves
+            if leaf.param.type.floating
+            and leaf.param.record is None
+            and isinstance(leaf.left, Tensor)
+            and region.record_of(leaf.left) is not None
+        ]
+        turned += [
+            cell.initial
+            for cell in region.cells.values()
+            if cell.record is not None and self.parent.record_of(cell.tensor) is None
+        ]
+        self.cuts = region.must_cut(turned)
+        return self.cuts
 
     def _leave(self, key: str | Key, carry: Carry, final: Any) -> bool:
         try:

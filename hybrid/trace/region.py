@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
@@ -21,6 +21,7 @@ from hybrid.number.mixed import Mixed
 from hybrid.record import AnyRecord, Record, is_recording, latest
 from hybrid.record import Leaf as GradientLeaf
 from hybrid.tensor import Tensor, make_tensor
+from hybrid.trace.flow import flows_of
 from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND
 from hybrid.trace.places import (
@@ -67,6 +68,9 @@ class Region(Tracer):
         )
         # Whether iterations find what earlier ones have made: it may have a history, then.
         self.repeats = name == "body" or parent.repeats
+        self.cuts: bool = parent.cuts  # whether no_grad is to be seen all over
+        self.uncut: list[Value] = []  # made under no_grad of what has no history as yet
+        self.uncut_inside = False  # the same in a region of a node
         self.roots = roots  # what the code of the region can get at from outside
         self.variables: Mapping[str, Any] | None = None  # what names hold where it begins
         self._outside: dict[int, Any] | None = None
@@ -84,15 +88,36 @@ class Region(Tracer):
         if is_recording() or op.name == "stop_gradient":
             return result
         # Under no_grad: whoever differentiates the region as a graph must see a constant.
-        if not (self.repeats and operands) and not any(
-            isinstance(t, Tensor) and self.record_of(t) is not None for t in operands
-        ):
+        recorded = any(isinstance(t, Tensor) and self.record_of(t) is not None for t in operands)
+        made = result if isinstance(result, tuple) else (result,)
+        if not recorded and not (self.cuts and operands):
+            if self.repeats:
+                self._leave_uncut([t.content for t in made if t.type.floating])
             return result
         cut = [
             super(Region, self).apply(get_op("stop_gradient"), (t,), {}) if t.type.floating else t
-            for t in (result if isinstance(result, tuple) else (result,))
+            for t in made
         ]
         return tuple(cut) if isinstance(result, tuple) else cut[0]
+
+    def _leave_uncut(self, values: Sequence[Value]) -> None:
+        self.uncut += values
+        around = self.parent
+        while isinstance(around, Region):
+            around.uncut_inside = True
+            around = around.parent
+
+    def must_cut(self, given: Collection[Value]) -> bool:
+        """Whether gradients would flow to what is made under no_grad, if they did to ``given``."""
+        nodes = self.builder.nodes
+        ends = [*self.uncut]
+        if self.uncut_inside:
+            ends += [v for node in nodes if node.regions for v in node.operands]
+        made = {v for node in nodes for v in node.results}
+        read = [*[v for node in nodes for v in node.operands], *ends]
+        params = tuple(dict.fromkeys([v for v in read if v not in made]))
+        graph = Graph(self.builder.name, params, tuple(nodes), tuple(ends))
+        return any(flows_of(graph, [v in given for v in params]))
 
     def cell(self, tensor: Tensor) -> Cell:
         entry = self.cells.get(id(tensor))

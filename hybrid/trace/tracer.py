@@ -135,6 +135,7 @@ class Tracer:
     watches = True
     queues = False
     repeats = False
+    cuts = False
 
     # The interpreter's half -------------------------------------------------------------------
 

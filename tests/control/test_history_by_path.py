@@ -113,6 +113,41 @@ def under_no_grad_before_there_is_a_history(x, s):
     return total, v
 
 
+@table.runs(*CALLS)
+def a_loop_under_no_grad_that_enables_gradients(x, s):
+    v, total = x.detach(), hy.zeros(2)
+    with hy.no_grad():
+        for _ in range(3):
+            if s > 0:
+                total = total + v * 2
+            with hy.enable_grad():
+                v = W * s
+    return total, v
+
+
+@table.runs(*CALLS)
+def a_leaf_handed_on_under_no_grad(x, s):
+    v, total = x.detach(), hy.zeros(2)
+    with hy.no_grad():
+        while s > -3:
+            total = total + v * 2
+            v = W
+            s = s - 1
+    return total
+
+
+def test_nothing_is_cut_where_nothing_gets_a_history() -> None:
+    @hy.hybridize
+    def program(x):
+        for _ in range(5):
+            x = hy.tanh(x) * 2
+        return x
+
+    x = hy.asarray([1.0, 2.0])
+    with hy.no_grad():
+        assert "stop_gradient" not in str(program.graph(x))
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
