@@ -127,7 +127,7 @@ class Staged:
             return False
         if not isinstance(error, Exception) or isinstance(error, OF_CAPTURE):
             context.__exit__(None, None, None)
-            path.region.restore()
+            self.take_back(path)
             if self.caught(error):
                 return True
             self.abandon()
@@ -155,7 +155,14 @@ class Staged:
         """An error ends the capture: attributes are what they were before the construct."""
         for path in (self.path, self.peeled):
             if path is not None:
-                path.region.restore()
+                self.take_back(path)
+
+    def take_back(self, path: Path) -> None:
+        """Attributes are what they were before a path, and before those that it is a part of."""
+        region = path.region
+        while region is not self.tracer:
+            region.restore()
+            region = region.parent
 
     def caught(self, error: BaseException) -> bool:
         """Whether the session knows what to do about an error that is the capture's own."""

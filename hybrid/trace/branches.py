@@ -41,7 +41,7 @@ class Path:
     def end(self, names: Mapping[str, Any]) -> None:
         """The branch has run: keep what it left, and put the places back."""
         self.names = dict(names)
-        self.places = self.region.restore()
+        self.places = {**self.region.restore(), **self.region.shared(names)}
 
     def place(self, key: tuple[int, str], original: Any) -> Any:
         if self.diverged:

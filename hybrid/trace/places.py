@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import types
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from hybrid.classes import dataclass
@@ -129,10 +129,11 @@ def label_of(owner: Any, name: str) -> str:
     return f"{type(owner).__name__}.{name}"
 
 
-def reachable(roots: Iterable[Any]) -> dict[int, Any]:
+def reachable(roots: Iterable[Any], variables: Container[int] = ()) -> dict[int, Any]:
     """The containers and objects that can be got to from ``roots``, by their ids.
 
-    By the id of the dict that holds the attributes of an object it is that object.
+    By the id of the dict that holds the attributes of an object it is that object.  What is in the
+    cells with the ids ``variables`` does not count.
     """
     seen: dict[int, Any] = {}
     stack = list(roots)
@@ -148,7 +149,8 @@ def reachable(roots: Iterable[Any]) -> dict[int, Any]:
         elif isinstance(value, types.FunctionType):
             for cell in value.__closure__ or ():
                 seen[id(cell)] = cell
-                stack.append(content_of(cell))
+                if id(cell) not in variables:
+                    stack.append(content_of(cell))
             stack.extend(value.__defaults__ or ())
         elif isinstance(value, types.MethodType):
             stack += [value.__self__, value.__func__]

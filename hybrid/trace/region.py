@@ -22,7 +22,7 @@ from hybrid.record import AnyRecord, Record, is_recording, latest
 from hybrid.record import Leaf as GradientLeaf
 from hybrid.tensor import Tensor, make_tensor
 from hybrid.trace.flow import flows_of
-from hybrid.trace.key import CONTENT
+from hybrid.trace.key import CONTENT, Key
 from hybrid.trace.maybe import UNBOUND
 from hybrid.trace.places import (
     Slot,
@@ -148,9 +148,11 @@ class Region(Tracer):
 
     @property
     def outside(self) -> dict[int, Any]:
-        """What its code can get at from outside."""
+        """What its code can get at from outside: looked for before its code first writes."""
         if self._outside is None:
-            self._outside = reachable(self.roots)
+            if isinstance(self.parent, Region):
+                _ = self.parent.outside  # before a region of it writes
+            self._outside = reachable(self.roots, self._cells)
         return self._outside
 
     def is_outside(self, owner: Any) -> bool:
@@ -184,9 +186,19 @@ class Region(Tracer):
         if self.variables is None:
             self.variables = variables
 
+    @property
+    def _cells(self) -> Mapping[int, str]:
+        """The variables of its function that nested functions share, by ids of the cells."""
+        return getattr(self.roots, "cells", {})
+
+    def shared(self, names: Mapping[str, Any]) -> dict[Key, Any]:
+        """What the cells of shared variables hold where the variables are ``names``."""
+        found = {(id_, "cell_contents"): names.get(n, MISSING) for id_, n in self._cells.items()}
+        return {key: MISSING if v is UNBOUND else v for key, v in found.items() if v is not MISSING}
+
     def _entered(self, cell: Any) -> Any:
         """What ``cell`` holds where the region begins; its function may have set it since."""
-        name = getattr(self.roots, "cells", {}).get(id(cell))
+        name = self._cells.get(id(cell))
         if self.variables is None or name not in self.variables:
             return read_place(cell, "cell_contents")
         found = self.variables[name]

@@ -1,6 +1,7 @@
 """backward() on paths that a tensor chooses, of histories that began before the choice."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -178,3 +179,26 @@ def test_the_gradient_goes_to_the_argument_of_the_call() -> None:
     w.requires_grad = True
     with pytest.raises(CaptureError, match="reaches a value computed outside it"):
         step(f32(0.5), w * 1)  # not a leaf: its history would have to be walked, too
+
+
+def test_a_loop_that_stops_early_is_captured_again_from_what_was_there() -> None:
+    """The second call captures several times: another number makes numbers inputs."""
+
+    def step(x, enough, count, state):
+        taken, left = 0, hy.sum(x)
+        while taken < 3 and left:
+            taken += 1
+            if enough:
+                break
+            hy.sum(state.w).backward()
+
+    def gradients(function: Any) -> Any:
+        state = SimpleNamespace(w=hy.ones(2))
+        state.w.requires_grad = True
+        found = []
+        for count, enough in ((3, 3.0), (1, 2.5), (2, 0.0)):
+            function(f32([2.0, 1.0]), f32(enough), count, state)
+            found.append(describe(state.w.grad))
+        return found
+
+    assert gradients(hy.hybridize(step)) == gradients(step)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
+
 import hybrid as hy
-from tests.control.harness import Program, Table, f32
+from tests.control.harness import Program, Table, f32, same
 
 table = Table()
 CALLS = [(f32(a), f32(0.25), f32(b)) for a in (1.0, -1.0) for b in (1.0, -1.0)]
@@ -118,6 +122,66 @@ def bound_by_patterns(x, s):
     if s > 0:
         inner()
     return v, w, len(rest) if s.ndim else 0
+
+
+@table.runs(*[(f32([a]), f32(2.5)) for a in (0.5, 0.25, 0.0)], covered=False)
+def an_object_beside_a_path_that_raises(x, s):
+    o = SimpleNamespace(v=x, s=s)
+
+    def rebind():
+        nonlocal o
+
+    if x == 0.5:
+        pass
+    elif x:
+        nowhere  # noqa: B018, F821  raises
+    else:
+        o = SimpleNamespace(v=x * 2, s=hy.min(x))
+    return o.s
+
+
+def changed_in_a_second_loop():
+    state = SimpleNamespace(s=hy.zeros(()))
+    state.s.requires_grad = True
+
+    def program(x):
+        xs, total = [x], hy.sum(x)
+        for _ in range(2):
+            while total > -1.25:
+
+                def again():
+                    nonlocal total, xs
+                    total -= 0.5
+                    xs.pop()
+                    total = state.s  # no leaf may be changed in place: the next iteration raises
+
+                again()
+        return total
+
+    return program, state
+
+
+def kept_in_a_list_that_iterations_replace():
+    state = SimpleNamespace(v=(), s=hy.zeros(()), xs=[])
+
+    def program(x, s):
+        while state.s:
+            if s:
+                state.xs = [x]
+                state.xs[0], state.v = state.v, state.v
+
+    return program, state
+
+
+@pytest.mark.parametrize(
+    ("make", "calls"),
+    [
+        (changed_in_a_second_loop, [f32(0.25), f32(-2.0)]),
+        (kept_in_a_list_that_iterations_replace, [(f32(2.5), f32(2.5)), (f32(2.5), f32(0.0))]),
+    ],
+)
+def test_what_iterations_make_is_not_from_outside(make, calls) -> None:
+    same(make, calls=calls, make=True, may_refuse=True)
 
 
 @table.each()
