@@ -143,7 +143,7 @@ class Eager:
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         return as_tensor(obj, dtype)
 
-    def converted(self, function: Any) -> Any:
+    def converted(self, function: Any, optional: bool = False) -> Any:
         return function
 
     def stack_of(self, rows: Sequence[Any]) -> Tensor | None:

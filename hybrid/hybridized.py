@@ -101,7 +101,7 @@ class Hybridized:
         if ACTIVE:
             interpreter = current()
             if interpreter.watches:
-                return interpreter.converted(self.function)(*args, **kwargs)
+                return interpreter.converted(self.function, optional=True)(*args, **kwargs)
             if interpreter.batches or interpreter.queues:
                 return self._general(args, kwargs)
         if not kwargs:
@@ -301,10 +301,10 @@ class Hybridized:
         if free or not is_straight(self.function, args, kwargs):
             with phase("import"):  # at the first capture of a process
                 from hybrid.convert.classes import with_converted_members
-                from hybrid.convert.unbound import resolved, resolving
+                from hybrid.convert.unbound import resolving
 
             members = with_converted_members
-            options |= {"convert": resolving if converts else None, "resolve": resolved}
+            options["convert"] = resolving if converts else None
 
         def once(reads: Reads, guards: Guards) -> Capture:
             own = reads.classes if converts else ()

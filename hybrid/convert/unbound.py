@@ -24,43 +24,45 @@ def read(value: Any, name: str) -> Any:
     return value.value
 
 
-def resolved(tree: Any, name: str = "the result") -> Any:
-    """A result without Maybes: what may be unbound is checked when the plan runs."""
+def resolved(tree: Any, name: str = "the result", *, optional: bool) -> Any:
+    """A result of which all is bound: what may be unbound is checked when the plan runs.
+
+    What is None on some paths is refused there unless it is ``optional``.
+    """
     if isinstance(tree, Maybe):
         if tree.other is UNBOUND:
-            return read(tree, name)
-        if tree.refuse is not None:
-            tree.refuse()
+            return resolved(read(tree, name), name, optional=optional)
+        if optional and tree.other is None:
+            return tree.of(resolved(tree.value, name, optional=True), tree.flag)
         if current().general:  # a number may decide, which then must be no input
             raise NeedsValue("whether the result is there", "bool", tree.flag, at=tree.at)
         check(Number("bool", tree.flag), _absent(tree, name), at=tree.at)
         return tree.value
     if isinstance(tree, (tuple, list)) and any(map(_has_maybe, tree)):
-        items = [resolved(item, f"{name}[{i}]") for i, item in enumerate(tree)]
+        items = [resolved(item, f"{name}[{i}]", optional=optional) for i, item in enumerate(tree)]
         return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
     if isinstance(tree, dict) and any(map(_has_maybe, dict.values(tree))):
         kind = OrderedDict if type(tree) is OrderedDict else dict
-        return kind([(key, _item(item, f"{name}[{key!r}]")) for key, item in tree.items()])
+        items = [(k, _item(item, f"{name}[{k!r}]", optional)) for k, item in tree.items()]
+        return kind(items)
     return tree
 
 
-def _item(item: Any, name: str) -> Any:
+def _item(item: Any, name: str, optional: bool) -> Any:
     """What a dict that is returned holds: the plan leaves out what is missing."""
     if not is_optional(item):
-        return resolved(item, name)
+        return resolved(item, name, optional=optional)
     if not item.placed:
         refuse_missing("returned", item, item.at)
-    return item.of(resolved(item.value, name), item.flag)
+    return item.of(resolved(item.value, name, optional=optional), item.flag)
 
 
-def resolving(function: Any) -> Any:
-    """``function``, converted, with results that library code can take."""
+def resolving(function: Any, optional: bool) -> Any:
+    """``function``, converted, with results of which all is bound."""
     from hybrid.convert.callee import converted
 
     made = converted(function)
-    if made is function:
-        return function
-    return lambda *args, **kwargs: resolved(made(*args, **kwargs))
+    return lambda *args, **kwargs: resolved(made(*args, **kwargs), optional=optional)
 
 
 def _has_maybe(value: Any) -> bool:

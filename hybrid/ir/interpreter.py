@@ -42,8 +42,12 @@ class Interpreter(Protocol):
     def constant(self, tensor: Any) -> Any | None:
         """The elements of ``tensor``, if it traces and they are the same at every call."""
 
-    def converted(self, function: Any) -> Any:
-        """What to call in place of a function of the author's."""
+    def converted(self, function: Any, optional: bool = False) -> Any:
+        """What to call in place of a function of the author's.
+
+        What it returns can be used like any value, unless it is ``optional``: it may then hold a
+        value that is None on some paths, which only the author's own code knows to handle.
+        """
 
     def will_host(self, function: Any) -> None:
         """``function`` is about to be handed to ``py_call``, for a plan to call."""

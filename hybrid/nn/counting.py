@@ -86,7 +86,7 @@ class Counter(Eager):
         self.costs: dict[int, Cost] = {}  # by ids of modules
         self.inside: list[Cost] = []
 
-    def converted(self, function: Any) -> Any:
+    def converted(self, function: Any, optional: bool = False) -> Any:
         module = getattr(function, "__self__", None)
         if not isinstance(module, Module) or getattr(function, "__name__", "") != "forward":
             return function

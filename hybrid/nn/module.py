@@ -466,7 +466,7 @@ class Module:
 
     def _call_forward(self, *args: Any, **kwargs: Any) -> Any:
         """The ``forward`` of the moment (the instance may have its own), with the hooks."""
-        forward = current().converted(self.forward) if ACTIVE else self.forward
+        forward = current().converted(self.forward, optional=True) if ACTIVE else self.forward
         if self._hooks:
             return hooks.called(self, forward, args, kwargs)
         return forward(*args, **kwargs)

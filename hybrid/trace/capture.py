@@ -62,8 +62,7 @@ def capture(
     guards: Guards,
     name: str,
     *,
-    convert: Callable[[Any], Any] | None = None,
-    resolve: Callable[[Any], Any] = lambda result: result,
+    convert: Callable[[Any, bool], Any] | None = None,
     unrolls: bool = False,
     follows: bool = False,
     numbers: Collection[int] = (),
@@ -71,16 +70,16 @@ def capture(
     """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``.
 
     The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's
-    stage their control flow; ``resolve`` makes a result of what they return; ``unrolls`` tells to
-    trace loops over Python ranges iteration by iteration, ``follows`` to follow which tensors are
-    one.  Whatever happens, function, cells, attributes and containers are left as they were, but
-    for what may be the work of other threads: ``Unsettled`` tells of that.  An exception of the
-    author's carries what was written before it (see remains.py).
+    stage their control flow; ``unrolls`` tells to trace loops over Python ranges iteration by
+    iteration, ``follows`` to follow which tensors are one.  Whatever happens, function, cells,
+    attributes and containers are left as they were, but for what may be the work of other threads:
+    ``Unsettled`` tells of that.  An exception of the author's carries what was written before it
+    (see remains.py).
     """
     undo = _Undo()
     trace = functools.partial(
         _captured, undo, function, args, kwargs, leaves, guards, name,
-        convert=convert, resolve=resolve, unrolls=unrolls, follows=follows, numbers=numbers,
+        convert=convert, unrolls=unrolls, follows=follows, numbers=numbers,
     )  # fmt: skip
     return ending(trace, undo)
 
@@ -133,8 +132,7 @@ def _captured(
     guards: Guards,
     name: str,
     *,
-    convert: Callable[[Any], Any] | None,
-    resolve: Callable[[Any], Any],
+    convert: Callable[[Any, bool], Any] | None,
     unrolls: bool,
     follows: bool,
     numbers: Collection[int],
@@ -175,7 +173,7 @@ def _captured(
             contents = undo.contents = Contents([*outside, *[c for c, _ in given]])
             tracer.remaining = Remaining(tracer, known, guards, contents, mine)
             try:
-                result = resolve(tracer.converted(function)(*args, **kwargs))
+                result = tracer.converted(function, optional=True)(*args, **kwargs)
             except Exception as error:
                 if not isinstance(error, OF_CAPTURE) and not is_interrupt(error):
                     tracer.remaining.end(error)

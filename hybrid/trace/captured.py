@@ -22,6 +22,8 @@ from hybrid.types import TensorType
 # The plan of a graph, which sources it leaves to be computed ahead, if any, and the plan for them.
 Plans = tuple[Plan, tuple[int, ...], Plan | None]
 
+COMPOUND = ("items", "either", "tree")  # kinds of leaves that are made of others
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -57,9 +59,10 @@ class Made:
 
     Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
     ``text`` (a LateText: what builds a string, of which results), ``items`` (Items: all that stand
-    in the place of one), ``either`` (Either: a leaf, or what is there instead of it), ``argument``
-    and ``source`` (index: that very tensor), ``given`` (keys: a container among the arguments),
-    ``object`` (index of one that is made at each run), ``constant`` (a Python object).
+    in the place of one), ``either`` (Either: a leaf, or what is there instead of it), ``tree``
+    (Made: a tuple, list or dict), ``argument`` and ``source`` (index: that very tensor), ``given``
+    (keys: a container among the arguments), ``object`` (index of one that is made at each run),
+    ``constant`` (a Python object).
     """
 
     structure: Structure
@@ -70,7 +73,7 @@ class Made:
         """The leaves, and what those of them that are ``items`` are made of."""
         for kind, what in self.leaves:
             yield kind, what
-            if kind in ("items", "either"):
+            if kind in COMPOUND:
                 yield from what.places
 
 
@@ -99,7 +102,7 @@ class Either:
         yield "output", self.flag
         for kind, what in (self.leaf, self.other):
             yield kind, what
-            if kind == "either":
+            if kind in COMPOUND:
                 yield from what.places
 
 
@@ -248,6 +251,8 @@ def _value(
     if kind == "either":
         chosen = results[what.flag].item()
         return _value(results, leaves, sources, *(what.leaf if chosen else what.other))
+    if kind == "tree":
+        return build(what, results, leaves, sources)
     if kind == "argument":
         return leaves[what]
     if kind == "object":

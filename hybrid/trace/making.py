@@ -120,6 +120,8 @@ class Making:
                 rest += value if kind is list else value.values()
             elif isinstance(value, tuple):
                 rest += value
+            elif kind is Maybe:
+                rest.append(value.value)
             elif key not in seen and type(value) not in _LEAVES and self.is_made(value):
                 seen.add(key)
                 rest += attributes(value).values()
@@ -178,6 +180,8 @@ class Making:
             return "items", items_of(leaf, self.leaf)
         if not isinstance(leaf, Tensor):
             refuse_torn([leaf])
+            if isinstance(leaf, (list, tuple, dict)):
+                return "tree", self.made(leaf)
             if self.is_made(leaf):
                 return "object", self.object(leaf)
             self.refuse_hidden(leaf)
@@ -193,12 +197,6 @@ class Making:
 
     def either(self, maybe: Maybe) -> Either:
         """What only some paths have set: an attribute (``p.grad``), an item of a dict."""
-        if isinstance(maybe.value, (list, tuple, dict, Maybe)):
-            self.refuse_either(
-                "an attribute or item that is a container",
-                "let it be one of as many items, or of the same keys, on every path, and before "
-                "the call",
-            )
         other = Several() if maybe.other is MISSING else maybe.other
         return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], ("constant", other))
 

@@ -7,7 +7,6 @@ holds, and for ``other`` (UNBOUND, MISSING, or a constant such as None) on the r
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from hybrid import ops
@@ -39,7 +38,6 @@ class Maybe:
     flag: Any
     other: Any
     error: Exception | None = None  # what reading it raises where it is not there
-    refuse: Callable[[], Any] | None = None  # says of two branches that they bind unlike values
     placed: bool = True  # of a dict's item: whether it is known where among the others it stands
     at: Location | None = None  # where it became one that may be missing
 
@@ -49,7 +47,7 @@ class Maybe:
 
     def of(self, value: Any, flag: Any) -> Maybe:
         """The same of another value and flag."""
-        return replace(self, value=value, flag=flag, refuse=None)
+        return replace(self, value=value, flag=flag)
 
     def or_nothing(self) -> Any:
         """The value, or on the other paths what changes nothing when it is added to: -0.0."""

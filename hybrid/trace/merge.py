@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from hybrid import ops
@@ -320,8 +319,6 @@ class Merge:
             else:
                 parts.append((value, True))
         (value_a, flag_a), (value_b, flag_b) = parts
-        both = not name.startswith(OWN) and all(name in s.lines for s in (self.first, self.second))
-        refuse = partial(self.refuse, a, b, name) if both and absent is None else None
         flag = self.tree(flag_a, flag_b, name)
         if value_a is absent:
             value = self._filled(value_b, self.second, self.first)
@@ -333,7 +330,7 @@ class Merge:
         def build(results: Sequence[Tensor]) -> Any:
             known = flag(results)
             if isinstance(known, Number):
-                return Maybe(value(results), known.tensor, absent, refuse=refuse, at=self.at)
+                return Maybe(value(results), known.tensor, absent, at=self.at)
             return value(results) if known else absent
 
         return build

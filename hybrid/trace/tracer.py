@@ -105,7 +105,7 @@ class Tracer:
     namespaces: Mapping[int, Any] = field(default_factory=dict)  # ids of what holds attributes
     once: Collection[int] = ()  # ids of iterators among the arguments: no other call gets them
     turning: Turning | None = None  # of a whole capture: the arguments that it turns
-    convert: Callable[[Any], Any] | None = None  # from the author's functions to staged ones
+    convert: Callable[[Any, bool], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
     # Places that this thread writes, and where the author does so first.
@@ -297,8 +297,8 @@ class Tracer:
             if key not in self.slots:
                 self.slots[key] = Slot(owner, name, original, read=False, written=True)
 
-    def converted(self, function: Any) -> Any:
-        return function if self.convert is None else self.convert(function)
+    def converted(self, function: Any, optional: bool = False) -> Any:
+        return function if self.convert is None else self.convert(function, optional)
 
     def number_of(self, tensor: Tensor) -> Number:
         """The Python number in a tensor of one element."""

@@ -105,7 +105,7 @@ class Batcher:
     def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
         return None
 
-    def converted(self, function: Any) -> Any:
+    def converted(self, function: Any, optional: bool = False) -> Any:
         return function
 
     def will_host(self, function: Any) -> None:

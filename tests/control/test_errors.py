@@ -54,14 +54,6 @@ def keys_of_branches(x):
     return table
 
 
-def none_of_branches(x):
-    if hy.sum(x) > 0:
-        maybe = x
-    else:
-        maybe = None
-    return maybe
-
-
 def text_of_branches(x):
     if hy.sum(x) > 0:
         name = "one"
@@ -106,7 +98,6 @@ MISMATCHES = [
     (shapes_of_iterations, "grown", ["f32[6]", "f32[9]"], ["grown = hy.concat"]),
     (structures_of_branches, "pair", ["tuple", "list"], ["pair = (x, x)", "pair = [x, x]"]),
     (keys_of_branches, "table", ["a", "b"], ['table = {"a": x}', 'table = {"b": x}']),
-    (none_of_branches, "maybe", ["f32[3]", "None"], ["maybe = x", "maybe = None"]),
     (text_of_branches, "name", ["one", "two"], ['name = "one"', 'name = "two"']),
 ]
 

@@ -42,9 +42,12 @@ def a_mask_selects(x):
 
 
 def none_on_one_path(x):
-    if x > 3:
-        return x, x
-    return x, None
+    def loss(v):
+        if v > 3:
+            return v, v
+        return v, None
+
+    return hy.value_and_grad(loss, has_aux=True)(x)
 
 
 MESSAGES: list[tuple[Callable[..., Any], int, str, str, str]] = [
@@ -79,9 +82,9 @@ MESSAGES: list[tuple[Callable[..., Any], int, str, str, str]] = [
         "hybrid.where(mask, x, 0), with what changes no sum, product or maximum in place of 0.",
     ),
     (
-        none_on_one_path, 1,
+        none_on_one_path, 2,
         "the result[1] is None on the path that this call takes, and a tensor on another",
-        "if x > 3:",
+        "if v > 3:",
         f"{STRUCTURE}Fix: let the result[1] be a tensor on every path, or test it with "
         "`is None` before it is used.",
     ),
