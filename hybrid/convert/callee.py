@@ -44,7 +44,11 @@ HIGHER_ORDER = frozenset(
 def resolve(site: Site, function: Any) -> Any:
     """What to call for ``function`` at ``site``."""
     made = _resolved(site, function)
-    if _is_framed(function) or _is_authors(function) or isinstance(function, Op):
+    if _is_ours(getattr(function, "__func__", function)):
+        from hybrid.convert.kinds import for_both
+
+        return for_both(made)
+    if _is_framed(function) or _is_authors(function):
         return made
     from hybrid.convert.effects import refusing
 

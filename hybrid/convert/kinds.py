@@ -16,9 +16,11 @@ from hybrid.convert.site import Site
 from hybrid.number import Number
 from hybrid.number.mixed import Mixed
 from hybrid.number.operators import BINARY, COMPARE, UNARY
+from hybrid.number.staging import CLASSES
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.tensor import Tensor
 from hybrid.tree import flatten, unflatten
+from hybrid.types import dtype_of
 
 NAME = "what this is made of"
 
@@ -55,6 +57,35 @@ def of_one_kind(override: Callable[..., Any], call: Callable[..., Any]) -> Calla
     return chosen
 
 
+def for_both(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` of this package, staged twice where a number would not do what a tensor does."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for argument in (*args, *kwargs.values()):
+            items = argument if type(argument) in (list, tuple) else (argument,)
+            if any([type(item) is TensorOrNumber for item in items]):
+                return _staged_for_both(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _staged_for_both(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    leaves, structure = flatten((args, kwargs))
+    dtypes = {leaf.type.dtype for leaf in leaves if isinstance(leaf, Tensor)}
+    for at, leaf in enumerate(leaves):
+        if type(leaf) is TensorOrNumber and dtypes != {dtype_of(CLASSES[k]) for k in leaf.kinds}:
+
+            def with_part(part: Any, place: int = at) -> Any:
+                given = [*leaves]
+                given[place] = part
+                args, kwargs = unflatten(structure, given)
+                return for_both(function)(*args, **kwargs)
+
+            return each(leaf, with_part)
+    return function(*args, **kwargs)
+
+
 def _binary(function: Callable[[Any, Any], Any], reflected: bool = False) -> Callable[..., Any]:
     def method(self: Mixed, other: Any, *modulus: Any) -> Any:
         if isinstance(other, Tensor):
@@ -71,7 +102,8 @@ def _either_binary(name: str, function: Callable[[Any, Any], Any], back: bool) -
     of_tensors = getattr(Tensor, f"__r{name}__" if back else f"__{name}__", _not_for_tensors)
 
     def method(self: TensorOrNumber, other: Any, *modulus: Any) -> Any:
-        if isinstance(other, Tensor) and other.type.dtype is self.type.dtype:
+        dtype = self.type.dtype
+        if isinstance(other, Tensor) and other.type.dtype is dtype and not dtype.is_stored:
             if type(other) is not TensorOrNumber:
                 return of_tensors(self, other)
         elif not isinstance(other, (Tensor, Number, bool, int, float)):

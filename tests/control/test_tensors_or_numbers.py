@@ -7,7 +7,7 @@ import math
 import pytest
 
 import hybrid as hy
-from hybrid.errors import CaptureError
+from hybrid.errors import CaptureError, DTypeError
 from tests.control.harness import Program, Table, f32
 
 table = Table()
@@ -195,3 +195,42 @@ def test_same(program: Program) -> None:
 @table.each()
 def test_all_lines_run(program: Program) -> None:
     program.check_coverage()
+
+
+OPS = {
+    "tanh": lambda v, x: hy.tanh(v),
+    "exp, then a product": lambda v, x: hy.exp(v) * x,
+    "product": lambda v, x: v * x,
+    "product of a function": lambda v, x: hy.multiply(x, v),
+    "maximum": lambda v, x: hy.maximum(v, x),
+    "stack": lambda v, x: hy.stack([v, v]),
+    "where": lambda v, x: hy.where(x > 0, v, x),
+    "sum": lambda v, x: hy.sum(v),
+    "method": lambda v, x: x.clip(0, v),
+}
+
+
+@pytest.mark.parametrize("number", [0.1, 3, True])
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize(
+    "dtype", [hy.float16, hy.bfloat16, hy.float32, hy.float64, hy.int32], ids=str
+)
+def test_numbers_are_weak_and_whole(dtype, op, number) -> None:
+    """A number is no tensor of the other path's dtype: neither rounded to it nor promoted by it."""
+
+    def program(tensor, s, x):
+        return OPS[op](number if s > 0 else tensor, x)
+
+    def outcome(function, *args):
+        try:
+            return repr(function(*args))
+        except DTypeError as error:
+            return str(error).splitlines()[0]
+
+    for beside in (hy.float32, dtype):
+        args = [(f32(1).astype(dtype), f32(s), f32(X).astype(beside)) for s in (1.0, -1.0)]
+        expected = [outcome(program, *given) for given in args]
+        if len({text.rpartition("dtype=")[2] for text in expected}) > 1:
+            continue  # paths that leave other dtypes promote them, as an expression does
+        fast = hy.hybridize(program)
+        assert [outcome(fast, *given) for given in args] == expected
