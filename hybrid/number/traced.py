@@ -54,6 +54,9 @@ class Number:
         """What isinstance() goes by."""
         return CLASSES[self.kind]
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{self.kind!r} object has no attribute {name!r}", name=name)
+
     # What needs the value now ----------------------------------------------------------------
 
     def need_value(self, asked: str) -> NoReturn:
