@@ -29,7 +29,7 @@ from hybrid.convert.iterables import (
     uneven,
 )
 from hybrid.convert.kinds import of_one_kind
-from hybrid.convert.lists import length_of, optional
+from hybrid.convert.lists import length_of, list_feed, optional
 from hybrid.convert.site import Site
 from hybrid.convert.traced import is_grown, is_partial, is_traced, look, ordered, tracing
 from hybrid.convert.try_ import catching_in
@@ -190,10 +190,34 @@ def _enumerate(iterable: Any, start: Any = 0) -> Any:
     return Once(Enumerated(feeds[0], index_of(start)))
 
 
+def _has_unknown_length(iterable: Any) -> bool:
+    return is_grown(iterable) or (isinstance(iterable, Walk) and type(iterable.length) is Number)
+
+
+def _beside_unknown(iterable: Any) -> Any:
+    """How to walk over what ``zip`` gets beside a list of unknown length."""
+    if type(iterable) in (list, tuple):
+        return list_feed(iterable)
+    found = _feeds([iterable])
+    if found is None:
+        kind = type(iterable).__name__
+        raise CaptureError(
+            f"zip() goes over a {kind} beside a list whose length is known only when the plan runs",
+            at=author_location(),
+            why="How many items it takes out of it would depend on the value of a tensor.",
+            fix=f"make a list of the {kind} first",
+        )
+    return found[0]
+
+
 def _zip(*iterables: Any, strict: bool = False) -> Any:
     if not any(isinstance(x, _LATE) or is_grown(x) for x in iterables):
         return NotImplemented
     feeds = _feeds(iterables)
+    if feeds is None and any(map(_has_unknown_length, iterables)):
+        if any([type(x) in (list, tuple) and not x for x in iterables]):
+            return NotImplemented  # nothing is asked of the others
+        feeds = [_beside_unknown(x) for x in iterables]
     if feeds is None:
         return NotImplemented
     lengths = [feed.length for feed in feeds]

@@ -13,8 +13,10 @@ from hybrid.convert.statement import StatementConverter
 from hybrid.convert.traced import look, refuse_partial, tracing
 from hybrid.convert.try_ import catching_in
 from hybrid.convert.while_ import native_loop
+from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import current
 from hybrid.progress import unwrapped
+from hybrid.trace.grown import Grown
 
 
 class ForConverter(StatementConverter):
@@ -116,7 +118,15 @@ def following(site: Site, iterator: Iterator[Any]) -> Any:
         return next(iterator)
     ends = (StopIteration, IndexError) if type(iterator) is _BY_INDEX else (StopIteration,)
     with catching_in(site, "for", *ends):
-        return next(iterator)
+        item = next(iterator)
+    if type(item) is Grown:
+        raise CaptureError(
+            "a list grows on some paths while a loop goes over it",
+            at=site.location,
+            why="Whether the loop has another iteration would depend on the value of a tensor.",
+            fix="go over a copy of it (for x in list(xs)), or let it grow on every path",
+        )
+    return item
 
 
 class _Indexed:

@@ -227,7 +227,12 @@ class ListFeed:
     def row(self, index: Any) -> Any:
         """The item at ``index``."""
         first = self.items[0]
-        if len(self.items) > 1 or first.gaps is not None or type(index) is int:
+        if (
+            len(self.items) > 1
+            or type(first) is not Grown
+            or first.gaps is not None
+            or type(index) is int
+        ):
             return _position(self.items, index)
         if any(isinstance(column, Column) for column in first.columns):
             return _position(self.items, index)

@@ -164,12 +164,13 @@ def note_read(parent: Tracer, slot: Slot) -> None:
 def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) -> None:
     """Write what a node has made of a tensor from outside.
 
-    Where all regions have written it without a history (a parameter that an optimizer updates), it
-    has none, though what it held before may have one.
+    Where all regions have written it without a history, it has none, though what it held before may
+    have one; but a loop that has no iteration leaves that to what is no leaf.
     """
     leaf = getattr(tensor, "leaf", None)
     entries = [region.cells[id(tensor)] for region in regions if id(tensor) in region.cells]
-    if all(entry.record is None or entry.record is leaf for entry in entries):
+    written = leaf is not None or len(regions) > 1
+    if written and all(entry.record is None or entry.record is leaf for entry in entries):
         value.record = None
     parent.give(tensor, value)  # the regions have written it to all that it may be
 

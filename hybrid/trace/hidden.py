@@ -11,6 +11,7 @@ from hybrid.errors import CaptureError
 from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.number.mixed import Mixed
+from hybrid.record import Leaf
 from hybrid.tensor import Tensor
 from hybrid.trace.attributes import MISSING, attribute_names, stored
 from hybrid.trace.grown import Grown
@@ -72,6 +73,11 @@ def left_behind(tracer: Tracer) -> Iterator[Slot]:
         outlives = key in known or type(owner) is dict
         if outlives and value is not original and hidden(value, set(), ()) is not None:
             yield Slot(owner, name, original, False, True, label_of(owner, name))
+    for slot in tracer.slots.values():
+        if isinstance(slot.owner, Leaf):
+            value = slot.content()
+            if value is not slot.original and hidden(value, set(), ()) is not None:
+                yield slot
 
 
 def swept(tracer: Tracer) -> list[Slot]:

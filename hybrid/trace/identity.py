@@ -25,14 +25,13 @@ that would need one is in doubt.  Should a tensor in doubt be written, the captu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hybrid import ops
 from hybrid.autodiff.presence import chosen, flag
 from hybrid.classes import dataclass, field
 from hybrid.data_view import DataView
-from hybrid.errors import CaptureError, Location, author_location
+from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.number.tensor_or_number import as_plain
@@ -276,22 +275,9 @@ def meet(merge: Merge, follows: bool) -> list[_Pair]:
                         pair.where[at] = where
                 if tensor is None or not region.owns(tensor):
                     found.setdefault((met, key), _Pair(met, tensor)).where[at] = where
-            if any(met.sides[at] is tensor for tensor in merge.listed):
-                error = partial(_item_written, merge.at)
-                found.setdefault((met, id(None)), _Pair(met, None)).where[at] = Where(error=error)
     for pair in found.values():
         pair.settle(merge, follows)
     return list(found.values())
-
-
-def _item_written(at: Location | None) -> CaptureError:
-    return CaptureError(
-        "a tensor is written in place that a list holds on some paths",
-        at=author_location() or at,
-        why="The items that only some paths append are rows of tensors, and no name of one that is "
-        "written later.",
-        fix="append a copy (xs.append(x * 1)), or bind the name to a new tensor (x = x + 1)",
-    )
 
 
 def _retyped() -> CaptureError:

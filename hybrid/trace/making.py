@@ -180,8 +180,6 @@ class Making:
             return "items", items_of(leaf, self.leaf)
         if not isinstance(leaf, Tensor):
             refuse_torn([leaf])
-            if isinstance(leaf, (list, tuple, dict)):
-                return "tree", self.made(leaf)
             if self.is_made(leaf):
                 return "object", self.object(leaf)
             self.refuse_hidden(leaf)
@@ -197,8 +195,10 @@ class Making:
 
     def either(self, maybe: Maybe) -> Either:
         """What only some paths have set: an attribute (``p.grad``), an item of a dict."""
-        other = Several() if maybe.other is MISSING else maybe.other
-        return Either(self.leaf(maybe.value), self.leaf(maybe.flag)[1], ("constant", other))
+        value, other = maybe.value, Several() if maybe.other is MISSING else maybe.other
+        whole = isinstance(value, (list, tuple, dict))
+        leaf = ("tree", self.made(value)) if whole else self.leaf(value)
+        return Either(leaf, self.leaf(maybe.flag)[1], ("constant", other))
 
     def of_any_kind(self, flags: Sequence[Any], parts: Sequence[Any]) -> tuple[str, Any]:
         """A number of which only a run knows the kind, or whether it is one."""

@@ -73,7 +73,6 @@ class Merge:
         self.pairs: list[tuple[Tensor, Tensor]] = []
         self.shared: dict[tuple[int, int], Build] = {}  # by the ids of what is mutable on each path
         self.met: dict[Any, Met] = {}  # tensors that names and places get
-        self.listed: list[Tensor] = []  # those of one path that a list gets as rows
 
     def pair(self, a: Tensor, b: Tensor) -> int:
         """The result that is ``a`` on the first path and ``b`` on the second."""
@@ -220,9 +219,9 @@ class Merge:
         (flag_a, number_a), (flag_b, number_b) = _as_number(a), _as_number(b)
         flag = self.tree(flag_a, flag_b, name)
         if number_a is None:
-            number = self._filled(number_b, self.second, self.first)
+            number = self.filled(number_b, self.second, self.first)
         elif number_b is None:
-            number = self._filled(number_a, self.first, self.second)
+            number = self.filled(number_a, self.first, self.second)
         else:
             number = self.tree(number_a, number_b, name)
         return lambda results: TensorOrNumber(tensor(results), flag(results), number(results))
@@ -251,12 +250,12 @@ class Merge:
         """The value of the one path that goes on."""
         goes_on = b if a is DIVERGED else a
         side, other = (self.second, self.first) if a is DIVERGED else (self.first, self.second)
-        return self._filled(goes_on, side, other)
+        return self.filled(goes_on, side, other)
 
-    def _filled(self, value: Any, side: Side, other: Side) -> Build:
+    def filled(self, value: Any, side: Side, other: Side) -> Build:
         """``value`` of ``side``, with zeros, that nobody reads, in its place on the ``other``."""
         if type(value) is TensorOrNumber:
-            parts = [self._filled(part, side, other) for part in value.members]
+            parts = [self.filled(part, side, other) for part in value.members]
             return lambda results: value.of(*[part(results) for part in parts])
         if isinstance(value, Tensor):
             with interpreting(side.region):
@@ -267,13 +266,13 @@ class Merge:
             sides = (None, value) if at else (value, None)
             return self._met(*sides, Met(sides, index, at))
         if type(value) is Mixed:
-            numbers = [self._filled(number, side, other) for number in value.numbers]
+            numbers = [self.filled(number, side, other) for number in value.numbers]
             return lambda results: value.of([number(results) for number in numbers])
         if isinstance(value, Number):
-            part = self._filled(value.tensor, side, other)
+            part = self.filled(value.tensor, side, other)
             return lambda results: Number(value.kind, part(results))
         if isinstance(value, Maybe):
-            inner, flag = self._filled(value.value, side, other), self._filled(
+            inner, flag = self.filled(value.value, side, other), self.filled(
                 value.flag, side, other
             )  # fmt: skip
             return lambda results: value.of(inner(results), flag(results))
@@ -282,7 +281,7 @@ class Merge:
         if type(value) is Grown:
             return optional(self, side, other, value)
         if isinstance(value, tuple):
-            parts = [self._filled(item, side, other) for item in value]
+            parts = [self.filled(item, side, other) for item in value]
             return lambda results: rebuilt(value, [part(results) for part in parts])
         held = isinstance(value, list) or type(value) is dict
         if held or (is_plain(value) and not side.region.is_outside(value)):
@@ -292,10 +291,10 @@ class Merge:
     def _kept(self, value: Any, side: Side, other: Side) -> tuple[Any, Build]:
         """``value`` itself, which a path has made, with values that hold after it."""
         if isinstance(value, list):
-            parts = [self._filled(item, side, other) for item in value]
+            parts = [self.filled(item, side, other) for item in value]
             return value, lambda results: [part(results) for part in parts]
         found = value if isinstance(value, dict) else attributes(value)
-        items = {key: self._filled(item, side, other) for key, item in found.items()}
+        items = {key: self.filled(item, side, other) for key, item in found.items()}
         return value, lambda results: {key: part(results) for key, part in items.items()}
 
     def _zeros(self, side: Side, type: TensorType) -> Tensor:
@@ -321,9 +320,9 @@ class Merge:
         (value_a, flag_a), (value_b, flag_b) = parts
         flag = self.tree(flag_a, flag_b, name)
         if value_a is absent:
-            value = self._filled(value_b, self.second, self.first)
+            value = self.filled(value_b, self.second, self.first)
         elif value_b is absent:
-            value = self._filled(value_a, self.first, self.second)
+            value = self.filled(value_a, self.first, self.second)
         else:
             value = self.tree(value_a, value_b, name)
 

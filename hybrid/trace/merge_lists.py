@@ -127,7 +127,7 @@ class _Optional:
                 made = item.with_tensors([results[i] for i in places], self.owner)
                 pairs = zip(made.columns, columns, strict=True)
                 return replace(
-                    made, columns=tuple([c if i is None else results[i] for c, i in pairs])
+                    made, columns=tuple([c if b is None else b(results) for c, b in pairs])
                 )
 
             return built
@@ -145,12 +145,11 @@ class _Optional:
 
         return build
 
-    def _shared(self, leaf: Any) -> int | None:
-        """The result that is a tensor of this path, which all items share; None for any other."""
+    def _shared(self, leaf: Any) -> Build | None:
+        """What makes a tensor of this path, which all items share; None for any other."""
         if not isinstance(leaf, Tensor) or not self.side.region.owns(leaf):
             return None
-        self.merge.listed.append(leaf)
-        return self._filled(leaf)
+        return self.merge.filled(leaf, self.side, self.other)
 
     def _column(self, leaf: Any) -> Build | None:
         """What makes the column of a leaf; None for what is the same on all paths.
@@ -163,8 +162,7 @@ class _Optional:
                 stack = region.traced(ops.expand_dims(region.traced(leaf.tensor), 0))
             number = self._filled(stack)
             return lambda results: Column(results[number], leaf.kind)
-        place = self._shared(leaf)
-        return None if place is None else lambda results: results[place]
+        return self._shared(leaf)
 
     def _number(self, value: int) -> int:
         with interpreting(self.side.region):

@@ -136,6 +136,16 @@ def a_leaf_handed_on_under_no_grad(x, s):
     return total
 
 
+@table.runs(*CALLS)
+def written_in_place_in_a_loop_that_may_have_no_iteration(x, s):
+    v = x * 2.0
+    while s > 0:
+        with hy.no_grad():
+            v += 2.0
+        s = s - 1
+    return v, v * x
+
+
 def test_nothing_is_cut_where_nothing_gets_a_history() -> None:
     @hy.hybridize
     def program(x):

@@ -8,9 +8,9 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import CaptureError
-from tests.control.harness import ITEMS_APART, Program, Table, f32
+from tests.control.harness import Program, Table, f32
 
-table = Table(options={"identity": ITEMS_APART})
+table = Table()
 CALLS = [(f32(a), f32(b)) for a in (1.0, -1.0) for b in (1.0, -1.0)]
 
 

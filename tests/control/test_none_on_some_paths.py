@@ -117,6 +117,14 @@ def of_a_module(x, s):
     return hy.sum(gated)
 
 
+@table.runs(*SIGNS)
+def an_attribute_that_one_path_adds(x, s):
+    p = SimpleNamespace(x=x)
+    if s > 0:
+        p.extra = [x, x * 2]
+    return p
+
+
 def kept_in_an_attribute():
     state = SimpleNamespace(last=None)
 

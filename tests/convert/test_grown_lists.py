@@ -242,6 +242,27 @@ def zipped(x):
 
 
 @table.runs(*STARTS)
+def zipped_with_what_is_known(x):
+    xs = []
+    while x < 100:
+        xs.append(x)
+        x = x * 2
+    scaled = [a * k for a, k in zip(xs, [1, 2.5, True])]
+    joined = [a + b for b, (i, a) in zip((x, x + 1), enumerate([y * 2 for y in xs]))]
+    counted = [a * i + b for i, (a, b) in enumerate(zip(xs, [x]))]
+    return scaled, joined, counted, [a for a, _ in zip(xs, [])], list(zip((), xs))
+
+
+@table.runs(*STARTS)
+def zipped_strictly_with_what_is_known(x):
+    xs = []
+    while x < 100:
+        xs.append(x)
+        x = x * 2
+    return [a + b for a, b in zip(xs, [1, 2, 3], strict=True)]
+
+
+@table.runs(*STARTS)
 def flagged_while(x):
     ys = []
     done = x > 100

@@ -128,12 +128,6 @@ def first_set_to_an_object(x):
     return x
 
 
-def list_in_place_of_none(x):
-    if hy.sum(x) > 0:
-        S.seen = [x, x * 2]
-    return x
-
-
 def with_what_is_there_before(program, make):
     """``program``, before which ``S.new`` and ``S.seen`` are what ``make`` gives."""
 
@@ -400,21 +394,6 @@ def in_a_list(wrap, x):
     return wrap(lambda x: list(giving_later(x)))(x), wrap(lambda x: tuple(giving_later(x)))(x)
 
 
-def a_list_on_one_path(x):
-    p = P(x)
-    if hy.sum(x) > 0:
-        p.extra = [x, x * 2]
-    return p
-
-
-def a_list_on_every_path(x):
-    p = P(x)
-    p.extra = zeros_in_a_list()
-    if hy.sum(x) > 0:
-        p.extra = [x, x * 2]
-    return p
-
-
 @around
 def a_key_on_one_path(wrap, x):
     def step(d, x):
@@ -497,9 +476,6 @@ ROWS = [
     Row(first_set_to_an_object, "let there be a P before the call, and set its attributes "
         "(SimpleNamespace.new.a = ...)",
         (with_what_is_there_before(attributes_of_a_new_one, lambda: P(hy.zeros(3), hy.zeros(3))),)),
-    Row(list_in_place_of_none, "let it be one of as many items, or of the same keys, on every "
-        "path, and before the call",
-        (with_what_is_there_before(list_in_place_of_none, zeros_in_a_list),)),
     Row(another_object, "let there be a P before the call, and set its attributes "
         "(SimpleNamespace.o.a = ...)", (attributes_of_it,)),
     Row(another_object_in_a_branch, "set the attributes of the P that is there "
@@ -524,8 +500,6 @@ ROWS = [
         "to, or return the new values", (a_tensor_that_is_written, new_values)),
     Row(hiding, "return the tensors in one of those", (what_it_hides,)),
     Row(later, "return a tuple or a list of tensors", (in_a_list,)),
-    Row(a_list_on_one_path, "let it be one of as many items, or of the same keys, on every path, "
-        "and before the call", (a_list_on_every_path,)),
     Row(a_key_on_one_path, "set it on every path, to None where there is nothing",
         (a_key_or_none,)),
     Row(backward_through_an_argument, "call backward() outside, or pass the argument with "

@@ -86,23 +86,64 @@ def in_a_variable(x):
     return x * text
 
 
+def doubled_or_none(x):
+    return hy.sum(x * 2) if hy.sum(x) > 3 else None
+
+
 def an_optional_result(x):
-    y = None
-    if hy.sum(x) > 3:
-        y = x * 2
-    return [x, y]
+    return hy.grad(doubled_or_none)(x)
 
 
 def a_result_on_each_path(x):
-    y = x * 0
-    if hy.sum(x) > 3:
-        y = x * 2
-    return [x, y]
+    def loss(x):
+        return hy.sum(x * 2) if hy.sum(x) > 3 else hy.sum(x * 0)
+
+    return hy.grad(loss)(x)
 
 
 def a_test_of_the_result(x):
-    y = an_optional_result(x)[1]
-    return x if y is None else y
+    def loss(x):
+        y = doubled_or_none(x)
+        return hy.sum(x) if y is None else y
+
+    return hy.grad(loss)(x)
+
+
+def a_list_that_grows_while_it_is_gone_over(x):
+    xs, total = [x, x + 1], x
+    for y in xs:
+        total = total + y
+        if len(xs) < 4 and hy.sum(total) > 3:
+            xs.append(y)
+    return total
+
+
+def a_copy_is_gone_over(x):
+    xs, total = [x, x + 1], x
+    for y in list(xs):
+        total = total + y
+        if hy.sum(total) > 3:
+            xs.append(y)
+    return total
+
+
+def it_grows_on_every_path(x):
+    xs, total = [x, x + 1], x
+    for y in xs:
+        total = total + y
+        if len(xs) < 4:
+            xs.append(y)
+    return total
+
+
+def zipped_with_a_dict(x):
+    xs = [x] if hy.sum(x) > 0 else []
+    return [a * len(name) for a, name in zip(xs, {"a": 1, "bc": 2}, strict=False)]
+
+
+def zipped_with_a_list_of_it(x):
+    xs = [x] if hy.sum(x) > 0 else []
+    return [a * b for a, b in zip(xs, list({1: "a", 2: "b"}), strict=False)]
 
 
 def a_list_that_is_one_of_two(x):
@@ -179,33 +220,6 @@ def written_of_one_dtype(x):
     return z, y
 
 
-def written_and_held_on_one_path(x):
-    h, hs = x * 1, [x]
-    if hy.sum(x) > 0:
-        h = x * 2
-        hs.append(h)
-    h += 1
-    return h, hs
-
-
-def a_copy_is_held(x):
-    h, hs = x * 1, [x]
-    if hy.sum(x) > 0:
-        h = x * 2
-        hs.append(h * 1)
-    h += 1
-    return h, hs
-
-
-def held_and_bound_anew(x):
-    h, hs = x * 1, [x]
-    if hy.sum(x) > 0:
-        h = x * 2
-        hs.append(h)
-    h = h + 1
-    return h, hs
-
-
 def two_kinds_of_numbers(x):
     n = 1 if hy.sum(x) > 0 else 2.5
     return x * 2, f"{n:x}"
@@ -244,14 +258,15 @@ ROWS = [
         "in variables or a named tuple", (an_object_made_before, in_a_variable)),
     Row(an_optional_result, "be a tensor on every path, or test it with `is None` before it is "
         "used", (a_result_on_each_path, a_test_of_the_result)),
+    Row(a_list_that_grows_while_it_is_gone_over, "go over a copy of it (for x in list(xs)), or let "
+        "it grow on every path", (a_copy_is_gone_over, it_grows_on_every_path)),
+    Row(zipped_with_a_dict, "make a list of the dict first", (zipped_with_a_list_of_it,)),
     Row(a_list_that_is_one_of_two, "bind a new list on every path, or change the old one in place "
         "on every path", (a_new_list_on_each_path, the_old_one_on_each_path)),
     Row(asked_which_it_is, "compare what they hold, or keep a flag beside them",
         (asked_for_a_flag, compared_by_what_it_holds)),
     Row(written_of_two_dtypes, "bind the name to a new tensor (x = x + 1), or give both branches "
         "one dtype", (bound_anew, written_of_one_dtype)),
-    Row(written_and_held_on_one_path, "append a copy (xs.append(x * 1)), or bind the name to a "
-        "new tensor (x = x + 1)", (a_copy_is_held, held_and_bound_anew)),
     Row(two_kinds_of_numbers, "give it one kind on all paths, or convert it: int(k)",
         (of_one_kind, converted)),
     Row(kind_asked_for, "ask with isinstance(k, int)", (kind_asked_with_isinstance,)),
