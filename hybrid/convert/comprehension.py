@@ -37,7 +37,7 @@ class ComprehensionConverter(Converter):
         grows = isinstance(node, (ast.ListComp, ast.GeneratorExp)) and self._may_defer(node)
         first, *others = node.generators
         iterable = rewriter.visit(first.iter)
-        with rewriter.comprehension():
+        with rewriter.comprehension(node):
             for part in others:
                 part.iter = self._each(part.iter, rewriter.visit(part.iter))
             for part in node.generators:
@@ -67,7 +67,7 @@ class ComprehensionConverter(Converter):
         rewriter = self.rewriter
         if rewriter.in_class or not rewriter.may_defer(node):
             return False
-        with rewriter.comprehension():  # where super() has no arguments to find
+        with rewriter.comprehension(node):  # where super() has no arguments to find
             return rewriter.may_defer(node)
 
     def _keep(self, node: Any) -> None:

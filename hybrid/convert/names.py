@@ -15,7 +15,7 @@ class NameConverter(Converter):
 
     ::
 
-        x    ==>    hyb__.load("x", x)
+        x    ==>    hyb__.load("x", x)          hyb__.load("x", x, True)  of an enclosing function
     """
 
     nodes = (ast.Name,)
@@ -23,19 +23,26 @@ class NameConverter(Converter):
     def convert(self, node: ast.Name) -> ast.expr:
         if not isinstance(node.ctx, ast.Load) or self.rewriter.is_sure(node):
             return node
-        return call(node, "load", constant(node, node.id), node)
+        return loaded(self.rewriter, node)
 
 
-def load(name: str, value: Any) -> Any:
-    """The value of the variable ``name``."""
+def loaded(rewriter: Any, node: ast.Name) -> ast.Call:
+    """The load of a variable that may be unbound."""
+    free = [constant(node, True)] if rewriter.is_free(node) else []
+    return call(node, "load", constant(node, node.id), node, *free)
+
+
+def load(name: str, value: Any, free: bool = False) -> Any:
+    """The value of the variable ``name``, one of an enclosing function if it is ``free``."""
     if type(value) in (Unbound, Maybe):
-        return read(value, name)
+        return read(value, name, free)
     return value
 
 
-def peek(name: str, value: Any) -> Any:
+def peek(name: str, value: Any, free: bool = False) -> Any:
     """The same for a look at the identity of the value alone."""
-    return value if type(value) is Maybe and value.other is not UNBOUND else load(name, value)
+    known = type(value) is Maybe and value.other is not UNBOUND
+    return value if known else load(name, value, free)
 
 
 def handed_on(converted: ast.expr) -> ast.expr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -69,6 +70,7 @@ class Rewriter:
         self.depth = 0  # blocks nested so far
         self.in_class = False  # directly in a class body, whose names no nested function sees
         self.in_comprehension = False
+        self.in_nested = False  # in a comprehension that Python runs as a function of its own
         self.numbers: dict[str, int] = {}
         self.converters: dict[type[ast.AST], Converter] = {}
         self.preceding: list[Converter] = []
@@ -166,12 +168,14 @@ class Rewriter:
         return found
 
     @contextmanager
-    def comprehension(self) -> Iterator[None]:
+    def comprehension(self, node: ast.expr) -> Iterator[None]:
         """Inside a comprehension, a scope of its own even in a class body."""
-        saved = self.in_class, self.in_comprehension
+        saved = self.in_class, self.in_comprehension, self.in_nested
+        is_function = isinstance(node, ast.GeneratorExp) or sys.version_info < (3, 12)
         self.in_class, self.in_comprehension = False, True
+        self.in_nested = self.in_nested or is_function
         yield
-        self.in_class, self.in_comprehension = saved
+        self.in_class, self.in_comprehension, self.in_nested = saved
 
     # Depth ------------------------------------------------------------------------------------
 
@@ -306,6 +310,10 @@ class Rewriter:
                 }
             )
         )
+
+    def is_free(self, node: ast.Name) -> bool:
+        """Whether ``node``, a variable of a function, is one of a function around this code."""
+        return self.in_nested or node.id not in self.scope.locals
 
     def is_sure(self, node: ast.Name) -> bool:
         """Whether ``node`` surely finds its variable bound (or it is no variable of a function)."""

@@ -16,7 +16,7 @@ from typing import Any
 from hybrid.convert.changes import will_delete, will_set
 from hybrid.convert.converter import PREFIX, Converter, call, constant, located, thunk
 from hybrid.convert.lists import View
-from hybrid.convert.names import handed_on
+from hybrid.convert.names import handed_on, loaded
 from hybrid.convert.scope import FUNCTIONS, names_in, walk_scope
 from hybrid.convert.traced import (
     CONTAINERS,
@@ -241,7 +241,7 @@ class AugmentedConverter(Converter):
             load = located(ast.Name(node.target.id, ast.Load()), node.target)
             value = load
             if not rewriter.is_sure(node.target):
-                value = call(load, "load", constant(load, load.id), load)
+                value = loaded(rewriter, load)
             value = call(node.target, "content", value)
             if rewriter.is_sure(node.target):
                 before.append(_statement(value))

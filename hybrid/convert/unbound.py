@@ -13,13 +13,16 @@ from hybrid.trace.maybe import UNBOUND, Maybe, is_optional, refuse_missing, unbo
 from hybrid.trace.reads import MISSING
 
 
-def read(value: Any, name: str) -> Any:
-    """The value of the variable ``name``, which holds UNBOUND or a Maybe."""
+def read(value: Any, name: str, free: bool = False) -> Any:
+    """The value of the variable ``name``, which holds UNBOUND or a Maybe.
+
+    It is one of an enclosing function if it is ``free``.
+    """
     if value is UNBOUND:
-        raise unbound_error(name)
+        raise unbound_error(name, free)
     error = value.error
     if error is None:
-        error = unbound_error(name) if value.other is UNBOUND else _absent(value, name)
+        error = unbound_error(name, free) if value.other is UNBOUND else _absent(value, name)
     check(Number("bool", value.flag), error)
     return value.value
 

@@ -110,8 +110,16 @@ def refuse_missing(how: str, item: Maybe, at: Location | None = None) -> NoRetur
     )
 
 
-def unbound_error(name: str) -> UnboundLocalError:
-    """What Python raises when the local variable ``name`` is read before it is bound."""
+def unbound_error(name: str, free: bool = False) -> NameError:
+    """What Python raises when a function reads a variable of its own before it is bound.
+
+    Or one of an enclosing function, if it is ``free``.
+    """
+    if free and sys.version_info >= (3, 11):
+        text = f"cannot access free variable '{name}' where it is not associated with a value in "
+        return NameError(f"{text}enclosing scope")
+    if free:
+        return NameError(f"free variable '{name}' referenced before assignment in enclosing scope")
     if sys.version_info >= (3, 11):
         text = f"cannot access local variable '{name}' where it is not associated with a value"
         return UnboundLocalError(text)

@@ -212,10 +212,11 @@ def changeable_in(value: Any) -> list[Any]:
     return [part for part in parts if not isinstance(part, (hy.Tensor, tuple))]
 
 
-def parts_in(value: Any, seen: set[int]) -> Iterator[Any]:
+def parts_in(value: Any, seen: set[int], inside: tuple[int, ...] = ()) -> Iterator[Any]:
     """``value``, if it is a tensor or something that may hold tensors, and what it holds."""
     if isinstance(value, (hy.Tensor, list, tuple, dict)):
-        held: Any = () if isinstance(value, hy.Tensor) else value
+        held: Any = () if isinstance(value, hy.Tensor) or id(value) in inside else value
+        inside = (*inside, id(value))
     elif isinstance(value, hy.nn.Module) or (
         hasattr(value, "__dict__")
         and not callable(value)
@@ -227,7 +228,7 @@ def parts_in(value: Any, seen: set[int]) -> Iterator[Any]:
         return
     yield value
     for part in list(held.values() if isinstance(held, dict) else held):
-        yield from parts_in(part, seen)
+        yield from parts_in(part, seen, inside)
 
 
 # Two sides --------------------------------------------------------------------------------------
