@@ -63,7 +63,7 @@ def changed_by_a_function_within(s):
 def in_an_operand_that_is_not_always_evaluated(s):
     if s > 0:
         v = s
-    return s < 0 and v
+    return s < 0 and v > 0
 
 
 @table.runs(*CALLS)
