@@ -34,8 +34,8 @@ from hybrid.trace.branches import (
     params_of,
     write_cell,
 )
+from hybrid.trace.budget import LIST_SHARE, capacity
 from hybrid.trace.constants import refuse_change
-from hybrid.trace.differentiate_unbounded import LIST_SHARE, capacity
 from hybrid.trace.grown import require_room
 from hybrid.trace.key import CONTENT
 from hybrid.trace.maybe import UNBOUND, Maybe

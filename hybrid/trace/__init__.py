@@ -1,7 +1,26 @@
-"""Capture of functions as graphs; with it come the derivatives of control flow."""
+"""Capture of functions as graphs.
 
-from hybrid.trace import differentiate_cond as differentiate_cond
-from hybrid.trace import differentiate_for as differentiate_for
-from hybrid.trace import differentiate_forward as differentiate_forward
-from hybrid.trace import differentiate_while as differentiate_while
+The derivatives of control flow are imported when one is asked for: most first calls ask for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from hybrid.ops.control import cond, for_, while_
 from hybrid.trace import origins as origins
+
+
+def _rule(module: str, name: str) -> Callable[..., Any]:
+    def rule(given: Any, result: Any, *operands: Any, **attrs: Any) -> Any:
+        found = getattr(import_module(f"hybrid.trace.{module}"), name)
+        return found(given, result, *operands, **attrs)
+
+    return rule
+
+
+for _op, _name in ((cond, "cond"), (for_, "for"), (while_, "while")):
+    _op.vjp(_rule(f"differentiate_{_name}", f"{_name}_vjp"))
+    _op.jvp(_rule("differentiate_forward", f"{_name}_jvp"))

@@ -315,15 +315,15 @@ class _Finish:
         ]
         self.making.share([result, *[v for _, v in written], *[c.after for c in changes]])
         made = self.making.made(result)
+        known, slots = self.known.owners, list(lasting_slots.values())
         slot_writes = [
             SlotWrite(
-                Address(slot.owner, slot.name).seen_from(self.known.owners),
+                Address(slot.owner, slot.name).seen_from(known),
                 self.making.made(value),
                 slot.original is not MISSING,
             )
             for slot, value in written
         ]
-        known, slots = self.known.owners, list(lasting_slots.values())
         for change in changes:
             slot_writes += self.making.content_writes(change)
         cells = self.cells()

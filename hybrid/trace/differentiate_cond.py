@@ -68,7 +68,6 @@ class Derived:
     totals: tuple[Total, ...]
 
 
-@cond.vjp
 def cond_vjp(
     pull: Pull,
     results: tuple[Tensor, ...],

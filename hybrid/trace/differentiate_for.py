@@ -21,6 +21,7 @@ from hybrid.autodiff.tape import Pull
 from hybrid.ir import Graph
 from hybrid.ops.control import for_
 from hybrid.tensor import Tensor
+from hybrid.trace.budget import capacity
 from hybrid.trace.differentiate import (
     Here,
     firsts,
@@ -33,12 +34,11 @@ from hybrid.trace.differentiate import (
 from hybrid.trace.differentiate_asked import Question, Tie
 from hybrid.trace.differentiate_loop import derive
 from hybrid.trace.differentiate_told import told
-from hybrid.trace.differentiate_unbounded import Unbounded, capacity
+from hybrid.trace.differentiate_unbounded import Unbounded
 from hybrid.trace.differentiate_way import totals_of, way_back
 from hybrid.types import int64
 
 
-@for_.vjp
 def for_vjp(
     pull: Pull,
     results: tuple[Tensor, ...],

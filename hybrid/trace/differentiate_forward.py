@@ -59,7 +59,6 @@ class _Ahead:
 # cond -------------------------------------------------------------------------------------------
 
 
-@cond.jvp
 def cond_jvp(
     incoming: tuple[Ct | None, ...],
     _results: Any,
@@ -116,7 +115,6 @@ def _tensor(tangent: Ct | None, type: TensorType) -> Tensor:
 # Loops ------------------------------------------------------------------------------------------
 
 
-@for_.jvp
 def for_jvp(
     incoming: tuple[Ct | None, ...],
     _results: Any,
@@ -139,7 +137,6 @@ def for_jvp(
     return out[0] if len(out) == 1 else out
 
 
-@while_.jvp
 def while_jvp(
     incoming: tuple[Ct | None, ...],
     _results: Any,

@@ -14,27 +14,13 @@ from itertools import islice
 from hybrid import config, ops
 from hybrid.classes import dataclass, replace
 from hybrid.ir import Graph, Node, Value
-from hybrid.ir.interpreter import current
 from hybrid.ops.arithmetic import add, subtract
 from hybrid.ops.control import COUNT, cond, for_
 from hybrid.tensor import Tensor
+from hybrid.trace.budget import LEAST_ROWS, capacity
 from hybrid.trace.differentiate import applied, computing, region_of, remembered, silent
 from hybrid.trace.differentiate_loop import Answer
 from hybrid.trace.differentiate_way import Way
-from hybrid.types import TensorType
-
-LEAST_ROWS = 16
-MOST_ROWS = 2**20
-MOST_ROWS_OF_MANY = 2**9  # under vmap, which turns whole stacks: rows that it has, not iterations
-LIST_SHARE = 4  # what lists may grow to is that part of the budget, so that residuals fit beside
-
-
-def capacity(types: Sequence[TensorType], share: int = 1) -> int:
-    """How many rows of ``types`` the budget, or one part in ``share`` of it, holds."""
-    many = current().many
-    nbytes = many * share * sum([t.nbytes for t in types])
-    most = MOST_ROWS if many == 1 else MOST_ROWS_OF_MANY
-    return min(max(config.RESIDUAL_NBYTES // max(nbytes, 1), LEAST_ROWS), most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,16 +23,16 @@ from hybrid.ir import Graph
 from hybrid.ir.interpreter import current
 from hybrid.ops.control import while_
 from hybrid.tensor import Tensor
+from hybrid.trace.budget import capacity
 from hybrid.trace.differentiate import Here, Tape, as_of_for, here, known_int, remembered
 from hybrid.trace.differentiate_asked import Tie
 from hybrid.trace.differentiate_for import as_index, ask, item_by_item
 from hybrid.trace.differentiate_loop import derive
 from hybrid.trace.differentiate_told import told
-from hybrid.trace.differentiate_unbounded import Unbounded, capacity
+from hybrid.trace.differentiate_unbounded import Unbounded
 from hybrid.trace.differentiate_way import totals_of, way_back
 
 
-@while_.vjp
 def while_vjp(
     pull: Pull,
     results: tuple[Tensor, ...],

@@ -8,7 +8,7 @@ import pytest
 import hybrid as hy
 from hybrid import config, ops
 from hybrid.tensor import Tensor
-from hybrid.trace.differentiate_unbounded import LEAST_ROWS, MOST_ROWS, capacity
+from hybrid.trace.budget import LEAST_ROWS, MOST_ROWS, capacity
 from hybrid.types import float64, tensor_type
 from tests.trace.control import bits, f64, if_, loop, loop_while
 
