@@ -164,6 +164,7 @@ ALIASES: dict[str, Callable[..., Any]] = {
     "expand_as": lambda x, other: ops.broadcast_to(x, other.shape),
     "repeat": _repeat,
     "contiguous": lambda x: x,
+    "conj": lambda x: x,
     "clone": lambda x: ops.identity(x),
     "chunk": ops.chunk,
     "unbind": lambda x, axis=0: ops.unstack(x, axis=axis),

@@ -31,6 +31,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "expand": (lambda x: x.unsqueeze(0).expand(4, -1, 3), lambda x: hy.broadcast_to(x, (4, 2, 3))),
     "expand_as": (lambda x: x[:1].expand_as(x), lambda x: hy.broadcast_to(x[:1], (2, 3))),
     "contiguous": (lambda x: x.contiguous(), lambda x: x),
+    "conj": (lambda x: x.conj(), lambda x: x),
     "clone": (lambda x: x.clone(), lambda x: x),
     "chunk": (lambda x: x.chunk(2, dim=1), lambda x: hy.chunk(x, 2, axis=1)),
     "unbind": (lambda x: x.unbind(dim=1), lambda x: hy.unstack(x, axis=1)),
@@ -270,6 +271,12 @@ ADVISED: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "var": (lambda x: x.var(dim=1),
             lambda x: (x.var(dim=1, correction=1), x.var(dim=1, correction=0))),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_one_correction(name: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=f"^{name} got correction and ddof"):
+        getattr(X, name)(correction=1, ddof=0)
 
 
 @pytest.mark.parametrize("name", ADVISED)

@@ -102,6 +102,8 @@ def _without_numpys(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
             continue
         value = found.pop(word)
         if word == "ddof":
+            if "correction" in found:
+                raise ArgumentTypeError(f"{name} got correction and ddof", fix="give one of them")
             found["correction"] = value
         elif type(value) not in (NoneType, bool, str) or value not in _NEUTRAL[word]:
             raise ArgumentTypeError(

@@ -63,6 +63,16 @@ POWER = {
 }
 CASES = [(hy.logaddexp, at, by) for at, by in LOGADDEXP.items()]
 CASES += [(hy.pow, at, by) for at, by in POWER.items()]
+OF_MINUS_ZERO = {  # the exponent: the derivatives
+    0.0: (0.0, 0.0),
+    1.0: (1.0, 0.0),
+    2.0: (0.0, 0.0),
+    3.0: (0.0, 0.0),
+    0.5: (INF, 0.0),
+    -1.0: (-INF, NAN),
+    -2.0: (INF, NAN),
+}
+CASES += [(hy.pow, (-0.0, exponent), by) for exponent, by in OF_MINUS_ZERO.items()]
 
 
 def named(value):
