@@ -6,11 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from hybrid import pending
 from hybrid.trace.settle import uncollected
 
 
 @pytest.fixture(autouse=True)
 def nothing_else_is_freed() -> Iterator[None]:
-    """Tensors in cycles that earlier tests have left stay while bytes are counted."""
+    """What earlier tests have left stays while bytes are counted.
+
+    Tensors in cycles are not collected meanwhile, and queues that a fork would wait for, and let go
+    of what they hold, are waited for now.
+    """
+    pending.drain_all()
     with uncollected():
         yield
