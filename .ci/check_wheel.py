@@ -20,7 +20,7 @@ faults = [
         ),
         f"it should hold one abi3 library, not {compiled}": len(compiled) != 1
         or ".abi3." not in compiled[0],
-        "it lacks the digits": "hybrid/bench/data/digits.npz" not in names,
+        "it lacks the digits": "hybrid/data/shipped/digits.npz" not in names,
     }.items()
     if found
 ]

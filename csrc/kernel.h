@@ -75,7 +75,7 @@ typedef hyb_status (*hyb_work_fn)(void *context, int64_t begin, int64_t end);
 /* Runs fn over [0, n) in chunks of `grain`, on this thread and the pool; the first failing chunk's status. */
 hyb_status hyb_parallel_for(int64_t n, int64_t grain, hyb_work_fn fn, void *context);
 
-/* Sizes that decide how work is cut up, never what comes out of it (runtime/choices.c). */
+/* Sizes that decide how work is cut up, never what comes out of it (runtime/base/choices.c). */
 typedef enum {
     HYB_SLICE_BYTES, /* of an operand, to stay in the second-level cache */
     HYB_NEAR_BYTES,  /* a matrix that small is read in place */
@@ -87,7 +87,7 @@ typedef enum {
 } hyb_choice_kind;
 int64_t    hyb_choice(hyb_choice_kind kind);
 
-/* Layout helpers for prepare functions (runtime/layout.c). */
+/* Layout helpers for prepare functions (runtime/base/layout.c). */
 int64_t    hyb_itemsize(int32_t dtype);          /* 0 for an unknown dtype */
 int64_t    hyb_elements(const hyb_layout *layout);
 bool       hyb_is_contiguous(const hyb_layout *layout); /* row-major, no gaps; size-1 axes may have any stride */

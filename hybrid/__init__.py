@@ -10,10 +10,8 @@ from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 
-from hybrid import interop as interop
-from hybrid import late as _late
+from hybrid import lazy_import as _lazy
 from hybrid import random as random
-from hybrid import torch_methods as _torch_methods  # noqa: F401  adds methods to Tensor
 from hybrid.autodiff import check_grads as check_grads
 from hybrid.autodiff import enable_grad as enable_grad
 from hybrid.autodiff import grad as grad
@@ -23,16 +21,37 @@ from hybrid.autodiff import stop_gradient as stop_gradient
 from hybrid.autodiff import value_and_grad as value_and_grad
 from hybrid.autodiff import vjp as vjp
 from hybrid.config import cache_plans as cache_plans
-from hybrid.conversion import asarray as asarray
-from hybrid.conversion import from_dlpack as from_dlpack
+from hybrid.core.decorators import no_convert as no_convert
+from hybrid.core.package import __version__ as __version__
+from hybrid.core.types import bfloat16 as bfloat16
+from hybrid.core.types import bool_ as bool  # noqa: F401  exported under the standard's name
+from hybrid.core.types import float16 as float16
+from hybrid.core.types import float32 as float32
+from hybrid.core.types import float64 as float64
+from hybrid.core.types import int8 as int8
+from hybrid.core.types import int16 as int16
+from hybrid.core.types import int32 as int32
+from hybrid.core.types import int64 as int64
+from hybrid.core.types import uint8 as uint8
+from hybrid.core.types import uint16 as uint16
+from hybrid.core.types import uint32 as uint32
+from hybrid.core.types import uint64 as uint64
+from hybrid.eager import interop as _interop
+from hybrid.eager import torch_methods as _torch_methods  # noqa: F401  adds methods to Tensor
+from hybrid.eager.asarray import asarray as asarray
+from hybrid.eager.asarray import from_dlpack as from_dlpack
+from hybrid.eager.inspection import ARRAY_API_VERSION as __array_api_version__  # noqa: F401
+from hybrid.eager.inspection import array_namespace_info as __array_namespace_info__  # noqa: F401
+from hybrid.eager.inspection import finfo as finfo
+from hybrid.eager.inspection import iinfo as iinfo
+from hybrid.eager.profile import profile as profile
+from hybrid.eager.progress import progress as progress
+from hybrid.eager.streams import stream as stream
+from hybrid.eager.streams import wait_all as wait_all
+from hybrid.eager.tensor import Tensor as Tensor
 from hybrid.errors import HybridError as HybridError
-from hybrid.inspection import ARRAY_API_VERSION as __array_api_version__  # noqa: F401
-from hybrid.inspection import array_namespace_info as __array_namespace_info__  # noqa: F401
-from hybrid.inspection import finfo as finfo
-from hybrid.inspection import iinfo as iinfo
-from hybrid.marks import no_convert as no_convert
-from hybrid.native import num_threads as num_threads
-from hybrid.native import set_num_threads as set_num_threads
+from hybrid.memory.native import num_threads as num_threads
+from hybrid.memory.native import set_num_threads as set_num_threads
 from hybrid.ops import abs as abs
 from hybrid.ops import acos as acos
 from hybrid.ops import acosh as acosh
@@ -229,25 +248,6 @@ from hybrid.ops import vector_norm as vector_norm
 from hybrid.ops import where as where
 from hybrid.ops import zeros as zeros
 from hybrid.ops import zeros_like as zeros_like
-from hybrid.profile import profile as profile
-from hybrid.progress import progress as progress
-from hybrid.streams import stream as stream
-from hybrid.streams import wait_all as wait_all
-from hybrid.tensor import Tensor as Tensor
-from hybrid.types import bfloat16 as bfloat16
-from hybrid.types import bool_ as bool  # noqa: F401  exported under the standard's name
-from hybrid.types import float16 as float16
-from hybrid.types import float32 as float32
-from hybrid.types import float64 as float64
-from hybrid.types import int8 as int8
-from hybrid.types import int16 as int16
-from hybrid.types import int32 as int32
-from hybrid.types import int64 as int64
-from hybrid.types import uint8 as uint8
-from hybrid.types import uint16 as uint16
-from hybrid.types import uint32 as uint32
-from hybrid.types import uint64 as uint64
-from hybrid.version import __version__ as __version__
 
 if _typing.TYPE_CHECKING:
     from hybrid import data as data
@@ -256,13 +256,13 @@ if _typing.TYPE_CHECKING:
     from hybrid import optim as optim
     from hybrid import plots as plots
     from hybrid import train as train
-    from hybrid.control import cond as cond
-    from hybrid.control import py_call as py_call
-    from hybrid.control import scan as scan
-    from hybrid.control import while_loop as while_loop
-    from hybrid.hybridized import hybridize as hybridize
+    from hybrid.calls.control import cond as cond
+    from hybrid.calls.control import py_call as py_call
+    from hybrid.calls.control import scan as scan
+    from hybrid.calls.control import while_loop as while_loop
+    from hybrid.calls.hybridized import hybridize as hybridize
     from hybrid.nn import summary as summary
-    from hybrid.trace.checkpoint import checkpoint as checkpoint
+    from hybrid.trace.gradients.checkpoint import checkpoint as checkpoint
     from hybrid.transforms import custom_vjp as custom_vjp
     from hybrid.transforms import hessian as hessian
     from hybrid.transforms import hvp as hvp
@@ -272,20 +272,20 @@ if _typing.TYPE_CHECKING:
     from hybrid.weights import save as save
 
 newaxis = None
-interop.register()
-_late.register()
+_interop.register()
+_lazy.register()
 
 __all__ = [
-    *[name for name in globals() if not name.startswith("_")], *_late.MODULE_OF, *_late.MODULES
+    *[name for name in globals() if not name.startswith("_")], *_lazy.MODULE_OF, *_lazy.MODULES
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> _typing.Any:
-    if name in _late.MODULES:
-        return _late.module(name)
-    if name not in _late.MODULE_OF:
+    if name in _lazy.MODULES or f"hybrid.{name}" in _lazy.FORMER:
+        return _lazy.module(name)
+    if name not in _lazy.MODULE_OF:
         raise AttributeError(f"module 'hybrid' has no attribute {name!r}")
-    found = globals()[name] = _late.member(name)
+    found = globals()[name] = _lazy.member(name)
     return found
 
 

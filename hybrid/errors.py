@@ -12,7 +12,8 @@ from types import FrameType
 
 import numpy as np
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.package import FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ class NumberRangeError(HybridError, OverflowError):
         )
 
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGE = FOLDER + os.sep
 
 
 def author_frame(frame: FrameType | None) -> FrameType | None:

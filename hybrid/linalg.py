@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hybrid.conversion import asarray
+from hybrid.core.types import int64
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ops import as_tensor, broadcast_arrays, expand_dims, reduction, roll, squeeze, zeros
 from hybrid.ops import diagonal as diagonal
@@ -29,8 +31,6 @@ from hybrid.ops.dtypes import common
 from hybrid.ops.matrices import identity_like, require_matrices, require_square
 from hybrid.ops.norms import matrix_norm as matrix_norm
 from hybrid.ops.shape import broadcast_to
-from hybrid.tensor import Tensor
-from hybrid.types import int64
 
 
 class EighResult(NamedTuple):

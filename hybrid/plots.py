@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.conversion import asarray
+from hybrid.core.extras import optional
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
-from hybrid.extras import optional
-from hybrid.tensor import Tensor
 
 COLUMNS = 3  # panels in a row
 LEGIBLE = 20  # classes up to which each cell of a matrix says its number

@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
-from hybrid.eager import as_tensor
-from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
-from hybrid.ir.interpreter import current
-from hybrid.ops.checks import as_int, normalize_axis, require_floating
-from hybrid.tensor import Tensor
-from hybrid.types import (
+from hybrid.core.types import (
     DEFAULT_FLOAT,
     DEFAULT_INT,
     DType,
@@ -30,6 +25,11 @@ from hybrid.types import (
     int64,
     shape_of,
 )
+from hybrid.eager.execution import as_tensor
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
+from hybrid.ir.interpreter import current
+from hybrid.ops.checks import as_int, normalize_axis, require_floating
 
 
 class Generator:

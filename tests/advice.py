@@ -13,8 +13,8 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import HybridError
-from tests.control.harness import describe, f32
 from tests.helpers import leaf
+from tests.staging.harness import describe, f32
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 S = types.SimpleNamespace()  # what outlives the calls of the programs

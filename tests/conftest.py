@@ -75,7 +75,7 @@ def heeded_interrupt() -> Iterator[None]:
 def streams_end() -> Iterator[None]:
     """Nothing stays queued behind the test."""
     import hybrid as hy
-    from hybrid import pending
+    from hybrid.memory import work_queue as pending
 
     yield
     hy.wait_all()

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 import hybrid as hy
-from hybrid import native, pending
 from hybrid.ir import Graph, Node, Value, parse, verify
+from hybrid.memory import native
+from hybrid.memory import work_queue as pending
 
 
 def graph_of(text: str) -> Graph:

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.eager import as_tensor
+from hybrid.calls.planned import optimized_plan
+from hybrid.core.tree import flatten, unflatten
+from hybrid.eager.execution import as_tensor
+from hybrid.eager.launch import call_plan
+from hybrid.eager.tensor import Tensor
 from hybrid.ir import Builder, Graph, verify
 from hybrid.ir.interpreter import interpreting
-from hybrid.launch import call_plan
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES
-from hybrid.planned import optimized_plan
-from hybrid.tensor import Tensor
-from hybrid.trace.tracer import Tracer
-from hybrid.tree import flatten, unflatten
+from hybrid.trace.regions.tracer import Tracer
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from hybrid.errors import HybridError, Location
-from hybrid.ir import REGISTRY, Builder, Graph, Op, Value
-from hybrid.ops.control import py_call
-from hybrid.types import (
+from hybrid.core.types import (
     BY_SHORT,
     SUPPORTED,
     DType,
@@ -22,6 +19,9 @@ from hybrid.types import (
     int64,
     tensor_type,
 )
+from hybrid.errors import HybridError, Location
+from hybrid.ir import REGISTRY, Builder, Graph, Op, Value
+from hybrid.ops.control import py_call
 
 # For tests that draw graphs: a busy machine makes no test fail.
 unhurried = settings(

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import hybrid
-from tests.convert import test_advice as of_lists
-from tests.convert import test_advice_on_loops as of_loops
 from tests.data import test_advice as of_loaders
+from tests.staging.loops import test_advice as of_loops
+from tests.staging.values import test_advice as of_lists
 from tests.trace import test_advice as of_state
 from tests.trace import test_advice_on_choices as of_choices
 from tests.trace import test_advice_on_libraries as of_libraries
@@ -38,9 +38,9 @@ ADVICE = [
 ]
 # What is followed elsewhere, and by which test; or why there is no program that comes there.
 ELSEWHERE = {
-    "hybrid.config.RESIDUAL_NBYTES": "tests/convert/test_advice.py, with another limit",
-    "append what has no other name": "tests/control/test_names_of_items.py",
-    "x = x.detach()": "tests/trace/test_turning.py",
+    "hybrid.config.RESIDUAL_NBYTES": "tests/staging/values/test_advice.py, with another limit",
+    "append what has no other name": "tests/trace/gradients/test_names_of_items.py",
+    "x = x.detach()": "tests/trace/regions/test_requires_grad.py",
     "read the cached property once": "the number stays part of the key then: nobody is told",
     "add them up in a for loop, or append tensors": "only from Python 3.12 on",
     "append new tensors": "which tensors these are has always been told by now",

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid import errors, native
+from hybrid import errors
+from hybrid.core.tree import tree_map
+from hybrid.core.types import BY_NAME, dtype_of, promote
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -26,8 +28,7 @@ from hybrid.errors import (
     TracedValueError,
     author_location,
 )
-from hybrid.tree import tree_map
-from hybrid.types import BY_NAME, dtype_of, promote
+from hybrid.memory import native
 
 V = hy.asarray([1.0, 2.0, 3.0])
 W = hy.ones((2, 3))

@@ -13,9 +13,9 @@ import hybrid as hy
 # What few programs need and is slow to import: it waits until it is asked for.
 LATE = (
     "hybrid.explain",
-    "hybrid.plan_cache",
-    "hybrid.convert.logs",
-    "hybrid.convert.folds",
+    "hybrid.calls.files",
+    "hybrid.staging.effects.log_calls",
+    "hybrid.staging.iteration.folds",
     "logging",
     "array",
     "numpy.random",
@@ -37,7 +37,12 @@ print(*[name for name in sys.argv[1:] if name in sys.modules])
 
 
 # What a function that loops over nothing and calls this package alone does not need either.
-LATER = (*LATE, "hybrid.convert.builtins", "hybrid.convert.effects", "hybrid.convert.loop_state")
+LATER = (
+    *LATE,
+    "hybrid.staging.library.builtins",
+    "hybrid.staging.effects.library_effects",
+    "hybrid.staging.loops.loop",
+)
 WITHOUT_A_LOOP = PROGRAM.replace("    for _ in range(5):\n        ", "    ")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hybrid as hy
-from hybrid import native
+from hybrid.memory import native
 from tests.helpers import leaf
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 
 import hybrid as hy
 from hybrid.errors import CaptureError
-from tests.control.harness import compare, draw, f32, i64, is_of_eager_run, same, side
 from tests.random_programs import TRAINING, Program, programs
+from tests.staging.harness import compare, draw, f32, i64, is_of_eager_run, same, side
 
 NUMBERS = itertools.count()
 CALLS = [

@@ -42,7 +42,7 @@ def test_each_says_how_it_is_heeded() -> None:
         assert own, f"{path.relative_to(TESTS)}: {name} sends SIGINT; use heeded_interrupt"
 
 
-@pytest.mark.parametrize("name", ["control/test_interrupts.py", "plan/test_host.py"])
+@pytest.mark.parametrize("name", ["calls/test_interrupts.py", "plan/test_host.py"])
 def test_they_pass_where_it_is_ignored(name: str) -> None:
     command = f"trap '' INT; exec {sys.executable} -m pytest -q -p no:cacheprovider {TESTS / name}"
     command += " -k 'ctrl_c or handler'"

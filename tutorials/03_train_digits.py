@@ -4,7 +4,7 @@
 import numpy as np
 
 import hybrid as hy
-from hybrid.bench.digits import load
+from hybrid.data.digits import load
 
 digits = load()
 print(f"{len(digits.train_labels)} images to train on, {len(digits.test_labels)} to test with")

@@ -1,7 +1,7 @@
 """Add a construct: how a piece of Python is rewritten, and what the rewritten piece does."""
 
 # %% While a function is captured, a converted copy of it runs in its place.  A construct that has
-# to be seen at run time is replaced by a call into its run-time half.  Here is one.
+# to be seen at run time is replaced by a call of a function that stages it.  Here is one.
 import ast
 
 import hybrid as hy
@@ -9,8 +9,8 @@ from hybrid.convert import ORDER, conversion, convert, converted_source
 from hybrid.convert.converter import Converter, call
 from hybrid.convert.runtime import hyb__
 from hybrid.convert.site import Site
-from hybrid.convert.traced import is_traced
-from hybrid.trace.checks import check
+from hybrid.staging.sessions.views import is_traced
+from hybrid.trace.regions.checks import check
 
 
 def larger(x, y):
@@ -28,8 +28,8 @@ assert convert(larger)(2, 3) == larger(2, 3) == 3
 # %% Let us hunt an infinity: every division is to say where it stands when it divides by zero.  In
 # eager Python it is a breakpoint's work; in a graph it takes a construct.
 #
-# The template half is given the syntax tree of each ``a / b`` and says what takes its place.  A
-# Site remembers where that was: file, line, function.
+# The converter is given the syntax tree of each ``a / b`` and says what takes its place.  A Site
+# remembers where that was: file, line, function.
 class DivisionConverter(Converter):
     """Division looks at what it divides by.
 
@@ -48,8 +48,8 @@ class DivisionConverter(Converter):
         return call(node, "divided", site, rewriter.visit(node.left), rewriter.visit(node.right))
 
 
-# %% The run-time half decides.  On plain values it is Python's own division; on a tensor whose
-# value is only known when the plan runs, it stages a check in front of it.
+# %% The function that is called decides.  On plain values it is Python's own division; on a tensor
+# whose value is only known when the plan runs, it stages a check in front of it.
 def divided(site: Site, a, b):
     """``a / b``; a plan that gets here with a zero in ``b`` raises."""
     if is_traced(b):
@@ -58,10 +58,8 @@ def divided(site: Site, a, b):
     return a / b
 
 
-DivisionConverter.runtime = (divided,)
-
-# %% In the house a construct is a file in hybrid/convert with both halves, and one line in ORDER,
-# which is read when hybrid is imported.  For this process, this is that line.
+# %% In the house the converter is a file in hybrid/convert/constructs and one line in ORDER; the
+# function is one of hybrid/staging, and a name in its table.  For this process, this does both.
 conversion.ORDER = (*ORDER, DivisionConverter)
 setattr(hyb__, divided.__name__, divided)
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import hybrid as hy
-from hybrid.bench.digits import load
 from hybrid.data import DataLoader, Normalize, TensorDataset
+from hybrid.data.digits import load
 from hybrid.train import (
     F1,
     Callback,

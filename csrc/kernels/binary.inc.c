@@ -3,7 +3,7 @@
  * Split      by elements.
  * Layout     rank 1, dense or one element repeated; the output is dense.
  * In place   allowed: the output may be either input.
- * Accuracy   correctly rounded, but for pow, atan2 (math.inc.c) and hypot (1 ulp, the C library's).
+ * Accuracy   correctly rounded, but for pow, atan2 (math/family.inc.c) and hypot (1 ulp, the C library's).
  * Attributes none.
  *
  * Integers wrap.  Division by zero gives 0, for the remainder too; floor_divide and remainder of

@@ -6,7 +6,7 @@
  * matmul_integer     int8 and uint8, in any combination, to int32.
  *
  * Split      tasks: some columns of one product, or of some of its rows.
- * Layout     as matmul.inc.c.
+ * Layout     as matmul/family.inc.c.
  * Aliasing   c overlaps no input.
  * Post-ops   applied to the pieces of rows of a task when they are finished.
  * Accuracy   bfloat16: one chain over k, two at a time: |error| <= K / 2 half ulp of float32 of sum
@@ -23,7 +23,7 @@
  * other sign have their upper bit flipped, which adds 128 to A or takes it from B, and the sums
  * begin with what sets that right: -128 sum b, or 128 sum a.
  */
-#include "kernels/matmul_operands.inc.c"
+#include "kernels/matmul/operands.inc.c"
 
 enum { DOT_LANES = 16, DOT_WIDTH = 2 * DOT_LANES, DOT_ROWS = 12 };
 enum { DOT_FEWEST_ROWS = 48, DOT_TASKS = 8 }; /* of a task; wanted, where there is enough to do */

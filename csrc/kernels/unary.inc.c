@@ -4,7 +4,7 @@
  * Layout     rank 1, dense or one element repeated; the output is dense.
  * In place   allowed when the item sizes are equal.
  * Accuracy   arithmetic and roundings are exact or correctly rounded, rsqrt within 1.5 ulp;
- * math.inc.c gives the others; gelu_tanh and the slopes, whose terms may cancel, 4 epsilon.
+ * math/family.inc.c gives the others; gelu_tanh and the slopes, whose terms may cancel, 4 epsilon.
  * Integers wrap: abs and negative of the least one give it back.
  * Attributes none.
  */

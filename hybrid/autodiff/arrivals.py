@@ -28,10 +28,10 @@ from hybrid.autodiff.origins import Edge, Items, Node, Origins, Slot
 from hybrid.autodiff.presence import Ct, Perhaps, added, either, marked, neutral
 from hybrid.autodiff.sums import results_of
 from hybrid.autodiff.terms import Term, conjoined, join
-from hybrid.classes import dataclass, field
+from hybrid.core.dataclass import dataclass, field
+from hybrid.eager.tensor import Tensor
+from hybrid.ir.record import AnyRecord, Leaf, Record, node_of
 from hybrid.ops.items import OF_LISTS, item
-from hybrid.record import AnyRecord, Leaf, Record, node_of
-from hybrid.tensor import Tensor
 
 
 @dataclass(slots=True)

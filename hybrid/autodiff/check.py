@@ -11,11 +11,11 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.autodiff.functional import grad, jvp, vjp
+from hybrid.core.tree import flatten
+from hybrid.core.types import float64
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import GradientError
 from hybrid.ir.interpreter import current
-from hybrid.tensor import Tensor
-from hybrid.tree import flatten
-from hybrid.types import float64
 
 
 def check_grads(

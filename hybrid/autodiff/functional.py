@@ -7,13 +7,13 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff.tape import cotangents, leads_beyond, node_of, seed_for, tangents
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.tree import describe, flatten, tree_map, unflatten
+from hybrid.core.types import TensorType
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from hybrid.ir.interpreter import current
-from hybrid.record import AnyRecord, Leaf, keeping_operands, recording
-from hybrid.tensor import Tensor
-from hybrid.tree import describe, flatten, tree_map, unflatten
-from hybrid.types import TensorType
+from hybrid.ir.record import AnyRecord, Leaf, keeping_operands, recording
 
 
 def no_grad() -> recording:

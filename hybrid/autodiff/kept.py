@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybrid.record import AnyRecord, Leaf, Output, Record, node_of
-from hybrid.tensor import make_tensor
-from hybrid.types import TensorType
+from hybrid.core.types import TensorType
+from hybrid.eager.tensor import make_tensor
+from hybrid.ir.record import AnyRecord, Leaf, Output, Record, node_of
 
 
 def make_snapshot(saved: Any) -> Any:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, Perhaps, added, either, flag, marked, neutral, nothing
-from hybrid.classes import dataclass, field
-from hybrid.lanes import is_known
+from hybrid.core.dataclass import dataclass, field
+from hybrid.core.types import TensorType, tensor_type
+from hybrid.eager.batched_value import is_known
+from hybrid.eager.tensor import Tensor
 from hybrid.ops.indexing import add_slices
 from hybrid.ops.pick import pick, place
-from hybrid.tensor import Tensor
-from hybrid.types import TensorType, tensor_type
 
 At = int | Tensor  # an item
 MOST_ROWS = 64  # a term, for which a list is put together item by item

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from hybrid.classes import dataclass, field
-from hybrid.record import Leaf, Record
-from hybrid.tensor import Tensor
+from hybrid.core.dataclass import dataclass, field
+from hybrid.eager.tensor import Tensor
+from hybrid.ir.record import Leaf, Record
 
 Node = Leaf | Record
 Slot = tuple[Node, int]  # a value: a result of a node

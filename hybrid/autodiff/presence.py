@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.types import TensorType, bool_
+from hybrid.eager.batched_value import is_known
+from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import current
-from hybrid.lanes import is_known
 from hybrid.ops.control import cond
-from hybrid.tensor import Tensor
-from hybrid.types import TensorType, bool_
 
 
 @dataclass(frozen=True, slots=True, eq=False)

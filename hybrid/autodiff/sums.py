@@ -6,7 +6,7 @@ import heapq
 
 from hybrid.autodiff.origins import Node
 from hybrid.autodiff.presence import Ct, added
-from hybrid.record import AnyRecord, Output, Record
+from hybrid.ir.record import AnyRecord, Output, Record
 
 
 class Sums:

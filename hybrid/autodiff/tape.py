@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native, ops
+from hybrid import ops
 from hybrid.autodiff.arrivals import Arrivals
 from hybrid.autodiff.kept import make_snapshot, restored, type_kept
 from hybrid.autodiff.origins import Edge, Node, Slot
@@ -26,7 +26,9 @@ from hybrid.autodiff.presence import (
     presence_of,
 )
 from hybrid.autodiff.sums import Sums
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.types import TensorType
+from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import (
     ArgumentError,
     CaptureError,
@@ -35,8 +37,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir.interpreter import current
-from hybrid.ops.items import OF_LISTS
-from hybrid.record import (
+from hybrid.ir.record import (
     LOST,
     AnyRecord,
     Boundary,
@@ -47,8 +48,8 @@ from hybrid.record import (
     node_of,
     recording,
 )
-from hybrid.tensor import Tensor, make_tensor
-from hybrid.types import TensorType
+from hybrid.memory import native
+from hybrid.ops.items import OF_LISTS
 
 LARGE = 1 << 22  # bytes
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, either, marked
-from hybrid.classes import dataclass
-from hybrid.lanes import is_known
-from hybrid.tensor import Tensor
+from hybrid.core.dataclass import dataclass
+from hybrid.eager.batched_value import is_known
+from hybrid.eager.tensor import Tensor
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native
+from hybrid.memory import native
 
 SECONDS = 0.03  # of one run
 RUNS = 5

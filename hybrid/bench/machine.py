@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native
+from hybrid.memory import native
 
 
 def processor() -> str:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from hybrid import native
 from hybrid.bench.measure import SAMPLE_SECONDS, Timing, measure, run_for
 from hybrid.bench.registry import Case, Workload
+from hybrid.memory import native
 
 REPEAT = 25
 

@@ -16,10 +16,10 @@ import numpy as np
 from hybrid import linalg, ops
 from hybrid.bench.beside import ROWS
 from hybrid.bench.measure import Timing, measure
-from hybrid.conversion import asarray
+from hybrid.core.tree import tree_map
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.ops.remembered import CALLS_BEFORE_PLANNING
-from hybrid.tensor import Tensor
-from hybrid.tree import tree_map
 
 SIZES = (100, 1_000_000)
 WARM_UP = CALLS_BEFORE_PLANNING + 1  # from then on calls are what they stay

@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hybrid import native
 from hybrid.bench.compare.contenders import OURS, contender, survey
 from hybrid.bench.compare.process import TIMEOUT
 from hybrid.bench.compare.runner import Comparison, Settings, compare_case
 from hybrid.bench.compare.table import WORKLOADS
 from hybrid.bench.registry import BenchError
 from hybrid.errors import ArgumentError
+from hybrid.memory import native
 
 ROUNDS = 9
 WORTH = 0.97  # of the usual value's time: a smaller gain may be chance

@@ -9,10 +9,10 @@ import pkgutil
 
 import typer
 
-from hybrid import native
 from hybrid.cli import commands
 from hybrid.cli.common import fail
 from hybrid.errors import HybridError
+from hybrid.memory import native
 
 
 def start() -> None:

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 import typer
 
-from hybrid import native
+from hybrid.core.types import DTYPES, TensorType, tensor_type
 from hybrid.errors import HybridError
-from hybrid.types import DTYPES, TensorType, tensor_type
+from hybrid.memory import native
 
 TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<shape>\s*(?:\d+\s*(?:,\s*\d+\s*)*)?)\]")
 

@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from hybrid import native
 from hybrid.bench.compare import contenders as who
 from hybrid.bench.compare.page import page
 from hybrid.bench.compare.pictures import require_matplotlib
@@ -24,6 +23,7 @@ from hybrid.bench.compare.table import WORKLOADS, Case, Workload
 from hybrid.bench.limits import Limits, measure
 from hybrid.cli.common import fail, require_writable, set_threads
 from hybrid.errors import ArgumentError, HybridError
+from hybrid.memory import native
 
 HOW_TO_READ = """
 ours: how many times as fast as the peer hybrid is; MiB: of memory, at most

@@ -8,9 +8,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from hybrid.classes import dataclass
-from hybrid.convert.converter import RUNTIME, readable
-from hybrid.convert.order import ORDER
+from hybrid.convert.constructs.order import ORDER
+from hybrid.convert.converter import readable
 from hybrid.convert.rebuild import (
     NO_NAME,
     compiled,
@@ -22,8 +21,10 @@ from hybrid.convert.rebuild import (
 from hybrid.convert.rewriter import Around, Unit, convert_copy
 from hybrid.convert.runtime import hyb__
 from hybrid.convert.source import Definition, NoSource, definition_of
-from hybrid.marks import MARK
-from hybrid.phases import phase
+from hybrid.core.dataclass import dataclass
+from hybrid.core.decorators import MARK
+from hybrid.core.own_names import RUNTIME
+from hybrid.core.timing import phase
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,26 +13,22 @@ from __future__ import annotations
 import ast
 import functools
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from hybrid.trace.merge import OWN
+from hybrid.core.own_names import PREFIX, RUNTIME
 
 if TYPE_CHECKING:
     from hybrid.convert.rewriter import Rewriter
-
-PREFIX = OWN  # of all names that conversion adds
-RUNTIME = f"{PREFIX}$"  # what the run-time halves are found under; templates and texts say hyb__
 
 T = TypeVar("T", bound=ast.AST)
 Filling = ast.expr | str | tuple[str, ...] | Sequence[ast.stmt]
 
 
 class Converter:
-    """One construct: ``convert`` is its template half, ``runtime`` the functions of its other."""
+    """One construct: ``convert`` fills its template, which calls functions of ``staging``."""
 
     nodes: ClassVar[tuple[type[ast.AST], ...]] = ()
-    runtime: ClassVar[tuple[Callable[..., Any], ...]] = ()
     template: ClassVar[str] = ""
 
     def __init__(self, rewriter: Rewriter) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from hybrid.classes import dataclass
 from hybrid.convert.scope import FUNCTIONS, Scope, names_in
 from hybrid.convert.trees import TRIES, is_dead
+from hybrid.core.dataclass import dataclass
 
 Bound = frozenset[str] | None  # None: never reached
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from hybrid.classes import dataclass, replace
 from hybrid.convert.scope import Scope, names_in
 from hybrid.convert.trees import TRIES, is_dead, stops_of
+from hybrid.core.dataclass import dataclass, replace
 
 Names = frozenset[str]
 NONE: Names = frozenset()

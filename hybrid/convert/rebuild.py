@@ -14,13 +14,13 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hybrid.trace.merge import OWN
+from hybrid.core.own_names import PREFIX
 
 FLAGS = functools.reduce(
     int.__or__, [getattr(__future__, n).compiler_flag for n in __future__.all_feature_names]
 )
-FACTORY, CLASS, FUNCTION = f"{OWN}factory", f"{OWN}class", f"{OWN}function"
-ITEMS = f"{OWN}items"  # what a comprehension is given to go over
+FACTORY, CLASS, FUNCTION = f"{PREFIX}factory", f"{PREFIX}class", f"{PREFIX}function"
+ITEMS = f"{PREFIX}items"  # what a comprehension is given to go over
 NO_NAME = "\0"  # begins the constants that stand for objects: no author writes such a string
 
 

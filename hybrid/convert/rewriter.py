@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hybrid.classes import dataclass, field
-from hybrid.convert.converter import PREFIX, RUNTIME, Converter, call, constant, located, name
+from hybrid.convert.converter import Converter, call, constant, located, name
 from hybrid.convert.definite import Definite
 from hybrid.convert.liveness import Liveness
 from hybrid.convert.scope import FRAME_READERS, Scope, mangled, names_in, scope_of, walk_scope
@@ -31,8 +30,9 @@ from hybrid.convert.trees import (
     stops_of,
     suspends,
 )
+from hybrid.core.dataclass import dataclass, field
+from hybrid.core.own_names import PREFIX, RESULT, RUNTIME
 from hybrid.errors import Location
-from hybrid.trace.merge import RESULT
 
 MOST_BLOCKS = 20  # that the compiler lets a function nest
 

@@ -1,10 +1,10 @@
-"""Site: what a converted place in the author's code tells its run-time half."""
+"""Site: what a converted place in the author's code tells the function that it calls."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hybrid.classes import dataclass, field
+from hybrid.core.dataclass import dataclass, field
 from hybrid.errors import Location
 
 

@@ -14,9 +14,9 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from hybrid.classes import dataclass
 from hybrid.convert.rebuild import FACTORY, compiled
 from hybrid.convert.scope import names_in, walk_scope
+from hybrid.core.dataclass import dataclass
 
 Function = ast.FunctionDef | ast.Lambda
 

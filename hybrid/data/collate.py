@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.conversion import asarray
+from hybrid.core.tree import describe, flatten
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ops import stack
-from hybrid.tensor import Tensor
-from hybrid.tree import describe, flatten
 
 _NUMBERS = (bool, int, float)
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.conversion import asarray
 from hybrid.data.transforms import RowFunction, Transform, transformed, transforms_of
-from hybrid.eager import from_numpy
+from hybrid.eager.asarray import asarray
+from hybrid.eager.execution import from_numpy
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.interpreter import ACTIVE
-from hybrid.native import MAX_COLUMNS
+from hybrid.memory.native import MAX_COLUMNS
 from hybrid.ops.indexing import take_slices
-from hybrid.tensor import Tensor
 
 Numbers = np.ndarray | range  # those of the samples of a batch: int64, or a stretch of them
 BatchReader = Callable[[Numbers], Any]

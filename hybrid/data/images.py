@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.conversion import asarray
+from hybrid.core.extras import optional
 from hybrid.data.dataset import Dataset
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import DataFileError
-from hybrid.extras import optional
-from hybrid.tensor import Tensor
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hybrid.core.loop_source import Supply, Supplying
 from hybrid.data.ahead import Crew
 from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.dataset import Dataset, IterableDataset
@@ -21,7 +22,6 @@ from hybrid.data.threads import ThreadCrew
 from hybrid.data.worker import Recipe
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.random import Generator
-from hybrid.supply import Supply, Supplying
 
 if TYPE_CHECKING:
     from hybrid.data.walk import Walk

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.conversion import asarray
 from hybrid.data.dataset import TensorDataset
 from hybrid.data.transforms import RowFunction
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import DataFileError, DTypeError, HybridError
-from hybrid.tensor import Tensor
 
 Path = str | os.PathLike[str]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from hybrid.core.loop_source import Supplying
 from hybrid.data.passes import Pass
 from hybrid.data.supplying import LoaderSupply, known_length
 from hybrid.data.walk import Walk
-from hybrid.supply import Supplying
 
 
 class Left(NamedTuple):

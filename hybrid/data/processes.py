@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native
 from hybrid import random as hybrid_random
 from hybrid.data.transport import (
     Receiver,
@@ -45,6 +44,7 @@ from hybrid.data.worker import (
     text_of,
 )
 from hybrid.errors import ArgumentTypeError, WorkerError
+from hybrid.memory import native
 
 PATIENCE = 2.0  # seconds that a worker has to end by itself, and then again to obey a signal
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybrid import native, queues
+from hybrid.core.interrupts import is_interrupt
+from hybrid.core.types import TensorType, tensor_type
 from hybrid.data.dataset import TensorDataset, columns_of
 from hybrid.data.passes import Pass, Position, order_sampler
 from hybrid.data.transforms import Transform, plan_of
+from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import DatasetError
-from hybrid.interrupts import is_interrupt
+from hybrid.memory import batch_queue as queues
+from hybrid.memory import native
 from hybrid.plan import Plan
 from hybrid.random import Generator
-from hybrid.tensor import Tensor, make_tensor
-from hybrid.types import TensorType, tensor_type
 
 if TYPE_CHECKING:
     from hybrid.data.loader import DataLoader

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
+from hybrid.calls.planned import others_first
+from hybrid.core.loop_source import Kind
+from hybrid.core.partial_effects import leave_last
+from hybrid.core.tree import describe, flatten
+from hybrid.core.types import tensor_type
 from hybrid.data.collate import default_collate
 from hybrid.data.dataset import is_columns
 from hybrid.data.passes import Pass, keys_of, order_sampler, own_generator, stateful
 from hybrid.data.queued import QueuedPass
 from hybrid.data.sampler import BatchSampler
 from hybrid.data.worker import ENDED, Job, Reader
-from hybrid.eager import EAGER
+from hybrid.eager.execution import EAGER
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, DatasetError, author_location
 from hybrid.ir import Value
 from hybrid.ir.interpreter import interpreting
-from hybrid.planned import others_first
 from hybrid.random import Generator, default_generator
-from hybrid.remains import leave_last
-from hybrid.supply import Kind
-from hybrid.tensor import Tensor
-from hybrid.tree import describe, flatten
-from hybrid.types import tensor_type
 
 if TYPE_CHECKING:
     from hybrid.data.loader import DataLoader

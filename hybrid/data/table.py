@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.conversion import asarray
+from hybrid.core.types import DEFAULT_FLOAT, DEFAULT_INT, DType, bool_, dtype_of
 from hybrid.data.dataset import TensorDataset
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, DataFileError
 from hybrid.ops import astype, stack
-from hybrid.tensor import Tensor
-from hybrid.types import DEFAULT_FLOAT, DEFAULT_INT, DType, bool_, dtype_of
 
 Path = str | os.PathLike[str]
 Column = Tensor | list[str]

@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hybrid.conversion import asarray
+from hybrid.core.types import int64
 from hybrid.data.dataset import BatchReader, Dataset, Numbers
 from hybrid.data.sampler import require_count
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, OutOfRangeError
 from hybrid.ops import astype, reshape
 from hybrid.ops.indexing import take_slices
-from hybrid.tensor import Tensor
-from hybrid.types import int64
 
 UNKNOWN = "<unk>"
 _WORDS = re.compile(r"\w+|[^\w\s]|\s+")

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native
-from hybrid.classes import dataclass
-from hybrid.conversion import asarray
-from hybrid.eager import EAGER
+from hybrid.calls.hybridized import Hybridized
+from hybrid.core.dataclass import dataclass
+from hybrid.core.types import TensorType, dtype_of
+from hybrid.eager.asarray import asarray
+from hybrid.eager.execution import EAGER
+from hybrid.eager.fused_calls import optimized_plan
+from hybrid.eager.launch import call_plan
+from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from hybrid.hybridized import Hybridized
 from hybrid.ir.interpreter import current
-from hybrid.launch import call_plan
+from hybrid.memory import native
 from hybrid.plan import Plan
-from hybrid.tensor import Tensor, make_tensor
-from hybrid.types import TensorType, dtype_of
-from hybrid.whole import optimized_plan
 
 RowFunction = Callable[[Tensor], Tensor]
 PLANS = 256  # that are kept, one for each transform and type of rows

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native
-from hybrid.tensor import Tensor, make_tensor
-from hybrid.types import tensor_type
+from hybrid.core.types import tensor_type
+from hybrid.eager.tensor import Tensor, make_tensor
+from hybrid.memory import native
 
 INLINE = 4096  # bytes up to which a message holds everything itself
 ALIGN = 64

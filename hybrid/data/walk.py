@@ -6,13 +6,13 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hybrid.core.loop_source import Kind, Supply, Supplying
 from hybrid.data.passes import Pass, order_sampler
 from hybrid.data.queued import Queue, QueuedPass
 from hybrid.data.sampler import RandomOrderSampler, require_count
 from hybrid.data.supplying import OUTSIDE, LoaderSupply, is_queued, kinds_of, nothing_given, rest_of
 from hybrid.errors import CaptureError, DatasetError, author_location
 from hybrid.ir.interpreter import current
-from hybrid.supply import Kind, Supply, Supplying
 
 if TYPE_CHECKING:
     from hybrid.data.loader import DataLoader

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
 from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.dataset import reader_of, samples_of
 from hybrid.errors import DatasetError

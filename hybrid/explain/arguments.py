@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from hybrid.core.tree import LEAF, Structure, flatten
 from hybrid.explain.words import is_plain, shown
-from hybrid.trace.reads import of_package
-from hybrid.tree import LEAF, Structure, flatten
+from hybrid.trace.places.reads import of_package
 
 
 def leaf_names(

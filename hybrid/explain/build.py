@@ -17,8 +17,8 @@ from hybrid.explain.nodes import by_place, refs
 from hybrid.explain.watch import Place, Watch
 from hybrid.explain.words import counted
 from hybrid.explain.written import Written, written
-from hybrid.trace.captured import Capture
-from hybrid.trace.recurring import needs_run
+from hybrid.trace.alias.row_limits import needs_run
+from hybrid.trace.capture.captured import Capture
 
 LAYERS = "layers of hybrid that no line above calls"
 

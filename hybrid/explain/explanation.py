@@ -7,7 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.late_names import above
 from hybrid.errors import GraphError
 from hybrid.ir import Graph
 
@@ -88,31 +89,23 @@ class Explanation:
     graph: Graph
 
     def __str__(self) -> str:
-        from hybrid.explain.text import text
-
-        return text(self)
+        return above.explanation_text(self)
 
     def __repr__(self) -> str:
         return f"<explanation of {self.name}({', '.join(self.call)}): {self.summary}>"
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        from hybrid.explain.terminal import parts
-
-        yield from parts(self)
+        yield from above.explanation_parts(self)
 
     def show(self) -> None:
         """Print it in colours, as wide as the terminal."""
-        from hybrid.explain.terminal import show
-
-        show(self)
+        above.show_explanation(self)
 
     def html(self, path: str | PathLike[str]) -> Path:
         """Write it as one page: no script, nothing to fetch; gives the path back."""
-        from hybrid.explain.page import page
-
         target = Path(path)
         try:
-            target.write_text(page(self), encoding="utf-8")
+            target.write_text(above.explanation_page(self), encoding="utf-8")
         except OSError as error:
             raise GraphError(
                 f"{target} cannot be written: {error.strerror}",
@@ -122,6 +115,4 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        from hybrid.explain.page import fragment
-
-        return fragment(self)
+        return above.explanation_fragment(self)

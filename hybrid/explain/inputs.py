@@ -6,17 +6,17 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from hybrid.eager.tensor import Tensor
 from hybrid.explain.arguments import given_name
 from hybrid.explain.explanation import GuardRow, Input
 from hybrid.explain.words import is_plain, is_telling, listed, shown
 from hybrid.ir.printer import names_of
-from hybrid.record import Leaf
-from hybrid.tensor import Tensor
-from hybrid.trace.address import GIVEN, Address, LeafOf
-from hybrid.trace.captured import Capture, Source
-from hybrid.trace.key import CONTENT
-from hybrid.trace.matching import AnyNumber
-from hybrid.trace.reads import CONTAINERS
+from hybrid.ir.record import Leaf
+from hybrid.trace.capture.captured import Capture, Source
+from hybrid.trace.guards.matching import AnyNumber
+from hybrid.trace.places.address import GIVEN, Address, LeafOf
+from hybrid.trace.places.key import CONTENT
+from hybrid.trace.places.reads import CONTAINERS
 
 
 def inputs_of(

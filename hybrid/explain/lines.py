@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
 from hybrid.errors import Location
 from hybrid.explain.explanation import GuardRow, Line, Note
 from hybrid.explain.nodes import Ref, loop_facts

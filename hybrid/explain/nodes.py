@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
 from hybrid.explain.watch import Place
 from hybrid.explain.words import counted
 from hybrid.ir import Graph, Node

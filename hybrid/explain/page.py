@@ -66,18 +66,18 @@ body { margin: 0; background: #ffffff; }
 _CLASSES = {"keyword": "keyword", "text": "text", "number": "digits", "comment": "comment"}
 
 
-def page(explanation: Explanation) -> str:
+def explanation_page(explanation: Explanation) -> str:
     """The whole document."""
     title = escape(f"{explanation.name}, explained")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{title}</title>\n<style>{BODY}</style>\n</head>\n<body>\n{fragment(explanation)}\n</body>\n</html>\n"
+        f"<title>{title}</title>\n<style>{BODY}</style>\n</head>\n<body>\n{explanation_fragment(explanation)}\n</body>\n</html>\n"
     )
 
 
-def fragment(explanation: Explanation) -> str:
+def explanation_fragment(explanation: Explanation) -> str:
     """The page without what surrounds it, for a notebook."""
     body = "\n".join(_parts(explanation))
     return f'<style>{STYLE}</style>\n<div class="hybrid-explain">\n{body}\n</div>'

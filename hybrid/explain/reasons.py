@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.tree import describe
+from hybrid.eager.tensor import Tensor
 from hybrid.explain.words import counted, listed, shown
-from hybrid.record import Leaf
-from hybrid.tensor import Tensor
-from hybrid.trace.address import LeafOf
-from hybrid.trace.captured import Capture
-from hybrid.trace.guards import Guard, Guards
-from hybrid.trace.signature import describe_leaf
-from hybrid.tree import describe
+from hybrid.ir.record import Leaf
+from hybrid.trace.capture.captured import Capture
+from hybrid.trace.guards.conditions import Guard, Guards
+from hybrid.trace.places.address import LeafOf
+from hybrid.trace.places.signature import describe_leaf
 
 _STRUCTURE = "the arguments are"
 _MOST = 3  # differences that are told of

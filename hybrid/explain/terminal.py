@@ -32,12 +32,12 @@ NOTES = {"node": "blue", "why": "yellow", "key": "magenta", "guard": "magenta", 
 CODE = {"keyword": "bold", "text": "green", "number": "cyan", "comment": "dim italic"}
 
 
-def show(explanation: Explanation) -> None:
+def show_explanation(explanation: Explanation) -> None:
     """Print ``explanation`` where the program prints."""
     Console(highlight=False).print(explanation)
 
 
-def parts(explanation: Explanation) -> Iterator[Any]:
+def explanation_parts(explanation: Explanation) -> Iterator[Any]:
     """What rich is to print, from top to bottom."""
     first, *rest = head(explanation)
     yield Text(first, "bold")

@@ -10,7 +10,7 @@ from hybrid.explain.words import counted
 MARK = "^ "  # begins what is told of the line above
 
 
-def text(explanation: Explanation) -> str:
+def explanation_text(explanation: Explanation) -> str:
     """All of it."""
     blocks = [list(head(explanation))]
     blocks += [function_lines(f, widths(explanation)) for f in explanation.functions]

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-from hybrid.classes import dataclass, field
 from hybrid.convert.conversion import is_converted_code
+from hybrid.core.dataclass import dataclass, field
 from hybrid.errors import author_frame
-from hybrid.trace.reads import is_library, of_package
+from hybrid.trace.places.reads import is_library, of_package
 
 Place = tuple[str, int]
 _PACKAGE = __name__.partition(".")[0]

@@ -6,10 +6,10 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hybrid.tensor import Tensor
-from hybrid.trace.guards import Guard, Guards
-from hybrid.trace.matching import AnyNumber
-from hybrid.trace.reads import ATOMS, CONTAINERS, MISSING
+from hybrid.eager.tensor import Tensor
+from hybrid.trace.guards.conditions import Guard, Guards
+from hybrid.trace.guards.matching import AnyNumber
+from hybrid.trace.places.reads import ATOMS, CONTAINERS, MISSING
 
 _WIDTH = 40
 

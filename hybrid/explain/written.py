@@ -7,9 +7,9 @@ import linecache
 import types
 from collections.abc import Iterator
 
-from hybrid.classes import dataclass
 from hybrid.convert.conversion import is_converted_code
 from hybrid.convert.source import NoSource, definition_of
+from hybrid.core.dataclass import dataclass
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda

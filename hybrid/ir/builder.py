@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hybrid.core.types import TensorType
 from hybrid.errors import Location
 from hybrid.ir.graph import Attrs, Graph, Node, Value
 from hybrid.ir.op import Op
-from hybrid.types import TensorType
 
 
 class Builder:

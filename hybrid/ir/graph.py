@@ -11,10 +11,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from hybrid.classes import dataclass, field
+from hybrid.core.dataclass import dataclass, field
+from hybrid.core.late_names import above
+from hybrid.core.types import TensorType
 from hybrid.errors import Location
 from hybrid.ir.op import Op
-from hybrid.types import TensorType
 
 Attrs = tuple[tuple[str, Any], ...]
 
@@ -94,21 +95,15 @@ class Graph:
     derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __str__(self) -> str:
-        from hybrid.ir.printer import print_graph
-
-        return print_graph(self)
+        return above.print_graph(self)
 
     def show(self, path: str | PathLike[str] | None = None) -> Path:
         """Draw the graph, regions nested, into an SVG or HTML file; see ``hybrid/ir/show.py``."""
-        from hybrid.ir.show import show
-
-        return show(self, path)
+        return above.show_graph(self, path)
 
     def _repr_html_(self) -> str:
         """The nested boxes of the page that ``show`` draws, for notebooks."""
-        from hybrid.ir.show_page import fragment
-
-        return fragment(self)
+        return above.graph_fragment(self)
 
     def __repr__(self) -> str:
         sizes = f"{len(self.params)} in, {len(self.nodes)} nodes, {len(self.results)} out"

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from hybrid.classes import dataclass, replace
-from hybrid.types import DType, Shape, TensorType, tensor_type
+from hybrid.core.dataclass import dataclass, replace
+from hybrid.core.types import DType, Shape, TensorType, tensor_type
 
 
 class NotDense(Exception):

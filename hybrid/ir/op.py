@@ -46,9 +46,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybrid.core.types import DType, TensorType
 from hybrid.errors import ArgumentTypeError
 from hybrid.ir import interpreter
-from hybrid.types import DType, TensorType
 
 REGISTRY: dict[str, Op] = {}
 MAX_INFERRED = 4096

@@ -19,10 +19,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
+from hybrid.core.types import BY_SHORT, TensorType, tensor_type
 from hybrid.errors import GraphError, HybridError
 from hybrid.ir.graph import Attrs, Graph, Node, Value
 from hybrid.ir.op import REGISTRY, Op
-from hybrid.types import BY_SHORT, TensorType, tensor_type
 
 _TOKEN = re.compile(
     r"""(?P<space>(?:\s|\#[^\n]*)+)

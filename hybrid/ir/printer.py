@@ -24,9 +24,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hybrid.core.types import DType, TensorType
 from hybrid.errors import Location
 from hybrid.ir.graph import Graph, Node, Value
-from hybrid.types import DType, TensorType
 
 _NAME = re.compile(r"(?!(?:inf|nan)$)[A-Za-z_]\w*", re.ASCII)  # those two are numbers
 _LOCATION_COLUMN = 64

@@ -23,11 +23,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hybrid.core.interrupts import is_interrupt
+from hybrid.core.types import BY_SHORT, DType, TensorType, tensor_type
 from hybrid.errors import GraphError, Location
-from hybrid.interrupts import is_interrupt
 from hybrid.ir.graph import Attrs, Graph, Node, Value
 from hybrid.ir.op import REGISTRY
-from hybrid.types import BY_SHORT, DType, TensorType, tensor_type
 
 Rows = dict[str, list[Any]]
 

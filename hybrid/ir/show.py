@@ -14,7 +14,7 @@ from hybrid.ir.show_dot import dot_source
 from hybrid.ir.show_page import page
 
 
-def show(graph: Graph, path: str | PathLike[str] | None = None) -> Path:
+def show_graph(graph: Graph, path: str | PathLike[str] | None = None) -> Path:
     """Draw ``graph`` into the file ``path`` and return it.
 
     A path that ends in ``.svg`` asks for Graphviz, one that ends in ``.html`` for a page that needs

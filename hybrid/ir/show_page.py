@@ -47,7 +47,7 @@ def page(graph: Graph) -> str:
     )
 
 
-def fragment(graph: Graph) -> str:
+def graph_fragment(graph: Graph) -> str:
     """The page without what surrounds it, for a notebook."""
     count = len(list(itertools.islice(graph.walk(), MANY + 1)))
     if count <= MANY:

@@ -7,8 +7,8 @@ pixels that are each light or dark with a probability, and the bound of appendix
 from __future__ import annotations
 
 import hybrid as hy
+from hybrid.eager.tensor import Tensor
 from hybrid.nn import Linear, Module, functional
-from hybrid.tensor import Tensor
 
 
 class VariationalAutoencoder(Module):

@@ -1,6 +1,6 @@
 """The data that the examples learn: real digits in several shapes, and Python's documentation.
 
-All of it is there without a download: the digits ship with the package (see hybrid.bench.digits),
+All of it is there without a download: the digits ship with the package (see hybrid.data.digits),
 the documentation with the interpreter.
 """
 
@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 import hybrid as hy
-from hybrid.bench import digits
-from hybrid.data import CharTokenizer, Dataset, TensorDataset, TokenBlocks
+from hybrid.data import CharTokenizer, Dataset, TensorDataset, TokenBlocks, digits
 from hybrid.errors import MissingPackageError
 from hybrid.nn import functional
 

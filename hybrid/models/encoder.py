@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import hybrid as hy
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
 from hybrid.nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, functional
-from hybrid.tensor import Tensor
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 
 import hybrid as hy
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, functional, init
-from hybrid.tensor import Tensor
 
 
 @dataclass(frozen=True)

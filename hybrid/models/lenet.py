@@ -8,8 +8,8 @@ sees all of the first, and classes are told by logits.
 from __future__ import annotations
 
 import hybrid as hy
+from hybrid.eager.tensor import Tensor
 from hybrid.nn import Conv2d, Linear, Module, functional
-from hybrid.tensor import Tensor
 
 
 class LeNet(Module):

@@ -5,9 +5,9 @@ I. Tolstikhin et al., "MLP-Mixer: An all-MLP Architecture for Vision", 2021.
 
 from __future__ import annotations
 
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
 from hybrid.nn import Conv2d, LayerNorm, Linear, Module, Sequential, functional
-from hybrid.tensor import Tensor
 
 
 class Perceptron(Module):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hybrid.eager.tensor import Tensor
 from hybrid.nn import BatchNorm2d, Conv2d, Dropout, Linear, Module, ReLU6, Sequential
-from hybrid.tensor import Tensor
 
 
 @dataclass(frozen=True)

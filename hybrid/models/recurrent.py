@@ -6,8 +6,8 @@ Representations using RNN Encoder-Decoder for Statistical Machine Translation", 
 
 from __future__ import annotations
 
+from hybrid.eager.tensor import Tensor
 from hybrid.nn import GRU, LSTM, Linear, Module
-from hybrid.tensor import Tensor
 
 
 class SequenceClassifier(Module):

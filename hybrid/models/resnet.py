@@ -7,8 +7,8 @@ With n blocks in a group there are 6 n + 2 layers with weights: 20 of them for n
 
 from __future__ import annotations
 
+from hybrid.eager.tensor import Tensor
 from hybrid.nn import BatchNorm2d, Conv2d, Linear, Module, Sequential, functional, init
-from hybrid.tensor import Tensor
 
 
 class Block(Module):

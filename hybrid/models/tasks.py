@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import hybrid as hy
+from hybrid.eager.tensor import Tensor
 from hybrid.models import data
 from hybrid.models.autoencoder import negative_bound
 from hybrid.models.data import Data
 from hybrid.nn import Module, functional
-from hybrid.tensor import Tensor
 
 
 @dataclass(frozen=True)

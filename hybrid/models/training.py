@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import hybrid as hy
 from hybrid.data import DataLoader
+from hybrid.eager.tensor import Tensor
 from hybrid.models.examples import Example
 from hybrid.optim.lr_scheduler import OneCycleLR
-from hybrid.tensor import Tensor
 
 SCORED = 120  # samples at once
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import hybrid as hy
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ShapeError
 from hybrid.nn import (
     BatchNorm2d,
@@ -20,7 +21,6 @@ from hybrid.nn import (
     Sequential,
     functional,
 )
-from hybrid.tensor import Tensor
 
 
 def double_convolution(entering: int, channels: int) -> Sequential:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from hybrid import ops
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ShapeError
 from hybrid.nn import functional
 from hybrid.nn.layer import Layer, new_parameter, require_sizes
 from hybrid.nn.spelling import chosen_dim
 from hybrid.ops.losses import require_parameter
-from hybrid.tensor import Tensor
 
 # Without parameters ------------------------------------------------------------------------------
 

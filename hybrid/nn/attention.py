@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
 from hybrid.nn import functional, init
 from hybrid.nn.basic import Linear
 from hybrid.nn.layer import new_parameter, require_sizes
 from hybrid.nn.module import Module
-from hybrid.tensor import Tensor
 
 
 class MultiheadAttention(Module):

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid import ops
+from hybrid.eager.tensor import Tensor
 from hybrid.nn import functional, init
 from hybrid.nn.layer import Layer, new_parameter, require_sizes
 from hybrid.nn.module import Module
 from hybrid.nn.spelling import chosen_dim
-from hybrid.tensor import Tensor
 
 
 class Linear(Module):

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from hybrid import ops
+from hybrid.calls.auto_plan import Often
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, ShapeError
 from hybrid.nn import init
 from hybrid.nn.layer import new_parameter, require_sizes
 from hybrid.nn.module import Module
-from hybrid.often import Often
 from hybrid.ops.checks import as_tensor, require_choice
-from hybrid.tensor import Tensor
 
 State = tuple[Tensor, ...]  # what a step hands to the next: the output first
 Step = Callable[..., State]

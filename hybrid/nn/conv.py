@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
 from hybrid.nn import functional, init
 from hybrid.nn.layer import new_parameter, require_sizes
 from hybrid.nn.module import Module
 from hybrid.ops.checks import require_choice
 from hybrid.ops.windows import padding_pairs, per_axis
-from hybrid.tensor import Tensor
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hybrid.eager import Eager, in_float32, prepare, stored_result
+from hybrid.core.types import TensorType
+from hybrid.eager.execution import Eager, in_float32, prepare, stored_result
+from hybrid.eager.tensor import Tensor
 from hybrid.ir import Op
 from hybrid.nn.module import Module
-from hybrid.tensor import Tensor
-from hybrid.types import TensorType
 
 Types = Sequence[TensorType]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hybrid import ops
+from hybrid.eager.tensor import Tensor
 from hybrid.nn.layer import Layer
-from hybrid.tensor import Tensor
 
 
 class CosineSimilarity(Layer):

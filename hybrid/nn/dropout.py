@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hybrid.eager.tensor import Tensor
 from hybrid.nn import functional
 from hybrid.nn.layer import Layer
-from hybrid.tensor import Tensor
 
 
 class Dropout(Layer):

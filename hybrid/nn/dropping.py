@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from hybrid import random
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ops import dropout as drop
 from hybrid.ops import where
 from hybrid.ops.checks import as_tensor, require_floating
-from hybrid.tensor import Tensor
 
 _SELU_FLOOR = -1.7580993408473766  # what selu tends to far below zero: -scale * alpha
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hybrid.config import advance_epoch
+from hybrid.core.types import DEVICE, dtype_of, require_device
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, DTypeError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.tensor import Tensor
-from hybrid.types import DEVICE, dtype_of, require_device
 
 if TYPE_CHECKING:
     from hybrid.nn.module import Module

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from hybrid import ops
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.nn import functional, init
 from hybrid.nn.layer import Layer, new_parameter, require_sizes
 from hybrid.nn.lookup import MODES, refuse_sparse
 from hybrid.nn.parameter import Parameter
 from hybrid.ops.checks import as_int, require_choice
-from hybrid.tensor import Tensor
 
 
 class _Table(Layer):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid import ops, random
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.nn.ctc import ctc_loss as ctc_loss
 from hybrid.nn.dropping import alpha_dropout as alpha_dropout
@@ -63,7 +64,6 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.losses import reduced
 from hybrid.ops.normalization import require_channels
-from hybrid.tensor import Tensor
 
 # PyTorch's words for arguments: ``input``, ``dim`` for ``axis``, ``inplace``, which writes to it.
 batch_norm = with_words(ops.batch_norm, "input")

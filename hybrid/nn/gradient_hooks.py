@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hybrid.core.tree import flatten, unflatten
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, CaptureError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.record import is_recording
-from hybrid.tensor import Tensor
+from hybrid.ir.record import is_recording
 from hybrid.transforms import custom_vjp
-from hybrid.tree import flatten, unflatten
 
 if TYPE_CHECKING:
     from hybrid.nn.hooks import Hook

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from hybrid import linalg, ops, random
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ops.checks import as_int, require_choice
-from hybrid.tensor import Tensor
 
 _GAINS = {
     "linear": 1.0,

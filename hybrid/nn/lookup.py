@@ -7,12 +7,12 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff import no_grad
+from hybrid.core.types import int64
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ops import attention
 from hybrid.ops.checks import as_tensor, require_choice, require_rank
 from hybrid.ops.indexing import as_indices
-from hybrid.tensor import Tensor
-from hybrid.types import int64
 
 MODES = ("sum", "mean", "max")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.nn import functional
 from hybrid.nn.layer import Layer
 from hybrid.nn.spelling import in_order
 from hybrid.ops.losses import require_parameter
-from hybrid.tensor import Tensor
 
 REDUCTIONS = ("mean", "sum", "none")
 

@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from hybrid import types
+from hybrid.calls.hybridized import Hybridized
 from hybrid.config import advance_epoch
+from hybrid.core import types
+from hybrid.core.late_names import above
+from hybrid.core.tree import flatten
+from hybrid.eager.streams import submit
+from hybrid.eager.tensor import Tensor
+from hybrid.eager.thread_state import STATE
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
-from hybrid.hybridized import Hybridized
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn import hooks, registry
@@ -17,10 +22,6 @@ from hybrid.nn.dtypes import convert
 from hybrid.nn.hooks import Handle, Hook
 from hybrid.nn.parameter import Parameter
 from hybrid.nn.state import LoadResult, load, state_of
-from hybrid.streams import submit
-from hybrid.tensor import Tensor
-from hybrid.thread_state import STATE
-from hybrid.tree import flatten
 
 if TYPE_CHECKING:
     from hybrid.explain.explanation import Explanation
@@ -514,9 +515,7 @@ class Module:
 
     def _repr_html_(self) -> str:
         """The tree for notebooks."""
-        from hybrid.nn.notebook import module_html
-
-        return module_html(self)
+        return above.module_html(self)
 
 
 def _holds_tensor(value: Any) -> bool:

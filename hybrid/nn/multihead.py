@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid import ops, random
+from hybrid.core.types import bool_
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.nn.dropping import require_probability
 from hybrid.ops.attention import attention
 from hybrid.ops.checks import as_tensor
-from hybrid.tensor import Tensor
-from hybrid.types import bool_
 
 _NAME = "multi_head_attention_forward"
 

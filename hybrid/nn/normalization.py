@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from hybrid import ops
+from hybrid.core.types import shape_of
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.nn import functional, init
 from hybrid.nn.layer import Layer, new_parameter, require_sizes
 from hybrid.ops.checks import as_tensor
-from hybrid.tensor import Tensor
-from hybrid.types import shape_of
 
 
 def _start_affine(module: Any) -> None:

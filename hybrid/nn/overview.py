@@ -6,16 +6,16 @@ import copy
 import io
 from typing import Any
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.tree import flatten
+from hybrid.core.types import TensorType
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import interpreting
+from hybrid.ir.record import recording
 from hybrid.nn.counting import Cost, Counter
 from hybrid.nn.module import Module
 from hybrid.random import default_generator
-from hybrid.record import recording
-from hybrid.tensor import Tensor
-from hybrid.tree import flatten
-from hybrid.types import TensorType
 
 HEADINGS = ("module", "type", "result", "parameters", "FLOPs", "activations")
 STYLE = """

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hybrid import ops
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ops.checks import as_int, as_tensor, require_choice, require_sequence
-from hybrid.tensor import Tensor
 
 MODES = ("constant", "reflect", "replicate", "circular")
 

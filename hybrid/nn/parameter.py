@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybrid.conversion import asarray
-from hybrid.tensor import Tensor
+from hybrid import ops
+from hybrid.core.types import DType, float32, float64
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
+from hybrid.ir.interpreter import current
+from hybrid.trace.values.optional import Maybe
 
 
 class Parameter(Tensor):
@@ -25,3 +29,30 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+def present(grad: Any) -> Tensor:
+    """A gradient as a tensor.
+
+    One that a captured function has on some paths only counts for nothing on the others.
+    """
+    return grad.or_nothing() if isinstance(grad, Maybe) else grad
+
+
+def put_gradient(p: Tensor, new: Tensor) -> None:
+    """Let ``new`` be the gradient of ``p`` where it has one."""
+    grad: Any = p.grad
+    if isinstance(grad, Maybe):
+        current().write_slot(p.leaf, "grad", grad.of(new, grad.flag))
+    else:
+        p.grad = new
+
+
+def working_dtype(dtype: DType) -> DType:
+    """What a step of a parameter of ``dtype`` is computed in: float32 for those of 16 bits."""
+    return float64 if dtype is float64 else float32
+
+
+def in_dtype(tensor: Tensor, dtype: DType) -> Tensor:
+    """``tensor`` in ``dtype``: itself when it has it."""
+    return tensor if tensor.dtype is dtype else ops.astype(tensor, dtype)

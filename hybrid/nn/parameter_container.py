@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, OutOfRangeError
 from hybrid.nn.module import Module
 from hybrid.nn.parameter import Parameter
-from hybrid.tensor import Tensor
 
 
 def _parameter(value: Any) -> Parameter:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from hybrid import ops
+from hybrid.eager.tensor import Tensor
 from hybrid.nn import functional
 from hybrid.nn.layer import Layer
 from hybrid.ops.losses import require_parameter
 from hybrid.ops.pooling import require_flag
 from hybrid.ops.windows import per_axis
-from hybrid.tensor import Tensor
 
 
 class _MaxPool(Layer):

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from hybrid import ops
-from hybrid.control import scan
+from hybrid.calls.auto_plan import Often
+from hybrid.calls.control import scan
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.nn import functional
 from hybrid.nn.cells import GATES, STEPS, State, Step, draw_evenly
 from hybrid.nn.layer import new_parameter, require_sizes
 from hybrid.nn.module import Module
-from hybrid.often import Often
 from hybrid.ops.checks import as_tensor, require_choice
-from hybrid.tensor import Tensor
 
 # Loops -------------------------------------------------------------------------------------------
 

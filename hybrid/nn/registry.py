@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any, TypeVar
 
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, MissingPartError
 from hybrid.ops import zeros_like
-from hybrid.tensor import Tensor
 
 T = TypeVar("T")
 Entries = tuple[tuple[str, T], ...]

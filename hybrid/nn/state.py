@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hybrid import native, weights
-from hybrid.conversion import asarray
+from hybrid import weights
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, HybridError
+from hybrid.memory import native
 from hybrid.nn import hooks, registry
 from hybrid.nn.dtypes import retype
-from hybrid.tensor import Tensor
 
 if TYPE_CHECKING:
     from hybrid.nn.module import Module

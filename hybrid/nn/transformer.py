@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from hybrid import ops
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.nn import functional, init
 from hybrid.nn.attention import MultiheadAttention
@@ -17,7 +18,6 @@ from hybrid.nn.dropout import Dropout
 from hybrid.nn.layer import require_sizes
 from hybrid.nn.module import Module
 from hybrid.nn.normalization import LayerNorm
-from hybrid.tensor import Tensor
 
 Activation = str | Callable[[Tensor], Tensor]
 _ACTIVATIONS = {"relu": functional.relu, "gelu": functional.gelu}

@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from hybrid import ops
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ShapeError
 from hybrid.ops.checks import as_tensor, require_floating
 from hybrid.ops.indexing import as_indices
 from hybrid.ops.losses import require_parameter
 from hybrid.ops.windows import lifted, per_axis, unlifted
-from hybrid.tensor import Tensor
 
 _AVERAGE = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from hybrid import ops
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.nn import functional
 from hybrid.nn.layer import Layer, require_sizes
@@ -12,7 +13,6 @@ from hybrid.ops.checks import as_int, require_choice
 from hybrid.ops.interpolation import MODES
 from hybrid.ops.losses import require_parameter
 from hybrid.ops.windows import per_axis
-from hybrid.tensor import Tensor
 
 # Sizes -------------------------------------------------------------------------------------------
 

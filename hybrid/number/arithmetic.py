@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
+from hybrid.core.types import float64
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import NeedsValue, NumberRangeError, author_location
 from hybrid.ir import Builder, Op, Value
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import HERE, MAX, MIN, NUMERIC, Raises, check, guarded, host
 from hybrid.number.traced import Number, as_number, whole_part
-from hybrid.tensor import Tensor
-from hybrid.types import float64
 
 Operand = Any  # Number | bool | int | float
 EXACT = 2**53  # ints up to here are float64s

@@ -5,7 +5,7 @@
     k = 1 if s > 0 else 0.5      k: an int where %s > 0 holds, else a float
 
 It consists of a number of each kind that it may be, and of flags that tell which it is.  What is
-computed with it is a choice between what is computed with each of those (see convert/kinds.py).
+computed with it is a choice between what is computed with each of those (see number_kinds.py).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
 from hybrid import ops
+from hybrid.core.types import DType
+from hybrid.eager.tensor import Tensor, leaked, refuse_leaked
 from hybrid.errors import CaptureError, NeedsValue, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number.arithmetic import kind_of
 from hybrid.number.operators import SAMPLES
 from hybrid.number.staging import CLASSES
 from hybrid.number.traced import Number, as_number
-from hybrid.tensor import Tensor, leaked, refuse_leaked
-from hybrid.types import DType
 
 RANK = {"bool": 0, "int": 1, "float": 2}
 
@@ -101,7 +101,7 @@ class Mixed(Number):
 
     def each(self, function: Any) -> Any:
         """``function`` of the number, staged for each kind that it may be."""
-        raise NotImplementedError  # pragma: no cover  convert/kinds.py has it
+        raise NotImplementedError  # pragma: no cover  staging/values/number_kinds.py has it
 
     # Its text -----------------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
+from hybrid.eager.tensor import Tensor
 from hybrid.number import arithmetic
 from hybrid.number.arithmetic import host_number, kind_of
 from hybrid.number.traced import Number, whole_part
-from hybrid.tensor import Tensor
 
 SAMPLES: dict[str, Any] = {"bool": True, "int": 1, "float": 1.0}
 

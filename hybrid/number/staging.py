@@ -18,7 +18,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.types import TensorType, bool_, float64, int64, tensor_type
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import (
     ArgumentTypeError,
     HybridError,
@@ -31,8 +33,6 @@ from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
 from hybrid.ops.control import cond, py_call
-from hybrid.tensor import Tensor
-from hybrid.types import TensorType, bool_, float64, int64, tensor_type
 
 DTYPES = {"bool": bool_, "int": int64, "float": float64}
 TYPES = {kind: tensor_type(dtype, ()) for kind, dtype in DTYPES.items()}

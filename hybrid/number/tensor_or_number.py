@@ -6,16 +6,16 @@
 
 It is a Tensor, which holds the value of the number where it is one, so that tensors meet it as they
 would meet either.  Where Python could tell the two apart, the number is there too: what is computed
-of numbers alone is a choice between both (see convert/kinds.py), and so is what a run hands out.
+of numbers alone is a choice between both (see number_kinds.py), and so is what a run hands out.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.number.mixed import kinds_of, spoken
-from hybrid.tensor import Tensor
 
 
 class TensorOrNumber(Tensor):

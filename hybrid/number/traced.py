@@ -14,13 +14,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hybrid import ops
+from hybrid.core.types import DEFAULT_FLOAT, DType, bool_, float64, int64
+from hybrid.eager.tensor import Tensor, leaked, refuse_leaked
 from hybrid.errors import ArgumentError, DTypeError, NeedsValue, OutOfRangeError, author_location
 from hybrid.ir import Builder, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import CLASSES, DTYPES, MAX, MIN, TYPES, check, guarded
 from hybrid.ops.dtypes import converted
-from hybrid.tensor import Tensor, leaked, refuse_leaked
-from hybrid.types import DEFAULT_FLOAT, DType, bool_, float64, int64
 
 _new = object.__new__
 _EXACT = 2**53  # ints up to here are float64s

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any, NoReturn
 
 from hybrid import ops
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir import Node, Value
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import check
 from hybrid.number.traced import Number
-from hybrid.tensor import Tensor
 
 Maker = Callable[[Value], Node | None]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType
 from hybrid.ir import Op, op
 from hybrid.ops.arithmetic import maximum, minimum
 from hybrid.ops.checks import require_floating, require_numeric
 from hybrid.ops.comparison import where
 from hybrid.ops.derivatives import diagonal
 from hybrid.ops.exponential import exp
-from hybrid.types import TensorType
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType
 from hybrid.ir import op
 from hybrid.ops import comparison
 from hybrid.ops.checks import (
@@ -19,7 +20,6 @@ from hybrid.ops.checks import (
 from hybrid.ops.derivatives import diagonal, unbroadcast
 from hybrid.ops.dtypes import identity
 from hybrid.ops.remembered import remembered
-from hybrid.types import TensorType
 
 # One operand -------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType
 from hybrid.errors import ShapeError
 from hybrid.ir import op
 from hybrid.ops.batching import leading
@@ -19,7 +20,6 @@ from hybrid.ops.exponential import exp
 from hybrid.ops.linalg import matmul
 from hybrid.ops.reduction import reduce_sum
 from hybrid.ops.shape import matrix_transpose
-from hybrid.types import Shape, TensorType
 
 Drop = Callable[[Any], Any]
 

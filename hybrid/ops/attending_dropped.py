@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType, float32
 from hybrid.ir import op
 from hybrid.ops.attending import (
     Drop,
@@ -28,7 +29,6 @@ from hybrid.ops.attending import (
 from hybrid.ops.batching import no_draws
 from hybrid.ops.derivatives import unbroadcast
 from hybrid.ops.random import drop_again, drop_reference, random_type
-from hybrid.types import TensorType, float32
 
 
 def _drop(state: Any, rate: float) -> Drop:

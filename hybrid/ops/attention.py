@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from hybrid.core.types import DType, Shape, bool_, tensor_type
 from hybrid.errors import ArgumentError, ArgumentTypeError, OutOfRangeError, ShapeError
 from hybrid.ops.attending import masked_mean, seen_by, weighted_mean
 from hybrid.ops.attending_dropped import dropped_mean
@@ -30,7 +31,6 @@ from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.repeat import repeat_interleave
 from hybrid.ops.shape import matrix_transpose
 from hybrid.ops.softmax import soft_maximum
-from hybrid.types import DType, Shape, bool_, tensor_type
 
 _NAME = "scaled_dot_product_attention"
 

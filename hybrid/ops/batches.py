@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.checks import (
@@ -33,7 +34,6 @@ from hybrid.ops.normalization import (
 from hybrid.ops.powers import rsqrt, square
 from hybrid.ops.reduction import reduce_mean, reduce_sum
 from hybrid.ops.shape import permute, reshape_to
-from hybrid.types import TensorType
 
 # Channels of [count, channels, n] ----------------------------------------------------------------
 

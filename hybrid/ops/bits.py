@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybrid.core.types import TensorType, bool_
 from hybrid.ir import op
 from hybrid.ops.checks import broadcast_type, require_floating
 from hybrid.ops.comparison import where
 from hybrid.ops.derivatives import diagonal, unbroadcast
-from hybrid.types import TensorType, bool_
 
 
 @op(kernel="signbit", elementwise=True, differentiable=False, promotes="floating")

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybrid.core.types import TensorType
 from hybrid.errors import GraphError
 from hybrid.ir import Graph, op
 from hybrid.ops.control import run_region
 from hybrid.ops.custom import require_types
-from hybrid.types import TensorType
 
 
 @op(name="checkpoint", inline=True)

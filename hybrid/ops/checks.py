@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from hybrid.core.types import DType, Shape, TensorType, dtype_of, tensor_type
 from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, ShapeError
 from hybrid.ir import interpreter
-from hybrid.types import DType, Shape, TensorType, dtype_of, tensor_type
 
 
 def as_tensor(obj: Any) -> Any:
@@ -265,3 +268,22 @@ def require_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         words = " or ".join(f'"{word}"' for word in allowed)
         raise ArgumentError(f"{name}={value!r} is unknown", fix=f"use {words}")
+
+
+def require_number(name: str, value: Any, low: float = 0.0, below: float = math.inf) -> None:
+    """Raise unless ``value`` is a number in [``low``, ``below``)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+        raise ArgumentTypeError(f"{name} is {value!r}, not a number")
+    if not (low <= value < below and math.isfinite(value)):
+        limits = " and ".join(
+            ([f"at least {low:g}"] if math.isfinite(low) else [])
+            + ([f"below {below:g}"] if math.isfinite(below) else [])
+        )
+        fix = f"give a number that is {limits or 'finite'}"
+        raise ArgumentError(f"{name} is {value}", fix=fix)
+
+
+def require_flag(name: str, value: Any) -> None:
+    """Raise unless ``value`` is a bool."""
+    if not isinstance(value, bool):
+        raise ArgumentTypeError(f"{name} is {value!r}, not a bool", fix="give True or False")

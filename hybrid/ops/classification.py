@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from hybrid.core.types import bool_, int64
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from hybrid.ops.activation import softplus
 from hybrid.ops.arithmetic import maximum
@@ -31,7 +32,6 @@ from hybrid.ops.reduction import any, mean, sum
 from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.shape import expand_dims, flatten, moveaxis, reshape_to
 from hybrid.ops.softmax import class_at, class_entropy, log_softmax
-from hybrid.types import bool_, int64
 
 
 @remembered_of_any

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType, bool_, tensor_type
 from hybrid.ir import op
 from hybrid.ops.checks import (
     as_tensor,
@@ -17,7 +18,6 @@ from hybrid.ops.checks import (
 from hybrid.ops.derivatives import diagonal, unbroadcast
 from hybrid.ops.dtypes import common
 from hybrid.ops.remembered import remembered_of_three
-from hybrid.types import TensorType, bool_, tensor_type
 
 
 def _compared(name: str, a: TensorType, b: TensorType) -> TensorType:

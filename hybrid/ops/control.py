@@ -25,10 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType, bool_, int64, tensor_type
 from hybrid.errors import GraphError
-from hybrid.ir import Graph, op
+from hybrid.ir import Graph, Op, op
+from hybrid.ir.interpreter import current
+from hybrid.ir.op import results_of
 from hybrid.ops.batching import with_rows
-from hybrid.types import TensorType, bool_, int64, tensor_type
 
 FLAG = tensor_type(bool_, ())
 COUNT = tensor_type(int64, ())
@@ -276,3 +278,8 @@ def _stack(length: int, row: TensorType) -> TensorType:
 
 def _listed(types: tuple[TensorType, ...]) -> str:
     return ", ".join(map(str, types)) or "nothing"
+
+
+def applied(op: Op, operands: Sequence[Any], regions: tuple[Graph, ...], **attrs: Any) -> list[Any]:
+    """The results of a control-flow op, as tensors of the interpreter that is current."""
+    return list(results_of(current().apply(op, operands, attrs, regions)))

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType, tensor_type
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import Op, op
 from hybrid.ops.checks import (
@@ -43,7 +44,6 @@ from hybrid.ops.windows import (
     widened_attrs,
     window_counts,
 )
-from hybrid.types import Shape, TensorType, tensor_type
 
 # The ops -----------------------------------------------------------------------------------------
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType, dtype_of, float32, tensor_type
 from hybrid.errors import ShapeError
 from hybrid.ir import op
 from hybrid.ops.convolution import conv
 from hybrid.ops.convolution_prepared import require_room
 from hybrid.ops.windows import LARGEST, is_transformed, items_of_room, widened_attrs
-from hybrid.types import Shape, TensorType, dtype_of, float32, tensor_type
 
 BLOCK = 16  # channels that lie side by side, on every machine: shapes do not depend on it
 FEW = (1, 4, 8, 16)  # channels of groups that are summed together, block by block

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType, dtype_of, tensor_type
 from hybrid.errors import ShapeError
 from hybrid.ir import op
 from hybrid.ops.convolution import conv
 from hybrid.ops.windows import is_transformed, items_of_room, wide, widened_attrs
-from hybrid.types import Shape, TensorType, dtype_of, tensor_type
 
 FEW = 4  # products of channels in a group, at most, for which there is nothing to prepare
 

@@ -8,6 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import (
+    DEFAULT_FLOAT,
+    DEFAULT_INT,
+    DType,
+    Shape,
+    TensorType,
+    bool_,
+    dtype_of,
+    require_device,
+    shape_of,
+    tensor_type,
+)
 from hybrid.errors import ArgumentError, OutOfMemoryError, ShapeError
 from hybrid.ir import interpreter, op
 from hybrid.ops.checks import (
@@ -21,18 +33,6 @@ from hybrid.ops.comparison import where
 from hybrid.ops.dtypes import converted
 from hybrid.ops.remembered import remembered, remembered_of_none
 from hybrid.ops.shape import broadcast
-from hybrid.types import (
-    DEFAULT_FLOAT,
-    DEFAULT_INT,
-    DType,
-    Shape,
-    TensorType,
-    bool_,
-    dtype_of,
-    require_device,
-    shape_of,
-    tensor_type,
-)
 
 # Ops ---------------------------------------------------------------------------------------------
 

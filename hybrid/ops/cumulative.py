@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType
 from hybrid.errors import ArgumentError
 from hybrid.ir import View, op
 from hybrid.ops.batching import along_axes
@@ -26,7 +27,6 @@ from hybrid.ops.reduction import accumulating
 from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import flatten, flip
 from hybrid.ops.words import with_others_words
-from hybrid.types import TensorType
 
 
 def _stacks(emit: Any, view: View, axis: int) -> View:

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybrid.core.types import TensorType
 from hybrid.errors import GraphError
 from hybrid.ir import Graph, op
 from hybrid.ops.checks import listed
 from hybrid.ops.control import run_region
-from hybrid.types import TensorType
 
 
 @op(name="custom_vjp", inline=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hybrid.core.types import Shape
 from hybrid.ir import Op, get_op
-from hybrid.types import Shape
 
 
 def unbroadcast(ct: Any, operand: Any) -> Any:

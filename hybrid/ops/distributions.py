@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import DType, Shape, TensorType, dtype_of, float64, int64
 from hybrid.errors import ArgumentError
 from hybrid.ir import op
 from hybrid.ops.checks import require_dtype, require_floating, require_same_dtype, require_shape
 from hybrid.ops.random import random_type, require_drawn
-from hybrid.types import DType, Shape, TensorType, dtype_of, float64, int64
 
 
 class _Draws:

@@ -6,13 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.errors import DTypeError
-from hybrid.ir import interpreter, op
-from hybrid.ops.batching import leading, with_rows
-from hybrid.ops.checks import as_tensor, is_number
-from hybrid.ops.derivatives import linear
-from hybrid.ops.remembered import remembered
-from hybrid.types import (
+from hybrid.core.types import (
     DType,
     TensorType,
     bool_,
@@ -22,6 +16,12 @@ from hybrid.types import (
     promote,
     promote_scalar,
 )
+from hybrid.errors import DTypeError
+from hybrid.ir import interpreter, op
+from hybrid.ops.batching import leading, with_rows
+from hybrid.ops.checks import as_tensor, is_number
+from hybrid.ops.derivatives import linear
+from hybrid.ops.remembered import remembered
 
 # Conversion --------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from hybrid.core.types import MAX_RANK
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ops.arithmetic import multiply
 from hybrid.ops.checks import as_tensor, listed, type_of
@@ -15,7 +16,6 @@ from hybrid.ops.linalg import product
 from hybrid.ops.reduction import reduce_sum, sum
 from hybrid.ops.remembered import remembered, remembered_of_list
 from hybrid.ops.shape import moveaxis, permute, region, reshape_to
-from hybrid.types import MAX_RANK
 
 # Names for the axes of "...", the last axis first.
 _ELLIPSIS = [chr(0x3B1 + i) for i in range(MAX_RANK)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType
 from hybrid.ir import op
 from hybrid.ops.arithmetic import maximum
 from hybrid.ops.checks import require_floating
@@ -15,7 +16,6 @@ from hybrid.ops.derivatives import diagonal
 from hybrid.ops.dtypes import common
 from hybrid.ops.logical import logical_and
 from hybrid.ops.remembered import remembered_of_two
-from hybrid.types import TensorType
 
 
 @op(kernel="exp", elementwise=True, promotes="floating")

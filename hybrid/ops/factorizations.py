@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType
 from hybrid.errors import GradientError
 from hybrid.ir import op
 from hybrid.ops.batching import leading
@@ -30,7 +31,6 @@ from hybrid.ops.matrices import (
 )
 from hybrid.ops.shape import expand_dims, matrix_transpose
 from hybrid.ops.solving import solve
-from hybrid.types import TensorType
 
 
 def _symmetric(x: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.checks import as_tensor, require_floating, type_of
@@ -25,7 +26,6 @@ from hybrid.ops.windows import (
     widened_attrs,
     window_counts,
 )
-from hybrid.types import Shape, TensorType
 
 # Windows side by side ----------------------------------------------------------------------------
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybrid.core.types import Shape, TensorType
 from hybrid.errors import GraphError
 from hybrid.ir import Graph, Op, get_op, op
 from hybrid.ops.control import run_region
-from hybrid.types import Shape, TensorType
 
 
 @op(name="map", differentiable=False)

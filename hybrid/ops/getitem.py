@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.types import Shape, TensorType, int64, tensor_type
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -36,7 +37,6 @@ from hybrid.ops.logical import logical_and
 from hybrid.ops.pick import pick, place
 from hybrid.ops.remembered import remembered
 from hybrid.ops.shape import flatten, permute, region, reshape_to
-from hybrid.types import Shape, TensorType, int64, tensor_type
 
 
 @dataclass(frozen=True, slots=True)

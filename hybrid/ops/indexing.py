@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType, int64, tensor_type
 from hybrid.errors import DTypeError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.batching import leading, with_rows
@@ -37,7 +38,6 @@ from hybrid.ops.shape import (
     region_samples,
     region_view,
 )
-from hybrid.types import Shape, TensorType, int64, tensor_type
 
 
 def _three(shape: Shape, axis: int) -> Shape:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.checks import (
@@ -23,7 +24,6 @@ from hybrid.ops.indexing import take_slices
 from hybrid.ops.pools import adaptive_average
 from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.windows import is_trivial, per_axis, require_within
-from hybrid.types import Shape, TensorType
 
 # Linear interpolation along an axis --------------------------------------------------------------
 

@@ -6,13 +6,13 @@ those of a slice (``stack[i]``) are uses of the slice.
 
 from __future__ import annotations
 
+from hybrid.core.types import TensorType
 from hybrid.errors import ArgumentError
 from hybrid.ir import get_op, op
 from hybrid.ops.creation import zeros
 from hybrid.ops.derivatives import linear, reshaped
 from hybrid.ops.pick import pick, pick_lowering, pick_reference, place
 from hybrid.ops.shape import region_view
-from hybrid.types import TensorType
 
 
 @op

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType, shape_of
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import interpreter, op
 from hybrid.ops.batching import along_axes
@@ -25,7 +26,6 @@ from hybrid.ops.derivatives import widened
 from hybrid.ops.dtypes import common, identity
 from hybrid.ops.remembered import remembered, remembered_of_list
 from hybrid.ops.shape import expand_dims, flatten, permute, region, reshape_to, squeeze
-from hybrid.types import Shape, TensorType, shape_of
 
 
 def part(x: Any, axis: int, start: int, size: int) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.classes import replace
+from hybrid.core.dataclass import replace
+from hybrid.core.types import Shape, TensorType, bfloat16, float32, tensor_type
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import Emit, View, op
 from hybrid.ops import reduction
@@ -25,7 +26,6 @@ from hybrid.ops.derivatives import reshaped, unbroadcast
 from hybrid.ops.dtypes import common
 from hybrid.ops.remembered import remembered_of_any, remembered_of_two
 from hybrid.ops.shape import matrix_transpose, permute, reshape_to
-from hybrid.types import Shape, TensorType, bfloat16, float32, tensor_type
 
 
 @op(name="matmul", promotes=True, narrow=bfloat16)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybrid.core.types import TensorType, bool_
 from hybrid.ir import op
 from hybrid.ops.checks import broadcast_type, require_bool, require_integer, require_integral
-from hybrid.types import TensorType, bool_
 
 
 @op(kernel="logical_not", elementwise=True, differentiable=False)

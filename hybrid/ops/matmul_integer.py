@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybrid.core.types import TensorType, int8, int32, tensor_type, uint8
 from hybrid.errors import DTypeError
 from hybrid.ir import op
 from hybrid.ops.batching import aligned
 from hybrid.ops.linalg import lower_product, product_shape
-from hybrid.types import TensorType, int8, int32, tensor_type, uint8
 
 BYTES = (int8, uint8)
 

@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
+from hybrid.core.types import TensorType, float32, float64, tensor_type
 from hybrid.errors import ShapeError
 from hybrid.ir import op
 from hybrid.ops.linalg import product
-from hybrid.types import TensorType, float32, float64, tensor_type
 
 PADDING = 64  # columns, of which each instruction set makes panels
 MOST = 192  # rows on the left, beyond which copying the right matrix hardly counts

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybrid.core.types import TensorType, float32, float64
 from hybrid.errors import ShapeError
 from hybrid.ir import op
-from hybrid.types import TensorType, float32, float64
 
 DEPTH_BYTES = 1536  # of a row on the left, up to which an element of a product is one chain
 LEAST = 16  # columns of the result, below which a vector is not full

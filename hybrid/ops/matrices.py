@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType, dtype_of, tensor_type
 from hybrid.errors import LinearAlgebraError, ShapeError
 from hybrid.ops.checks import listed, require_floating
 from hybrid.ops.creation import eye
 from hybrid.ops.shape import expand_dims, matrix_transpose
-from hybrid.types import TensorType, dtype_of, tensor_type
 
 UNCONVERGED = "The singular values did not converge."
 LOOK_FOR_NAN = "look for nan and inf with hybrid.isfinite"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType, shape_of
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir import Op, op
 from hybrid.ops.checks import (
@@ -26,7 +27,6 @@ from hybrid.ops.powers import rsqrt, square
 from hybrid.ops.reduction import reduce_mean
 from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.shape import reshape_to
-from hybrid.types import Shape, TensorType, shape_of
 
 # Rows --------------------------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType
 from hybrid.ir import op
 from hybrid.ops.checks import require_floating, require_same_dtype, require_shape
-from hybrid.types import TensorType
 
 
 def require_step(

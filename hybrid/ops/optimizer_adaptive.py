@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybrid.core.types import TensorType
 from hybrid.ir import op
 from hybrid.ops.optimizer import BETA, DECAYED, LR, descent, in_float64, require_step, samples_of
-from hybrid.types import TensorType
 
 _MOMENTUM = {"momentum": (0.8, 0.9)}
 _ATTRS = (DECAYED, DECAYED | {"maximize": True})

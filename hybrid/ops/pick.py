@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType, int64
 from hybrid.ir import get_op, op
 from hybrid.ops.batching import with_rows
 from hybrid.ops.checks import require_axis, require_dtype, require_same_dtype, require_shape
 from hybrid.ops.creation import zeros, zeros_like
 from hybrid.ops.derivatives import linear, onto_zeros, reshaped, widened
 from hybrid.ops.shape import moveaxis
-from hybrid.types import Shape, TensorType, int64
 
 
 def _three(shape: Shape, axis: int) -> Shape:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType, int64, tensor_type
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.checks import require_choice, require_floating, type_of
@@ -29,7 +30,6 @@ from hybrid.ops.windows import (
     widened_attrs,
     window_counts,
 )
-from hybrid.types import Shape, TensorType, int64, tensor_type
 
 COUNTS = ("padded", "present", "one")  # what a sum is divided by; the order is the kernel's
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType, promote_scalar
 from hybrid.ir import Builder, interpreter, op
 from hybrid.ops.checks import (
     as_tensor,
@@ -22,7 +23,6 @@ from hybrid.ops.derivatives import diagonal, unbroadcast
 from hybrid.ops.dtypes import common
 from hybrid.ops.exponential import log
 from hybrid.ops.logical import logical_and, logical_not
-from hybrid.types import TensorType, promote_scalar
 
 
 @op(kernel="square", elementwise=True)

@@ -11,13 +11,22 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import (
+    DType,
+    Shape,
+    TensorType,
+    dtype_of,
+    float32,
+    float64,
+    int64,
+    tensor_type,
+)
 from hybrid.errors import ArgumentError, DTypeError
 from hybrid.ir import op
 from hybrid.ops.batching import no_draws
 from hybrid.ops.checks import as_tensor, require_dtype, require_floating, require_shape
 from hybrid.ops.comparison import where
 from hybrid.ops.dtypes import identity
-from hybrid.types import DType, Shape, TensorType, dtype_of, float32, float64, int64, tensor_type
 
 _BLOCKS = 16  # counters that one group of words comes from
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import DEFAULT_FLOAT, Shape, TensorType, bool_, dtype_of, int64, uint64
 from hybrid.errors import ShapeError
 from hybrid.ir import Emit, Op, View, op
 from hybrid.ir.lowering import reduced_order
@@ -26,7 +27,6 @@ from hybrid.ops.comparison import select, where
 from hybrid.ops.derivatives import linear, reshaped, widened
 from hybrid.ops.dtypes import converted
 from hybrid.ops.remembered import remembered
-from hybrid.types import DEFAULT_FLOAT, Shape, TensorType, bool_, dtype_of, int64, uint64
 
 # Shared by all of them ---------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from hybrid.core.types import DType, TensorType
 from hybrid.ir.interpreter import ACTIVE
+from hybrid.ir.record import is_recording
 from hybrid.ops.words import with_others_words
-from hybrid.record import is_recording
-from hybrid.types import DType, TensorType
 
 MAX_REMEMBERED = 1024  # calls of one function
 CALLS_BEFORE_PLANNING = 3  # general ones, where the ops are several: a plan takes longer than those

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import BY_NAME, SUPPORTED, dtype_of, tensor_type
 from hybrid.errors import DTypeError
 from hybrid.ir import Op
-from hybrid.types import BY_NAME, SUPPORTED, dtype_of, tensor_type
 
 Sample = tuple[tuple[np.ndarray, ...], dict[str, Any]]
 

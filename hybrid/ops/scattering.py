@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType, int64
 from hybrid.errors import DTypeError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.checks import (
@@ -35,7 +36,6 @@ from hybrid.ops.indexing import (
 )
 from hybrid.ops.remembered import remembered_of_any
 from hybrid.ops.shape import moveaxis, region
-from hybrid.types import Shape, TensorType, int64
 
 
 @op(raises=True)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hybrid.core.types import TensorType, bool_, int64, tensor_type
 from hybrid.errors import (
     ArgumentError,
     CaptureError,
@@ -30,7 +31,6 @@ from hybrid.ops.logical import logical_and
 from hybrid.ops.scattering import scatter_add
 from hybrid.ops.shape import broadcast_to, flatten, reshape
 from hybrid.ops.sorting import argsort, sort
-from hybrid.types import TensorType, bool_, int64, tensor_type
 
 
 class UniqueAll(NamedTuple):

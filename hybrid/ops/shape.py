@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType, shape_of
 from hybrid.errors import ArgumentError, AxisError, ShapeError
 from hybrid.ir import get_op, op
 from hybrid.ops.batching import along_axes, raised
@@ -22,7 +23,6 @@ from hybrid.ops.checks import (
 )
 from hybrid.ops.derivatives import linear, onto_zeros, reshaped, unbroadcast
 from hybrid.ops.remembered import remembered, remembered_of_list
-from hybrid.types import Shape, TensorType, shape_of
 
 # reshape -----------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType, int64
 from hybrid.errors import ShapeError
 from hybrid.ir import op
 from hybrid.ops.batching import along_axes, with_rows
@@ -24,7 +25,6 @@ from hybrid.ops.exponential import exp
 from hybrid.ops.indexing import scatter_along_add, take_along
 from hybrid.ops.reduction import reduce_sum
 from hybrid.ops.remembered import remembered
-from hybrid.types import TensorType, int64
 
 
 def _sum_along(x: Any, axis: int) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType, tensor_type
 from hybrid.errors import ShapeError
 from hybrid.ir import op
 from hybrid.ops.batching import aligned, leading, raised, with_rows
@@ -28,7 +29,6 @@ from hybrid.ops.matrices import (
 )
 from hybrid.ops.reduction import sum
 from hybrid.ops.shape import matrix_transpose
-from hybrid.types import TensorType, tensor_type
 
 _SINGULAR = "The matrix is singular: its columns depend on each other, as far as rounding tells."
 _FIX = "add a small multiple of the identity, or call hybrid.linalg.pinv"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import TensorType, bool_, int64, tensor_type, uint8
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.batching import leading
@@ -29,7 +30,6 @@ from hybrid.ops.dtypes import common, converted
 from hybrid.ops.indexing import scatter_along_add, take, take_along, to_rows
 from hybrid.ops.remembered import remembered, remembered_of_two
 from hybrid.ops.shape import flatten, moveaxis, reshape
-from hybrid.types import TensorType, bool_, int64, tensor_type, uint8
 
 SIDES = ("left", "right")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from hybrid.core.types import DEFAULT_FLOAT, int64
 from hybrid.errors import ArgumentError
 from hybrid.ops import reduction
 from hybrid.ops.arithmetic import absolute, divide, maximum, subtract
@@ -18,7 +19,6 @@ from hybrid.ops.powers import pow, sqrt, square
 from hybrid.ops.reduction import reduce_max, reduce_mean, reduce_min, reduce_sum
 from hybrid.ops.remembered import remembered
 from hybrid.ops.words import with_others_words
-from hybrid.types import DEFAULT_FLOAT, int64
 
 
 def floating(x: Any) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybrid.core.types import TensorType
 from hybrid.ir import op
 from hybrid.ops.checks import broadcast_type, require_floating
 from hybrid.ops.derivatives import diagonal, unbroadcast
 from hybrid.ops.powers import hypot, sqrt
-from hybrid.types import TensorType
 
 
 @op(kernel="sin", elementwise=True, promotes="floating")

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import Shape, TensorType, float32, shape_of
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ops.checks import as_tensor, type_of
 from hybrid.ops.derivatives import reshaped
-from hybrid.types import Shape, TensorType, float32, shape_of
 
 LARGEST = 2**31 - 1  # what kernels take as a stride, a padding or the size of a spatial axis
 AXES = 3  # that kernels work on
@@ -102,7 +102,7 @@ def widened_attrs(*groups: Sequence[int], fill: Sequence[int]) -> list[int]:
 def is_transformed(w: TensorType, stride: Shape, dilation: Shape, result: Shape) -> bool:
     """Whether there is room for transformed weights: of 3x3 kernels in float32 at stride 1.
 
-    There must be channels and results enough: see csrc/kernels/convolution_winograd.inc.c.
+    There must be channels and results enough: see csrc/kernels/convolution/winograd.inc.c.
     """
     _, channels, *sizes = w.shape
     plain = stride[-2:] == dilation[-2:] == (1, 1) and w.dtype is float32

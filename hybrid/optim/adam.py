@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hybrid.eager.tensor import Tensor
 from hybrid.ir import get_op
 from hybrid.optim.optimizer import Optimizer
 from hybrid.optim.rule import Rule, attrs_of
-from hybrid.tensor import Tensor
 
 
 class Adam(Optimizer):

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from hybrid import ops
-from hybrid.control import cond
+from hybrid.calls.control import cond
+from hybrid.core.tree import flatten, unflatten
+from hybrid.core.types import bool_, float16, float32, int64
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import current
+from hybrid.ir.record import recording
+from hybrid.nn.parameter import in_dtype, present, put_gradient, working_dtype
 from hybrid.number import check
-from hybrid.optim.group import in_dtype, present, put_gradient, working_dtype
+from hybrid.ops.checks import require_flag, require_number
 from hybrid.optim.optimizer import Optimizer, Scaling
-from hybrid.optim.rule import require_flag, require_number
-from hybrid.record import recording
-from hybrid.tensor import Tensor
-from hybrid.tree import flatten, unflatten
-from hybrid.types import bool_, float16, float32, int64
 
 _UNSCALED, _STEPPED = 1, 2
 _NOTHING, _FINITE, _INFINITE = 0, 1, 2  # what was found in all gradients since the last update

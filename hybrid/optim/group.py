@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 from hybrid import ops
 from hybrid.config import advance_epoch
+from hybrid.core.tree import flatten
+from hybrid.core.types import float64
+from hybrid.eager.inplace_launch import Calls
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, CaptureError, author_location
-from hybrid.in_place import Calls
 from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.nn.parameter import in_dtype, working_dtype
 from hybrid.number import Number, check, to_float
-from hybrid.optim.rule import LIMITS, Rule, check_settings, require_betas, require_number
-from hybrid.tensor import Tensor
-from hybrid.trace.maybe import Maybe
-from hybrid.tree import flatten
-from hybrid.types import DType, float32, float64
+from hybrid.ops.checks import require_number
+from hybrid.optim.rule import LIMITS, Rule, check_settings, require_betas
 
 NOTES = ("initial_lr", "name")  # what a group may carry besides its settings; no step reads it
 _PACES = ("momentum", "betas")  # settings whose (first) number is a cell
@@ -34,23 +35,6 @@ class State(NamedTuple):
 
     moments: tuple[Tensor, ...]  # of its shape
     counts: tuple[Tensor, ...]  # of rank 0
-
-
-def present(grad: Any) -> Tensor:
-    """A gradient as a tensor.
-
-    One that a captured function has on some paths only counts for nothing on the others.
-    """
-    return grad.or_nothing() if isinstance(grad, Maybe) else grad
-
-
-def put_gradient(p: Tensor, new: Tensor) -> None:
-    """Let ``new`` be the gradient of ``p`` where it has one."""
-    grad: Any = p.grad
-    if isinstance(grad, Maybe):
-        current().write_slot(p.leaf, "grad", grad.of(new, grad.flag))
-    else:
-        p.grad = new
 
 
 class Group(MutableMapping[str, Any]):
@@ -241,11 +225,6 @@ def _refuse(name: str, low: float, below: float, value: float) -> None:
     require_number(name, value, low, below)
 
 
-def working_dtype(dtype: DType) -> DType:
-    """What a step of a parameter of ``dtype`` is computed in: float32 for those of 16 bits."""
-    return float64 if dtype is float64 else float32
-
-
 def _first_state(rule: Rule, parameter: Tensor) -> State:
     """The moments and counts before the first step."""
     dtype, starts = working_dtype(parameter.dtype), dict(rule.starts)
@@ -258,8 +237,3 @@ def _first_state(rule: Rule, parameter: Tensor) -> State:
         tuple([made(name, parameter.shape) for name in rule.moments]),
         tuple([made(name, ()) for name in rule.counts]),
     )
-
-
-def in_dtype(tensor: Tensor, dtype: DType) -> Tensor:
-    """``tensor`` in ``dtype``: itself when it has it."""
-    return tensor if tensor.dtype is dtype else ops.astype(tensor, dtype)

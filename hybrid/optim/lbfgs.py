@@ -12,12 +12,12 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff import enable_grad, no_grad
+from hybrid.core.types import float16, int64
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.optim.group import in_dtype
+from hybrid.nn.parameter import in_dtype
+from hybrid.ops.checks import require_number
 from hybrid.optim.optimizer import Optimizer
-from hybrid.optim.rule import require_number
-from hybrid.tensor import Tensor
-from hybrid.types import float16, int64
 
 DECREASE, CURVATURE = 1e-4, 0.9  # the constants of the strong Wolfe conditions
 

@@ -7,28 +7,22 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import is_
 from typing import Any, NamedTuple
 
-from hybrid import native, ops
-from hybrid.binding import WRITER
+from hybrid import ops
+from hybrid.calls.bind.generate import WRITER
+from hybrid.calls.control import cond
 from hybrid.config import advance_epoch
-from hybrid.control import cond
+from hybrid.core.types import DType, bool_, int64
+from hybrid.eager.inplace_launch import Call
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.in_place import Call
 from hybrid.ir.interpreter import ACTIVE
-from hybrid.optim.group import (
-    NOTES,
-    Group,
-    State,
-    in_dtype,
-    present,
-    put_gradient,
-    working_dtype,
-)
+from hybrid.ir.record import Leaf, recording
+from hybrid.memory import native
+from hybrid.nn.parameter import in_dtype, present, put_gradient, working_dtype
+from hybrid.optim.group import NOTES, Group, State
 from hybrid.optim.rule import Rule
 from hybrid.optim.state import describe_group, load_groups
-from hybrid.record import Leaf, recording
-from hybrid.tensor import Tensor
-from hybrid.trace.maybe import Maybe
-from hybrid.types import DType, bool_, int64
+from hybrid.trace.values.optional import Maybe
 
 _PARAMETERS = "pass model.parameters(), a list of tensors, or a list of dicts with 'params'"
 

@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from hybrid.classes import dataclass
-from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.core.dataclass import dataclass
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import ArgumentTypeError
 from hybrid.ir import Op, get_op
-from hybrid.tensor import Tensor
+from hybrid.ops.checks import require_flag, require_number
 
 _NON_NEGATIVE = (0.0, math.inf)
 _SHARE = (0.0, 1.0)
@@ -71,22 +70,3 @@ def require_betas(betas: Any) -> None:
         raise ArgumentTypeError(f"betas is {betas!r}", fix="give two numbers")
     for position, beta in enumerate(betas):
         require_number(f"betas[{position}]", beta, *_SHARE)
-
-
-def require_number(name: str, value: Any, low: float = 0.0, below: float = math.inf) -> None:
-    """Raise unless ``value`` is a number in [``low``, ``below``)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
-        raise ArgumentTypeError(f"{name} is {value!r}, not a number")
-    if not (low <= value < below and math.isfinite(value)):
-        limits = " and ".join(
-            ([f"at least {low:g}"] if math.isfinite(low) else [])
-            + ([f"below {below:g}"] if math.isfinite(below) else [])
-        )
-        fix = f"give a number that is {limits or 'finite'}"
-        raise ArgumentError(f"{name} is {value}", fix=fix)
-
-
-def require_flag(name: str, value: Any) -> None:
-    """Raise unless ``value`` is a bool."""
-    if not isinstance(value, bool):
-        raise ArgumentTypeError(f"{name} is {value!r}, not a bool", fix="give True or False")

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
-from hybrid.conversion import asarray
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.optim.group import NOTES, Group, in_dtype
+from hybrid.nn.parameter import in_dtype
+from hybrid.optim.group import NOTES, Group
 from hybrid.optim.rule import FLAGS, check_settings
-from hybrid.tensor import Tensor
 
 # What PyTorch's groups say about how a step is computed, and what is computed all the same.
 FOREIGN = ("foreach", "capturable", "differentiable", "fused", "param_names")

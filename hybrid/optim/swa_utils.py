@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.control import cond
+from hybrid.calls.auto_plan import Often
+from hybrid.calls.control import cond
+from hybrid.core.types import int64
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.ir.record import recording
 from hybrid.nn.module import Module
 from hybrid.nn.normalization import BatchNorm
-from hybrid.often import Often
+from hybrid.ops.checks import require_number
 from hybrid.optim.lr_scheduler.base import LRScheduler, Numbers, per_group
 from hybrid.optim.optimizer import Optimizer
-from hybrid.optim.rule import require_number
-from hybrid.record import recording
-from hybrid.tensor import Tensor
-from hybrid.types import int64
 
 Average = Callable[[Tensor, Tensor, Tensor], Tensor]
 MultiAverage = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], None]

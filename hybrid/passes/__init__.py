@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Sequence
 
+from hybrid.core.timing import phase
 from hybrid.ir import Graph, inlined, verify
 from hybrid.passes.ahead import Ahead, ahead
 from hybrid.passes.assemble import assemble
@@ -32,7 +33,6 @@ from hybrid.passes.share import share
 from hybrid.passes.simplify import simplify
 from hybrid.passes.sink import sink
 from hybrid.passes.sums import sums
-from hybrid.phases import phase
 
 Pass = Callable[..., Graph]
 

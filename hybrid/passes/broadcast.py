@@ -13,10 +13,10 @@ when without it the result would have a smaller shape, or the rule refuses (step
 
 from __future__ import annotations
 
+from hybrid.core.types import TensorType
 from hybrid.errors import ShapeError
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.passes.facts import Facts
-from hybrid.types import TensorType
 
 
 def implicit_broadcast(graph: Graph) -> Graph:

@@ -17,11 +17,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybrid.core.types import TensorType
 from hybrid.errors import HybridError
 from hybrid.ir import Builder, Graph, Node, Op, Value, rewrite
 from hybrid.ops.creation import fill, literal
 from hybrid.passes.facts import CONSTANTS, Facts
-from hybrid.types import TensorType
 
 Constant = tuple[TensorType, bytes]
 Definition = tuple[Op, dict[str, Any]]

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from hybrid.core.types import TensorType
 from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
 from hybrid.passes.facts import Facts
-from hybrid.types import TensorType
 
 WORTH = 4  # results for each weight
 

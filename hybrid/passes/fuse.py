@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+from hybrid.core.types import DType
 from hybrid.ir import Graph, Node, Value, with_regions
 from hybrid.ops.fusion import HOLDING_MAPS, map_tiles
 from hybrid.passes.groups import Groups, schedule
-from hybrid.types import DType
 
 MAX_TILES = 16  # HYB_MAX_TILES of the runtime
 MAX_OPERANDS, MAX_RESULTS = 12, 8  # streams that a core reads and writes well at a time

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hybrid.core.types import Shape
 from hybrid.ir import Node, Value
-from hybrid.types import Shape
 
 
 class Groups:

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hybrid.core.types import TensorType
 from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
 from hybrid.ops.control import COUNT, LOOPS, cond
 from hybrid.ops.creation import fill
 from hybrid.passes.facts import Facts
 from hybrid.passes.parts import Loop, holds_control_flow, inlined
-from hybrid.types import TensorType
 
 
 def known(graph: Graph) -> Graph:

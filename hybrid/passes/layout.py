@@ -24,6 +24,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
+from hybrid.core.types import Shape
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op, with_regions
 from hybrid.ir.rewrite import with_replaced
 from hybrid.ops import convolution_prepared
@@ -40,7 +41,6 @@ from hybrid.ops.convolution_blocked import (
 )
 from hybrid.passes.ahead import known_values
 from hybrid.passes.fuse import is_fusable, owns_graphs
-from hybrid.types import Shape
 
 # In nanoseconds of one core with vectors of 64 bytes; what matters are the ratios.  Of layers of a
 # ResNet-18 a convolution takes 0.64 to 0.94 of the time, from 1.2 ms (7x7) and 0.6 ms (3x3) to

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from hybrid.classes import replace
+from hybrid.core.dataclass import replace
+from hybrid.core.types import int64
 from hybrid.ir import Builder, Graph, Node, Value, get_op
 from hybrid.ir.rewrite import with_replaced
 from hybrid.ops.control import CONTROL, for_
-from hybrid.types import int64
 
 Renaming = dict[Value, Value]
 

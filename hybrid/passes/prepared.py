@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
-from hybrid.classes import replace
+from hybrid.core.dataclass import replace
 from hybrid.ir import Builder, Node, Op, Value
 from hybrid.ops import convolution_prepared, matmul_prepared
 

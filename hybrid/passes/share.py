@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from hybrid.classes import replace
+from hybrid.core.dataclass import replace
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ops.control import LOOPS, cond
 from hybrid.passes.facts import CONSTANTS

@@ -14,11 +14,11 @@ reordering of sums.
 
 from __future__ import annotations
 
+from hybrid.core.types import DType
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ops.creation import fill
 from hybrid.ops.dtypes import casts_at_once
 from hybrid.passes.facts import Facts
-from hybrid.types import DType
 
 # Ops that undo themselves: they flip a sign, or all bits, and lose nothing.
 INVERSES = {"negative", "logical_not", "bitwise_invert"}

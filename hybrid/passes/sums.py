@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hybrid.core.types import TensorType, tensor_type
 from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
 from hybrid.ops.control import LOOPS
 from hybrid.ops.matmul_sum import matmul_sum, pays
 from hybrid.passes.facts import Facts
 from hybrid.passes.parts import Carried, Loop, Stack, holds_control_flow
-from hybrid.types import TensorType, tensor_type
 
 ROWS_FIRST = (0, 2, 1)
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from hybrid import native
+from hybrid.core.types import TensorType
 from hybrid.errors import GraphError, NativeError
 from hybrid.ir import Graph
-from hybrid.native import PlanArrays
+from hybrid.memory import native
+from hybrid.memory.native import PlanArrays
 from hybrid.plan.plan import Plan, Sizes, known, lowered_again
-from hybrid.types import TensorType
 
 _SLOT = np.dtype(
     [("kind", "i4"), ("external", "i4"), ("offset", "i8"), ("nbytes", "i8"), ("last_step", "i4"),

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hybrid.core.types import int64, tensor_type
 from hybrid.ir import Graph, Node, Value, View
 from hybrid.plan.steps import Buffer, Control, Step, overwrites, step_touches, walk
-from hybrid.types import int64, tensor_type
 
 if TYPE_CHECKING:
     from hybrid.plan.lower import Lowering

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
 from hybrid.plan.costs import step_seconds
 from hybrid.plan.schedule import depends_on
 from hybrid.plan.steps import Step

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.partial_effects import Leaving
+from hybrid.core.types import TensorType
 from hybrid.errors import ArgumentError, LinearAlgebraError
+from hybrid.memory import native
+from hybrid.memory.bfloat16 import array_dtype, memory_dtype
 from hybrid.plan.steps import HostCall
-from hybrid.remains import Leaving
-from hybrid.storage import array_dtype, memory_dtype
-from hybrid.types import TensorType
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.types import BY_SHORT, DType
 from hybrid.ir import REGISTRY, Op, View
 from hybrid.plan.host import call_function
 from hybrid.plan.plan import Plan
 from hybrid.plan.steps import Buffer, MapOp, Step
-from hybrid.types import BY_SHORT, DType
 
 Array = np.ndarray
 Kernel = Callable[..., Any]

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native
-from hybrid.classes import replace
+from hybrid.core.dataclass import replace
+from hybrid.core.types import DType, Shape, TensorType, bfloat16
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, Node, NotDense, Value, View
 from hybrid.ir.lowering import row_major
+from hybrid.memory import native
+from hybrid.memory.bfloat16 import to_bfloat16
 from hybrid.plan import control
 from hybrid.plan.maps import (
     append_map,
@@ -27,8 +29,6 @@ from hybrid.plan.maps import (
     lower_reduced,
 )
 from hybrid.plan.steps import Buffer, HostCall, Lowered, MapOp, Step, walk
-from hybrid.storage import to_bfloat16
-from hybrid.types import DType, Shape, TensorType, bfloat16
 
 
 def lower(graph: Graph) -> Lowered:

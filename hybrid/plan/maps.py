@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hybrid.core.types import BY_SHORT, DType, Shape
 from hybrid.errors import NativeError
 from hybrid.ir import REGISTRY, Graph, Node, Value, View
 from hybrid.ir.lowering import reduced_order, row_major
-from hybrid.native import MAX_TILES
+from hybrid.memory.native import MAX_TILES
 from hybrid.plan.steps import Buffer, MapOp, Step
-from hybrid.types import BY_SHORT, DType, Shape
 
 if TYPE_CHECKING:
     from hybrid.plan.lower import Lowering

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import insort
 
-from hybrid.classes import dataclass, field
+from hybrid.core.dataclass import dataclass, field
 from hybrid.ir import View
 from hybrid.plan.lent import lent_buffers
 from hybrid.plan.lower import without

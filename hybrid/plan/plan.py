@@ -7,17 +7,18 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
-from hybrid import native
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.late_names import above
+from hybrid.core.timing import phase
+from hybrid.core.types import TensorType
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, inlined
-from hybrid.phases import phase
+from hybrid.memory import native
 from hybrid.plan.host import Callbacks, host_function
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
 from hybrid.plan.schedule import schedule
 from hybrid.plan.steps import Buffer, Lowered, Step
-from hybrid.types import TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +89,8 @@ class Plan:
         Members of a group run side by side, each on one thread or, if it is a single step that is
         cut up, on several.
         """
-        from hybrid.plan.describe import schedule_text
-
         numbers = {step: at for at, step in enumerate(self.steps)}
-        return schedule_text(self.graph.name, self.lowered.steps, numbers)
+        return above.schedule_text(self.graph.name, self.lowered.steps, numbers)
 
     def location_of_failure(self) -> Location | None:
         """Where the author wrote the step at which this thread's last run failed."""

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hybrid.classes import dataclass, field
+from hybrid.core.dataclass import dataclass, field
 from hybrid.ir import View
 from hybrid.plan.costs import is_cut, step_seconds, wakes_threads
 from hybrid.plan.steps import Buffer, Control, Lowered, Step, overwrites, touched, walk

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hybrid.classes import dataclass, field
+from hybrid.core.dataclass import dataclass, field
+from hybrid.core.types import DType, TensorType
 from hybrid.errors import Location
 from hybrid.ir import View
-from hybrid.types import DType, TensorType
 
 
 @dataclass(eq=False, slots=True)

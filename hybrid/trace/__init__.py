@@ -10,17 +10,21 @@ from importlib import import_module
 from typing import Any
 
 from hybrid.ops.control import cond, for_, while_
-from hybrid.trace import origins as origins
+from hybrid.trace.alias import rules as rules
 
 
 def _rule(module: str, name: str) -> Callable[..., Any]:
     def rule(given: Any, result: Any, *operands: Any, **attrs: Any) -> Any:
-        found = getattr(import_module(f"hybrid.trace.{module}"), name)
+        found = getattr(import_module(f"hybrid.trace.gradients.{module}"), name)
         return found(given, result, *operands, **attrs)
 
     return rule
 
 
-for _op, _name in ((cond, "cond"), (for_, "for"), (while_, "while")):
-    _op.vjp(_rule(f"differentiate_{_name}", f"{_name}_vjp"))
-    _op.jvp(_rule("differentiate_forward", f"{_name}_jvp"))
+for _op, _name, _module in (
+    (cond, "cond", "cond"),
+    (for_, "for", "for_"),
+    (while_, "while", "while_"),
+):
+    _op.vjp(_rule(_module, f"{_name}_vjp"))
+    _op.jvp(_rule("forward", f"{_name}_jvp"))

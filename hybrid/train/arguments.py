@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from hybrid.conversion import asarray
 from hybrid.data import DataLoader, Dataset, IterableDataset, sampler
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.nn.module import Module
-from hybrid.tensor import Tensor
 from hybrid.train.callback import Callback
 
 T = TypeVar("T")

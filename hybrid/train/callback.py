@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hybrid.tensor import Tensor
+    from hybrid.eager.tensor import Tensor
     from hybrid.train.run import Run
 
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
 
+from hybrid.core.extras import optional
 from hybrid.errors import DataFileError
-from hybrid.extras import optional
 from hybrid.train.arguments import require_count, require_per
 from hybrid.train.callback import Callback
 

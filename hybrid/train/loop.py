@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hybrid import ops
-from hybrid.conversion import asarray
+from hybrid.calls.hybridized import hybridize
+from hybrid.core.loop_source import Supplying
+from hybrid.core.progress_ring import ROWS, Looker, Told
+from hybrid.core.types import float64
 from hybrid.data import DataLoader
 from hybrid.data.portion import ENDLESS
+from hybrid.eager.asarray import asarray
 from hybrid.errors import DatasetError
-from hybrid.hybridized import hybridize
 from hybrid.optim.optimizer import Optimizer
-from hybrid.ring import ROWS, Looker, Told
-from hybrid.supply import Supplying
 from hybrid.train.callback import Callback
 from hybrid.train.program import NEVER, Evaluation, Program
 from hybrid.train.steps import Steps
-from hybrid.types import float64
 
 
 class Loop:

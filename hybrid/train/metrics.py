@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hybrid import ops
+from hybrid.core.tree import flatten
+from hybrid.core.types import DType, float64, int64
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.nn.functional import l1_loss, mse_loss
-from hybrid.tensor import Tensor
-from hybrid.tree import flatten
-from hybrid.types import DType, float64, int64
 
 AVERAGES = ("macro", "micro", "weighted")
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff import no_grad
+from hybrid.calls.hybridized import hybridize
+from hybrid.core.tree import tree_map
 from hybrid.data import DataLoader
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CallbackError, CheckpointError
-from hybrid.hybridized import hybridize
 from hybrid.nn.module import Module
 from hybrid.optim.optimizer import Optimizer
 from hybrid.random import default_generator
-from hybrid.tensor import Tensor
 from hybrid.train.arguments import (
     Loading,
     Mode,
@@ -31,7 +32,6 @@ from hybrid.train.loop import EvaluationLoop, Loop
 from hybrid.train.metrics import Metric, named
 from hybrid.train.run import Run
 from hybrid.train.steps import Steps
-from hybrid.tree import tree_map
 from hybrid.weights import load, save
 
 VERSION = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import IO, TYPE_CHECKING
 
-from hybrid.progress import Bar
+from hybrid.eager.progress import Bar
 from hybrid.train.arguments import require_count
 from hybrid.train.callback import Callback
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError
 from hybrid.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
-from hybrid.tensor import Tensor
 from hybrid.train.arguments import require_per
 from hybrid.train.callback import Callback
 from hybrid.train.watching import value_of

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hybrid.autodiff import no_grad
+from hybrid.core.types import float64
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, ShapeError
 from hybrid.nn.module import Module
-from hybrid.optim.clip import clip_grad_norm_
+from hybrid.nn.utils import clip_grad_norm_
 from hybrid.optim.optimizer import Optimizer
-from hybrid.tensor import Tensor
 from hybrid.train.metrics import Average, Metric, rows
-from hybrid.types import float64
 
 
 class Steps:

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hybrid import ops
-from hybrid.conversion import asarray
+from hybrid.core.types import bool_, float64, int64
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, CallbackError
-from hybrid.tensor import Tensor
 from hybrid.train.arguments import copied, require_count, require_per
 from hybrid.train.callback import Callback
-from hybrid.types import bool_, float64, int64
 from hybrid.weights import save
 
 if TYPE_CHECKING:

@@ -12,17 +12,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from hybrid import ops
+from hybrid.core.types import TensorType, int64, tensor_type
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import HybridError
 from hybrid.ir import Graph, Node, Op, Value
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
 from hybrid.ops.batching import aligned, no_draws, with_rows
 from hybrid.ops.control import CONTROL, for_
-from hybrid.tensor import Tensor
-from hybrid.trace.branches import apply_control
-from hybrid.trace.differentiate import region_of, remembered
-from hybrid.trace.tracer import Tracer
-from hybrid.types import TensorType, int64, tensor_type
+from hybrid.trace.regions.branch import apply_control
+from hybrid.trace.regions.build import remembered
+from hybrid.trace.regions.tracer import Tracer, region_of
 
 Flags = tuple[bool, ...]
 

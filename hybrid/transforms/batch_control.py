@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
+from hybrid.core.types import int64, tensor_type, uint8
+from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Value
 from hybrid.ops.batching import raised, with_rows
 from hybrid.ops.control import cond, for_, while_
 from hybrid.ops.pick import pick
-from hybrid.tensor import Tensor
-from hybrid.trace.differentiate import region_of, remembered
+from hybrid.trace.regions.build import remembered
+from hybrid.trace.regions.tracer import region_of
 from hybrid.transforms.batch import (
     Flags,
     all_rows,
@@ -26,7 +28,6 @@ from hybrid.transforms.batch import (
     replay_batched,
     row_type,
 )
-from hybrid.types import int64, tensor_type, uint8
 
 
 def _is_pure(*regions: Graph) -> bool:

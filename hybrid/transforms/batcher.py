@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from hybrid.eager import as_tensor, prepare
+from hybrid.core.types import DType
+from hybrid.eager.batched_value import Lane
+from hybrid.eager.execution import as_tensor, prepare
+from hybrid.eager.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.errors import ArgumentError, author_location
 from hybrid.ir import Op
 from hybrid.ir.interpreter import current, interpreting
-from hybrid.lanes import Lane
-from hybrid.record import (
+from hybrid.ir.record import (
     AnyRecord,
     Record,
     is_recording,
@@ -25,10 +27,8 @@ from hybrid.record import (
     record_call,
     with_regions,
 )
-from hybrid.tensor import Tensor, make_tensor, refuse_leaked
-from hybrid.trace.tracer import inside_leaf
+from hybrid.trace.regions.tracer import inside_leaf
 from hybrid.transforms.batch import apply_batched, row_type
-from hybrid.types import DType
 
 
 class Batcher:

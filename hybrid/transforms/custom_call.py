@@ -8,15 +8,16 @@ from typing import Any
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, Perhaps, added, marked, plain, presence_of
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
+from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
+from hybrid.ir.record import Leaf, is_recording, recording
 from hybrid.ops.batching import with_rows
 from hybrid.ops.checkpointed import checkpoint_call
 from hybrid.ops.custom import custom_call
-from hybrid.record import Leaf, is_recording, recording
-from hybrid.tensor import Tensor
-from hybrid.trace.checkpoint import call_again
-from hybrid.trace.differentiate import region_of, remembered
-from hybrid.trace.replay import replay
+from hybrid.trace.gradients.checkpoint import call_again
+from hybrid.trace.regions.build import remembered
+from hybrid.trace.regions.replay import replay
+from hybrid.trace.regions.tracer import region_of
 from hybrid.transforms.batch import Flags, all_rows, applied, batched_region, replay_batched
 
 

@@ -12,7 +12,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.tree import LEAF, Structure, describe, flatten, unflatten
+from hybrid.core.types import TensorType
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -23,18 +26,16 @@ from hybrid.errors import (
 from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of
+from hybrid.ir.record import AnyRecord, Output, Record, is_recording, latest, node_of, recording
 from hybrid.ops.checks import plural
 from hybrid.ops.custom import custom_call
-from hybrid.record import AnyRecord, Output, Record, is_recording, latest, node_of, recording
-from hybrid.tensor import Tensor
-from hybrid.trace.checkpoint import outside_of
-from hybrid.trace.flow import flows_of
-from hybrid.trace.region import Region
-from hybrid.trace.tracer import Tracer
+from hybrid.trace.gradients.checkpoint import outside_of
+from hybrid.trace.places.frames import roots_of
+from hybrid.trace.regions.flow import flows_of
+from hybrid.trace.regions.region import Region
+from hybrid.trace.regions.tracer import Tracer
 from hybrid.transforms import custom_call as custom_call_rules
 from hybrid.transforms.vmap import refuse_writes
-from hybrid.tree import LEAF, Structure, describe, flatten, unflatten
-from hybrid.types import TensorType
 
 __all__ = ["custom_call_rules", "custom_vjp"]
 
@@ -277,8 +278,6 @@ class _Staged:
     """One call that becomes a node, of graphs of its forward and backward functions."""
 
     def __init__(self, custom: custom_vjp, args: tuple[Any, ...]) -> None:
-        from hybrid.convert.staged import roots_of
-
         self.custom, self.args, self.around = custom, args, current()
         self.leaves, self.structure = flatten(args)
         self.roots = roots_of({"custom": custom, "args": args})

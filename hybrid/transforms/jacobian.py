@@ -10,12 +10,12 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff.functional import Varied, detached, grad, jvp, pulled
+from hybrid.core.tree import describe, flatten, unflatten
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, GradientError
 from hybrid.ir.interpreter import current
-from hybrid.record import recording
-from hybrid.tensor import Tensor
+from hybrid.ir.record import recording
 from hybrid.transforms.vmap import vmap
-from hybrid.tree import describe, flatten, unflatten
 
 
 def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:

@@ -13,18 +13,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
+from hybrid.core.tree import Structure, flatten, unflatten
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ops.batching import with_rows
-from hybrid.tensor import Tensor
-from hybrid.trace.branches import params_of, write_cell
-from hybrid.trace.region import Region
-from hybrid.trace.tracer import Tracer
+from hybrid.trace.places.frames import roots_of
+from hybrid.trace.regions.branch import params_of, write_cell
+from hybrid.trace.regions.region import Region
+from hybrid.trace.regions.tracer import Tracer
 from hybrid.transforms import batch_control as batch_control
 from hybrid.transforms.axes import Axis, mapped_tensors, out_axis, spread
 from hybrid.transforms.batch import replay_batched, row_type
 from hybrid.transforms.batcher import Batcher
-from hybrid.tree import Structure, flatten, unflatten
 
 
 def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
@@ -120,8 +121,6 @@ def _traced(
     structure: Structure,
     rows: int,
 ) -> Found:
-    from hybrid.convert.staged import roots_of
-
     parent: Tracer = current()
     region = Region(parent, "row", roots_of({"function": function, "leaves": leaves}))
     region.many *= max(rows, 1)

@@ -17,9 +17,9 @@ import os
 import stat
 from typing import Any, BinaryIO
 
-from hybrid.classes import dataclass
+from hybrid.core.dataclass import dataclass
+from hybrid.core.types import BY_NAME, DType, TensorType, tensor_type
 from hybrid.errors import CheckpointError, HybridError
-from hybrid.types import BY_NAME, DType, TensorType, tensor_type
 
 PREFIX = 8  # bytes that hold the header's length
 MAX_HEADER = 100_000_000  # bytes, as the format's own library has it

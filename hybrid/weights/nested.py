@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.tensor import Tensor
 from hybrid.weights.header import METADATA
 
 TREE = "hybrid.tree"  # the name of the text

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native
+from hybrid.core.extras import optional
+from hybrid.core.types import bool_
+from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, CheckpointError, author_location
-from hybrid.extras import optional
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.tensor import Tensor, make_tensor
-from hybrid.types import bool_
+from hybrid.memory import native
 from hybrid.weights.header import Entry, open_regular, read_header
 from hybrid.weights.nested import TREE, put_together
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import native
-from hybrid.conversion import asarray
+from hybrid.core.extras import optional
+from hybrid.eager.asarray import asarray
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.extras import optional
-from hybrid.tensor import Tensor
+from hybrid.memory import native
 from hybrid.weights.header import METADATA, NAMES, PREFIX, SHARED
 from hybrid.weights.nested import TREE, is_flat, taken_apart
 

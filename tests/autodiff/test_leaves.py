@@ -11,8 +11,8 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import CaptureError, GradientError
-from tests.control.harness import f32, same
 from tests.helpers import leaf
+from tests.staging.harness import f32, same
 
 # Ways to change a tensor in place.
 CHANGES: dict[str, Callable[[Any, Any], Any]] = {

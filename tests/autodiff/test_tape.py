@@ -10,7 +10,7 @@ import pytest
 import hybrid as hy
 from hybrid.autodiff.tape import cotangents, descendants, history, leads_beyond, node_of
 from hybrid.errors import ArgumentError, CaptureError, GradientError, ShapeError
-from hybrid.record import Leaf, Record
+from hybrid.ir.record import Leaf, Record
 from tests.helpers import leaf, same, tensor
 
 # The walk -----------------------------------------------------------------------------------------

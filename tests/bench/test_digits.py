@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 from sklearn.datasets import load_digits
 
-from hybrid.bench.digits import DATA, TRAIN, load
+from hybrid.data.digits import DATA, TRAIN, load
 
 
 def test_the_file_is_scikit_learns_copy_and_small() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hybrid import native
 from hybrid.bench import limits
 from hybrid.bench.limits import Limit, Limits
+from hybrid.memory import native
 
 ROWS = (
     Limit("f32", "", 1, 100.0, "FLOP/s"),

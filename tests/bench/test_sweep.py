@@ -5,8 +5,8 @@ import pytest
 
 from hybrid import linalg, ops
 from hybrid.bench.sweep import LEFT_OUT, Draw, beside, functions, ours, sweep
-from hybrid.conversion import asarray
-from hybrid.tree import flatten, tree_map
+from hybrid.core.tree import flatten, tree_map
+from hybrid.eager.asarray import asarray
 
 ROWS = dict(functions())
 UNLIKE = {"erf", "gelu", "empty", "empty_like"}  # NumPy has none, or gives no values

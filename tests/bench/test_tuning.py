@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from hybrid import native
 from hybrid.bench import tuning
 from hybrid.bench.compare.runner import Comparison, Line, Settings
 from hybrid.bench.compare.table import WORKLOADS
@@ -12,6 +11,7 @@ from hybrid.bench.measure import Timing
 from hybrid.bench.registry import BenchError
 from hybrid.bench.tuning import PROBES, Trial, default_path, ratio, try_choice, write
 from hybrid.errors import ArgumentError
+from hybrid.memory import native
 
 
 def compared(**medians: float) -> Comparison:

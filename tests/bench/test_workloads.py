@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid import native
 from hybrid.bench.bits import require_close, require_same_bits
 from hybrid.bench.registry import BenchError, Case, Workload, find, workload, workloads
 from hybrid.bench.runner import run_case, threads_set_to
@@ -15,6 +14,7 @@ from hybrid.bench.workloads import asynchronous, digits, overheads
 from hybrid.bench.workloads.callers import Callers
 from hybrid.bench.workloads.digits import RowReader, compare
 from hybrid.errors import ArgumentError
+from hybrid.memory import native
 
 CASES = [(load, case) for load in workloads().values() for case in range(len(load.build()))]
 

@@ -4,7 +4,6 @@ import pytest
 from typer.testing import CliRunner
 
 import hybrid as hy
-from hybrid import native
 from hybrid.cli.app import build
 from hybrid.cli.commands.ops import (
     computed_by,
@@ -14,8 +13,9 @@ from hybrid.cli.commands.ops import (
     rules,
     signature,
 )
-from hybrid.inspection import FUNCTIONS, LINALG
+from hybrid.eager.inspection import FUNCTIONS, LINALG
 from hybrid.ir import REGISTRY, get_op
+from hybrid.memory import native
 
 
 @pytest.fixture(autouse=True)

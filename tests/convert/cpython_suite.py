@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import hybrid.staging  # noqa: F401  what converted code calls
 from hybrid.convert import convert, is_converted, why_not
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from hybrid.convert import ORDER, convert, converted_source, is_converted
+from hybrid.convert import convert, converted_source, is_converted
+from hybrid.convert.runtime import hyb__
+from hybrid.staging.table import CONVERTED
 from tests.convert.constructs import CASES, iterate
 from tests.convert.constructs_stores import Base
 from tests.convert.programs import compiled
@@ -36,11 +38,20 @@ def test_same_on_plain_values(function: Any, arguments: tuple[Any, ...]) -> None
     assert outcome(converted, arguments) == outcome(function, arguments)
 
 
-def test_every_run_time_half_is_used() -> None:
+def test_every_function_that_converted_code_calls_is_called() -> None:
     """The table above reaches every construct there is."""
     text = "\n".join(converted_source(function) for function, _ in CASES)
-    names = {f.__name__ for kind in ORDER for f in kind.runtime}
-    assert {name for name in names if f"hyb__.{name}(" not in text} == set()
+    assert {name for name in CONVERTED if f"hyb__.{name}(" not in text} == set()
+
+
+def test_every_function_is_where_the_table_says() -> None:
+    for name in hyb__.modules:
+        assert getattr(hyb__, name) is not None
+
+
+def test_a_name_that_nothing_provides() -> None:
+    with pytest.raises(AttributeError, match="asked for nothing, which nothing provides"):
+        hyb__.nothing  # noqa: B018  it raises
 
 
 @pytest.mark.parametrize("branches", [5, 25, 60])

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hybrid import pending
-from hybrid.trace.settle import uncollected
+from hybrid.memory import work_queue as pending
+from hybrid.trace.capture.recapture import uncollected
 
 
 @pytest.fixture(autouse=True)

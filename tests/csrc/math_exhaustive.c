@@ -1,4 +1,4 @@
-/* math_exhaustive.c - measures the errors of csrc/kernels/math.inc.c; test_math_exhaustive.py
+/* math_exhaustive.c - measures the errors of csrc/kernels/math/family.inc.c; test_math_exhaustive.py
  * builds and runs it.
  *
  * Compiled with -DPART_<isa> it is the functions of that instruction set, compiled without it is
@@ -46,7 +46,7 @@ typedef struct {
 #define HYB_VECTOR_BYTES 16
 #endif
 #include "vec.h"
-#include "kernels/math.inc.c"
+#include "kernels/math/family.inc.c"
 
 #define RUN(name, t, T)                                                                          \
     static void run_##name##_##t(T *y, const T *x, int64_t n)                                    \

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hybrid import native
+from hybrid.memory import native
 
 LOOK = """
 import hashlib, json, sys
 import numpy as np
-from hybrid import native
+from hybrid.memory import native
 print(json.dumps([native.choices(), native.tuning()]))
 """
 COMPUTE = """

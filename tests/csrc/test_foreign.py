@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from hybrid._native import ffi, lib
 
-from hybrid import native
 from hybrid.ir import Builder, Graph, get_op
+from hybrid.memory import native
 from hybrid.ops.convolution_blocked import plain_shape
 from hybrid.ops.sampling import types_of
 from hybrid.plan import Plan, make_plan

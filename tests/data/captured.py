@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import hybrid as hy
+from hybrid.core.tree import flatten
 from hybrid.data import Dataset, IterableDataset, batch_generator
 
 SAMPLES = 23
@@ -47,7 +48,7 @@ def outcome(call, state, loader, times=2):
     found: list[Any] = []
     for _ in range(times):
         try:
-            leaves, structure = hy.tree.flatten(call())
+            leaves, structure = flatten(call())
             found.append((structure, [hy.asarray(leaf).tolist() for leaf in leaves]))
         except Exception as error:
             found.append((type(error), str(error).splitlines()[0].split(" (/")[0]))

@@ -7,7 +7,7 @@ import numpy as np
 import hybrid as hy
 from hybrid.data import DataLoader, IterableDataset, TensorDataset
 from tests.advice import Row, around, check, named
-from tests.control.harness import f32
+from tests.staging.harness import f32
 
 ITEMS = f32(np.arange(21).reshape(7, 3))
 

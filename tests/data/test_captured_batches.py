@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.core.tree import flatten
 from hybrid.data import DataLoader, Dataset, TensorDataset
 from hybrid.errors import CaptureError, DatasetError
 from tests.data.captured import Counted, Noisy, assert_same, summed
@@ -38,8 +39,8 @@ def test_batches_keep_their_structure():
         loader = DataLoader(Dicts(), **options)
         eagerly = list(loader)[-1]
         found = last(loader)
-        assert hy.tree.flatten(found)[1] == hy.tree.flatten(eagerly)[1]
-        for a, b in zip(hy.tree.flatten(found)[0], hy.tree.flatten(eagerly)[0], strict=True):
+        assert flatten(found)[1] == flatten(eagerly)[1]
+        for a, b in zip(flatten(found)[0], flatten(eagerly)[0], strict=True):
             assert a.type is b.type and a.tolist() == b.tolist()
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.core.tree import flatten
 from hybrid.data import (
     ChainDataset,
     ConcatDataset,
@@ -17,7 +18,6 @@ from hybrid.data import (
 )
 from hybrid.data.dataset import reader_of
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
-from hybrid.tree import flatten
 from tests.data.samples import Rows, Stream
 
 

@@ -15,9 +15,10 @@ import pytest
 from hybrid._native import lib
 
 import hybrid as hy
-from hybrid import native
+from hybrid.core.tree import flatten
 from hybrid.data import DataLoader, NpyDataset, Sampler, Subset, TensorDataset
 from hybrid.data.sampler import OrderSampler
+from hybrid.memory import native
 from tests.data.captured import assert_same, outcome, summed
 
 ROWS = 103
@@ -34,7 +35,7 @@ def no_python(monkeypatch):
     def refuse(*_):
         raise AssertionError("a batch was made by Python")
 
-    monkeypatch.setattr("hybrid.queues.take", refuse)
+    monkeypatch.setattr("hybrid.memory.batch_queue.take", refuse)
 
 
 @pytest.mark.parametrize("width", [3, 5000])
@@ -296,7 +297,7 @@ def test_what_outlives_its_batch_is_a_copy(function):
     eager, captured = walk(), walk()
     call = hy.hybridize(function)
     for _ in range(3):
-        expected, found = (hy.tree.flatten(f)[0] for f in (function(eager), call(captured)))
+        expected, found = (flatten(f)[0] for f in (function(eager), call(captured)))
         assert [x.tolist() for x in found] == [x.tolist() for x in expected]
 
 

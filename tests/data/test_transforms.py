@@ -116,7 +116,7 @@ def test_batches_do_not_go_through_python(small, monkeypatch):
         return found
 
     total()
-    monkeypatch.setattr("hybrid.queues.take", refuse)
+    monkeypatch.setattr("hybrid.memory.batch_queue.take", refuse)
     total()
 
 

@@ -113,10 +113,10 @@ def test_another_walk_goes_on_where_a_state_was_taken(width, hybridizes):
 
 
 def test_batches_do_not_go_through_python_but_where_a_pass_begins(monkeypatch):
-    from hybrid import queues
+    from hybrid.memory import batch_queue as queues
 
     made, take = [], queues.take
-    monkeypatch.setattr("hybrid.queues.take", lambda *a: made.append(1) or take(*a))
+    monkeypatch.setattr("hybrid.memory.batch_queue.take", lambda *a: made.append(1) or take(*a))
     for width in (3, 5000):
         walk = DataLoader(tensors(width), 5, shuffle=True, drop_last=True).repeat()
 

@@ -21,13 +21,7 @@ import numpy as np
 import hybrid as hy
 from hybrid.errors import CaptureError, LeakedValueError
 from hybrid.ir import Value
-from tests.control.harness import (
-    close_captures,
-    describe,
-    describe_error,
-    is_of_eager_run,
-    watched,
-)
+from tests.staging.harness import close_captures, describe, describe_error, is_of_eager_run, watched
 
 SECONDS = 20.0  # that a program may take
 NAME = "<program>"  # the file that it is said to be in

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 
 import hybrid.ops  # noqa: F401
+from hybrid.core.types import float32, int64, tensor_type
 from hybrid.errors import Location
 from hybrid.ir import Builder, Graph, Value, get_op, parse, print_graph, verify
 from hybrid.ir.printer import names_of, print_attribute
 from hybrid.passes import fuse
-from hybrid.types import float32, int64, tensor_type
 from tests.helpers import graph_of
 from tests.random_graphs import all_ops, attributes, graphs, unhurried
 

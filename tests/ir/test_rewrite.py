@@ -3,9 +3,9 @@
 import pytest
 
 import hybrid.ops  # noqa: F401
+from hybrid.core.types import float32, tensor_type
 from hybrid.errors import GraphError, Location
 from hybrid.ir import Builder, Graph, Node, Value, get_op, parse, rewrite, verify, with_regions
-from hybrid.types import float32, tensor_type
 from tests.helpers import graph_of
 
 CHAIN = """

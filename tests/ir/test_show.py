@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 
 import hybrid.ops  # noqa: F401
+from hybrid.core.types import float32, tensor_type
 from hybrid.errors import ArgumentError, GraphError, Location
 from hybrid.ir import Builder, Graph, get_op, parse
 from hybrid.ir.show_dot import dot_source
 from hybrid.ir.show_page import page
-from hybrid.types import float32, tensor_type
 from tests.ir.test_printer import CONTROL
 from tests.markup import read
 from tests.random_graphs import control_graphs, unhurried

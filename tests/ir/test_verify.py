@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 
 import hybrid.ops  # noqa: F401
+from hybrid.core.types import TensorType, bool_, float32, float64, int64, tensor_type
 from hybrid.errors import GraphError, Location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op, verify
-from hybrid.types import TensorType, bool_, float32, float64, int64, tensor_type
 from tests.random_graphs import graphs, unhurried
 
 F4, F3, F0 = (tensor_type(float32, shape) for shape in ((4,), (3,), ()))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.bench import digits
+from hybrid.data import digits
 from hybrid.errors import MissingPackageError
 from hybrid.models import data
 from hybrid.models.tasks import bits, is_right, next_loss, overlap

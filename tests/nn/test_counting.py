@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.core.types import float32, tensor_type
 from hybrid.ir.interpreter import interpreting
 from hybrid.ir.op import REGISTRY
 from hybrid.nn.counting import MOVES, PER_ELEMENT, RULES, Counter
 from hybrid.nn.module import Module
-from hybrid.types import float32, tensor_type
 
 F = hy.nn.functional
 

@@ -11,7 +11,7 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn
-from hybrid.tree import flatten, unflatten
+from hybrid.core.tree import flatten, unflatten
 from tests.helpers import same
 from tests.nn import layer_cases, loss_cases, stateful_cases
 from tests.nn.layer_cases import Case

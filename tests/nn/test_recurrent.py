@@ -7,7 +7,7 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn
-from hybrid.often import EARLY_CALLS, Often
+from hybrid.calls.auto_plan import EARLY_CALLS, Often
 from tests.helpers import same, tensor
 
 KINDS = [nn.RNN, nn.LSTM, nn.GRU]
@@ -78,7 +78,7 @@ def test_often_counts_calls_by_their_types() -> None:
 
 
 def test_often_forgets_calls_that_are_too_many(monkeypatch) -> None:
-    monkeypatch.setattr("hybrid.often._MOST", 2)
+    monkeypatch.setattr("hybrid.calls.auto_plan._MOST", 2)
     double = Often(lambda x: x * 2)
     for size in range(5):
         double(tensor(size))

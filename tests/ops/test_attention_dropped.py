@@ -224,7 +224,7 @@ def test_a_step_never_holds_all_weights(tmp_path) -> None:
     """A step of 4 heads and 1,024 queries and keys, whose scores alone would be 16 MB."""
     script = """
     import hybrid as hy
-    from hybrid import native
+    from hybrid.memory import native
     from hybrid.nn import functional as F
 
     x = hy.random.normal(size=(3, 1, 4, 1024, 16))

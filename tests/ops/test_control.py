@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hybrid.core.types import float32, int64, tensor_type
 from hybrid.errors import GraphError
 from hybrid.ir import REGISTRY, Builder, Graph, get_op, parse
 from hybrid.ops.control import COUNT, FLAG, cond, for_, py_call, run_region, while_
-from hybrid.types import float32, int64, tensor_type
 from tests.helpers import graph_of
 
 F0, F3 = tensor_type(float32, ()), tensor_type(float32, (3,))

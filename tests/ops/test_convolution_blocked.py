@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.core.types import float32, float64, tensor_type
 from hybrid.errors import NativeError, ShapeError
 from hybrid.ir import Builder
 from hybrid.ops.convolution import conv
@@ -18,7 +19,6 @@ from hybrid.ops.convolution_blocked import (
 )
 from hybrid.ops.windows import window_counts
 from hybrid.plan import make_plan
-from hybrid.types import float32, float64, tensor_type
 from tests.ops.test_convolution_prepared import Emit
 
 module = import_module("hybrid.ops.convolution_blocked")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.whole import optimized
+from hybrid.eager.fused_calls import optimized
 
 RANDOM = np.random.default_rng(23)
 

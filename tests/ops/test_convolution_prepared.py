@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.core.types import float32, tensor_type
 from hybrid.errors import NativeError, ShapeError
 from hybrid.ir import Builder
 from hybrid.ops.convolution import conv
 from hybrid.ops.convolution_prepared import conv_prepare, conv_prepared, is_prepared
 from hybrid.ops.windows import window_counts
 from hybrid.plan import make_plan
-from hybrid.types import float32, tensor_type
 
 # batch, channels, groups, results of a group, x, kernel, stride, padding, dilation
 SHAPES = {

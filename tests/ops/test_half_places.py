@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.types import DTYPES
-from tests.control.harness import compare, f32, side
+from hybrid.core.types import DTYPES
 from tests.helpers import value_bits
+from tests.staging.harness import compare, f32, side
 
 FLOATS = [d for d in DTYPES if d.is_floating]
 NARROW = [d for d in FLOATS if d.is_stored]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid import native
 from hybrid.errors import DTypeError, ShapeError
+from hybrid.memory import native
 from hybrid.ops.matmul_integer import matmul_integer
 
 LIMITS = {"int8": (-128, 128), "uint8": (0, 256)}

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.core.types import float32, float64, int64, tensor_type
 from hybrid.errors import NativeError, ShapeError
 from hybrid.ir import Builder
 from hybrid.ops.matmul_prepared import is_prepared, matmul_prepare, matmul_prepared, pays
 from hybrid.plan import make_plan
-from hybrid.types import float32, float64, int64, tensor_type
 
 SIZES = [  # of the left matrix, and columns of the right one
     ((2, 1), 2),

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.core.types import float32, float64, int64, tensor_type
 from hybrid.errors import NativeError, ShapeError
 from hybrid.ir import Builder
 from hybrid.ops.matmul_sum import is_summed, matmul_sum, pays
 from hybrid.plan import make_plan
-from hybrid.types import float32, float64, int64, tensor_type
 from tests.helpers import same
 
 SIZES = [  # products, and their rows, depth and columns

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid import native
-from hybrid.types import MAX_RANK
+from hybrid.core.types import MAX_RANK
+from hybrid.memory import native
 from tests.helpers import same
 
 SHAPE = (1, 2, 1, 1, 2) * 6 + (1, 3)

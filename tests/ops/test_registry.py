@@ -9,9 +9,9 @@ import pytest
 
 import hybrid as hy
 import hybrid.passes  # declares the ops that passes build
+from hybrid.core.types import float64
 from hybrid.ir import REGISTRY, Builder, Op, parse
 from hybrid.ops.sampling import Sample, samples, types_of
-from hybrid.types import float64
 
 OPS = sorted(
     (

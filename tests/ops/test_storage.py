@@ -8,7 +8,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import DTypeError
-from hybrid.storage import from_bfloat16, to_bfloat16
+from hybrid.memory.bfloat16 import from_bfloat16, to_bfloat16
 from tests.helpers import same
 
 STORED = [hy.float16, hy.bfloat16]
@@ -25,7 +25,7 @@ def values() -> np.ndarray:
 
 
 def bits_of(x: hy.Tensor) -> np.ndarray:
-    from hybrid import native
+    from hybrid.memory import native
 
     return np.frombuffer(native.view(x.content, x.nbytes), np.uint16)
 

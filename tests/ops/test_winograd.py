@@ -1,5 +1,5 @@
 """3x3 convolutions in float32 from fewer products: the error stays within the bound that
-convolution_winograd.inc.c states, whatever meets what, and is none for small integers."""
+convolution/winograd.inc.c states, whatever meets what, and is none for small integers."""
 
 import math
 

@@ -5,11 +5,11 @@ import pytest
 
 import hybrid as hy
 from hybrid.config import EPOCH
+from hybrid.eager.tensor import make_tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, LeakedValueError
 from hybrid.ir import Builder
 from hybrid.nn import Linear, Parameter
 from hybrid.optim import SGD, Adadelta, Adagrad, Adam, Adamax, Lion, NAdam, RAdam, RMSprop
-from hybrid.tensor import make_tensor
 from tests.optim.formulas import FORMULAS
 
 SHARE = "Fix: give a number that is at least 0 and below 1."

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from hybrid.core.types import TensorType
 from hybrid.ir import REGISTRY, Op, op
-from hybrid.types import TensorType
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hybrid.core.types import float32, tensor_type
 from hybrid.ir import Graph, verify
 from hybrid.ops.convolution_prepared import pays
 from hybrid.passes import run_parts, run_pipeline
 from hybrid.passes.ahead import ahead
-from hybrid.types import float32, tensor_type
 from tests.helpers import bits, graph_of, interpret
 from tests.passes.samples import arrays_for
 from tests.passes.test_fold import evaluate

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hybrid.core.types import dtype_of, tensor_type
 from hybrid.errors import ArgumentError
 from hybrid.ir import Graph, Op
 from hybrid.passes import dce, fold
 from hybrid.passes.fold import Constant
-from hybrid.types import dtype_of, tensor_type
 from tests.helpers import assert_rewrites, graph_of
 
 evaluated: list[str] = []

@@ -7,9 +7,9 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn
+from hybrid.eager.fused_calls import optimized
 from hybrid.nn import functional as F
 from hybrid.passes import dce, fold_norms
-from hybrid.whole import optimized
 from tests.helpers import assert_rewrites
 
 HEAD = "graph @f(%x: f32[8,3,11,11], %w: f32[4,3,3,3], %m: f32[4,1,1], %s: f32[4,1,1])"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from hybrid.core.types import float32, tensor_type
 from hybrid.ir import Builder, Graph, Op, get_op, verify
 from hybrid.passes import cse, dce, fuse
 from hybrid.passes.fuse import MAX_OPERANDS, MAX_RESULTS, MAX_TILES, tiles_of
 from hybrid.plan.maps import map_ops
-from hybrid.types import float32, tensor_type
 from tests.helpers import assert_rewrites, bits, graph_of, interpret
 from tests.passes.samples import arrays_for
 from tests.random_graphs import exact_ops, graphs, unhurried

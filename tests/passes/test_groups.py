@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hybrid.core.types import float32, tensor_type
 from hybrid.ir import Builder, Graph, Op, get_op
 from hybrid.passes.groups import Groups, schedule
-from hybrid.types import float32, tensor_type
 from tests.helpers import graph_of
 
 F4 = tensor_type(float32, (4,))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 
 import hybrid.passes
+from hybrid.core.types import bool_, float32, int64, tensor_type
 from hybrid.errors import GraphError
 from hybrid.ir import Builder, Graph, get_op, verify
 from hybrid.passes import PIPELINE, run_pipeline
-from hybrid.types import bool_, float32, int64, tensor_type
 from tests.helpers import assert_rewrites, bits, graph_of, interpret
 from tests.passes.samples import arrays_for
 from tests.passes.test_fold import evaluate

@@ -5,10 +5,10 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
+from hybrid.core.types import SUPPORTED, DType
 from hybrid.ir import parse
 from hybrid.passes import dce, simplify
 from hybrid.passes.simplify import _transparent
-from hybrid.types import SUPPORTED, DType
 from tests.helpers import assert_rewrites, interpret
 
 # What a line computes from %x (and %p: bool, %i: i32), and what it becomes; None: it stays.

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import hybrid.ops  # noqa: F401
-from hybrid.eager import as_tensor
+from hybrid.eager.execution import as_tensor
+from hybrid.eager.launch import call_plan
 from hybrid.ir import Graph
-from hybrid.launch import call_plan
 from hybrid.passes import simplify
 from hybrid.plan import make_plan
 from tests.helpers import graph_of

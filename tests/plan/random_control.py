@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 import hybrid as hy
+from hybrid.core.types import TensorType, bool_, float32, int64, tensor_type
 from hybrid.ir import Builder, Graph, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
-from hybrid.types import TensorType, bool_, float32, int64, tensor_type
 
 FLAG, COUNT = tensor_type(bool_, ()), tensor_type(int64, ())
 LENGTHS = (0, 1, 3, 4)

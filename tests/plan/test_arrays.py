@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hybrid.eager import as_tensor
+from hybrid.eager.execution import as_tensor
+from hybrid.eager.launch import call_plan
 from hybrid.errors import GraphError, HybridError
 from hybrid.ir import Graph
-from hybrid.launch import call_plan
-from hybrid.native import PlanArrays
+from hybrid.memory.native import PlanArrays
 from hybrid.passes import run_pipeline
 from hybrid.plan import Plan, arrays, make_plan
 from hybrid.plan.arrays import packed, plan_of, provable, unpacked

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybrid.eager import as_tensor
+from hybrid.core.types import float32, int64, tensor_type
+from hybrid.eager.execution import as_tensor
+from hybrid.eager.launch import call_plan
 from hybrid.errors import Location, OutOfRangeError
 from hybrid.ir import Builder, get_op
-from hybrid.launch import call_plan
 from hybrid.ops.control import run_region
 from hybrid.plan import Plan, interpret, make_plan
 from hybrid.plan.steps import Step
-from hybrid.types import float32, int64, tensor_type
 from tests.helpers import graph_of
 
 F4 = np.arange(4, dtype=np.float32)

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid import native
-from hybrid.eager import as_tensor
+from hybrid.core.types import TensorType, bool_, float32, int64, tensor_type
+from hybrid.eager.execution import as_tensor
+from hybrid.eager.launch import call_plan
 from hybrid.errors import ArgumentError, Location, ShapeError
 from hybrid.ir import Builder, Graph, Value, get_op
-from hybrid.launch import call_plan
+from hybrid.memory import native
 from hybrid.plan import Plan, interpret, make_plan
-from hybrid.types import TensorType, bool_, float32, int64, tensor_type
 from tests.helpers import graph_of
 
 FLAG, COUNT, ROW = tensor_type(bool_, ()), tensor_type(int64, ()), tensor_type(float32, (3,))

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hybrid.eager import as_tensor
+from hybrid.calls.planned import optimized_plan
+from hybrid.eager.execution import as_tensor
+from hybrid.eager.launch import call_plan
 from hybrid.ir import Graph, verify
-from hybrid.launch import call_plan
 from hybrid.plan import interpret, make_plan
-from hybrid.planned import optimized_plan
 from tests.plan.random_control import control_graphs, run_by_hand
 
 SETTINGS = settings(

@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hybrid as hy
-from hybrid import native
-from hybrid.eager import as_tensor
+from hybrid.eager.execution import as_tensor
+from hybrid.eager.launch import call_plan
 from hybrid.errors import HybridError
 from hybrid.ir import Graph
-from hybrid.launch import call_plan
+from hybrid.memory import native
 from hybrid.passes import run_pipeline
 from hybrid.plan import all_plans, interpret, make_plan, schedule
 from hybrid.plan.lower import lower

@@ -20,7 +20,7 @@ from hybrid.errors import (
     TracedBoolError,
 )
 from tests.advice import Row, S, around, check, named
-from tests.control.harness import f32
+from tests.staging.harness import f32
 
 KEPT: contextvars.ContextVar = contextvars.ContextVar("kept")
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import hybrid as hy
+from hybrid.core.tree import flatten
 from hybrid.data import DataLoader, Dataset, TensorDataset, batch_generator
 from hybrid.train import Callback, Model
 
@@ -102,8 +103,8 @@ def state_of(trained: Model, data: DataLoader) -> Any:
     state = trained.state_dict()
     return (
         [p.tolist() for p in state["network"].values()],
-        hy.tree.flatten(state["optimizer"])[1:],
-        [t.tolist() for t in hy.tree.flatten(state["optimizer"])[0] if isinstance(t, hy.Tensor)],
+        flatten(state["optimizer"])[1:],
+        [t.tolist() for t in flatten(state["optimizer"])[0] if isinstance(t, hy.Tensor)],
         state["random"].tolist(),
         data.state_dict(),
     )

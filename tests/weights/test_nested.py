@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import hybrid as hy
 from hybrid.errors import ArgumentError, ArgumentTypeError, CheckpointError
 from hybrid.optim import lr_scheduler
-from tests.control.harness import describe
 from tests.optim.formulas import CASES, named
+from tests.staging.harness import describe
 
 
 def saved(tmp_path, state, **options):

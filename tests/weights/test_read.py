@@ -11,9 +11,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import hybrid as hy
-from hybrid import native
+from hybrid.core.types import DTYPES, bfloat16, bool_
 from hybrid.errors import CaptureError
-from hybrid.types import DTYPES, bfloat16, bool_
+from hybrid.memory import native
 
 
 def bits(tensor):

@@ -10,8 +10,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import hybrid as hy
-from hybrid import native
 from hybrid.errors import ArgumentError, ArgumentTypeError, TracedValueError
+from hybrid.memory import native
 
 
 def bits(tensor):

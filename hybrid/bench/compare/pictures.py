@@ -8,7 +8,7 @@ from typing import Any
 
 from hybrid.bench.compare.contenders import NAMES, OURS
 from hybrid.bench.compare.runner import Comparison, Line
-from hybrid.extras import optional
+from hybrid.core.extras import optional
 
 COLOURS = dict(
     zip(

@@ -6,10 +6,10 @@ import numpy as np
 
 import hybrid as hy
 from hybrid.bench.bits import require_same_bits
-from hybrid.bench.digits import load
 from hybrid.bench.networks import perceptron
 from hybrid.bench.registry import BenchError, Case, workload
 from hybrid.bench.workloads.training import Training
+from hybrid.data.digits import load
 
 SIZES = (64, 128, 10)
 BATCH = 32

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 import hybrid as hy
-from hybrid import native
 from hybrid.bench.registry import BenchError, Case, Way, workload
+from hybrid.eager.fused_calls import optimized
+from hybrid.memory import native
 from hybrid.plan import Plan, make_plan
-from hybrid.whole import optimized
 
 THREADS = (1, 2)
 LAYERS, CHAINS = 4, 32

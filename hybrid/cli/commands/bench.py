@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from hybrid import native
 from hybrid.bench.compare.table import WORKLOADS
 from hybrid.bench.limits import measure as measure_limits
 from hybrid.bench.machine import facts
@@ -25,6 +24,7 @@ from hybrid.bench.sweep import SIZES, Row, eager_add, functions, sweep
 from hybrid.cli.common import fail, require_writable, set_threads
 from hybrid.cli.comparing import compare
 from hybrid.errors import HybridError
+from hybrid.memory import native
 
 
 class Benches(typer.core.TyperGroup):

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 import hybrid as hy
+from hybrid.calls.planned import optimized_plan
 from hybrid.cli.common import fail, load_function, parse_types
 from hybrid.errors import HybridError
 from hybrid.ir import print_graph
-from hybrid.planned import optimized_plan
 
 app = typer.Typer()
 

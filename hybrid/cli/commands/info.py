@@ -5,8 +5,8 @@ from rich.console import Console
 from rich.table import Table
 
 import hybrid
-from hybrid import native
 from hybrid.bench.machine import facts
+from hybrid.memory import native
 
 app = typer.Typer()
 

@@ -7,11 +7,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from hybrid import native
 from hybrid.cli.common import fail
-from hybrid.inspection import ARRAY_API_VERSION, FUNCTIONS, LINALG
+from hybrid.core.types import DTYPES, SUPPORTED
+from hybrid.eager.inspection import ARRAY_API_VERSION, FUNCTIONS, LINALG
 from hybrid.ir import REGISTRY, Op
-from hybrid.types import DTYPES, SUPPORTED
+from hybrid.memory import native
 
 app = typer.Typer()
 

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from hybrid.calls.files import store
 from hybrid.cli.common import fail
 from hybrid.config import plan_cache
-from hybrid.plan_cache import store
 
 app = typer.Typer()
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 import hybrid as hy
-from hybrid import extras
 from hybrid.cli.common import fail, require_writable, set_threads
+from hybrid.core import extras
 from hybrid.errors import HybridError
 from hybrid.models.examples import Example, find
 from hybrid.models.training import Training

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from hybrid import native
 from hybrid.bench.registry import BenchError
 from hybrid.bench.tuning import PROBES, ROUNDS, Trial, default_path, tune, write
 from hybrid.cli.common import fail, require_writable, set_threads
 from hybrid.errors import HybridError
+from hybrid.memory import native
 
 app = typer.Typer()
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
+from hybrid.core.types import float64, int64
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import current
+from hybrid.ir.record import recording
 from hybrid.number import Number, host
 from hybrid.optim.optimizer import Optimizer
-from hybrid.record import recording
-from hybrid.tensor import Tensor
-from hybrid.types import float64, int64
 
 Numbers = list[Any]
 _DTYPES = {"int": int64, "float": float64}

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.errors import ArgumentError
+from hybrid.ops.checks import require_number
 from hybrid.optim.lr_scheduler.base import LRScheduler, Numbers, per_group, require_positive
 from hybrid.optim.optimizer import Optimizer
-from hybrid.optim.rule import require_number
 
 
 def _cosine(start: float, end: float, share: float) -> float:

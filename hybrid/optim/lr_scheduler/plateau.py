@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.number import Number, to_float
+from hybrid.ops.checks import require_number
 from hybrid.optim.lr_scheduler.base import LRScheduler, Numbers, per_group
 from hybrid.optim.optimizer import Optimizer
-from hybrid.optim.rule import require_number
-from hybrid.tensor import Tensor
 
 
 class ReduceLROnPlateau(LRScheduler):

@@ -1,0 +1,195 @@
+/* matmul/vector.inc.c - one row times a matrix: y[j] = sum over k of x[k] * w(k, j).
+ *
+ * Such a product reads every item of W once, so it runs as fast as W arrives, and W must be read in
+ * the order in which it lies in memory.  The sum of a column is therefore LANES interleaved sums,
+ * which suit both orders: sum l takes the k with k mod LANES = l, in order; the k of an incomplete
+ * last group are aligned to the end (sum l takes k = K - LANES + l), the other sums add +0; then
+ * the upper half of the sums is added to the lower half until one is left.
+ *
+ * Included once per dtype by matmul/typed.inc.c, which says what T, V, N and LANES are.
+ */
+
+/* Vectors of a piece of a row of W, 1 KiB: long enough to be read as fast as whole rows, and its
+ * LANES sums per column stay in the first-level cache. */
+#define PIECE (1024 / HYB_VECTOR_BYTES)
+
+typedef struct {
+    const T        *x; /* dense */
+    const T        *w;
+    T              *y;
+    int64_t         n, k, w_row, w_col;
+    int64_t         chunk; /* columns of one unit of work */
+    const hyb_post *post;
+} N(matmul_vector_job);
+
+static inline __attribute__((always_inline)) V N(matmul_fold)(V sum[LANES])
+{
+#pragma GCC unroll 4
+    for (int half = LANES / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+        for (int l = 0; l < half; l++)
+            sum[l] += sum[l + half];
+    return sum[0];
+}
+
+/* One vector of sums for each of `columns` columns that run along k. */
+static inline __attribute__((always_inline)) void
+N(matmul_dots)(const N(matmul_vector_job) *job, int columns, const T *w, V *sums)
+{
+    const int64_t k = job->k, tail = k % LANES;
+    V sum[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < columns; j++)
+        sum[j] = (V){0};
+    int64_t i = 0;
+    for (; i + LANES <= k; i += LANES) {
+        const V x = N(v_load)(job->x + i);
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; j++)
+            sum[j] += x * N(v_load)(w + j * job->w_col + i);
+    }
+    if (tail != 0) {
+        /* Lanes that were summed before count as 0 * 0: masking x alone would let 0 * inf in. */
+        M keep;
+#pragma GCC unroll 16
+        for (int l = 0; l < LANES; l++)
+            keep[l] = l < LANES - tail ? 0 : -1;
+        const V x = (V)((M)N(v_load)(job->x + k - LANES) & keep);
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; j++)
+            sum[j] += x * (V)((M)N(v_load)(w + j * job->w_col + k - LANES) & keep);
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < columns; j++)
+        sums[j] = sum[j];
+}
+
+/* Columns [begin, end) of a W whose columns run along k. */
+static void N(matmul_vector_along)(const N(matmul_vector_job) *job, int64_t begin, int64_t end)
+{
+    for (int64_t first = begin; first < end; first += LANES) {
+        const int64_t count = end - first < LANES ? end - first : LANES;
+        const T *w = job->w + first * job->w_col;
+        V sums[LANES] = {{0}};
+        int64_t j = 0;
+#if LANES >= 4
+        for (; j + 4 <= count; j += 4)
+            N(matmul_dots)(job, 4, w + j * job->w_col, sums + j);
+#else
+        for (; j + 2 <= count; j += 2)
+            N(matmul_dots)(job, 2, w + j * job->w_col, sums + j);
+#endif
+        for (; j < count; j++)
+            N(matmul_dots)(job, 1, w + j * job->w_col, sums + j);
+        V square[LANES];
+#pragma GCC unroll 16
+        for (int l = 0; l < LANES; l++)
+            square[l] = sums[l];
+        N(matmul_transpose)(square);
+        const V result = N(matmul_fold)(square);
+        if (count == LANES)
+            N(v_store)(job->y + first, result);
+        else
+            N(v_store_part)(job->y + first, result, count);
+    }
+}
+
+/* sum[v] += x[0] * w(0, v) + x[step] * w(step, v) ..., `groups` times, in this order. */
+static inline __attribute__((always_inline)) void
+N(matmul_piece)(V *sum, int groups, const T *x, const T *w, int64_t w_row, int64_t count)
+{
+    const int64_t whole = count / LANES;
+    for (int64_t v = 0; v < whole; v++)
+#pragma GCC unroll 4
+        for (int g = 0; g < groups; g++)
+            sum[v] += x[g * LANES] * N(v_load)(w + g * LANES * w_row + v * LANES);
+    if (whole * LANES < count)
+#pragma GCC unroll 4
+        for (int g = 0; g < groups; g++)
+            sum[whole] += x[g * LANES] * N(v_load_part)(w + g * LANES * w_row + whole * LANES,
+                                                        count - whole * LANES);
+}
+
+/* Columns [begin, end) of a W whose rows are dense. */
+static void N(matmul_vector_across)(const N(matmul_vector_job) *job, int64_t begin, int64_t end)
+{
+    const int64_t k = job->k, tail = k % LANES, step = job->w_row;
+    for (int64_t first = begin; first < end; first += PIECE * LANES) {
+        const int64_t count = matmul_smaller(end - first, PIECE * LANES);
+        const int64_t vectors = (count + LANES - 1) / LANES;
+        const T *w = job->w + first;
+        V sum[LANES][PIECE];
+        for (int l = 0; l < LANES; l++)
+            for (int64_t v = 0; v < vectors; v++)
+                sum[l][v] = (V){0};
+        int64_t i = 0;
+        for (; i + 4 * LANES <= k; i += 4 * LANES)
+            for (int l = 0; l < LANES; l++)
+                N(matmul_piece)(sum[l], 4, job->x + i + l, w + (i + l) * step, step, count);
+        for (; i + LANES <= k; i += LANES)
+            for (int l = 0; l < LANES; l++)
+                N(matmul_piece)(sum[l], 1, job->x + i + l, w + (i + l) * step, step, count);
+        for (int l = 0; l < LANES && tail != 0; l++) {
+            if (l < LANES - tail)
+                for (int64_t v = 0; v < vectors; v++)
+                    sum[l][v] += (V){0};
+            else
+                N(matmul_piece)(sum[l], 1, job->x + k - LANES + l, w + (k - LANES + l) * step, step,
+                                count);
+        }
+        for (int64_t v = 0; v < vectors; v++) {
+            V column[LANES];
+#pragma GCC unroll 16
+            for (int l = 0; l < LANES; l++)
+                column[l] = sum[l][v];
+            const V result = N(matmul_fold)(column);
+            T *y = job->y + first + v * LANES;
+            if ((v + 1) * LANES <= count)
+                N(v_store)(y, result);
+            else
+                N(v_store_part)(y, result, count - v * LANES);
+        }
+    }
+}
+
+static hyb_status N(matmul_vector_chunks)(void *context, int64_t begin, int64_t end)
+{
+    const N(matmul_vector_job) *job = context;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t first = unit * job->chunk;
+        const int64_t last = first + job->chunk < job->n ? first + job->chunk : job->n;
+        if (job->w_row == 1)
+            N(matmul_vector_along)(job, first, last);
+        else
+            N(matmul_vector_across)(job, first, last);
+        if (job->post)
+            job->post->apply(job->post->context, first, last - first);
+    }
+    return HYB_OK;
+}
+
+/* Takes a product of one row; x_step is the distance of the items of x. */
+static hyb_status N(matmul_vector)(N(matmul_vector_job) *job, int64_t x_step)
+{
+    if (x_step != 1) {
+        T *x = hyb_scratch((size_t)job->k * sizeof(T));
+        if (!x)
+            return hyb_fail(HYB_NO_MEMORY, "matmul: no memory for a row of %lld items",
+                            (long long)job->k);
+        for (int64_t i = 0; i < job->k; i++)
+            x[i] = job->x[i * x_step];
+        job->x = x;
+    }
+    /* Units of whole pieces, about MATMUL_VECTOR_BYTES of W each, and not many more than 64. */
+    const int64_t piece = PIECE * LANES, pieces = (job->n + piece - 1) / piece;
+    int64_t per_unit = MATMUL_VECTOR_BYTES / (piece * (int64_t)sizeof(T)) / job->k;
+    if (per_unit < 1 + pieces / 64)
+        per_unit = 1 + pieces / 64;
+    job->chunk = per_unit * piece;
+    const int64_t units = (pieces + per_unit - 1) / per_unit;
+    if (units < 2)
+        return N(matmul_vector_chunks)(job, 0, units);
+    return hyb_parallel_for(units, 1, N(matmul_vector_chunks), job);
+}
+
+#undef PIECE

@@ -1,0 +1,1 @@
+"""One call of a hybridized function: from its arguments to the plan that serves it."""

@@ -1,0 +1,40 @@
+"""Functions of tensors that run as plans when they are called often, eagerly as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hybrid.calls.hybridized import hybridize
+from hybrid.ir.interpreter import ACTIVE
+
+EARLY_CALLS = 2  # with the same types, before there is a plan: that takes longer than they do
+_MOST = 1024  # kinds of calls that are counted
+
+
+class Often:
+    """``function`` of tensors, tuples of them and None, whose many small steps one plan runs.
+
+    A plan has the bits of the steps, so nobody can tell but by the time.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.planned = hybridize(function, mode="trace")
+        self.calls: dict[Any, int] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        if ACTIVE:  # captured, or under a transform: as it is written
+            return self.function(*args)
+        key = _types(args)
+        count = self.calls.get(key, 0)
+        if count >= EARLY_CALLS:
+            return self.planned(*args)
+        if len(self.calls) >= _MOST:
+            self.calls.clear()
+        self.calls[key] = count + 1
+        return self.function(*args)
+
+
+def _types(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple([None if a is None else _types(a) if type(a) is tuple else a.type for a in args])

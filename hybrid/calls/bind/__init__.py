@@ -1,0 +1,1 @@
+"""Bindings: the text of the Python function that one call of a hybridized function runs."""

@@ -1,0 +1,145 @@
+"""Kept: what a plan leaves to be computed ahead, of cells that it reads and does not write.
+
+It is computed at the first call, and again when one of those cells holds another buffer.  That is
+enough to ask: a buffer that is held here is never written in place (see ``generate.py``), and those
+that others can write (see ``lending``) take no part.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybrid.errors import OutOfMemoryError
+from hybrid.memory import native
+from hybrid.memory import ownership as lending
+from hybrid.plan import Plan
+from hybrid.trace.capture.captured import Capture
+
+PATIENCE = 3  # times in a row that what is kept serves no second call
+LIMIT = 1 << 29  # bytes that all plans of a process keep; those that were renewed first go first
+PAUSE, LONGEST = 64, 1024  # calls after that in which nothing is kept, at first and at most
+
+
+def fixed_sources(capture: Capture) -> list[int]:
+    """The sources whose values can be relied on from run to run: cells that no run writes.
+
+    None of a function that takes part in gradients: what it reads is about to change.
+    """
+    if capture.gradient is not None:
+        return []
+    written = {source for source, _ in capture.writes}
+    return [
+        i
+        for i, source in enumerate(capture.sources)
+        if source.kind == "cell" and i not in written and lending.is_own(source.tensor.content)
+    ]
+
+
+_holders: dict[int, weakref.ref[Kept]] = {}  # what keeps something, the one renewed last at the end
+
+
+def fits(plan: Plan) -> bool:
+    """Whether the results of ``plan`` may be kept at all."""
+    return _nbytes(plan) <= LIMIT
+
+
+def _nbytes(plan: Plan) -> int:
+    return sum([t.nbytes for t in plan.output_types])
+
+
+def _make_room(newest: Kept) -> None:
+    """Let others forget what is beyond the limit with ``newest``."""
+    key = id(newest)
+    _holders.pop(key, None)
+    _holders[key] = weakref.ref(newest, lambda gone: _holders.pop(key, None))
+    held = [other for ref in list(_holders.values()) if (other := ref()) is not None]
+    total = sum([other.nbytes for other in held if other.now is not None])
+    for other in held:
+        if total <= LIMIT:
+            break
+        if other.now is not None:
+            total -= other.nbytes
+            other.forget()
+
+
+class Kept:
+    """The results of ``plan``, on the sources ``cells`` of a capture.
+
+    ``now`` is None or a mark of its own, the buffers that the cells held, and the results.  Buffers
+    are equal if they are one memory.
+    ``whole`` makes the function that does without, for when that is better or nothing can be kept.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        cells: Sequence[int],
+        whole: Callable[[], Callable[..., Any]],
+        calls: Callable[[], int],
+    ) -> None:
+        """``calls`` counts the calls begun so far."""
+        self.plan, self.cells, self._calls = plan, tuple(cells), calls
+        self.now: tuple[Any, ...] | None = None
+        self.lock = threading.RLock()
+        self._make_whole, self._whole = whole, None
+        self._served = -2  # the number of the call that ``now`` was made for
+        self._vain = 0  # how often, in a row, it served no other
+        self._left, self._pause = 0, PAUSE
+        lending.watch(self)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the results."""
+        return _nbytes(self.plan)
+
+    def forget(self) -> None:
+        self.now = None
+
+    def renewed(self, datas: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """``now`` for cells that hold ``datas``; None if this call is to do without."""
+        with self.lock:
+            now = self.now
+            if now is not None and now[1] == datas:  # another thread was faster
+                return now
+            self.now = None
+            if self._left > 0:
+                self._left -= 1
+                return None
+            if not all(map(lending.is_own, datas)):
+                return None
+            call = self._calls()
+            self._vain = self._vain + 1 if call - self._served <= 1 else 0
+            self._served = call
+            if self._vain >= PATIENCE:
+                self._left = self._pause
+                self._pause = min(2 * self._pause, LONGEST)
+                return None
+            try:
+                made = self._computed(datas)
+            except OutOfMemoryError:  # a run without takes less
+                return None
+            with lending.LOCK:
+                if not all(map(lending.is_own, datas)):
+                    return None
+                self.now = now = object(), datas, made
+                _make_room(self)
+                return now
+
+    def _computed(self, datas: tuple[Any, ...]) -> list[Any]:
+        made = [native.allocate(t.nbytes) for t in self.plan.output_types]
+        externals = native.pointers(len(made) + len(datas))
+        for i, data in enumerate((*made, *datas)):
+            externals[i] = data
+        self.plan.run(externals)
+        return made
+
+    def whole(self, leaves: Sequence[Any], given: Any = None) -> Any:
+        """A call that keeps nothing."""
+        run = self._whole
+        if run is None:
+            with self.lock:
+                run = self._whole = self._whole or self._make_whole()
+        return run(leaves, given)

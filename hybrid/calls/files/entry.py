@@ -1,0 +1,208 @@
+"""Entry: a capture as plain values, such as JSON holds, and parts that are bytes.
+
+Objects of the program stand there by their numbers in its fingerprint: in a later process those
+lead to the objects that are in the same places there; see ``reading.py``.  Plans are kept as the
+arrays that they are.  Graphs stand apart, as text, for most are never asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from hybrid.calls.files.fingerprint import Fingerprint
+from hybrid.calls.files.writing import Unkeepable
+from hybrid.core.tree import LEAF, Structure
+from hybrid.core.types import TensorType
+from hybrid.eager.tensor import Tensor
+from hybrid.ir.rows import RowWriter, Unwritable, plain, values_in
+from hybrid.plan import Plan
+from hybrid.plan.arrays import packed, provable
+from hybrid.random import default_generator
+from hybrid.trace.capture.captured import Capture, Gradient, Made, Plans, SlotWrite, Source
+from hybrid.trace.guards.conditions import is_plain
+from hybrid.trace.places.address import Address, LeafOf
+
+_INDICES = ("output", "number", "argument", "source")  # kinds of leaves that are one number
+
+
+def written(capture: Capture, plans: Plans, found: Fingerprint) -> dict[str, Any]:
+    """``capture`` and the plans of its graph; raises Unkeepable."""
+    try:
+        return _Writer(capture, found).entry(*plans)
+    except Unwritable as error:
+        raise Unkeepable(f"what it has become is {error}, which only this process has") from None
+
+
+class _Writer:
+    def __init__(self, capture: Capture, found: Fingerprint) -> None:
+        self.capture, self.found = capture, found
+        self.rows = RowWriter()
+        self.types: dict[TensorType, int] = {}
+        self.parts: list[bytes] = []
+
+    def entry(self, plan: Plan, cells: Sequence[int], first: Plan | None) -> dict[str, Any]:
+        capture = self.capture
+        written = capture.guards.written
+        if written.containers or written.places or written.numbers or written.constants:
+            raise Unkeepable("it writes to lists, dicts, or plain variables")
+        if written.claimed or written.owners or written.names:
+            raise Unkeepable("it sets attributes that no code has led to")
+        if capture.given or capture.objects or capture.outside is not None:
+            raise Unkeepable("it changes lists or dicts, or makes objects")
+        if capture.variables:
+            raise Unkeepable("it makes variables")
+        if capture.turned:
+            raise Unkeepable("it sets requires_grad of tensors that are there")
+        if capture.facts:
+            raise Unkeepable(f"it counts on {capture.facts[0].what}")
+        if capture.guards.once:
+            raise Unkeepable("an iterator is among its arguments")
+        graph = capture.graph
+        found = {
+            "graph": self.rows.graph(graph),
+            "inputs": [self.type(v.type) for v in graph.params],
+            "outputs": [self.type(v.type) for v in graph.results],
+            "plan": self.plan(plan, {output: source for source, output in capture.writes}),
+            "early": None if first is None else self.early(cells, first),
+            "sources": [self.source(s) for s in capture.sources],
+            "requires": capture.requires,
+            "result": self.made(capture.result),
+            "consumed": sorted(capture.consumed),
+            "lasting": sorted(capture.lasting),
+            "writes": capture.writes,
+            "slot_writes": [self.slot_write(write) for write in capture.slot_writes],
+            "slot_reads": [self.slot_read(*read) for read in capture.slot_reads],
+            "aliases": [[a.output, a.of, a.index, a.flag] for a in capture.aliases],
+            "same": [[i, self.place(place)] for i, place in capture.same],
+            "gradient": None if capture.gradient is None else self.gradient(capture.gradient),
+        }
+        found["rows"] = self.part(json.dumps(self.rows.rows, separators=(",", ":")).encode())
+        return {**found, "types": [plain(kind) for kind in self.types], "parts": self.parts}
+
+    def part(self, content: bytes) -> int:
+        self.parts.append(content)
+        return len(self.parts) - 1
+
+    def type(self, kind: TensorType) -> int:
+        return self.types.setdefault(kind, len(self.types))
+
+    def plan(self, plan: Plan, writes: dict[int, int]) -> dict[str, Any]:
+        """Its graph and, if it calls no functions, its arrays; of ``writes`` what is in place."""
+        found: dict[str, Any] = {"graph": self.rows.graph(plan.graph), "arrays": None}
+        arrays, sizes = plan.arrays(), plan.sizes
+        if arrays is not None:
+            found["arrays"] = [self.part(part) for part in packed(arrays)]
+            found["arena"] = arrays.arena_nbytes
+            donated = {o: i for o, i in plan.donations.items() if writes.get(o) == i}
+            donated = provable(arrays, plan.input_types, plan.output_types, donated)
+            found["donations"] = list(donated.items())
+            found["exposed"] = sorted(plan.exposed)
+            found["sizes"] = [sizes.nodes, sizes.steps, sizes.arena_nbytes, sizes.scratch_nbytes]
+        return found
+
+    def early(self, cells: Sequence[int], plan: Plan) -> dict[str, Any]:
+        """What is computed ahead."""
+        kept = [self.type(kind) for kind in plan.output_types]
+        return {"cells": list(cells), "kept": kept, "plan": self.plan(plan, {})}
+
+    def object(self, value: Any) -> int:
+        number = self.found.numbers.get(id(value))
+        if number is None:
+            raise Unkeepable(f"a {type(value).__name__} that it uses has no name")
+        return number
+
+    def tensor(self, tensor: Tensor) -> Any:
+        """The tensor's number or, of one that this package holds, where it is."""
+        if id(tensor) in self.found.numbers:
+            return self.object(tensor)
+        if tensor is default_generator().state:
+            return ["random"]
+        for name, module in list(sys.modules.items()):
+            if name.startswith("hybrid."):
+                for attribute, value in vars(module).items():
+                    if value is tensor:
+                        return ["module", name, attribute]
+        return self.object(tensor)
+
+    def source(self, source: Source) -> list[Any]:
+        if source.kind == "argument":
+            return ["argument", source.index]
+        if source.kind == "number" and source.address is None:
+            assert source.tensor is not None
+            return ["number", source.index, plain(source.tensor.type)]
+        if source.kind == "cell":
+            assert source.tensor is not None
+            return ["cell", self.tensor(source.tensor)]
+        if source.kind == "slot":
+            assert source.address is not None
+            return ["slot", self.address(source.address)]
+        raise Unkeepable("numbers outside its arguments are inputs of it")
+
+    def place(self, place: Any) -> list[Any]:
+        if isinstance(place, Address):
+            return ["address", self.address(place)]
+        return ["cell", self.tensor(place)]
+
+    def address(self, address: Address) -> list[Any]:
+        owner = address.owner
+        if isinstance(owner, LeafOf):
+            where: list[Any] = ["argument", owner.index]
+        elif type(owner) is dict:
+            raise Unkeepable("it writes to globals")
+        else:
+            where = ["object", self.object(owner)]
+        return [where, address.name, [plain(key) for key in address.keys]]
+
+    def slot_write(self, write: SlotWrite) -> list[Any]:
+        if write.key:
+            raise Unkeepable("it writes to items of lists or dicts")
+        return [self.address(write.address), self.made(write.made), write.exists]
+
+    def slot_read(self, address: Address, original: Any) -> list[Any]:
+        if original is not None and not isinstance(original, Tensor):
+            raise Unkeepable("it reads an attribute that holds no tensor")
+        kind = None if original is None else plain(original.type)
+        return [self.address(address), kind]
+
+    def made(self, made: Made) -> list[Any]:
+        return [self.structure(made.structure), [self.leaf(*leaf) for leaf in made.leaves]]
+
+    def structure(self, structure: Structure) -> Any:
+        if structure is None or structure == LEAF:
+            return structure
+        kind, items = structure
+        if kind is dict:
+            return [kind.__name__, [[plain(key), self.structure(item)] for key, item in items]]
+        if kind not in (list, tuple):
+            raise Unkeepable(f"it gives a {kind.__name__}")
+        return [kind.__name__, [self.structure(item) for item in items]]
+
+    def leaf(self, kind: str, what: Any) -> list[Any]:
+        if kind in _INDICES:
+            return [kind, what]
+        if kind != "constant":
+            raise Unkeepable(f"what it gives holds {kind}")
+        if isinstance(what, Tensor):
+            return ["tensor", self.tensor(what)]
+        if is_plain(what):
+            return ["constant", plain(what)]
+        return ["object", self.object(what)]
+
+    def gradient(self, gradient: Gradient) -> dict[str, Any]:
+        backward = gradient.backward
+        values = values_in(self.capture.graph)
+        return {
+            "outputs": gradient.outputs,
+            "inputs": gradient.inputs,
+            "uses": gradient.uses,
+            "graph": self.rows.graph(backward.graph),
+            "residuals": backward.residuals,
+            "reached": backward.reached,
+            "flags": backward.flags,
+            "recorded": [i for i, value in enumerate(values) if value in gradient.recorded],
+            "same": [[s.output, s.of, s.index, s.flag] for s in gradient.same],
+            "there": list(gradient.there),
+        }

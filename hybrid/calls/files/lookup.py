@@ -1,0 +1,184 @@
+"""Lookup: the way of one capture through the plans that are kept in files.
+
+The file of a capture is named by its fingerprint: all that guards would look at, and the versions
+of all that made it.  So nothing is guessed: either everything is as it was, or there is no file.
+Guards are made anew, of the objects of this process; where what is kept fits them, the plan serves
+this call and all later ones as if it had been captured here.
+"""
+
+from __future__ import annotations
+
+import functools
+import marshal
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid import config
+from hybrid.calls.families import Free
+from hybrid.calls.files.fingerprint import Fingerprint
+from hybrid.calls.files.guards import LoadedGuards
+from hybrid.calls.files.reading import Malformed, read
+from hybrid.calls.files.store import FORMAT, Damaged, load, path_of, save, warn
+from hybrid.calls.files.trust import Untrusted
+from hybrid.calls.files.writing import Unkeepable, blake2b
+from hybrid.calls.planned import Planned
+from hybrid.config import is_configured, plan_cache
+from hybrid.core.dataclass import dataclass
+from hybrid.core.package import FOLDER, __version__
+from hybrid.core.timing import phase
+from hybrid.core.tree import flatten
+from hybrid.eager.thread_state import STATE
+from hybrid.ir.interpreter import ACTIVE
+from hybrid.memory import native
+from hybrid.trace.capture.captured import Capture
+from hybrid.trace.places.reads import Reads
+
+_OPTIONS = ("mode", "optimize", "name")  # those that a capture depends on
+
+
+class Lookup:
+    """Captures a call, or finds that it has been: to be called in place of ``trace``."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        given: tuple[Sequence[Any], dict[str, Any]],
+        leaves: Sequence[Any],
+        key: Any,
+        options: dict[str, Any],
+        trace: Callable[[Free], Capture],
+    ) -> None:
+        self.function, self.given, self.leaves = function, given, leaves
+        self.key, self.options, self.trace = key, options, trace
+        found = plan_cache()
+        assert found is not None
+        self.folder, self.limit = found
+        self.tries: list[_Try] = []  # a family may capture a call in several ways
+
+    def __call__(self, free: Free) -> Capture:
+        found, capture, reason = None, None, ""
+        with phase("load"), STATE:
+            try:
+                reads = self._reads(free)
+                # Made first: what other threads change from now on the guards find changed.
+                guards = LoadedGuards(reads, is_configured)
+                found = self._fingerprint(reads, free)
+                capture = self._load(found, guards)
+            except Unkeepable as error:
+                reason = str(error.args[0])
+        loaded = capture is not None
+        capture = self.trace(free) if capture is None else capture
+        self.tries.append(_Try(capture, free, found, loaded, reason))
+        return capture
+
+    def _reads(self, free: Free) -> Reads:
+        if ACTIVE:
+            raise Unkeepable("it was called inside a transform or another capture")
+        if free.places:
+            raise Unkeepable("numbers outside its arguments are inputs of it")
+        return Reads(self.function, list(self.leaves))
+
+    def _fingerprint(self, reads: Reads, free: Free) -> Fingerprint:
+        _, keys, recording, aliases, many = self.key
+        tensors = [len(key) == 2 and type(key[1]) is bool for key in keys]
+        about = (
+            *environment(),
+            config.RESIDUAL_NBYTES,
+            [(name, self.options[name]) for name in _OPTIONS],
+            Fingerprint.structure(flatten(self.given)[1]),
+            (recording, aliases, many, len(self.leaves), tensors),
+        )
+        return Fingerprint(reads, self.leaves, [(item,) for item in about], free.numbers)
+
+    def _load(self, found: Fingerprint, guards: LoadedGuards) -> Capture | None:
+        path = path_of(self.folder, found.digest)
+        try:
+            entry = load(self.folder, found.digest)
+            if entry is None:
+                return None
+            return read(entry, found, self.leaves, guards)
+        except (Damaged, Malformed) as error:
+            warn(path, f"the plan kept in {path} cannot be used, it is captured anew: {error}")
+            return None
+        except Untrusted as error:
+            warn(self.folder, f"plans in {self.folder} are not used: {error}")
+            return None
+
+    def _require_unchanged(self, free: Free, found: Fingerprint) -> None:
+        """Raise if the capture has left something behind: a loaded plan would not."""
+        now = self._fingerprint(self._reads(free), free)
+        if now.digest != found.digest or list(map(id, now.objects)) != list(map(id, found.objects)):
+            raise Unkeepable("capturing it has changed what it reads: a cached property, say")
+
+    def settle(self, planned: Planned) -> bool:
+        """Keep a plan that was captured; whether one that was loaded serves the call."""
+        made = next(found for found in self.tries if found.capture is planned.capture)
+        if made.loaded:
+            planned.filed = "loaded from a file"
+            return planned.serves(self.leaves)
+        with phase("keep"):
+            reason = self._keep(made, planned) if made.found is not None else made.reason
+        planned.filed = f"not kept in a file: {reason}" if reason else "kept in a file"
+        return True
+
+    def _keep(self, made: _Try, planned: Planned) -> str:
+        """Write it to a file; why not, if that is so."""
+        from hybrid.calls.files.entry import written  # which loading does without
+
+        assert made.found is not None
+        try:
+            self._require_unchanged(made.free, made.found)
+            kept = planned.kept
+            early = ((), None) if kept is None else (kept.cells, kept.plan)
+            entry = written(planned.capture, (planned.plan, *early), made.found)
+            save(self.folder, made.found.digest, entry, self.limit)
+        except Unkeepable as error:
+            return str(error.args[0])
+        except Untrusted as error:
+            warn(self.folder, f"plans in {self.folder} are not used: {error}")
+            return str(error)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            warn(self.folder, f"no plans are kept in {self.folder}: {reason}")
+            return reason
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """A capture of the call in one way."""
+
+    capture: Capture
+    free: Free
+    found: Fingerprint | None
+    loaded: bool  # whether it came from a file
+    reason: str  # why it is not to be kept, known before it was made
+
+
+@functools.lru_cache(maxsize=1)
+def environment() -> tuple[Any, ...]:
+    """What all captures of this process depend on: versions, the instruction set, Python."""
+    return (
+        FORMAT, __version__, build(), native.isa(), sys.version, sys.implementation.name,
+        sys.platform, sys.byteorder, tuple(sys.flags), np.__version__,
+    )  # fmt: skip
+
+
+def build(root: str = FOLDER) -> str:
+    """What tells the package at ``root`` from one of the same version that was changed."""
+    found: list[tuple[str, int, int]] = []
+    folders = [root]
+    for folder in folders:
+        with os.scandir(folder) as listing:
+            for item in listing:
+                name = item.name
+                if name.endswith((".py", ".so", ".pyd")):
+                    about = item.stat()
+                    found.append((item.path, about.st_size, about.st_mtime_ns))
+                elif "." not in name and name != "__pycache__" and item.is_dir():
+                    folders.append(item.path)
+    return blake2b(marshal.dumps(sorted(found), 2), digest_size=20).hexdigest()

@@ -1,0 +1,350 @@
+"""Reading: the capture that an entry describes, in this process; see ``entry.py``.
+
+Nothing is trusted: a capture is made only of what fits the program, the call and its own types; all
+else is Malformed.  Plans are made of the arrays that they were.  Graphs are read when somebody asks
+for them; those of captures that gradients flow through at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from hybrid.calls.files.fingerprint import Fingerprint
+from hybrid.config import plan_budget
+from hybrid.core.tree import LEAF, Structure
+from hybrid.core.types import TensorType
+from hybrid.eager.execution import as_tensor
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import GraphError
+from hybrid.ir import Graph, Value
+from hybrid.ir.record import Leaf
+from hybrid.ir.rows import RowReader, at, value_of, values_in
+from hybrid.memory import native
+from hybrid.ops.control import FLAG
+from hybrid.plan import Plan, make_plan
+from hybrid.plan.arrays import PARTS, plan_of, unpacked
+from hybrid.plan.plan import Sizes
+from hybrid.random import default_generator
+from hybrid.trace.capture.captured import (
+    Alias,
+    Backward,
+    Capture,
+    Gradient,
+    Made,
+    Plans,
+    Same,
+    SlotWrite,
+    Source,
+    Unread,
+)
+from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.places.address import Address, LeafOf
+
+Types = tuple[TensorType, ...]
+
+_TREES = {kind.__name__: kind for kind in (list, tuple, dict)}
+
+
+class Malformed(Exception):
+    """Why an entry is none."""
+
+
+def read(entry: Any, found: Fingerprint, leaves: Sequence[Any], guards: Guards) -> Capture:
+    """The capture, with its plans, for a call of these ``leaves``; or Malformed.
+
+    The ``guards`` are of the program as it is.
+    """
+    try:
+        return _Reader(entry, found, leaves).capture(guards)
+    except Exception as error:  # of whatever kind: nothing is known of what the entry holds
+        raise Malformed(f"{type(error).__name__}: {error}") from error
+
+
+class _Graphs:
+    """The graphs of an entry, read when the first of them is asked for."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content: bytes | None = content
+        self.found: list[Graph] = []
+        self.lock = threading.Lock()
+
+    def graph(self, number: Any, types: tuple[Types, Types] | None = None) -> Graph:
+        """That of this number, and of these types if they are known; raises GraphError."""
+        with self.lock:
+            if self.content is not None:
+                self.found, self.content = self._read(self.content), None
+        try:
+            found = at(self.found, number)
+        except IndexError:
+            raise GraphError("a plan that is kept in a file has no graph") from None
+        if types is not None and _types(found) != types:
+            raise GraphError("the graph of a plan that is kept in a file is of other types")
+        return found
+
+    @staticmethod
+    def _read(content: bytes) -> list[Graph]:
+        try:
+            return RowReader(json.loads(content)).graphs
+        except (ValueError, RecursionError) as error:  # GraphError is one
+            raise GraphError(f"the graphs of a plan that is kept in a file: {error}") from error
+
+
+class _Reader:
+    def __init__(self, entry: Any, found: Fingerprint, leaves: Sequence[Any]) -> None:
+        self.entry, self.found, self.leaves = entry, found, leaves
+        self.kinds = [value_of(row) for row in entry["types"]]
+        if not all(isinstance(kind, TensorType) for kind in self.kinds):
+            raise Malformed("a type is none")
+        self.inputs, self.outputs = self.types(entry["inputs"]), self.types(entry["outputs"])
+        self.count = len(self.outputs)
+        self.graphs = _Graphs(at(entry["parts"], entry["rows"]))
+
+    def types(self, numbers: Any) -> Types:
+        return tuple([at(self.kinds, number) for number in numbers])
+
+    def plans(self) -> Plans:
+        """Those of the graph."""
+        early = self.entry["early"]
+        if early is None:
+            return self.plan(self.entry["plan"], self.inputs, self.outputs), (), None
+        cells = tuple([self.index(i, self.inputs) for i in early["cells"]])
+        kept = self.types(early["kept"])
+        first = self.plan(early["plan"], tuple([self.inputs[i] for i in cells]), kept)
+        return self.plan(self.entry["plan"], self.inputs + kept, self.outputs), cells, first
+
+    def plan(self, row: dict[str, Any], inputs: Types, outputs: Types) -> Plan:
+        graph = functools.partial(self.graphs.graph, row["graph"], (inputs, outputs))
+        if row["arrays"] is None:
+            return make_plan(graph())
+        parts = [at(self.entry["parts"], number) for number in row["arrays"]]
+        if len(parts) != len(PARTS):
+            raise Malformed("a plan has other parts")
+        sizes = Sizes(*[self.size(size) for size in row["sizes"]])
+        arrays = unpacked(parts, self.size(row["arena"]), len(inputs) + len(outputs))
+        donations = {self.index(o, outputs): self.index(i, inputs) for o, i in row["donations"]}
+        exposed = frozenset([self.index(o, outputs) for o in row["exposed"]])
+        plan = plan_of(arrays, inputs, outputs, donations, exposed, sizes, graph)
+        native.set_budget(plan.handle, plan_budget())
+        return plan
+
+    @staticmethod
+    def size(number: Any) -> int:
+        if type(number) is not int or number < 0:
+            raise Malformed("a size is none")
+        return number
+
+    def capture(self, guards: Guards) -> Capture:
+        entry, plans = self.entry, self.plans()
+        sources = [self.source(*row) for row in entry["sources"]]
+        requires = [bool(needs) for needs in entry["requires"]]
+        for source, kind, needs in zip(sources, self.inputs, requires, strict=True):
+            tensor = source.fetch(self.leaves)
+            if not isinstance(tensor, Tensor) or tensor.type is not kind:
+                raise Malformed("an input is of another type")
+            if (tensor.record is not None) != needs and source.kind != "number":
+                raise Malformed("gradients flow to other inputs")
+        result = self.made(*entry["result"])
+        types = self.inputs, self.outputs
+        asked = functools.partial(self.graphs.graph, entry["graph"], types)
+        gradient = entry["gradient"]
+        capture = Capture(
+            Unread(self.inputs, asked),
+            sources,
+            result,
+            frozenset(self.results(entry["consumed"])),
+            [(self.index(s, sources), self.index(o, self.outputs)) for s, o in entry["writes"]],
+            [self.slot_write(*row) for row in entry["slot_writes"]],
+            guards,
+            requires,
+            None if gradient is None else self.gradient(gradient, sources, asked()),
+            frozenset([self.index(i, sources) for i in entry["lasting"]]),
+            [self.slot_read(*row) for row in entry["slot_reads"]],
+            [(self.argument(i), self.place(*place)) for i, place in entry["same"]],
+            plans=plans,
+            aliases=tuple([self.alias(*row, sources) for row in entry["aliases"]]),
+        )
+        for source, output in capture.writes:
+            if self.inputs[source] is not self.outputs[output]:
+                raise Malformed("a tensor would be written that is of another type")
+        if any(sources[source].kind == "argument" for source, _ in capture.writes):
+            asked()  # for the author's lines
+        for made in (result, *[write.made for write in capture.slot_writes]):
+            for kind, what in made.leaves:
+                if kind == "source":
+                    self.index(what, sources)
+        return capture
+
+    def alias(self, output: Any, of: Any, index: Any, flag: Any, sources: Sequence[Any]) -> Alias:
+        self.index(output, self.outputs)
+        if of == "argument":
+            self.argument(index)
+        elif of == "source":
+            self.index(index, sources)
+        elif of != "output" or self.index(index, self.outputs) >= output:
+            raise Malformed("a result is no tensor that there is")
+        return Alias(output, of, index, self.flag(flag))
+
+    def flag(self, flag: Any) -> int:
+        """A result that says whether something is so; -1: it is."""
+        if flag != -1 and self.outputs[self.index(flag, self.outputs)] is not FLAG:
+            raise Malformed("a flag is none")
+        return flag
+
+    def index(self, number: Any, items: Sequence[Any]) -> int:
+        at(items, number)
+        return number
+
+    def results(self, numbers: Any) -> list[int]:
+        return [self.index(i, self.outputs) for i in numbers]
+
+    def argument(self, number: Any) -> int:
+        if not isinstance(at(self.leaves, number), Tensor):
+            raise Malformed("an argument is no tensor")
+        return number
+
+    def tensor(self, where: Any) -> Tensor:
+        if where == ["random"]:
+            return default_generator().state
+        if isinstance(where, list):
+            _, module, name = where
+            tensor = vars(sys.modules[module])[name] if module.startswith("hybrid.") else None
+        else:
+            tensor = at(self.found.objects, where)
+        if not isinstance(tensor, Tensor):
+            raise Malformed("a cell is no tensor")
+        return tensor
+
+    def source(self, kind: str, *what: Any) -> Source:
+        if kind == "argument":
+            (index,) = what
+            return Source(kind, self.argument(index))
+        if kind == "number":
+            index, row = what
+            dtype = value_of(row).dtype
+            number = at(self.leaves, index)
+            if type(number) not in (int, float):
+                raise Malformed("an argument is no number")
+            return Source(kind, index, Source("number", index, _like(dtype)).tensor)
+        (where,) = what
+        if kind == "cell":
+            return Source(kind, tensor=self.tensor(where))
+        if kind == "slot":
+            return Source(kind, address=self.address(*where))
+        raise Malformed(f"a source is a {kind}")
+
+    def place(self, kind: str, where: Any) -> Any:
+        return self.address(*where) if kind == "address" else self.tensor(where)
+
+    def address(self, where: Any, name: str, keys: Any) -> Address:
+        """A place that code of the program may write to: nothing else gets there."""
+        kind, number = where
+        owner = LeafOf(self.argument(number)) if kind == "argument" else None
+        if owner is None:
+            owner = at(self.found.objects, number)
+        reads = self.found.reads
+        if isinstance(owner, (Leaf, LeafOf)):
+            right = name == "grad"
+        elif id(owner) in reads.cells:
+            right = name == "cell_contents"
+        else:
+            right = id(owner) in reads.objects and name in reads.attributes
+        if not right or not name.isidentifier():
+            raise Malformed(f"{name} is no place that is written")
+        found = [value_of(key) for key in keys]
+        if not all(type(key) in (int, str, bool) for key in found):
+            raise Malformed("a key is no text")
+        return Address(owner, name, tuple(found))
+
+    def slot_write(self, where: Any, made: Any, exists: Any) -> SlotWrite:
+        return SlotWrite(self.address(*where), self.made(*made), bool(exists))
+
+    def slot_read(self, where: Any, kind: Any) -> tuple[Address, Any]:
+        address = self.address(*where)
+        now = address.read(self.leaves)
+        if (now is None) != (kind is None) or (now is not None and now.type is not value_of(kind)):
+            raise Malformed("an attribute holds something else")
+        return address, now
+
+    def made(self, structure: Any, leaves: Any) -> Made:
+        found = tuple([self.leaf(*leaf) for leaf in leaves])
+        tree = self.structure(structure)
+        if _count(tree) != len(found):
+            raise Malformed("a structure has other leaves")
+        return Made(tree, found)
+
+    def structure(self, row: Any) -> Structure:
+        if row is None or row == LEAF:
+            return row
+        kind, items = row
+        if kind == "dict":
+            return dict, tuple([(value_of(key), self.structure(item)) for key, item in items])
+        return _TREES[kind], tuple([self.structure(item) for item in items])
+
+    def leaf(self, kind: str, what: Any) -> tuple[str, Any]:
+        if kind in ("output", "number"):
+            return kind, self.index(what, self.outputs)
+        if kind == "argument":
+            return kind, self.argument(what)
+        if kind == "source":
+            return kind, what
+        if kind == "tensor":
+            return "constant", self.tensor(what)
+        if kind == "constant":
+            return kind, value_of(what)
+        if kind == "object":
+            return "constant", at(self.found.objects, what)
+        raise Malformed(f"a leaf is a {kind}")
+
+    def gradient(self, row: dict[str, Any], sources: Sequence[Source], forward: Graph) -> Gradient:
+        values: list[Value] = list(values_in(forward))
+        outputs = tuple(self.results(row["outputs"]))
+        inputs = tuple([self.index(i, sources) for i in row["inputs"]])
+        graph = self.graphs.graph(row["graph"])
+        residuals = []
+        for kind, index in row["residuals"]:
+            held = {"source": sources, "output": self.outputs}[kind]
+            residuals.append((kind, self.index(index, held)))
+        reached = tuple([self.index(i, inputs) for i in row["reached"]])
+        flags = tuple([i if i == -1 else self.index(i, graph.results) for i in row["flags"]])
+        if len(flags) != len(reached) or len(row["uses"]) != len(inputs):
+            raise Malformed("the way back has other inputs")
+        same = []
+        for output, of, index, flag in row["same"]:
+            others = {"source": sources, "output": outputs}[of]
+            flag = self.flag(flag)
+            same.append(Same(self.index(output, outputs), of, self.index(index, others), flag))
+        there = tuple([self.flag(flag) for flag in row["there"]])
+        if len(there) != len(outputs):
+            raise Malformed("the outputs of the way back are others")
+        return Gradient(
+            outputs,
+            inputs,
+            tuple([int(uses) for uses in row["uses"]]),
+            Backward(graph, tuple(residuals), reached, flags),
+            frozenset([at(values, i) for i in row["recorded"]]),
+            tuple(same),
+            there,
+        )
+
+
+def _like(dtype: Any) -> Tensor:
+    return as_tensor(0, dtype)
+
+
+def _types(graph: Graph) -> tuple[Types, Types]:
+    return tuple([v.type for v in graph.params]), tuple([v.type for v in graph.results])
+
+
+def _count(structure: Structure) -> int:
+    """How many leaves it has."""
+    if structure is None:
+        return 0
+    if structure == LEAF:
+        return 1
+    kind, items = structure
+    return sum(_count(item[1] if kind is dict else item) for item in items)

@@ -1,0 +1,527 @@
+"""hybridize: a function that is captured once per key and runs as a plan from then on."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import sys
+import types
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hybrid.calls.families import NONE, Family, Free, Trace, covers, family_key
+from hybrid.calls.planned import PlanInfo, Planned
+from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
+from hybrid.config import is_configured, plan_cache
+from hybrid.core.partial_effects import taken
+from hybrid.core.timing import phase
+from hybrid.core.tree import flatten
+from hybrid.eager.streams import submit
+from hybrid.eager.thread_state import STATE, as_before
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CaptureError,
+    EagerOnlyError,
+    NeedsValue,
+    TracedBoolError,
+    author_frame,
+    author_location,
+)
+from hybrid.ir import Graph
+from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.ir.record import is_recording
+from hybrid.ops.checks import require_choice
+from hybrid.trace.capture.capture import capture
+from hybrid.trace.capture.captured import Capture
+from hybrid.trace.capture.first_gradients import adding
+from hybrid.trace.capture.recapture import refuse_lost, refuse_shared, settled, uncollected
+from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.guards.needs_conversion import is_straight
+from hybrid.trace.places.reads import Reads
+from hybrid.trace.places.signature import aliases, is_number, key_of, lifted, plain
+from hybrid.trace.regions.requires_grad import turn
+from hybrid.trace.regions.ties import Unfollowed
+
+if TYPE_CHECKING:  # conversion and explanations are imported with the first capture
+    from hybrid.explain.explanation import Explanation
+
+MODES = ("auto", "trace", "ast")
+
+
+class Hybridized:
+    """A callable that runs ``function`` as plans; see ``hybridize``."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        mode: str = "auto",
+        optimize: str = "exact",
+        fallback: str = "error",
+        max_plans: int = 64,
+        name: str | None = None,
+    ) -> None:
+        require_choice("mode", mode, MODES)
+        require_choice("optimize", optimize, ("exact", "fast"))
+        require_choice("fallback", fallback, ("error", "eager"))
+        if not callable(function):
+            raise ArgumentTypeError(
+                f"{type(function).__name__} is not callable",
+                fix="hybridize a function, a method or a Module",
+            )
+        if isinstance(max_plans, bool) or not isinstance(max_plans, int) or max_plans < 1:
+            raise ArgumentError(f"max_plans is {max_plans!r}", fix="give an int >= 1")
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.unbound: Hybridized | None = None  # of a method: the one that the class holds
+        self.options = {
+            "mode": mode, "optimize": optimize, "fallback": fallback, "max_plans": max_plans,
+            "name": name,
+        }  # fmt: skip
+        self._plans: dict[Hashable, list[Planned]] = {}
+        self._families: dict[Hashable, Family] = {}
+        # The plan last used for arguments that are all plain tensors, by their types, with
+        # recording off and on: what most calls look up.
+        self._quick: tuple[dict[Hashable, Planned], ...] = ({}, {})
+        self._clock = 0
+        self._dropped: dict[Hashable, None] = {}  # keys of plans that had to go
+        self._warned: set[str] = set()
+        self._eager: set[Hashable] = set()  # families of calls that no plan gives the bits of
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if ACTIVE:
+            interpreter = current()
+            if interpreter.watches:
+                return interpreter.converted(self.function, optional=True)(*args, **kwargs)
+            if interpreter.batches or interpreter.queues:
+                return self._general(args, kwargs)
+        if not kwargs:
+            planned = None
+            try:
+                key = tuple([t.type for t in args])
+                found = self._quick[is_recording()].get(key)
+                if found is not None and plain(args) and (found.shares or found.holds(args)):
+                    planned = found
+            except (AttributeError, TypeError):  # some argument is not a tensor
+                pass
+            if planned is not None:
+                if not planned.shares:
+                    self._clock = planned.last_used = self._clock + 1
+                    planned.calls += 1
+                    return planned.run(args)
+                with STATE:
+                    if planned.serves(args):
+                        self._clock = planned.last_used = self._clock + 1
+                        planned.calls += 1
+                        return planned.run(args)
+        return self._general(args, kwargs)
+
+    def _general(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A call of any arguments: find the plan by the whole key, or capture."""
+        leaves, key = self._leaves(args, kwargs)
+        if self._eager and family_key(key, leaves) in self._eager:
+            return self.function(*args, **kwargs)
+        try:
+            planned = self._find(key, leaves)
+            if planned is None or planned.shares:
+                return self._locked(args, kwargs, leaves, key)
+            return self._run(planned, args, kwargs, leaves)
+        except EagerOnlyError as error:
+            if len(self._eager) >= 4 * self.options["max_plans"]:
+                self._eager.clear()
+            self._eager.add(family_key(key, leaves))
+            self._warn(error)
+        except CaptureError as error:  # of the capture, or what the values of this call ask for
+            if self.options["fallback"] != "eager":
+                raise
+            self._warn(error)
+        return self.function(*args, **kwargs)
+
+    @as_before
+    def _locked(
+        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
+    ) -> Any:
+        """The call, with no capture and no call that writes under way but in this thread."""
+        with STATE:
+            planned = self._find(key, leaves)  # another thread may have been faster
+            planned = planned or self._captured(args, kwargs, leaves, key)
+            if planned.shares:
+                return self._run(planned, args, kwargs, leaves)
+        return self._run(planned, args, kwargs, leaves)
+
+    def _run(
+        self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
+    ) -> Any:
+        if planned.capture.outside is not None:
+            refuse_shared(self._name(), (args, kwargs), planned.capture.outside)
+        if planned.written_arguments:
+            self._refuse_lost(planned, args, kwargs)
+        batches = bool(ACTIVE) and current().batches
+        strict = self.options["fallback"] != "eager" and not batches
+        turned = planned.capture.turned
+        if turned:
+            turn(turned, leaves)
+        if strict and not turned and not kwargs and len(leaves) == len(args) and plain(args):
+            self._quick[is_recording()][tuple([t.type for t in args])] = planned
+        self._clock = planned.last_used = self._clock + 1
+        planned.calls += 1
+        if batches:  # many rows at once: not what the plan is made for, but its graph
+            return planned.replayed(leaves) if planned.replays else self.function(*args, **kwargs)
+        given = (leaves, (args, kwargs)) if planned.capture.given else (leaves,)
+        return (planned.queued if ACTIVE and current().queues else planned.run)(*given)
+
+    def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        given, _ = flatten((args, kwargs))
+        names = Call(self.function, args, kwargs).names
+        refuse_lost(self._name(), given, planned.written_arguments, names)
+
+    def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Hashable]:
+        """The leaves of the arguments, and the key of the call."""
+        leaves, structure = flatten((args, kwargs) if kwargs else args)
+        leaves = lifted(leaves)
+        keys = tuple([key_of(leaf) for leaf in leaves])
+        return leaves, (structure, keys, is_recording(), aliases(leaves), current().many)
+
+    def _find(self, key: Hashable, leaves: Sequence[Any]) -> Planned | None:
+        """The plan of this very call, or one whose numbers are inputs."""
+        for planned in self._plans.get(key, ()):
+            if planned.serves(leaves):
+                return planned
+        if any(map(is_number, leaves)):
+            family = self._families.get(family_key(key, leaves))
+            for planned in () if family is None else family.plans:
+                if planned.numbers and planned.serves(leaves) and covers(planned, key[1]):
+                    return planned
+        return None
+
+    def _captured(
+        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
+    ) -> Planned:
+        """A plan; where the function always raises, what it does before that is done."""
+        try:
+            with uncollected(), phase(f"capture {self._name()}"):
+                return self._capture(args, kwargs, leaves, key)
+        except Exception as error:
+            ended = error
+            put = taken(error)
+            if put is None:
+                raise
+        put(leaves, (args, kwargs))
+        raise ended
+
+    def _capture(
+        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
+    ) -> Planned:
+        call = Call(self.function, args, kwargs, leaves, key)
+        why = self._why(call)  # before there is one
+        family = self._families.setdefault(family_key(key, leaves), Family())
+        trace = functools.partial(self._capture_of, call, family)
+        if plan_cache() is None:
+            planned, about = self._planned(call, family, trace)
+        else:
+            from hybrid.calls.files.lookup import Lookup
+
+            lookup = Lookup(self.function, (args, kwargs), leaves, key, self.options, trace)
+            planned, about = self._planned(call, family, lookup)
+            if not lookup.settle(planned):
+                planned, about = self._planned(call, family, trace)
+        planned.why = why + about
+        planned.description = described(leaves, planned.numbers)
+        self._clock = planned.made = planned.last_used = self._clock + 1
+        family.plans.append(planned)
+        if not planned.numbers:
+            self._plans.setdefault(key, []).append(planned)
+        self._forget_oldest()
+        return planned
+
+    def _capture_of(self, call: Call, family: Family, free: Free) -> Capture:
+        """A new capture, or one of those there for the gradients that this call finds."""
+        for planned in family.plans:
+            same = free.matches(planned) and covers(planned, call.key[1])
+            capture = adding(planned.capture, call.leaves) if same else None
+            if capture is not None:
+                return capture
+        return self._trace(call.args, call.kwargs, call.leaves, free)
+
+    def _planned(self, call: Call, family: Family, trace: Trace) -> tuple[Planned, str]:
+        """The plan of what ``trace`` captures, and what there is to say of numbers in it."""
+        keys, leaves = call.key[1], call.leaves
+        capture, free = family.capture(keys, leaves, trace)
+        about = about_numbers(call, free, family.refusal(keys, leaves), capture)
+        fast = self.options["optimize"] == "fast"
+        return Planned(capture, leaves, call.key, free.numbers, fast=fast), about
+
+    def _why(self, call: Call) -> str:
+        dropped = call.key in self._dropped and not self._plans.get(call.key)
+        return why_new(call, self._all_plans(), self.options["max_plans"] if dropped else None)
+
+    def _trace(
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        leaves: Sequence[Any],
+        free: Free = NONE,
+    ) -> Capture:
+        follows = False
+        needed: NeedsValue | None = None  # for which loops over ranges are unrolled
+        while True:
+            try:
+                made = self._traced(args, kwargs, leaves, free, needed is not None, follows)
+                if needed is not None:
+                    made.notes.append((needed.at, f"loops over ranges are unrolled: {needed.what}"))
+                return made
+            except NeedsValue as error:  # of a number that is traced as a loop is one node?
+                if needed is not None:
+                    raise
+                needed = error
+            except Unfollowed:
+                follows = True
+
+    def _traced(
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        leaves: Sequence[Any],
+        free: Free,
+        unrolls: bool,
+        follows: bool,
+    ) -> Capture:
+        converts = self.options["mode"] != "trace"
+        members = _as_they_are
+        options = {"unrolls": unrolls, "follows": follows, "numbers": free.numbers}
+        if free or not is_straight(self.function, args, kwargs):
+            with phase("import"):  # at the first capture of a process
+                from hybrid.staging.callee import resolving
+                from hybrid.staging.classes import with_converted_members
+
+            members = with_converted_members
+            options["convert"] = resolving if converts else None
+
+        def once(reads: Reads, guards: Guards) -> Capture:
+            own = reads.classes if converts else ()
+
+            def traced() -> Capture:
+                with self._explaining_source(converts):
+                    name = self._name()
+                    return capture(self.function, args, kwargs, leaves, guards, name, **options)
+
+            return members(own, traced)
+
+        with STATE:
+            return settled(self.function, leaves, is_configured, once, free.places)
+
+    @contextmanager
+    def _explaining_source(self, converts: bool) -> Iterator[None]:
+        """Say why a function that branches on a tensor was not converted."""
+        try:
+            yield
+        except TracedBoolError as error:
+            from hybrid.convert.conversion import why_not
+
+            reason = why_not(self.function) if converts else 'mode="trace" converts nothing'
+            if reason:
+                error.why += f"\nThe control flow of {self._name()} was not converted: {reason}."
+                instead = "write the function in a file" if converts else 'leave out mode="trace"'
+                error.fix = f"{instead}, or call hybrid.cond, hybrid.while_loop or hybrid.where"
+            raise
+
+    def _name(self) -> str:
+        name = self.options["name"] or getattr(
+            self.function, "__name__", type(self.function).__name__
+        )
+        return name if name.isidentifier() else "graph"
+
+    def _all_plans(self) -> list[Planned]:
+        """Every plan, in the order of their making."""
+        found = [planned for family in self._families.values() for planned in family.plans]
+        return sorted(found, key=lambda planned: planned.made)
+
+    def _forget_oldest(self) -> None:
+        plans = self._all_plans()
+        while len(plans) > self.options["max_plans"]:
+            planned = min(plans, key=lambda planned: planned.last_used)
+            lists = [plans, *[family.plans for family in self._families.values()]]
+            for holder in (*lists, *self._plans.values()):
+                if planned in holder:
+                    holder.remove(planned)
+            self._dropped[planned.key] = None
+            for quick in self._quick:
+                for types_, found in list(quick.items()):
+                    if found is planned:
+                        del quick[types_]
+        self._plans = {key: found for key, found in self._plans.items() if found}
+        if len(self._families) > 2 * self.options["max_plans"]:
+            self._families = {key: f for key, f in self._families.items() if f.plans}
+        for key in list(self._dropped)[: -4 * self.options["max_plans"]]:
+            del self._dropped[key]
+
+    def _warn(self, error: CaptureError) -> None:
+        place = str(error.at)
+        if place not in self._warned:
+            self._warned.add(place)
+            frame, level = sys._getframe(), 1
+            author = author_frame(frame)
+            while frame is not author and frame.f_back is not None:
+                frame, level = frame.f_back, level + 1
+            warnings.warn(f"{self._name()} runs eagerly: {error}", stacklevel=level)
+
+    submit = submit
+
+    # Looking at it ----------------------------------------------------------------------------
+
+    @as_before
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph that a call with these arguments is captured into; runs nothing."""
+        leaves, _ = flatten((args, kwargs))
+        return self._trace(args, kwargs, lifted(leaves)).graph
+
+    @as_before
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """The author's source with what becomes of each line in a call with these arguments.
+
+        Tells which plan serves the call, or why a new one is built, and what the plans depend on.
+        It captures the function once more and runs nothing; what cannot be captured raises.
+        """
+        from hybrid.explain.build import build
+        from hybrid.explain.watch import Watch
+
+        leaves, key = self._leaves(args, kwargs)
+        call = Call(self.function, args, kwargs, leaves, key)
+        planned = self._find(key, leaves)
+        family = self._families.get(family_key(key, leaves), Family())
+        if planned is None:
+            why = self._why(call)
+            free, failure = Free.of(family.free(key[1], leaves)), ""
+        else:
+            free = Free(planned.numbers, planned.places)
+        used = free
+        try:
+            with Watch() as watch:
+                capture = self._trace(args, kwargs, leaves, free)
+        except CaptureError as error:
+            if planned is not None or not free:
+                raise
+            failure = f", but that fails: {str(error).splitlines()[0]}"
+            used = NONE
+            with Watch() as watch:
+                capture = self._trace(args, kwargs, leaves)
+        if planned is None:
+            why += about_numbers(call, free, family.refusal(key[1], leaves), capture)
+            verdict = f"a call builds a new plan: {why}{failure}"
+        else:
+            verdict = f"a call runs plan {self._all_plans().index(planned) + 1} of "
+            verdict += f"{len(self.plans)}, built because: {planned.why}"
+        return build(
+            self._name(),
+            self.function,
+            capture,
+            watch,
+            call=described(leaves, used.numbers),
+            leaves=leaves,
+            names=call.names(),
+            numbers=used.numbers,
+            mode=self.options["mode"],
+            verdict=verdict,
+            plans=[(plan.sizes, plan.why) for plan in self.plans],
+            caller=author_location(),
+        )
+
+    @property
+    def plans(self) -> list[PlanInfo]:
+        """What is cached."""
+        return [
+            PlanInfo(
+                planned.description,
+                planned.plan.sizes.nodes,
+                planned.plan.sizes.steps,
+                planned.plan.sizes.arena_nbytes,
+                planned.plan.sizes.scratch_nbytes,
+                tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
+                planned.calls,
+                planned.why,
+                0 if planned.kept is None else planned.kept.nbytes,
+                planned.filed,
+                planned.plan,
+            )
+            for planned in self._all_plans()
+        ]
+
+    def clear(self) -> None:
+        """Forget all plans."""
+        with STATE:
+            self._plans.clear()
+            self._families.clear()
+            self._dropped.clear()
+            self._eager.clear()
+            for quick in self._quick:
+                quick.clear()
+
+    # Being a function -------------------------------------------------------------------------
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A method is hybridized per instance, so that plans live and die with it.
+
+        An instance that has no attributes of its own (but slots) is an argument like others.
+        """
+        if instance is None:
+            return self
+        name = f"_hybridized_{getattr(self.function, '__qualname__', self._name())}"
+        store = getattr(instance, "__dict__", None)
+        if store is None:
+            return types.MethodType(self, instance)
+        bound = store.get(name)
+        if bound is None or bound.unbound is not self or bound.function.__self__ is not instance:
+            bound = Hybridized(types.MethodType(self.function, instance), **self.options)
+            bound.unbound = self
+            if isinstance(instance, type):  # whose method is a class method
+                type.__setattr__(instance, name, bound)
+            else:
+                store[name] = bound
+        return bound
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self.function, self.options)
+
+    def __deepcopy__(self, memo: dict) -> Hybridized:
+        return Hybridized(copy.deepcopy(self.function, memo), **self.options)
+
+    def __repr__(self) -> str:
+        count = len(self._all_plans())
+        return f"<hybridized {self._name()}: {count} plans>"
+
+
+def _as_they_are(_classes: Any, call: Callable[[], Any]) -> Any:
+    return call()
+
+
+def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> Hybridized:
+    return Hybridized(function, **options)
+
+
+def hybridize(function: Any = None, /, **options: Any) -> Any:
+    """Run ``function`` as a static graph: captured once per key, then one call into C.
+
+    A decorator (with or without options), or a function: ``hybridize(module)`` switches the module
+    in place and returns it.
+
+    mode: ``"auto"``, ``"trace"`` or ``"ast"``; optimize: ``"exact"`` never changes a bit,
+    ``"fast"`` may; fallback: ``"error"``, or ``"eager"`` to run what cannot be captured eagerly,
+    with a warning; max_plans: how many plans are kept (least recently used go first).
+
+    What a function computes of tensors from outside alone, which it does not write, is computed
+    again only when they have been written.
+    """
+    if function is None:
+        return functools.partial(hybridize, **options)
+    switch = getattr(function, "hybridize", None)
+    if switch is not None and not isinstance(function, Hybridized):
+        switch(**options)
+        return function
+    if isinstance(function, (staticmethod, classmethod)):
+        return type(function)(hybridize(function.__func__, **options))
+    if isinstance(function, Hybridized):
+        function = function.function
+    return Hybridized(function, **options)

@@ -1,0 +1,64 @@
+"""Why a call of a hybridized function builds a plan, in the author's words.
+
+Most programs call a function for the first time only: what explains other calls is imported then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from hybrid.calls.families import Free
+from hybrid.calls.planned import Planned
+from hybrid.core.dataclass import dataclass
+from hybrid.trace.capture.captured import Capture
+from hybrid.trace.places.signature import describe_leaf
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call: its function and arguments, their leaves, and its key."""
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    leaves: Sequence[Any] = ()
+    key: Any = None
+
+    def names(self) -> tuple[str, ...]:
+        """What the author calls the leaves."""
+        from hybrid.explain.arguments import leaf_names
+
+        return leaf_names(self.function, self.args, self.kwargs)
+
+
+def why_new(call: Call, plans: Sequence[Planned], most: int | None) -> str:
+    """Why none of the ``plans`` serves ``call``; ``most`` were kept, if one that did had to go."""
+    if not plans and most is None:
+        return "first call"
+    from hybrid.explain.reasons import Request, why_new
+
+    return why_new(Request(call.key, call.leaves, call.names()), plans, most)
+
+
+def about_numbers(call: Call, free: Free, refusal: str, capture: Capture) -> str:
+    """What that goes on to say of numbers: those ``free`` are inputs, others cannot be."""
+    if not (free or refusal):
+        return ""
+    from hybrid.explain.inputs import place_names
+    from hybrid.explain.reasons import numbers_text
+
+    names = call.names()
+    inputs = [names[i] for i in sorted(free.numbers)]
+    inputs += place_names(free.places, capture, call.function, call.leaves, names)
+    return numbers_text(inputs, refusal)
+
+
+def described(leaves: Sequence[Any], numbers: Collection[int]) -> tuple[str, ...]:
+    """The arguments that a plan is for, those of ``numbers`` being inputs."""
+    return tuple(
+        [
+            f"any {type(leaf).__name__}" if index in numbers else describe_leaf(leaf)
+            for index, leaf in enumerate(leaves)
+        ]
+    )

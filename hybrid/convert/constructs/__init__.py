@@ -1,0 +1,1 @@
+"""One file for each construct of Python: the template that takes its place in the source."""

@@ -1,0 +1,49 @@
+"""Calls: what is called may be replaced by its conversion while a function is captured."""
+
+from __future__ import annotations
+
+import ast
+
+from hybrid.convert.constructs.names import handed_on
+from hybrid.convert.converter import Converter, call, is_runtime_call
+
+LISTING = frozenset({"locals", "vars", "dir"})  # without arguments they show the author's variables
+
+
+class CallConverter(Converter):
+    """The call stays a call, so that its arguments are bound and refused as Python does it.
+
+    ::
+
+        f(x, *xs)    ==>    hyb__.result(hyb__.callee(SITE, f)(x, *xs))
+        locals()     ==>    hyb__.shown(hyb__.callee(SITE, locals)())
+
+    What a variable is bound to, what is returned and what is let go of is handed on as it is.
+    """
+
+    nodes = (ast.Call,)
+
+    def convert(self, node: ast.Call) -> ast.expr:
+        visit = self.rewriter.visit
+        lists = isinstance(node.func, ast.Name) and node.func.id in LISTING
+        lists = lists and not (node.args or node.keywords)
+        own = is_runtime_call(node)
+        if not own:
+            site = self.rewriter.site("call", node)
+            node.func = call(node.func, "callee", site, visit(node.func))
+        node.args = [visit(argument) for argument in node.args]
+        node.keywords = [visit(keyword) for keyword in node.keywords]
+        if own:
+            return node
+        return call(node, "shown" if lists else "result", node)
+
+
+class HandedConverter(Converter):
+    """A call whose result is returned, or let go of."""
+
+    nodes = (ast.Return, ast.Expr)
+
+    def convert(self, node: ast.Return | ast.Expr) -> ast.stmt:
+        if node.value is not None:
+            node.value = handed_on(self.rewriter.visit(node.value))
+        return node

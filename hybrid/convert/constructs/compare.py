@@ -1,0 +1,65 @@
+"""Comparisons: chained ones are lazy; ``is`` and ``in`` have no method that a tensor could have."""
+
+from __future__ import annotations
+
+import ast
+
+from hybrid.convert.constructs.defer import deferred
+from hybrid.convert.constructs.names import handed_on
+from hybrid.convert.converter import Converter, call, constant, is_runtime_call
+
+SYMBOLS = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
+}  # fmt: skip
+STAGED = ("is", "is not", "in", "not in")
+EQUAL = ("==", "!=")
+
+
+class CompareConverter(Converter):
+    """Operands after the second are deferred.
+
+    ::
+
+        a < b           stays
+        a == b     ==>  hyb__.compared(a) == hyb__.compared(b)
+        a < b < c  ==>  hyb__.compare(SITE, a, "<", b, "<", lambda: c)
+        a is b     ==>  hyb__.compare(SITE, a, "is", b)
+    """
+
+    nodes = (ast.Compare,)
+
+    def convert(self, node: ast.Compare) -> ast.expr:
+        rewriter = self.rewriter
+        symbols = [SYMBOLS[type(op)] for op in node.ops]
+        first, *rest = node.comparators
+        if not rest and symbols[0] not in STAGED:
+            rewriter.children(node)
+            if symbols[0] in EQUAL:
+                node.left, node.comparators[0] = looked(node.left, node.comparators[0], "compared")
+            return node
+        if not rewriter.may_defer(*rest):
+            # Only the walrus and its like lead here: each comparison decides on the spot.
+            return rewriter.children(node)
+        site = rewriter.site("comparison", node, unbound=rewriter.may_be_unbound(*rest))
+        args = [rewriter.visit(node.left), constant(node, symbols[0]), rewriter.visit(first)]
+        if symbols[0] in ("is", "is not"):
+            args[0], args[2] = peeking(args[0]), peeking(args[2])
+        for symbol, operand in zip(symbols[1:], rest, strict=True):
+            args += [constant(node, symbol), deferred(rewriter, node, operand)]
+        name = "compare_test" if rewriter.is_tested(node) else "compare"
+        return call(node, name, site, *args)
+
+
+def peeking(loaded: ast.expr) -> ast.expr:
+    """A converted load that takes what only some paths have bound as it is."""
+    if is_runtime_call(loaded) and loaded.func.attr == "taken":
+        return loaded.args[0]
+    return handed_on(loaded)
+
+
+def looked(left: ast.expr, right: ast.expr, function: str = "look") -> tuple[ast.expr, ast.expr]:
+    """Operands that are looked into, should they be containers; none is if one is a constant."""
+    if isinstance(left, ast.Constant) or isinstance(right, ast.Constant):
+        return left, right
+    return call(left, function, left), call(right, function, right)

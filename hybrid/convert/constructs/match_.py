@@ -1,0 +1,29 @@
+"""``match``: patterns are matched by Python, on values that Python knows."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from hybrid.convert.converter import Converter, call
+from hybrid.convert.trees import PLAIN, is_marked
+
+
+class MatchConverter(Converter):
+    """The subject, the guards and the bodies are converted; the patterns stay.
+
+    In a function the guards have become statements already.
+    """
+
+    nodes = (ast.Match,)
+
+    def convert(self, node: ast.Match) -> Any:
+        rewriter = self.rewriter
+        subject = rewriter.visit(node.subject)
+        function = "matched_plain" if is_marked(node, PLAIN) else "matched"
+        node.subject = call(subject, function, subject)
+        for case in node.cases:
+            if case.guard is not None:
+                case.guard = rewriter.native_test(case.guard)
+            case.body = rewriter.block(case.body)
+        return node

@@ -1,0 +1,41 @@
+"""Loads of variables that may be unbound."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from hybrid.convert.converter import Converter, call, constant, is_runtime_call
+
+
+class NameConverter(Converter):
+    """A load that comes after no sure binding asks whether a staged branch has left it unbound.
+
+    ::
+
+        x    ==>    hyb__.load("x", x)          hyb__.load("x", x, True)  of an enclosing function
+    """
+
+    nodes = (ast.Name,)
+
+    def convert(self, node: ast.Name) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load) or self.rewriter.is_sure(node):
+            return node
+        return loaded(self.rewriter, node)
+
+
+def loaded(rewriter: Any, node: ast.Name) -> ast.Call:
+    """The load of a variable that may be unbound."""
+    free = [constant(node, True)] if rewriter.is_free(node) else []
+    return call(node, "load", constant(node, node.id), node, *free)
+
+
+def handed_on(converted: ast.expr) -> ast.expr:
+    """A converted name or call whose value goes where it need not be there on all paths."""
+    if is_runtime_call(converted) and converted.func.attr == "load":
+        converted.func.attr = "peek"
+    elif is_runtime_call(converted) and converted.func.attr == "taken":
+        converted.func.attr = "offered"
+    elif is_runtime_call(converted) and converted.func.attr == "result":
+        return converted.args[0]
+    return converted

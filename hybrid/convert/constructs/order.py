@@ -1,0 +1,71 @@
+"""ORDER: all constructs; a new one is its file, and one line here."""
+
+from __future__ import annotations
+
+from hybrid.convert.constructs.assert_ import AssertConverter
+from hybrid.convert.constructs.call import CallConverter, HandedConverter
+from hybrid.convert.constructs.compare import CompareConverter
+from hybrid.convert.constructs.comprehension import ComprehensionConverter
+from hybrid.convert.constructs.for_ import ForConverter
+from hybrid.convert.constructs.functions import (
+    AsyncFunctionConverter,
+    ClassConverter,
+    FunctionConverter,
+)
+from hybrid.convert.constructs.if_ import IfConverter
+from hybrid.convert.constructs.ifexp import IfExpConverter
+from hybrid.convert.constructs.jumps import Jumps
+from hybrid.convert.constructs.logic import LogicConverter, NotConverter
+from hybrid.convert.constructs.match_ import MatchConverter
+from hybrid.convert.constructs.names import NameConverter
+from hybrid.convert.constructs.stores import (
+    AttributeConverter,
+    AugmentedConverter,
+    BindingConverter,
+    DeleteConverter,
+    DisplayConverter,
+    KeywordConverter,
+    StarredConverter,
+    SubscriptConverter,
+    UnpackConverter,
+)
+from hybrid.convert.constructs.texts import FormattedConverter, OperatorConverter
+from hybrid.convert.constructs.try_ import TryConverter
+from hybrid.convert.constructs.unfold import Unfold
+from hybrid.convert.constructs.while_ import WhileConverter
+from hybrid.convert.constructs.with_ import WithConverter
+from hybrid.convert.converter import Converter
+
+ORDER: tuple[type[Converter], ...] = (
+    Unfold,  # rewrites whole functions, before the others see them
+    Jumps,  # and so does this
+    IfConverter,
+    WhileConverter,
+    ForConverter,
+    TryConverter,
+    WithConverter,
+    MatchConverter,
+    AssertConverter,
+    UnpackConverter,
+    AugmentedConverter,
+    BindingConverter,
+    DeleteConverter,
+    FunctionConverter,
+    AsyncFunctionConverter,
+    ClassConverter,
+    LogicConverter,
+    NotConverter,
+    CompareConverter,
+    IfExpConverter,
+    CallConverter,
+    HandedConverter,
+    ComprehensionConverter,
+    AttributeConverter,
+    SubscriptConverter,
+    DisplayConverter,
+    StarredConverter,
+    FormattedConverter,
+    KeywordConverter,
+    OperatorConverter,
+    NameConverter,
+)

@@ -1,0 +1,25 @@
+"""``with``: what a context manager may suppress is refused where only the run knows about it."""
+
+from __future__ import annotations
+
+import ast
+
+from hybrid.convert.converter import Converter, call
+
+
+class WithConverter(Converter):
+    """The statement stays; while its body is traced, it is known what its managers suppress.
+
+    ::
+
+        with MANAGER as x:    ==>    with hyb__.managed(SITE, MANAGER) as x:
+    """
+
+    nodes = (ast.With,)
+
+    def convert(self, node: ast.With) -> ast.stmt:
+        self.rewriter.children(node)
+        for item in node.items:
+            site = self.rewriter.site("with", item.context_expr)
+            item.context_expr = call(item.context_expr, "managed", site, item.context_expr)
+        return node

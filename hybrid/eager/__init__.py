@@ -1,0 +1,1 @@
+"""Tensors, and what an op call means while nothing is captured: it computes at once."""

@@ -1,0 +1,275 @@
+"""Graphs as wholes: optimized plans, and array functions of several ops that run as one plan.
+
+A function under ``remembered`` is watched at its first calls with some types and arguments.  What
+it has come to is one launch from then on: that of its only op, or the optimized plan of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid.core.timing import phase
+from hybrid.core.types import TensorType
+from hybrid.eager.execution import EAGER, Eager, in_float32, prepare, stored_result
+from hybrid.eager.launch import Launch
+from hybrid.eager.tensor import Tensor, make_tensor
+from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
+from hybrid.ir.interpreter import interpreting
+from hybrid.ir.record import is_recording, record_call
+from hybrid.memory import native
+from hybrid.ops.remembered import set_watcher
+from hybrid.passes import run_parts, run_pipeline
+from hybrid.plan import Plan, make_plan
+
+MAX_CONSTANT = 4096  # bytes that a remembered call keeps
+
+
+def optimized(graph: Graph, *, fast: bool = False) -> Graph:
+    """``graph`` after all passes; ``fast``: those that may change bits, too."""
+    with phase("passes"):
+        return run_pipeline(graph, evaluate=_evaluate, fast=fast)
+
+
+def optimized_plan(graph: Graph, *, fast: bool = False) -> Plan:
+    """The plan of the optimized ``graph``."""
+    return make_plan(optimized(graph, fast=fast))
+
+
+def optimized_parts(
+    graph: Graph, fixed: Collection[int], *, fast: bool = False
+) -> tuple[Plan, tuple[int, ...], Plan | None]:
+    """The plan of the optimized ``graph``, and what it leaves to be computed ahead, if anything.
+
+    ``fixed`` are the parameters that stay the same from run to run: the results of the second plan,
+    which takes those in the middle, are further inputs of the first one.
+    """
+    with phase("passes"):
+        rest, parts = run_parts(graph, fixed, evaluate=_evaluate, fast=fast)
+    plan = make_plan(rest)
+    return (plan, (), None) if parts is None else (plan, parts.params, make_plan(parts.graph))
+
+
+def _evaluate(
+    op: Op, operands: Sequence[tuple[TensorType, bytes]], attrs: dict[str, Any]
+) -> list[tuple[TensorType, bytes]]:
+    """Run ``op`` on constants: the same kernels as anywhere else."""
+    tensors = [
+        make_tensor(t, native.borrow(np.frombuffer(data or b"\0", np.uint8)))
+        for t, data in operands
+    ]
+    results = EAGER.run(op, tensors, op.attributes(attrs))
+    return [(r.type, bytes(native.view(r.content, r.type.nbytes))) for r in results]
+
+
+class _Watcher(Eager):
+    """Eager, which notes what it does as a graph of the tensors given."""
+
+    def __init__(self, given: Sequence[Tensor]) -> None:
+        self.builder = Builder()
+        self.values: dict[int, Value] = {}
+        self.kept: list[Tensor] = []  # alive, so that no id comes again
+        self.bytes: dict[Value, Value] = {}  # of values that are others under another type
+        self.launches: list[tuple[Launch | None, Node]] = []  # of all that compute
+        self.whole = True  # as far as is known
+        for tensor in given:
+            self._note(tensor, self.builder.param(tensor.type))
+
+    def _note(self, tensor: Tensor, value: Value) -> None:
+        self.values[id(tensor)] = value
+        self.kept.append(tensor)
+
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        narrow = stored_result(op, operands)
+        if narrow is not None:
+            return in_float32(self, op, operands, attrs, narrow)
+        tensors, given = prepare(self, op, operands), op.attributes(attrs)
+        has_record = is_recording() and any(t.record is not None for t in tensors)
+        if regions or not op.pure or has_record:
+            self.whole = False
+            return super().apply(op, tensors, attrs, regions)
+        results = self.run(op, tensors, given)
+        if self.whole:
+            self._add(op, tensors, given, results)
+        return results[0] if len(results) == 1 else results
+
+    def _add(
+        self, op: Op, tensors: Sequence[Tensor], given: Any, results: Sequence[Tensor]
+    ) -> None:
+        values = [self._value(tensor) for tensor in tensors]
+        self.whole = all(value is not None for value in values)
+        if not self.whole:
+            return
+        for tensor, value in zip(results, self.builder.apply(op, values, given), strict=True):
+            self._note(tensor, value)
+        types = tuple([t.type for t in tensors])
+        launch = op.launches.get((types, given) if given else types)
+        node = self.builder.nodes[-1]
+        if launch is not None and launch.is_alias:
+            self.bytes[node.results[0]] = self._bytes(node.operands[0])
+        else:
+            self.launches.append((launch, node))
+
+    def _bytes(self, value: Value) -> Value:
+        return self.bytes.get(value, value)
+
+    def _value(self, tensor: Tensor) -> Value | None:
+        value = self.values.get(id(tensor))
+        if value is not None or tensor.type.nbytes > MAX_CONSTANT:
+            return value
+        data = bytes(native.view(tensor.content, tensor.type.nbytes))
+        attrs = {"shape": tensor.type.shape, "dtype": tensor.type.dtype, "data": data}
+        [value] = self.builder.apply(get_op("literal"), (), attrs)
+        self._note(tensor, value)
+        return value
+
+    def _values_of(self, result: Any) -> list[Value | None]:
+        """Those of a tensor, or of each in a list or tuple; none if not all is known."""
+        parts = [result] if type(result) is Tensor else result
+        if not self.whole or not isinstance(parts, (list, tuple)):
+            return []
+        return [self.values.get(id(x)) for x in parts]
+
+    def launch(self, result: Any, plan: bool) -> Any:
+        """What gives ``result`` again of tensors like those given, as ``set_watcher`` says."""
+        values, params = self._values_of(result), self.builder.params
+        if not values:
+            return None
+        if not params and type(result) is Tensor and result.type.nbytes <= MAX_CONSTANT:
+            return _constant(result)
+        if len(set(values)) < len(values) or any(v is None or v in params for v in values):
+            return None
+        if self._is_one(params, values):
+            launch = self.launches[0][0] if self.launches else None
+            if type(result) is Tensor:
+                return launch if launch and launch.type is result.type else _Retyped(launch, result)
+        else:
+            launch = Launch(optimized(self.builder.finish(values))) if plan else False
+        return launch if type(result) is Tensor or not launch else _Parts(launch, _maker(result))
+
+    def recipe(self, result: Any) -> _Recipe | None:
+        """What gives ``result`` again op by op, as ``set_watcher`` says."""
+        values = self._values_of(result)
+        if not values or any(v is None or v in self.builder.params for v in values):
+            return None
+        return _Recipe(self.builder, values, None if type(result) is Tensor else _maker(result))
+
+    def _is_one(self, params: Sequence[Value], values: Sequence[Value]) -> bool:
+        """Whether one launch, on the bytes of the parameters, makes those of ``values``."""
+        bytes_ = tuple(map(self._bytes, values))
+        if not self.launches:
+            return len(params) == 1 and bytes_ == tuple(params)
+        [(launch, node), *others] = self.launches
+        given = tuple(map(self._bytes, node.operands))
+        made = bytes_ == node.results and (len(values) == 1 or not self.bytes)
+        return not others and launch is not None and made and given == tuple(params)
+
+
+class _Recipe:
+    """The ops that a function calls, one by one, so that histories are those of the function."""
+
+    __slots__ = ("make", "places", "steps")
+
+    def __init__(self, builder: Builder, values: Sequence[Value], make: Any) -> None:
+        self.make = make
+        at = {value: i for i, value in enumerate(builder.params)}
+        self.steps: list[tuple[Op, Any, dict[str, Any], Any, list[int]]] = []
+        for node in builder.nodes:
+            types, attrs = tuple([v.type for v in node.operands]), node.attrs
+            places = [at[v] for v in node.operands]
+            self.steps.append(
+                (node.op, attrs, dict(attrs), (types, attrs) if attrs else types, places)
+            )
+            at.update((value, len(at)) for value in node.results)
+        self.places = [at[value] for value in values]
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """The results on ``tensors``, some of which have a history."""
+        held = list(tensors)
+        for op, attrs, named, key, places in self.steps:
+            operands = [held[i] for i in places]
+            launch = op.launches.get(key)
+            results = launch.run(operands) if launch else EAGER.run(op, operands, attrs)
+            for t in operands:
+                if t.record is not None:
+                    record_call(op, operands, named, results)
+                    break
+            held += results
+        found = [held[i] for i in self.places]
+        return found[0] if self.make is None else self.make(found)
+
+
+class _Retyped:
+    """A launch (None: nothing to compute) whose result has another shape than it says."""
+
+    __slots__ = ("launch", "type")
+
+    def __init__(self, launch: Launch | None, result: Tensor) -> None:
+        self.launch, self.type = launch, result.type
+
+    def run(self, operands: Sequence[Tensor]) -> tuple[Tensor]:
+        made = operands if self.launch is None else self.launch.run(operands)
+        return (make_tensor(self.type, made[0].content),)
+
+
+def _maker(result: Any) -> Callable[[tuple[Tensor, ...]], Any]:
+    """What puts the parts of ``result`` together."""
+    return getattr(type(result), "_make", type(result))
+
+
+class _Parts:
+    """A launch whose results are the parts of a list or tuple."""
+
+    __slots__ = ("launch", "make")
+
+    def __init__(self, launch: Launch, make: Callable[[tuple[Tensor, ...]], Any]) -> None:
+        self.launch, self.make = launch, make
+
+    def run(self, operands: Sequence[Tensor]) -> tuple[Any]:
+        return (self.make(self.launch.run(operands)),)
+
+
+class _Constant:
+    """What gives one value again and again, each time in memory of its own: others may write it."""
+
+    __slots__ = ("data", "make", "nbytes", "storage", "type")
+
+    def __init__(self, result: Tensor) -> None:
+        self.type, self.data, self.nbytes = result.type, result.content, result.type.nbytes
+        self.make, self.storage = native.storage(self.nbytes)
+
+    def run(self, _operands: Sequence[Tensor]) -> tuple[Tensor]:
+        data = self.make(self.storage)
+        native.move(data, self.data, self.nbytes)
+        return (make_tensor(self.type, data),)
+
+
+def _constant(result: Tensor) -> _Constant | None:
+    """A launch that gives ``result``, unless that is large or has a history."""
+    kept = result.type.nbytes <= MAX_CONSTANT and result.record is None
+    return _Constant(result) if kept and not isinstance(result.content, Value) else None
+
+
+def watched(call: Callable[..., Any], tensors: tuple[Tensor, ...], plan: bool) -> tuple[Any, Any]:
+    """The result of ``call`` and its launch; see ``set_watcher``."""
+    if len({id(x) for x in tensors}) < len(tensors):  # one given twice is two, as others may be
+        tensors = tuple([make_tensor(x.type, x.content) for x in tensors])
+    watcher = _Watcher(tensors)
+    with interpreting(watcher):
+        result = call(*tensors)
+    return result, watcher.launch(result, plan)
+
+
+def learned(call: Callable[..., Any], tensors: tuple[Tensor, ...]) -> _Recipe | None:
+    """The ops of ``call``; see ``set_watcher``."""
+    tensors = tuple([make_tensor(x.type, x.content) for x in tensors])
+    watcher = _Watcher(tensors)
+    with interpreting(watcher):
+        return watcher.recipe(call(*tensors))
+
+
+set_watcher(watched, learned)

@@ -1,0 +1,73 @@
+"""Thread state: what a thread's ops mean, whether they are recorded, and the lock that it holds.
+
+Ctrl-C, a time limit or the end of memory can end any line, those of ``__exit__`` and ``finally``
+included.  So whoever changes the state for a while does not rely on these alone: ``as_before``
+takes note of it before anything has changed, and puts it back however the call ends.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from hybrid.ir.interpreter import Stack, set_stack, stack
+from hybrid.ir.record import mode, set_mode
+
+P, R = ParamSpec("P"), TypeVar("R")
+
+# While a function is captured, attributes and containers hold what stands for the values of a run.
+# A capture holds this lock, and so does every run that writes to anything but its own results, or
+# that looks for tensors in such places.
+STATE = threading.RLock()
+
+
+class ThreadState(NamedTuple):
+    """What is put back at once; of the collector and the switch interval the process has one."""
+
+    interpreters: Stack
+    mode: tuple[bool, bool]
+    locked: bool  # whether this thread holds STATE
+    collects: bool
+    switch: float  # seconds between switches of threads
+
+    @staticmethod
+    def now() -> ThreadState:
+        return ThreadState(
+            stack(), mode(), STATE._is_owned(), gc.isenabled(), sys.getswitchinterval()
+        )  # type: ignore[attr-defined]
+
+    def put_back(self) -> None:
+        set_stack(self.interpreters)
+        set_mode(*self.mode)
+        if self.collects:
+            gc.enable()
+        if self.switch != sys.getswitchinterval():
+            sys.setswitchinterval(self.switch)
+        if not self.locked and STATE._is_owned():  # type: ignore[attr-defined]
+            STATE._release_save()  # type: ignore[attr-defined]
+
+
+def ending(call: Callable[[], R], undo: Callable[[], None]) -> R:
+    """``call()``, and ``undo()`` however it ends; again where an interrupt has ended that."""
+    try:
+        try:
+            return call()
+        finally:
+            undo()
+    except BaseException:
+        undo()
+        raise
+
+
+def as_before(function: Callable[P, R]) -> Callable[P, R]:
+    """``function``, after which the state of the thread is what it was."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> R:
+        return ending(functools.partial(function, *args, **kwargs), ThreadState.now().put_back)
+
+    return called

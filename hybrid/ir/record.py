@@ -1,0 +1,228 @@
+"""What gradient recording keeps of each op call: records, leaves and the recording mode.
+
+A Tensor's current value has a ``record`` when a gradient may be asked with respect to something it
+came from.  Records hold values, not cells: writing to a Tensor later does not change them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from contextlib import ContextDecorator
+from typing import Any
+
+from hybrid.config import advance_epoch
+from hybrid.core.types import TensorType
+from hybrid.ir.op import Op
+
+_sequence = itertools.count()
+
+
+class Leaf:
+    """The record of a value that gradients are asked for; ``grad`` is what backward() adds to."""
+
+    __slots__ = ("__weakref__", "grad", "sequence", "type")
+    parents: tuple[()] = ()
+
+    def __init__(self, type: TensorType) -> None:
+        self.type, self.grad = type, None
+        self.sequence = next(_sequence)
+
+
+class Boundary(Leaf):
+    """While tracing: where the history of a captured value leaves the traced function."""
+
+    __slots__ = ("outside",)
+
+    def __init__(self, type: TensorType, outside: Record | Output) -> None:
+        super().__init__(type)
+        self.outside = outside
+
+
+class Record:
+    """One op call: what its vjp needs, and the records of its operands."""
+
+    __slots__ = ("__weakref__", "attrs", "op", "parents", "results", "saved", "sequence")
+
+    def __init__(
+        self,
+        op: Op,
+        attrs: dict[str, Any],
+        parents: tuple[Leaf | Record | Output | None, ...],
+        saved: tuple[Any, ...],
+        results: tuple[Any, ...],
+    ) -> None:
+        self.op, self.attrs, self.parents = op, attrs, parents
+        # Per operand (type, data, record) when the vjp reads it, else its type; per result (type,
+        # data) or its type.  None once backward() has used the history.
+        self.saved: tuple[Any, ...] | None = saved
+        self.results: tuple[Any, ...] | None = results
+        self.sequence = next(_sequence)
+
+    def free(self) -> None:
+        """Let go of what the vjp needed: nobody walks this again."""
+        self.saved = self.results = None
+        self.parents = ()
+
+
+class Output:
+    """Result ``index`` of a record of several results."""
+
+    __slots__ = ("index", "record")
+
+    def __init__(self, record: Record, index: int) -> None:
+        self.record, self.index = record, index
+
+
+AnyRecord = Leaf | Record | Output
+
+
+def latest() -> int:
+    """A number that all records made from now on have a higher ``sequence`` than."""
+    return next(_sequence)
+
+
+def node_of(record: AnyRecord) -> tuple[Leaf | Record, int]:
+    """The node behind a tensor's record, and which of its results the tensor is."""
+    return (record.record, record.index) if type(record) is Output else (record, 0)
+
+
+def _lost() -> Record:
+    record = Record(None, {}, (), (), ())  # type: ignore[arg-type]
+    record.saved = record.results = None
+    return record
+
+
+LOST = _lost()  # of a value whose history went with the run that raised after it was written
+
+
+class _Mode(threading.local):
+    enabled = True
+    keep_operands = False  # forward mode reads operands that no vjp reads
+
+
+_mode = _Mode()
+
+
+def is_recording() -> bool:
+    """Whether this thread records op calls for gradients."""
+    return _mode.enabled
+
+
+def mode() -> tuple[bool, bool]:
+    """Whether this thread records, and whether its records keep all operands."""
+    return _mode.enabled, _mode.keep_operands
+
+
+def set_mode(enabled: bool, keep_operands: bool) -> None:
+    """Put back what ``mode`` gave."""
+    _mode.enabled, _mode.keep_operands = enabled, keep_operands
+
+
+class recording(ContextDecorator):
+    """Turn recording on or off for this thread."""
+
+    # No generator: one that an interrupt leaves open would end whenever its traceback goes.
+    __slots__ = ("enabled", "saved")
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+
+    def _recreate_cm(self) -> recording:
+        return recording(self.enabled)  # a decorated function may call itself
+
+    def __enter__(self) -> None:
+        self.saved = _mode.enabled
+        _mode.enabled = self.enabled
+
+    def __exit__(self, *_error: object) -> None:
+        _mode.enabled = self.saved
+
+
+class keeping_operands:
+    """Let records of this thread keep all operands and results, not just those a vjp reads."""
+
+    __slots__ = ("saved",)
+
+    def __enter__(self) -> None:
+        self.saved = _mode.keep_operands
+        _mode.keep_operands = True
+
+    def __exit__(self, *_error: object) -> None:
+        _mode.keep_operands = self.saved
+
+
+_new = object.__new__
+_NO_ATTRS: dict[str, Any] = {}
+
+
+def with_regions(attrs: Any, regions: tuple) -> dict[str, Any]:
+    """The attributes of a call, and its regions, as its derivative rules get them."""
+    return {**dict(attrs), "regions": regions} if regions else dict(attrs)
+
+
+def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> None:
+    """Attach a record to ``results``, since an operand has one, if this thread records at all.
+
+    ``results`` is a tuple of fresh Tensors; ``operands`` are Tensors.
+    """
+    mode = _mode
+    if not mode.enabled or not op.differentiable:
+        if mode.enabled and op.record_of is not None:
+            results[0].record = operands[op.record_of].record
+        return
+    saves = op.saved
+    if mode.keep_operands:
+        saves = (True,) * (1 + len(operands))
+    elif op.variadic:
+        saves = saves[:1] + saves[1:2] * len(operands)
+    record = _new(Record)
+    record.op, record.attrs, record.sequence = op, attrs, next(_sequence)
+    record.parents = tuple([t.record for t in operands])
+    if True in saves:
+        record.saved = tuple(
+            [
+                (t.type, t.content, t.record) if keep else t.type
+                for t, keep in zip(operands, saves[1:], strict=True)
+            ]
+        )
+        record.results = tuple([(t.type, t.content) if saves[0] else t.type for t in results])
+    else:
+        record.saved = tuple([t.type for t in operands])
+        record.results = tuple([t.type for t in results])
+    if len(results) == 1:
+        if results[0].type.floating:
+            results[0].record = record
+    else:
+        for index, t in enumerate(results):
+            if t.type.floating:
+                t.record = Output(record, index)
+
+
+def record_binary(op: Op, a: Any, b: Any, result: Any) -> None:
+    """``record_call`` for an op of two operands, one floating result and no attributes.
+
+    Spelled out, because recording an operator should cost little more than running it.
+    """
+    mode = _mode
+    if mode.keep_operands or not mode.enabled or not op.differentiable:
+        record_call(op, (a, b), _NO_ATTRS, (result,))
+        return
+    keep_result, keep_a, keep_b = op.saved
+    record = result.record = _new(Record)
+    record.op, record.attrs, record.sequence = op, _NO_ATTRS, next(_sequence)
+    a_record, b_record = a.record, b.record
+    record.parents = (a_record, b_record)
+    record.saved = (
+        (a.type, a.content, a_record) if keep_a else a.type,
+        (b.type, b.content, b_record) if keep_b else b.type,
+    )
+    record.results = ((result.type, result.content) if keep_result else result.type,)
+
+
+def set_record(cell: Any, record: AnyRecord | None) -> None:
+    """Let the value of ``cell`` have the history ``record``; without one it may be a variable."""
+    record = record or getattr(cell, "leaf", None)
+    if (record is None) != (cell.record is None):
+        advance_epoch()  # captures depend on which cells gradients flow to
+    cell.record = record

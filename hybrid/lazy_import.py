@@ -1,0 +1,99 @@
+"""Imports that wait until something is asked for, and the names under which modules were known.
+
+Tensors and ops come with ``import hybrid``; capturing, layers, optimizers and data, which are most
+of the package, do not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from hybrid.core.late_names import above
+from hybrid.ops.remembered import set_watcher
+
+MODULES = ("data", "linalg", "nn", "optim", "plots", "train")
+_NAMES = {  # public names, by the modules that they come from
+    "hybrid.calls.control": ("cond", "py_call", "scan", "while_loop"),
+    "hybrid.calls.hybridized": ("hybridize",),
+    "hybrid.nn": ("summary",),
+    "hybrid.trace.gradients.checkpoint": ("checkpoint",),
+    "hybrid.transforms": ("custom_vjp", "hessian", "hvp", "jacobian", "vmap"),
+    "hybrid.weights": ("load", "save"),
+}
+MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def module(name: str) -> ModuleType:
+    """One of the ``MODULES``."""
+    return import_module(f"hybrid.{name}")
+
+
+def member(name: str) -> Any:
+    """One of the names in ``MODULE_OF``."""
+    return getattr(import_module(MODULE_OF[name]), name)
+
+
+# Modules that programs and pickles of version 0.1 name, and where what they had is now.
+FORMER = {
+    "hybrid.bench.digits": "hybrid.data.digits",
+    "hybrid.in_place": "hybrid.eager.inplace_launch",
+    "hybrid.tensor": "hybrid.eager.tensor",
+    "hybrid.tree": "hybrid.core.tree",
+    "hybrid.types": "hybrid.core.types",
+}
+
+
+class _FormerModules:
+    """Finds and loads modules under the names that they had (its bases would be slow to import)."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name in FORMER else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(FORMER[spec.name])
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It has run already; its spec stays the one under which it did."""
+        spec = module.__spec__
+        assert spec is not None
+        module.__spec__ = spec.loader_state
+
+
+_ABOVE = {  # what lower folders call of those above them, by the modules that have it
+    "hybrid.autodiff.tape": ("backward",),
+    "hybrid.eager.data_view": ("view_of", "write_data"),
+    "hybrid.memory.dlpack": ("exported", "imported"),
+    "hybrid.explain.page": ("explanation_fragment", "explanation_page"),
+    "hybrid.explain.terminal": ("explanation_parts", "show_explanation"),
+    "hybrid.explain.text": ("explanation_text",),
+    "hybrid.ir.printer": ("print_graph",),
+    "hybrid.ir.show": ("show_graph",),
+    "hybrid.ir.show_page": ("graph_fragment",),
+    "hybrid.nn.notebook": ("module_html",),
+    "hybrid.eager.notebook": ("tensor_html",),
+    "hybrid.plan.describe": ("schedule_text",),
+    "hybrid.trace.capture.history_flags": ("presence",),
+}
+
+
+def register() -> None:
+    """Let lower folders call what is above them, and ops count the calls that plans are made of."""
+    above.provide(_ABOVE)
+    sys.meta_path.append(_FormerModules())
+
+    def watched(*args: Any) -> Any:
+        return import_module("hybrid.eager.fused_calls").watched(*args)
+
+    def learned(*args: Any) -> Any:
+        return import_module("hybrid.eager.fused_calls").learned(*args)
+
+    set_watcher(watched, learned)

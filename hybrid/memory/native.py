@@ -1,0 +1,536 @@
+"""The only importer of the C library: buffers, kernels, plans and threads as Python sees them.
+
+A *buffer* is a cffi object that owns or borrows bytes; it is all the data a Tensor holds.  Small
+ones live inside the Python object, large ones come from the runtime's caching allocator, borrowed
+ones keep the lender alive.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import struct
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from hybrid.core.dataclass import dataclass
+from hybrid.core.package import FOLDER
+from hybrid.errors import ArgumentError, BudgetError, NativeError, OutOfMemoryError, OutOfRangeError
+
+_HERE = os.path.realpath(FOLDER)
+
+
+def _elsewhere() -> str:
+    """Another folder with a package of this name that was built; empty if there is none."""
+    for entry in sys.path:
+        other = os.path.realpath(os.path.join(entry, "hybrid"))
+        if other != _HERE and glob.glob(os.path.join(glob.escape(other), "_native*")):
+            return other
+    return ""
+
+
+def _unbuilt(other: str) -> ImportError:
+    """What is raised where this folder, from which ``hybrid`` was imported, was never built."""
+    if other:
+        advice = (
+            f"hybrid is installed in {other}, but the source folder {_HERE} is in the way: "
+            "Python looks there first. Fix: run Python in another folder, or build this one "
+            "with `pip install -e .`"
+        )
+    else:
+        advice = "Fix: install the package (`pip install .`), which builds it"
+    return ImportError(f"hybrid's C library is missing. {advice}")
+
+
+try:
+    import hybrid._native as _native
+except ImportError as error:  # a checkout that was never built
+    raise _unbuilt(_elsewhere()) from error
+_built = os.path.realpath(os.path.dirname(_native.__file__))
+if _built != _HERE:  # an editable install finds the parts of a package wherever its rest is
+    raise _unbuilt(_built)
+ffi, lib = _native.ffi, _native.lib
+
+SMALL = 2048  # bytes; below it the Python object itself holds the data
+_ERRORS: dict[int, type[Exception]] = {
+    lib.HYB_BAD_ARGUMENT: NativeError,
+    lib.HYB_NO_MEMORY: OutOfMemoryError,
+    lib.HYB_NO_KERNEL: NativeError,
+    lib.HYB_BAD_INDEX: OutOfRangeError,
+    lib.HYB_INTERRUPTED: KeyboardInterrupt,
+    lib.HYB_EXHAUSTED: BudgetError,
+}
+RAISED_BY_PYTHON = (lib.HYB_HOST_FAILED, lib.HYB_INTERRUPTED)
+
+
+def last_error() -> str:
+    """The C library's text for this thread's last failure."""
+    return ffi.string(lib.hyb_last_error()).decode("utf-8", "replace")
+
+
+def failed_step() -> int:
+    """The step at which this thread's last failed run stopped."""
+    return lib.hyb_last_step()
+
+
+def check(status: int) -> None:
+    """Raise what ``status`` stands for; ``HYB_OK`` passes."""
+    if status:
+        if status in RAISED_BY_PYTHON and (raised := getattr(_raised, "error", None)) is not None:
+            _raised.error = None
+            raise raised
+        raise _ERRORS.get(status, NativeError)(last_error())
+
+
+def require_environment() -> None:
+    """Raise ArgumentError when HYBRID_ISA or HYBRID_NUM_THREADS holds what cannot be had.
+
+    Asked with the first kernel and not at import, so that a command can say it in one line.
+    """
+    if lib.hyb_init():
+        raise ArgumentError(last_error(), fix="unset it, or choose what this machine has")
+
+
+# Calls from C into Python ---------------------------------------------------------------------
+
+_raised = threading.local()  # .error: what Python code raised while this thread's plan ran
+
+
+def _keep(_kind: Any, error: BaseException, traceback: Any) -> None:
+    """Called by cffi instead of printing what a callback raised."""
+    _raised.error = error.with_traceback(traceback)
+
+
+def _keep_remains(kind: Any, error: BaseException, traceback: Any) -> None:
+    """The same for a call of the host, which an interrupt may have ended at any place."""
+    if isinstance(error, KeyboardInterrupt) and traceback is not None:
+        given = traceback.tb_frame.f_locals
+        function = ffi.from_handle(given["context"])[given["number"]]
+        if hasattr(function, "leave"):
+            function.leave(error, given["data"])
+    _keep(kind, error, traceback)
+
+
+@ffi.def_extern(name="hybrid_call_host", error=lib.HYB_HOST_FAILED, onerror=_keep_remains)
+def _call_host(context: Any, number: int, data: Any) -> int:
+    ffi.from_handle(context)[number](data)
+    return lib.HYB_OK
+
+
+@ffi.def_extern(name="hybrid_poll", error=lib.HYB_INTERRUPTED, onerror=_keep)
+def _poll() -> int:
+    _raised.error = None  # of a run that nobody asked about
+    for _ in range(2):  # Python runs the handlers of signals between its own instructions
+        pass
+    return lib.HYB_OK
+
+
+lib.hyb_set_poll(lib.hybrid_poll)
+
+
+def raise_noted() -> None:
+    """Raise what interrupted the poll before this call of Python, if something has."""
+    error, _raised.error = getattr(_raised, "error", None), None
+    if error is not None:
+        raise error
+
+
+memory_at = ffi.buffer  # (address, nbytes): a Python buffer over memory that must outlive it
+
+
+# Buffers --------------------------------------------------------------------------------------
+
+_large = ffi.new_allocator(lib.hyb_alloc, lib.hyb_free, should_clear_after_alloc=False)
+
+
+@functools.lru_cache(maxsize=4096)
+def storage(nbytes: int) -> tuple[Any, Any]:
+    """``(make, ctype)`` such that ``make(ctype)`` is a new buffer of ``nbytes``."""
+    return (ffi.new if nbytes <= SMALL else _large), ffi.typeof(f"char[{max(nbytes, 1)}]")
+
+
+def allocate(nbytes: int) -> Any:
+    """A new buffer of ``nbytes`` whose content is unspecified."""
+    try:
+        make, ctype = storage(nbytes)
+        return make(ctype)
+    except (MemoryError, OverflowError, ValueError, ffi.error):
+        raise OutOfMemoryError(
+            f"no memory for {nbytes} bytes", fix="use smaller tensors, or free some first"
+        ) from None
+
+
+class Pending:
+    """Stands for a buffer that queued work will have filled; C takes none in place of a buffer."""
+
+    __slots__ = ()
+
+    def wait(self) -> Any:
+        """The buffer, once it is filled; raises what went wrong instead."""
+        raise NotImplementedError
+
+    def known(self) -> Any:
+        """The buffer if it is known to be filled, else this."""
+        return self
+
+
+def known(data: Any) -> Any:
+    """``data`` as a buffer if that is known to be filled; waits for nothing."""
+    return data.known() if isinstance(data, Pending) else data
+
+
+def filled(data: Any) -> Any:
+    """``data`` as a buffer: whoever reads bytes waits here."""
+    return data.wait() if isinstance(data, Pending) else data
+
+
+def part(data: Any, offset: int, nbytes: int) -> Any:
+    """A new buffer with ``nbytes`` of ``data``, which has them, from ``offset`` on."""
+    made = allocate(nbytes)
+    try:
+        ffi.memmove(made, data + offset, nbytes)
+    except TypeError:
+        ffi.memmove(made, filled(data) + offset, nbytes)
+    return made
+
+
+def borrow(obj: Any) -> Any:
+    """A buffer over the bytes of ``obj`` (a C-contiguous Python buffer), which it keeps alive."""
+    return ffi.from_buffer(obj)
+
+
+def owns(buffer: Any) -> bool:
+    """Whether ``buffer`` has memory of its own: the C type of one that borrows has no length."""
+    return isinstance(buffer, ffi.CData) and ffi.typeof(buffer).length is not None
+
+
+def view(buffer: Any, nbytes: int) -> Any:
+    """A Python buffer over the first ``nbytes`` of ``buffer``, which it keeps alive."""
+    try:
+        return ffi.buffer(buffer, nbytes)
+    except TypeError:
+        return ffi.buffer(filled(buffer), nbytes)
+
+
+# Kernels --------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=4096)
+def find_kernel(name: str, dtype_code: int) -> int:
+    """The index of a kernel, or -1."""
+    require_environment()
+    return lib.hyb_find_kernel(name.encode(), dtype_code)
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One row of the merged kernel table."""
+
+    name: str
+    dtype_code: int
+    isa: str
+
+
+def kernel_table() -> list[KernelRow]:
+    """All kernels as merged for this machine."""
+    require_environment()
+
+    def text(pointer: Any) -> str:
+        return ffi.string(pointer).decode()
+
+    return [
+        KernelRow(
+            text(lib.hyb_kernel_name(i)), lib.hyb_kernel_dtype(i), text(lib.hyb_kernel_isa(i))
+        )
+        for i in range(lib.hyb_kernel_count())
+    ]
+
+
+# Plans ----------------------------------------------------------------------------------------
+
+MAX_RANK = lib.HYB_MAX_RANK
+_OPERANDS = [  # by rank
+    struct.Struct(f"=iiqii{rank}q{pad}x{rank}q{pad}x")
+    for rank, pad in ((rank, 8 * (MAX_RANK - rank)) for rank in range(MAX_RANK + 1))
+]
+_SLOT = struct.Struct("=iiqqiiiiqq")
+_STEP = struct.Struct("=iiiiiiiiii")
+_MAP_OP = struct.Struct("=iiiii12i")
+_BLOCK = _MOVE = struct.Struct("=ii")
+_CONTROL = struct.Struct("=iiiiqii")
+
+EXTERNAL, ARENA, CONSTANT = lib.HYB_SLOT_EXTERNAL, lib.HYB_SLOT_ARENA, lib.HYB_SLOT_CONSTANT
+ROW, CARRIED = lib.HYB_SLOT_ROW, lib.HYB_SLOT_CARRIED
+NOWHERE = -1  # the slot of what pre-ops make
+ENDLESS = 2**63 - 1  # rows, of which no loop comes to the end
+KERNEL_STEP, MAP_STEP, HOST_STEP = lib.HYB_STEP_KERNEL, lib.HYB_STEP_MAP, lib.HYB_STEP_HOST
+NEXT_STEP, MAX_COLUMNS = lib.HYB_STEP_NEXT, lib.HYB_QUEUE_COLUMNS
+CONTROL_STEPS = {
+    "cond": lib.HYB_STEP_COND,
+    "while": lib.HYB_STEP_WHILE,
+    "for": lib.HYB_STEP_FOR,
+    "parallel": lib.HYB_STEP_PARALLEL,
+}
+MAX_MAP_ARGS, TILE, MAX_TILES = lib.HYB_MAP_ARGS, lib.HYB_TILE, lib.HYB_MAX_TILES
+
+
+class PlanArrays:
+    """The flat arrays of a plan (see hyb_plan_spec), each as bytes."""
+
+    ROWS: ClassVar = {
+        name: ffi.sizeof(f"hyb_{row}")
+        for name, row in (
+            ("steps", "step"), ("operands", "operand"), ("slots", "slot"), ("ops", "map_op"),
+            ("attrs", "attr"), ("blocks", "block"), ("controls", "control"), ("moves", "move"),
+        )
+    }  # fmt: skip
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Any] = {name: bytearray() for name in self.ROWS}
+        self.constants: Any = b""
+        self.arena_nbytes = self.n_externals = 0
+
+
+class PlanWriter:
+    """Collects the flat arrays of a plan."""
+
+    def __init__(self) -> None:
+        self.arrays = PlanArrays()
+        rows = self.arrays.rows
+        self.steps, self.operands, self.slots = rows["steps"], rows["operands"], rows["slots"]
+        self.ops, self.attrs, self.blocks = rows["ops"], rows["attrs"], rows["blocks"]
+        self.controls, self.moves = rows["controls"], rows["moves"]
+        self.n_steps = self.n_operands = self.n_slots = self.n_ops = self.n_attrs = 0
+        self.n_blocks = self.n_controls = self.n_moves = 0
+        self.hosts: list[Callable[[Any], None]] = []
+
+    def slot(
+        self,
+        kind: int,
+        index: int,
+        offset: int,
+        nbytes: int,
+        last_step: int = -1,
+        loop: int = 0,
+        base: int = 0,
+        spare: int = -1,
+        stride: int = 0,
+        count: int = 0,
+    ) -> int:
+        self.slots += _SLOT.pack(
+            kind, index, offset, nbytes, last_step, loop, base, spare, stride, count
+        )
+        self.n_slots += 1
+        return self.n_slots - 1
+
+    def operand(
+        self, slot: int, offset: int, dtype: int, shape: Sequence[int], strides: Sequence[int]
+    ) -> None:
+        rank = len(shape)
+        self.operands += _OPERANDS[rank].pack(slot, 0, offset, dtype, rank, *shape, *strides)
+        self.n_operands += 1
+
+    def attributes(self, values: Sequence[int | float]) -> int:
+        first = self.n_attrs
+        for value in values:
+            self.attrs += struct.pack("=d" if isinstance(value, float) else "=q", value)
+        self.n_attrs += len(values)
+        return first
+
+    def map_op(
+        self, kernel: int, n_in: int, n_out: int, attrs: Sequence[int | float], args: Sequence[int]
+    ) -> None:
+        first = self.attributes(attrs)
+        pad = (0,) * (MAX_MAP_ARGS - len(args))
+        self.ops += _MAP_OP.pack(kernel, n_in, n_out, first, len(attrs), *args, *pad)
+        self.n_ops += 1
+
+    def step(
+        self,
+        kind: int,
+        kernel: int,
+        first_operand: int,
+        counts: tuple[int, int, int],
+        attrs: Sequence[int | float],
+        first_op: int,
+    ) -> None:
+        """``counts`` is (inputs, outputs, extra); its map ops are those since ``first_op``."""
+        first_attr = self.attributes(attrs)
+        self.steps += _STEP.pack(
+            kind, kernel, first_operand, *counts, first_attr, len(attrs), first_op,
+            self.n_ops - first_op,
+        )  # fmt: skip
+        self.n_steps += 1
+
+    def block(self, n_steps: int) -> None:
+        """The next ``n_steps`` steps are a block."""
+        self.blocks += _BLOCK.pack(self.n_steps, n_steps)
+        self.n_blocks += 1
+
+    def control(
+        self, blocks: Sequence[int], moves: Sequence[tuple[int, int]], limit: int, reverse: bool
+    ) -> int:
+        first, second = (*blocks, -1)[:2]
+        self._control(first, second, self.n_moves, len(moves), limit, int(reverse), 0)
+        for move in moves:
+            self.moves += _MOVE.pack(*move)
+        self.n_moves += len(moves)
+        return self.n_controls - 1
+
+    def members(self, blocks: Sequence[int]) -> int:
+        """The number of what owns ``blocks``, which follow each other, to run them side by side."""
+        self._control(blocks[0], -1, 0, 0, -1, 0, len(blocks))
+        return self.n_controls - 1
+
+    def _control(self, *fields: int) -> None:
+        self.controls += _CONTROL.pack(*fields)
+        self.n_controls += 1
+
+    def host(self, function: Callable[[Any], None]) -> int:
+        """A number for ``function`` of the addresses of a step's operands."""
+        self.hosts.append(function)
+        return len(self.hosts) - 1
+
+    def build(self, constants: bytes, arena_nbytes: int, n_externals: int) -> Any:
+        """The C plan; raises what C found wrong."""
+        self.finish(constants, arena_nbytes, n_externals)
+        return make_plan(self.arrays, self.hosts)
+
+    def finish(self, constants: bytes, arena_nbytes: int, n_externals: int) -> None:
+        """Complete ``arrays``."""
+        self.arrays.constants = constants
+        self.arrays.arena_nbytes, self.arrays.n_externals = arena_nbytes, n_externals
+
+
+def make_plan(arrays: PlanArrays, hosts: Sequence[Callable[[Any], None]] = ()) -> Any:
+    """The C plan; raises what C found wrong."""
+    spec = ffi.new("hyb_plan_spec *")
+    alive = []
+    for name, nbytes in PlanArrays.ROWS.items():
+        array = ffi.from_buffer(arrays.rows[name])
+        alive.append(array)
+        setattr(spec, name, ffi.cast("void *", array))
+        setattr(spec, "n_" + name, len(array) // nbytes)
+    blob = ffi.from_buffer(arrays.constants)
+    spec.constants, spec.constants_nbytes = blob, len(blob)
+    spec.arena_nbytes, spec.n_externals = arrays.arena_nbytes, arrays.n_externals
+    spec.poison = os.environ.get("HYBRID_POISON") == "1"
+    plan = lib.hyb_plan_create(spec)
+    if not plan:
+        text = last_error()
+        raise (OutOfMemoryError if text.startswith("cannot allocate") else NativeError)(text)
+    if not hosts:
+        return ffi.gc(plan, lib.hyb_plan_free)
+    handle = ffi.new_handle(tuple(hosts))
+    lib.hyb_plan_set_host(plan, lib.hybrid_call_host, handle)
+    return ffi.gc(plan, functools.partial(_free_with, handle))
+
+
+def _free_with(_handle: Any, plan: Any) -> None:
+    """Free ``plan``; its functions live as long as it does."""
+    lib.hyb_plan_free(plan)
+
+
+run_plan, run1, run2, run3 = lib.hyb_plan_run, lib.hyb_run1, lib.hyb_run2, lib.hyb_run3
+
+
+new, move = ffi.new, ffi.memmove  # new(C type, its items); move(to, from, nbytes)
+
+
+@functools.cache
+def pointer_array(n: int) -> Any:
+    """The C type of an array of ``n`` pointers, for ``run_plan``; see ``new``."""
+    return ffi.typeof(f"void *[{max(n, 1)}]")
+
+
+def pointers(n: int) -> Any:
+    """A C array of ``n`` pointers, for ``run_plan``."""
+    return new(pointer_array(n))
+
+
+def set_budget(plan: Any, iterations: int) -> None:
+    """Let the loops of ``plan``, which has not run, go round so often in a run; 0: any number."""
+    lib.hyb_plan_set_budget(plan, iterations)
+
+
+def plan_number(plan: Any) -> int:
+    """What events call ``plan``."""
+    return lib.hyb_plan_number(plan)
+
+
+def start_profile(capacity: int) -> None:
+    """Note the steps of all runs, as many as ``capacity``, from now on; one profile at a time."""
+    check(lib.hyb_profile_start(capacity))
+
+
+def stop_profile(capacity: int) -> tuple[bytes, int]:
+    """The events (hyb_event) of the profile, and how many there would be had all been kept."""
+    count = lib.hyb_profile_stop()
+    size = min(count, capacity) * ffi.sizeof("hyb_event")
+    data = bytes(ffi.buffer(lib.hyb_profile_events(), size)) if size else b""
+    lib.hyb_profile_free()
+    return data, count
+
+
+# Machine --------------------------------------------------------------------------------------
+
+
+def isa() -> str:
+    """The instruction set in use."""
+    require_environment()
+    return ffi.string(lib.hyb_isa_name()).decode()
+
+
+def isas() -> list[str]:
+    """The instruction sets that this machine runs."""
+    return ffi.string(lib.hyb_isa_supported()).decode().split()
+
+
+def compiler() -> str:
+    return ffi.string(lib.hyb_compiler()).decode()
+
+
+def choices() -> dict[str, tuple[int, int]]:
+    """How work is cut up, by name: the value in use, and the one without a tuning file."""
+    require_environment()
+    found, i = {}, 0
+    while (name := lib.hyb_choice_name(i)) != ffi.NULL:
+        found[ffi.string(name).decode()] = (lib.hyb_choice_value(i), lib.hyb_choice_usual(i))
+        i += 1
+    return found
+
+
+def tuning() -> tuple[str, str, str]:
+    """The tuning file ("": none), why nothing of it was taken ("": it was), and this machine."""
+    require_environment()
+    told = (lib.hyb_choice_file(), lib.hyb_choice_fault(), lib.hyb_choice_machine())
+    return tuple(ffi.string(text).decode("utf-8", "replace") for text in told)
+
+
+def set_num_threads(n: int) -> None:
+    """Use ``n`` threads, this one included, for kernels from now on."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ArgumentError(f"{n!r} is not a number of threads", fix="give an int >= 1")
+    check(lib.hyb_set_num_threads(min(n, 2**31 - 1)))
+
+
+def num_threads() -> int:
+    """How many threads kernels use, the calling one included."""
+    return lib.hyb_num_threads()
+
+
+def memory() -> dict[str, int]:
+    """Bytes of large buffers: live, cached for reuse, and the peak; allocations so far."""
+    stats = lib.hyb_memory()
+    return {
+        name: getattr(stats, name)
+        for name in ("live_bytes", "cached_bytes", "peak_bytes", "allocations")
+    }
+
+
+def trim_memory() -> None:
+    """Give cached buffers back to the system."""
+    lib.hyb_memory_trim()

@@ -1,0 +1,360 @@
+"""Callee: what is called in place of a function while a function is captured.
+
+The user's own functions, methods, lambdas, partials, callable objects and classes are converted;
+libraries are left alone, but for functions that are handed to them; some of Python's own functions
+have stand-ins that know traced values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import itertools
+import operator
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybrid.convert.conversion import convert
+from hybrid.convert.runtime import hyb__
+from hybrid.convert.site import Site
+from hybrid.core.own_names import PREFIX
+from hybrid.eager.progress import progress, unwrapped
+from hybrid.ir import Op
+from hybrid.ir.interpreter import current
+from hybrid.staging.effects.changes import announcer
+from hybrid.staging.effects.printing import write_method
+from hybrid.staging.library import dict_methods
+from hybrid.staging.library.numpy_calls import numpy_function
+from hybrid.staging.sessions.variables import read, resolved
+from hybrid.staging.sessions.views import handed, look, ordered, refuse_partial, tracing
+from hybrid.staging.values.number_kinds import for_both
+from hybrid.staging.values.texts import method_of
+from hybrid.trace.places.reads import is_library, is_library_class, of_package
+from hybrid.trace.values.optional import Maybe
+from hybrid.trace.values.texts import Text
+
+_MANAGING = contextlib.contextmanager(lambda: iter(())).__code__
+_PACKAGES = ("site-packages", "dist-packages")
+FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
+# Library functions that call what they are given.
+HIGHER_ORDER = frozenset(
+    {
+        map, filter, sorted, min, max, functools.reduce, itertools.accumulate,
+        itertools.dropwhile, itertools.filterfalse, itertools.groupby, itertools.starmap,
+        itertools.takewhile,
+    }
+)  # fmt: skip
+
+
+def callee(site: Site, function: Any) -> Any:
+    """What is to be called for ``function``: itself unless a function is being captured."""
+    return resolve(site, function) if tracing() else function
+
+
+def result(value: Any) -> Any:
+    """What a call has returned; where only some paths return it, the plan checks for them."""
+    return read(value, "what is returned here") if isinstance(value, Maybe) else value
+
+
+def shown(names: Any) -> Any:
+    """``locals()`` or ``dir()`` without the variables that conversion has added."""
+    if isinstance(names, dict):
+        for name in [n for n in names if isinstance(n, str) and n.startswith(PREFIX)]:
+            del names[name]
+    elif isinstance(names, list):
+        names[:] = [n for n in names if not (isinstance(n, str) and n.startswith(PREFIX))]
+    return names
+
+
+def resolve(site: Site, function: Any) -> Any:
+    """What to call for ``function`` at ``site``, while a function is captured."""
+    made = _resolved(site, function)
+    if _is_ours(getattr(function, "__func__", function)):
+        return for_both(made)
+    if _is_framed(function) or _is_authors(function):
+        return made
+    return hyb__.refusing(site, function, made)
+
+
+def _is_authors(function: Any) -> bool:
+    """Whether calling ``function`` runs code of the author's, which is looked at itself."""
+    if isinstance(function, functools.partial):
+        return _is_authors(function.func)
+    function = getattr(function, "__func__", function)
+    if isinstance(function, types.FunctionType):
+        return is_users(function) or of_package(function.__code__)
+    if isinstance(function, type):
+        return not is_library_class(function)
+    return _is_python(function)
+
+
+def _override_of(function: Any) -> Callable[..., Any] | None:
+    """What captured code calls in place of ``function``, with the site of the call first."""
+    if _is_authors(function) or _is_ours(function):  # stand-ins are for Python's and libraries'
+        return None
+    if getattr(function, "__module__", None) == "logging":
+        return hyb__.LOG_OVERRIDES.get(_key(function))
+    return hyb__.OVERRIDES.get(_key(function))
+
+
+def _resolved(site: Site, function: Any) -> Any:
+    if isinstance(function, types.MethodType):
+        written = write_method(function) or numpy_function(function)
+        if written is not None:
+            return written
+        override = _override_of(function.__func__)
+        if override is not None:
+            return _overridden(function, override, site, function.__self__)
+        return converted(function)
+    override = _override_of(function)
+    if override is not None:
+        return _overridden(function, override, site)
+    numpys = numpy_function(function)
+    if numpys is not None:
+        return numpys
+    if isinstance(function, (types.FunctionType, functools.partial, type)) or _is_python(function):
+        return converted(function)
+    stand_in = dict_methods.method_of(function)
+    if stand_in is not None:
+        return _either(stand_in, _announced(function))
+    return write_method(function) or method_of(function) or _announced(function)
+
+
+def _either(override: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A call of ``override``, unless that leaves its arguments to ``plain``."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = override(*args, **kwargs)
+        return plain(*args, **kwargs) if result is NotImplemented else result
+
+    return call
+
+
+def _key(function: Any) -> Any:
+    """``function`` if it can be looked up, else None."""
+    try:
+        hash(function)
+    except TypeError:
+        return None
+    return function
+
+
+def _overridden(
+    function: Any, override: Callable[..., Any], site: Site, *bound: Any
+) -> Callable[..., Any]:
+    plain = function if isinstance(function, types.MethodType) else _announced(function)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if function not in KNOWING:
+            for argument in (*args, *kwargs.values()):
+                handed(argument, _name(function))
+        elif function not in SHALLOW:
+            args = tuple([unwrapped(argument) for argument in args])
+            refuse_keys(function, args)
+        result = override(site, *bound, *args, **kwargs)
+        return plain(*args, **kwargs) if result is NotImplemented else result
+
+    return call
+
+
+def converted(function: Any) -> Any:
+    """``function`` with the user's code in it converted."""
+    if tracing():
+        current().will_call(function)
+    if isinstance(function, types.FunctionType):
+        if is_users(function):
+            return convert(function)
+        return _managing(function) or _with_functions(function)
+    if isinstance(function, types.MethodType):
+        inner = function.__func__
+        if isinstance(inner, types.FunctionType) and is_users(inner):
+            return convert(function)
+        managing = _managing(inner)
+        if managing is not None:
+            return types.MethodType(managing, function.__self__)
+        announce = announcer(function)
+        return function if announce is None else _after(function, announce)
+    if isinstance(function, functools.partial):
+        inner = converted(function.func)
+        if inner is function.func:
+            return function
+        return functools.partial(inner, *function.args, **function.keywords)
+    if isinstance(function, staticmethod):
+        return converted(function.__func__)
+    if isinstance(function, type):
+        return _constructor(function)
+    if _is_python(function):
+        return types.MethodType(converted(type(function).__call__), function)
+    return function
+
+
+def resolving(function: Any, optional: bool) -> Any:
+    """``function``, converted, with results of which all is bound."""
+    made = converted(function)
+    return lambda *args, **kwargs: resolved(made(*args, **kwargs), optional=optional)
+
+
+def _managing(function: Any) -> Any:
+    """What ``contextlib.contextmanager`` makes of a generator function of the user's, converted."""
+    if getattr(function, "__code__", None) is not _MANAGING:
+        return None
+    inner = function.__wrapped__
+    users = isinstance(inner, types.FunctionType) and is_users(inner)
+    return contextlib.contextmanager(converted(inner)) if users else None
+
+
+def _is_python(function: Any) -> bool:
+    """Whether ``function`` is an object of the user's that can be called."""
+    call = getattr(type(function), "__call__", None)  # noqa: B004  what it is matters
+    return isinstance(call, types.FunctionType) and is_users(call)
+
+
+def is_users(function: types.FunctionType) -> bool:
+    """Whether ``function`` is the user's own, and no library's."""
+    code = function.__code__
+    if is_library(code) or of_package(code):
+        return False
+    if any(part in code.co_filename for part in _PACKAGES):
+        return _mentions_us(function.__globals__)
+    return True
+
+
+def _mentions_us(namespace: dict[str, Any]) -> bool:
+    """Whether a module has imported this package, or something of it."""
+    package = __name__.partition(".")[0]
+    for value in list(namespace.values()):
+        owner = getattr(
+            value, "__name__" if isinstance(value, types.ModuleType) else "__module__", ""
+        )
+        if isinstance(owner, str) and owner.partition(".")[0] == package:
+            return True
+    return False
+
+
+def _constructor(kind: type) -> Any:
+    """What makes an object of the class ``kind``, with its ``__init__`` converted."""
+    if type(kind) is not type or issubclass(kind, BaseException):
+        return _with_functions(kind) if kind in HIGHER_ORDER else kind
+    new = kind.__new__
+    made = converted(new) if isinstance(new, types.FunctionType) else new
+    begin = converted(kind.__init__) if isinstance(kind.__init__, types.FunctionType) else None
+    if made is new and (begin is None or begin is kind.__init__):
+        return _announced(kind)
+
+    def construct(*args: Any, **kwargs: Any) -> Any:
+        plain = new is object.__new__
+        instance = object.__new__(kind) if plain else made(kind, *args, **kwargs)
+        if isinstance(instance, kind):
+            own = type(instance).__init__
+            own = converted(own) if isinstance(own, types.FunctionType) else own
+            own(instance, *args, **kwargs)
+        return instance
+
+    return construct
+
+
+def _with_functions(function: Any) -> Any:
+    """``function`` of a library, given conversions of the functions among its arguments."""
+    if _key(function) not in HIGHER_ORDER:
+        return _announced(function)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args = tuple([_given(argument) for argument in args])
+        return function(*args, **{name: _given(value) for name, value in kwargs.items()})
+
+    return call
+
+
+def _given(argument: Any) -> Any:
+    handed(argument)
+    return converted(argument) if isinstance(argument, FUNCTIONS) else argument
+
+
+def _announced(function: Any) -> Any:
+    """``function`` of a library, which looks into the containers that it is given."""
+    if _key(function) in HIGHER_ORDER:
+        return _with_functions(function)
+    announce = announcer(function)
+    if announce is not None:
+        if isinstance(getattr(function, "__self__", None), list) and function.__name__ == "sort":
+            return _sort(function, announce)
+        return _after(function, announce)
+    if _is_framed(function):
+        return function
+    if function in KNOWING:
+        return _after(function, lambda *args, **_: refuse_keys(function, args))
+    name, looks = _name(function), not isinstance(function, type)
+    keeps = function is functools.partial or _is_ours(function)
+
+    def announce_arguments(*args: Any, **kwargs: Any) -> None:
+        if not tracing():  # nor is anything asked of proxies of what is no more
+            return
+        for argument in (*args, *kwargs.values()):
+            handed(argument, name)
+            if looks and type(argument) is Text:
+                argument.refuse()
+            if not keeps and isinstance(argument, FUNCTIONS):
+                current().will_call(argument)
+
+    return _after(function, announce_arguments)
+
+
+def refuse_keys(function: Any, args: Sequence[Any]) -> None:
+    """Look into what a function of Python's is given that knows lists of unknown length."""
+    for argument in args:
+        look(argument)
+        if function not in SHALLOW:
+            refuse_partial(argument, f"given to {_name(function)}()")
+
+
+def _is_ours(function: Any) -> bool:
+    """Whether ``function`` is this package's: it has functions that it calls converted first."""
+    if isinstance(function, types.FunctionType):
+        return of_package(function.__code__)
+    return isinstance(function, Op)
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _after(function: Any, announce: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        announce(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _sort(function: Any, announce: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        announce(*args, **kwargs)
+        given = {name: _given(value) for name, value in kwargs.items()}
+        return ordered("list.sort", lambda: function(*args, **given), function.__self__)
+
+    return call
+
+
+def _is_framed(function: Any) -> bool:
+    """Whether what ``function`` does depends on the frame that calls it."""
+    return function is super or _key(function) in FRAMED
+
+
+# What may be given a list whose length only the run knows.
+KNOWING = (
+    all, any, bool, copy.copy, dict, enumerate, format, getattr, hasattr, id, isinstance, len, list,
+    max, min, print, repr, reversed, setattr, str, sum, tuple, type, zip,
+    operator.contains, operator.delitem, operator.eq, operator.getitem, operator.iadd,
+    operator.iconcat, operator.imul, operator.ior, operator.is_, operator.is_not, operator.ne,
+    operator.or_, operator.setitem, progress,
+)  # fmt: skip
+# What does not ask a dict for its keys, or gives its length and truth.
+SHALLOW = (
+    bool, copy.copy, dict, format, getattr, hasattr, id, isinstance, len, print, repr, setattr, str,
+    type, operator.contains, operator.delitem, operator.eq, operator.getitem, operator.ior,
+    operator.is_, operator.is_not, operator.ne, operator.or_, operator.setitem, progress,
+)  # fmt: skip
+FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__)

@@ -1,0 +1,1 @@
+"""Statements and expressions but for loops: what runs them, or hands over to a node."""

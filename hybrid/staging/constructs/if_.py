@@ -1,0 +1,36 @@
+"""``if``: one pass on a plain test; a node takes over on a traced one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hybrid.convert.runtime import hyb__
+from hybrid.convert.site import Site
+from hybrid.staging.sessions.session import Session
+from hybrid.staging.sessions.views import is_traced, look
+
+
+class If(Session):
+    """An ``if`` on a plain value: the first pass takes the body, the second the else."""
+
+    __slots__ = ("passes", "test")
+
+    def __init__(self, site: Site, test: Any) -> None:
+        super().__init__(site)
+        self.passes = 0
+        if is_traced(test):
+            self.staged = hyb__.StagedIf(site, test)
+        else:
+            self.test = bool(look(test))
+
+    def again(self, found: Mapping[str, Any]) -> bool:
+        if self.staged is not None:
+            return self.staged.again(found)
+        self.passes += 1
+        return self.passes == (1 if self.test else 2)
+
+
+def if_(site: Site, test: Any) -> If:
+    """The session of an ``if`` whose test has given ``test``."""
+    return If(site, test)

@@ -1,0 +1,135 @@
+"""Ternaries, ``and``, ``or``, ``not`` and the flags of jumps: plain, or as ``cond`` nodes.
+
+Operands come as they are or as thunks, results are what Python's own operators give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybrid import ops
+from hybrid.convert.runtime import hyb__
+from hybrid.convert.site import Site
+from hybrid.eager.tensor import Tensor
+from hybrid.number import Number
+from hybrid.staging.sessions.views import is_traced, look, tracing
+from hybrid.trace.regions.region import truth
+from hybrid.trace.values.optional import Maybe, unbound_error
+
+Thunk = Callable[[], Any]
+
+
+def ifexp(site: Site, test: Any, body: Thunk, orelse: Thunk) -> Any:
+    """``body()`` if ``test`` else ``orelse()``."""
+    if is_traced(test):
+        return hyb__.Choice(site, "the value of this expression").between(test, body, orelse)
+    return evaluate(site, body if look(test) else orelse)
+
+
+def _lazy(name: str, decisive: bool, tested: bool) -> Callable[..., Any]:
+    """What evaluates operands until the truth of one is ``decisive``.
+
+    That operand is the result, else the last; where only the truth counts, ``tested``, it is the
+    truth that was decisive instead.
+    """
+
+    def evaluated(site: Site, first: Any, *rest: Thunk) -> Any:
+        value = first
+        for index, thunk in enumerate(rest):
+            if is_traced(value):
+                remaining = _remaining(evaluated, site, rest[index:])
+                return lazy(site, value, remaining, decisive, tested)
+            if bool(look(value)) is decisive:
+                return decisive if tested else value
+            value = evaluate(site, thunk)
+        return value
+
+    evaluated.__name__ = name
+    return evaluated
+
+
+def lazy(site: Site, value: Any, rest: Thunk, decisive: bool, tested: bool) -> Any:
+    """``value`` where its truth is ``decisive``, else ``rest()``.
+
+    Where only the truth counts, ``tested``, it is ``decisive`` in place of ``value``.
+    """
+    name = "this test" if tested else "the value of this expression"
+    sides = rest, lambda: decisive if tested else value
+    return hyb__.Choice(site, name).between(value, *(reversed(sides) if decisive else sides))
+
+
+and_ = _lazy("and_", decisive=False, tested=False)
+or_ = _lazy("or_", decisive=True, tested=False)
+and_test = _lazy("and_test", decisive=False, tested=True)
+or_test = _lazy("or_test", decisive=True, tested=True)
+
+
+def _remaining(function: Callable[..., Any], site: Site, thunks: tuple[Thunk, ...]) -> Thunk:
+    """One operand in place of several."""
+    return lambda: function(site, evaluate(site, thunks[0]), *thunks[1:])
+
+
+def known_truth(value: Any) -> Any:
+    """The truth of ``value`` in its place, if it is known while a function is captured."""
+    return value if is_traced(value) or not tracing() else bool(look(value))
+
+
+def as_truth(value: Any) -> Any:
+    """The truth of ``value`` as a bool, traced or not."""
+    return Number("bool", truth(value)) if is_traced(value) else bool(look(value))
+
+
+def not_(_site: Site | None, value: Any) -> Any:
+    """The opposite of the truth of ``value``."""
+    if is_traced(value):
+        return Number("bool", ops.logical_not(truth(value)))
+    return not look(value)
+
+
+def clear(*flags: Any) -> Any:
+    """Whether none of ``flags``, with which jumps stop a loop, is set."""
+    for flag in flags:
+        if is_traced(flag):
+            return _clear(flags)
+    return not any(flags)
+
+
+def _clear(flags: Sequence[Any]) -> Any:
+    """The same of flags of which some are traced."""
+    found: Tensor | None = None
+    for flag in flags:
+        if isinstance(flag, Maybe):
+            flag = flag.value
+        if is_traced(flag):
+            here = truth(flag)
+            found = here if found is None else ops.logical_or(found, here)
+        elif flag:
+            return False
+    return True if found is None else Number("bool", ops.logical_not(found))
+
+
+def evaluate(site: Site, thunk: Callable[[], Any]) -> Any:
+    """The value of a deferred operand.
+
+    A local variable that is not bound is none to the lambda but one of the function around it:
+    Python says so, in other words than the author's expression would have got.
+    """
+    if not site.unbound:
+        return thunk()
+    try:
+        return thunk()
+    except NameError as error:
+        found = error
+    trace = found.__traceback__
+    inside = trace.tb_next if trace is not None else None
+    if inside is not None and inside.tb_next is None and type(found) is NameError:
+        for variable in site.unbound:
+            if f"'{variable}'" in str(found) and "free variable" in str(found):
+                raise unbound_error(variable).with_traceback(inside)
+    raise found
+
+
+def super_(function: Any, owner: type, instance: Any) -> Any:
+    """``super()`` in a method of ``owner``."""
+    return super(owner, instance) if function is super else function()

@@ -1,0 +1,47 @@
+"""``match``: subjects into which Python's own patterns look, and tests that Python takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybrid.convert.site import Site
+from hybrid.core.tree import flatten
+from hybrid.errors import CaptureError
+from hybrid.ir.interpreter import current
+from hybrid.number import Number
+from hybrid.number.mixed import Mixed
+from hybrid.staging.sessions.views import is_traced, refuse_partial, tracing
+
+
+def native_test(site: Site, value: Any) -> Any:
+    """The test of a construct that Python itself runs: it must be known now."""
+    if is_traced(value):
+        raise CaptureError(
+            "a test on the value of a tensor stands where Python itself has to take the branch",
+            at=site.location,
+            why="Jumps inside `finally`, class bodies, conditions of set and dict comprehensions, "
+            "operands with `yield` or, inside a larger expression, with `:=`, and what is nested "
+            "more than 20 "
+            "blocks deep are run as they are written.",
+            fix="move the test into an if statement of its own, or choose with hybrid.where",
+        )
+    return value
+
+
+def matched(subject: Any) -> Any:
+    """``subject``, into which patterns are about to look."""
+    for leaf in flatten(subject)[0] if tracing() else ():
+        if type(leaf) is Mixed:
+            leaf.need_value("match")
+    if tracing() and current().grown:
+        for value in subject if type(subject) in (list, tuple) else (subject,):
+            refuse_partial(value, "matched")
+    return subject
+
+
+def matched_plain(subject: Any) -> Any:
+    """The same where patterns ask which of True and False it is."""
+    for leaf in flatten(subject)[0] if tracing() else ():
+        if type(leaf) is Number and leaf.kind == "bool":
+            leaf.need_value("match")
+    return matched(subject)

@@ -1,0 +1,156 @@
+"""``try``: handlers that are known while a body is traced, and refusals that none may catch."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import operator
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from hybrid.convert.site import Site
+from hybrid.core.interrupts import is_interrupt
+from hybrid.errors import OF_CAPTURE, CaptureError, Location
+from hybrid.ir.interpreter import current
+from hybrid.staging.sessions.views import tracing
+from hybrid.trace.regions.handlers import Handler, Raised
+from hybrid.trace.regions.ties import Unfollowed
+
+
+class Marked:
+    """While it is entered, ``handler`` would catch."""
+
+    __slots__ = ("handler", "handlers", "last")
+
+    def __init__(self, handler: Handler, last: Last | None = None) -> None:
+        self.handler, self.handlers, self.last = handler, current().handlers, last
+
+    def __enter__(self) -> None:
+        self.handlers.append(self.handler)
+
+    def __exit__(self, *_error: Any) -> None:
+        self.handlers.remove(self.handler)
+
+
+_GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
+
+
+class Last:
+    """A ``finally`` or ``__exit__``: a plan that ends in an exception would not do what it does."""
+
+    __slots__ = ("at", "before", "begin", "block", "raised", "refusal", "tracer", "what")
+
+    def __init__(self, at: Location, what: str = "a finally", block: str = "try") -> None:
+        self.at, self.what, self.block = at, what, block  # of the block, and its end
+        self.raised = ""  # in the body, when the plan runs
+
+    def __enter__(self) -> None:
+        self.tracer = current()
+        self.refusal = refusal()
+        if self.raised:
+            self.begin = len(self.tracer.builder.nodes)
+            self.before = self.tracer.remaining.state(self.tracer)
+
+    def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
+        if error is not None and self.refusal is not None:
+            raise self.refusal  # variables may have been in disorder
+        if error is not None or not self.raised:
+            return
+        for node in self.tracer.builder.nodes[self.begin :]:
+            if not node.pure:
+                raise self.refused("does this", node.location)
+        now = self.tracer.remaining.state(self.tracer)
+        if len(now) != len(self.before) or any(map(operator.is_not, now, self.before)):
+            raise self.refused("writes what is seen after the call", self.at)
+
+    def noting(self, catches: Callable[[Raised | None], bool]) -> Callable[[Raised | None], bool]:
+        """``catches``; what it does not catch is raised before this."""
+
+        def caught(kind: Raised | None) -> bool:
+            if catches(kind):
+                return True
+            self.raised = "an exception" if kind is None else kind.__name__
+            return False
+
+        return caught
+
+    def refused(self, does: str, at: Location | None) -> CaptureError:
+        return CaptureError(
+            f"{self.what} {does} when {self.raised} is raised, too",
+            at=at,
+            why="That is known only when the plan runs, and an exception ends the plan.",
+            fix=f"do it after the {self.block}, or put the {self.block} around the call of the "
+            "hybridized function",
+        )
+
+
+class _Unmarked(nullcontext):
+    """What there is to enter while nothing is captured."""
+
+    last = nullcontext()
+
+
+_UNMARKED = _Unmarked()
+
+
+def catching_in(site: Site, kind: str, *types: Raised) -> Marked:
+    """What Python itself catches while it calls methods of the author's: for ``site``, a "for"."""
+    frame = id(sys._getframe(1))
+    at = site.location
+    return Marked(Handler(at, frame, lambda e: e is not None and issubclass(e, types), kind=kind))
+
+
+def handled(site: Site, types: Callable[[], Any] | None) -> Any:
+    """The body of a ``try`` whose clauses catch what ``types`` gives, or anything."""
+    if not tracing():
+        return _UNMARKED
+    last = Last(site.location)
+
+    catches = last.noting(functools.partial(_among, types=types))
+    return Marked(Handler(site.location, id(sys._getframe(1)), catches), last)
+
+
+def _among(kind: Raised | None, types: Callable[[], Any] | None) -> bool:
+    """Whether clauses for ``types`` (None: all there are) may catch ``kind`` (None: some class)."""
+    if types is None:
+        return True
+    try:
+        found = [each for clause in types() for each in _each(clause)]
+    except Exception as error:  # Python would raise it, too
+        if is_interrupt(error):
+            raise
+        return True
+    if not all(isinstance(each, type) and issubclass(each, BaseException) for each in found):
+        return True  # as it would here
+    if kind is None or issubclass(kind, _GROUPS):
+        return bool(found)
+    return any(each in kind.__mro__ for each in found)
+
+
+def _each(types: Any) -> tuple[Any, ...]:
+    return types if isinstance(types, tuple) else (types,)
+
+
+def is_refusal(error: BaseException | None) -> bool:
+    """Whether ``error`` says that a capture cannot go on: nothing of the author's catches that."""
+    return tracing() and (isinstance(error, (*OF_CAPTURE, Unfollowed)) or is_interrupt(error))
+
+
+def catching(types: Any = BaseException) -> Any:
+    """What a clause for ``types`` catches of what is raised now."""
+    return () if is_refusal(sys.exc_info()[1]) else types
+
+
+def refusal() -> BaseException | None:
+    """What is raised now, if nothing of the author's is to catch it."""
+    error = sys.exc_info()[1]
+    return error if is_refusal(error) else None
+
+
+def refuse_again() -> None:
+    """A jump is about to swallow what is raised now."""
+    error = refusal()
+    if error is not None:
+        raise error

@@ -1,0 +1,66 @@
+"""``while``: iterations of Python until a test is traced; a node takes over then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hybrid.convert.runtime import hyb__
+from hybrid.convert.site import Site
+from hybrid.ir.interpreter import current
+from hybrid.staging.sessions.session import Session, unrolled
+from hybrid.staging.sessions.views import is_traced, look, tracing
+
+PATIENCE = 64  # iterations that are traced one by one before the rest becomes a node
+
+
+class While(Session):
+    """A ``while`` whose tests have been plain so far."""
+
+    __slots__ = ("begun", "count", "more")
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.more = True
+        self.begun = False
+        self.count = 0
+
+    @property
+    def body(self) -> bool:
+        """Whether this pass runs the body without a test."""
+        return self.staged is not None and self.staged.body
+
+    def test(self, value: Any) -> bool:
+        """Whether the body runs, now that the test has given ``value``."""
+        if self.staged is not None:
+            return self.staged.test(value)
+        if is_traced(value):
+            return self._stage().test(value)
+        self.more = bool(look(value))
+        self.count += self.more
+        return self.more
+
+    def again(self, found: Mapping[str, Any]) -> bool:
+        if self.staged is not None:
+            return self.staged.again(found)
+        if self.begun:
+            for flag in self.site.stops:
+                if is_traced(found[flag]):
+                    return self._stage().stop_traced(found)
+                self.more = self.more and not found[flag]
+        self.begun = True
+        if self.more and self.count >= PATIENCE and tracing() and not current().unrolls:
+            return self._stage().stop_never(found)
+        if not self.more and tracing():
+            why = "its test is a Python value"
+            current().note(self.site.location, unrolled(self.count, why))
+        return self.more
+
+    def _stage(self) -> Any:
+        self.staged = hyb__.StagedWhile(self.site)
+        return self.staged
+
+
+def while_(site: Site) -> While:
+    """The session of a ``while`` that is about to begin."""
+    return While(site)

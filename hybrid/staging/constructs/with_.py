@@ -1,0 +1,130 @@
+"""``with``: context managers while a function is captured, and what each may suppress."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import sys
+import types
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any
+
+from hybrid.convert.conversion import is_converted_code, written
+from hybrid.convert.scope import walk_scope
+from hybrid.convert.site import Site
+from hybrid.convert.source import NoSource
+from hybrid.staging.constructs.try_ import Last, Marked, is_refusal
+from hybrid.staging.sessions.views import tracing
+from hybrid.trace.places.reads import is_library, of_package
+from hybrid.trace.regions.handlers import Handler, Raised
+
+
+class Managed:
+    """``manager``, which cannot suppress what is wrong with the capture."""
+
+    def __init__(self, manager: Any, handler: Handler, last: Last) -> None:
+        self.manager, self.mark, self.last = manager, Marked(handler), last
+        self.enter, self.leave = type(manager).__enter__, type(manager).__exit__
+
+    def __enter__(self) -> Any:
+        value = self.enter(self.manager)
+        self.mark.__enter__()
+        return value
+
+    def __exit__(
+        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Any:
+        self.mark.__exit__()
+        with self.last:
+            suppressed = self.leave(self.manager, kind, error, trace)
+        return suppressed and not is_refusal(error)
+
+
+def guarded(site: Site, manager: Any, frame: types.FrameType) -> Any:
+    """What ``frame`` is to enter in place of ``manager``: itself, if all it does is known."""
+    suppresses = _may_suppress(manager)
+    if not suppresses and not _is_authors(manager):
+        return manager
+    last = Last(site.location, f"the end of a with ({type(manager).__name__})", "with")
+    catches: Callable[[Raised | None], bool] = functools.partial(_suppresses, manager)
+    if not suppresses:
+        catches = last.noting(_nothing)
+    resumes = functools.partial(_resumed, manager)
+    return Managed(manager, Handler(site.location, id(frame), catches, resumes, "with"), last)
+
+
+def _nothing(_kind: Raised | None) -> bool:
+    return False
+
+
+def _is_authors(manager: Any) -> bool:
+    """Whether code of the author's runs at the end of the block."""
+    kind = type(manager)
+    leave = getattr(kind, "__exit__", None)
+    if not hasattr(kind, "__enter__") or not isinstance(leave, types.FunctionType):
+        return False
+    return not (of_package(leave.__code__) or is_library(leave.__code__))
+
+
+def _may_suppress(manager: Any) -> bool:
+    kind = type(manager)
+    leave = getattr(kind, "__exit__", None)
+    if not hasattr(kind, "__enter__") or not isinstance(leave, types.FunctionType):
+        return False  # locks, files: C code that suppresses nothing
+    return isinstance(manager, _KNOWN) or _may_be_true(leave.__code__)
+
+
+def _suppresses(manager: Any, kind: Raised | None) -> bool:
+    """Whether ``manager`` may suppress an exception of class ``kind``, or any at all."""
+    if isinstance(manager, contextlib.suppress):
+        found = manager._exceptions
+        return bool(found) if kind is None else issubclass(kind, found)
+    if isinstance(manager, contextlib.ExitStack):
+        inner = [getattr(leave, "__self__", leave) for _, leave in manager._exit_callbacks]
+        return any(_may_suppress(each) and _suppresses(each, kind) for each in inner)
+    if isinstance(manager, _GENERATOR):
+        code = manager.gen.gi_code
+        return not (is_converted_code(code) or is_library(code) or of_package(code))
+    return True
+
+
+def _resumed(manager: Any) -> Iterator[int]:
+    """The frames of generators that get the exception, and may catch it."""
+    if isinstance(manager, contextlib.ExitStack):
+        for _, leave in manager._exit_callbacks:
+            yield from _resumed(getattr(leave, "__self__", None))
+    generator = manager.gen if isinstance(manager, _GENERATOR) else None
+    while isinstance(generator, types.GeneratorType):
+        yield id(generator.gi_frame)
+        generator = generator.gi_yieldfrom
+
+
+@functools.lru_cache(256)
+def _may_be_true(code: types.CodeType) -> bool:
+    """Whether a function returns anything but None and False."""
+    if of_package(code):
+        return False
+    try:
+        node = written(code).node
+    except NoSource:
+        return True
+    if isinstance(node, ast.Lambda):
+        return True
+    returned = [inner.value for inner in walk_scope(node) if isinstance(inner, ast.Return)]
+    return any(
+        value is not None and not (isinstance(value, ast.Constant) and not value.value)
+        for value in returned
+    )
+
+
+_GENERATOR = contextlib._GeneratorContextManager
+_KNOWN = (contextlib.suppress, contextlib.ExitStack, _GENERATOR)
+
+
+def managed(site: Site, manager: Any) -> Any:
+    """What to enter in place of ``manager``: itself, unless it may suppress exceptions."""
+    if not tracing():
+        return manager
+    return guarded(site, manager, sys._getframe(1))

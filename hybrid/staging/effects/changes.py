@@ -1,0 +1,157 @@
+"""Changes: what methods and functions of Python's own change, so that it can be announced."""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import operator
+import random
+import types
+from collections.abc import Callable
+from typing import Any
+
+from hybrid.convert.conversion import is_converted
+from hybrid.ir.interpreter import current
+from hybrid.staging.effects.cached_properties import Cached
+from hybrid.staging.sessions.variables import read
+from hybrid.staging.sessions.views import CONTAINERS, HOLDERS, handed, held, look, refuse_partial
+from hybrid.trace.places.reads import of_package
+from hybrid.trace.places.slots import read_place
+from hybrid.trace.values.optional import is_optional
+from hybrid.trace.values.varlist import Grown
+
+# Methods that change their object without a look at what it holds.
+ADDING = frozenset({"append", "extend", "appendleft", "extendleft", "add", "update", "__iadd__"})
+COMPARING = frozenset({"index", "count", "remove"})
+GOING_OVER = ADDING - {"append", "appendleft", "add"}
+CHANGING = frozenset(
+    {
+        "insert", "pop", "remove", "clear", "sort", "reverse", "popleft", "rotate", "popitem",
+        "setdefault", "discard", "difference_update", "intersection_update",
+        "symmetric_difference_update", "move_to_end", "__setitem__", "__delitem__", "__imul__",
+        "__ior__", "__iand__", "__isub__", "__ixor__", "__init__",
+    }
+)  # fmt: skip
+WHOLE = frozenset({"copy", "clear", "__class__"})  # methods that need not know the length of a list
+# Functions that change their first argument.
+FIRST = (
+        operator.setitem, operator.delitem, heapq.heappush, heapq.heappop, heapq.heapify,
+        heapq.heapreplace, heapq.heappushpop, bisect.insort, bisect.insort_left,
+        bisect.insort_right, random.shuffle,
+)  # fmt: skip
+_DESCRIPTORS = {"__setattr__": ("fset", "__set__"), "__delattr__": ("fdel", "__delete__")}
+_HOOKS = frozenset(_DESCRIPTORS)
+_BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
+_UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType)
+
+Announce = Callable[..., Any]
+
+
+def announcer(function: Any) -> Announce | None:
+    """What to call, with the same arguments, before ``function`` changes something."""
+    if isinstance(function, _BOUND):
+        owner = function.__self__
+        if isinstance(owner, CONTAINERS):
+            return lambda *args, **kwargs: _method(function.__name__, owner, *args)
+        if function.__name__ in _HOOKS:
+            return lambda name=None, *_: will_store(owner, name, function.__name__)
+    if isinstance(function, _UNBOUND) and function.__name__ in _HOOKS:
+        return lambda owner=None, name=None, *_: will_store(owner, name, function.__name__)
+    if isinstance(function, _UNBOUND) and issubclass(function.__objclass__, CONTAINERS):
+        return lambda *args, **kwargs: _method(function.__name__, *args)
+    if isinstance(function, types.MethodType) and function.__name__ in _HOOKS:
+        owner = function.__self__  # the hook of a class of a library, on which the author's builds
+        return lambda name=None, *_: will_store(owner, name, function.__name__)
+    if function is setattr:
+        return will_set
+    if function is delattr:
+        return will_delete
+    return _first if function in FIRST else _of_library(function)
+
+
+def _of_library(function: Any) -> Announce | None:
+    """The same of a method, written in Python, of a container of a library (``Counter.update``)."""
+    owner = getattr(function, "__self__", None)
+    if not (isinstance(function, types.MethodType) and isinstance(owner, (*CONTAINERS, *HOLDERS))):
+        return None
+
+    def announce(*args: Any, **kwargs: Any) -> None:
+        for value in (owner, *args, *kwargs.values()):
+            handed(value, f"{type(owner).__name__}.{function.__name__}")
+        current().will_write_container(held(owner))
+
+    return announce
+
+
+def _method(name: str, owner: Any = None, *args: Any) -> None:
+    for argument in args:
+        (look if name in ADDING else handed)(argument)
+        if name in GOING_OVER:
+            refuse_partial(argument, f"given to {type(owner).__name__}.{name}()")
+    if not isinstance(owner, CONTAINERS):
+        return
+    if name not in ADDING:
+        current().will_read_container(owner)
+        if not (name in WHOLE or (name == "pop" and not args and owner and not _ends_grown(owner))):
+            handed(owner, f"{type(owner).__name__}.{name}")
+        if name in COMPARING and current().grown:
+            for item in owner:
+                refuse_partial(item, "compared")
+    if name in ADDING or name in CHANGING:
+        current().will_write_container(owner)
+
+
+def _ends_grown(owner: Any) -> bool:
+    return type(owner) is list and type(owner[-1]) is Grown
+
+
+def will_set(owner: Any = None, name: Any = None, *_: Any) -> None:
+    """The statement ``owner.name = value`` comes next."""
+    _will_change(owner, name, "__setattr__")
+
+
+def will_delete(owner: Any = None, name: Any = None, *_: Any) -> None:
+    """The statement ``del owner.name`` comes next."""
+    _will_change(owner, name, "__delattr__")
+
+
+def _will_change(owner: Any, name: Any, hook: str) -> None:
+    function = getattr(type(owner), hook)
+    if not isinstance(function, types.FunctionType) or of_package(function.__code__):
+        will_store(owner, name, hook)
+    elif not _announces(function):
+        current().will_write_attributes(owner)
+
+
+def will_store(owner: Any, name: Any, hook: str) -> None:
+    """What ``hook`` of object does to an attribute comes next: it stores, or asks a descriptor."""
+    if not isinstance(name, str):
+        return
+    part, method = _DESCRIPTORS[hook]
+    member = next((vars(b)[name] for b in type(owner).__mro__ if name in vars(b)), None)
+    if isinstance(member, property):
+        function = getattr(member, part)
+        stored = False
+    else:
+        function = getattr(type(member), method, None)
+        kept = isinstance(member, types.GetSetDescriptorType) and name != "__dict__"
+        stored = kept or isinstance(member, (types.MemberDescriptorType, Cached))
+    if stored or (function is None and not isinstance(member, property)):
+        if hook == "__delattr__" and is_optional(before := read_place(owner, name)):
+            read(before, f"the attribute {name}")
+        current().will_write_attribute(owner, name)
+    elif function is not None and not _announces(function):
+        current().will_write_attributes(owner)
+
+
+def _announces(function: Any) -> bool:
+    """Whether what ``function`` stores is announced by its own code."""
+    return isinstance(function, types.FunctionType) and (
+        is_converted(function) or of_package(function.__code__)
+    )
+
+
+def _first(container: Any = None, *_: Any, **__: Any) -> None:
+    if isinstance(container, CONTAINERS):
+        handed(container)
+        current().will_write_container(container)

@@ -1,0 +1,104 @@
+"""Functions of libraries that depend on more than their arguments, or do something outside.
+
+A capture would call them once, and every run get what that call gave.
+"""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from hybrid.errors import CaptureError, Location, author_location
+from hybrid.trace.places.reads import of_package
+
+_TIME = "measure it outside, and pass it as an argument, or call it by hybrid.py_call"
+_DRAW = "draw from hybrid.random, or draw outside and pass the numbers as arguments"
+_OUTSIDE = "do it outside the hybridized function, or call it by hybrid.py_call"
+# By the module and the qualified name; a name of "*" stands for all of a module.
+_FUNCTIONS: dict[tuple[str | None, str], str] = {
+    **{("time", f"{name}{unit}"): _TIME
+       for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time")
+       for unit in ("", "_ns")},
+    ("time", "sleep"): _OUTSIDE,
+    **{(None, f"{name}"): _TIME
+       for name in ("datetime.now", "datetime.utcnow", "datetime.today", "date.today")},
+    **{("uuid", name): _DRAW for name in ("uuid1", "uuid4")},
+    ("secrets", "*"): _DRAW,
+    **{(system, name): _DRAW for system in ("posix", "nt") for name in ("urandom", "getrandom")},
+    **{(system, name): _OUTSIDE for system in ("posix", "nt")
+       for name in ("open", "read", "write", "remove", "unlink", "mkdir", "rmdir", "rename",
+                    "replace", "system", "putenv", "unsetenv", "chdir", "kill", "listdir")},
+    **{("os", name): _OUTSIDE for name in ("makedirs", "removedirs", "popen", "renames")},
+    **{("builtins", name): _OUTSIDE for name in ("input", "open")},
+    **{(module, "open"): _OUTSIDE for module in ("io", "_io")},
+    **{(module, "*"): _OUTSIDE for module in ("shutil", "subprocess", "tempfile")},
+    **{("pathlib", f"Path.{name}"): _OUTSIDE
+       for name in ("open", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir",
+                    "rmdir", "touch", "unlink", "rename", "replace")},
+    **{("numpy", name): _OUTSIDE
+       for name in ("save", "savez", "savez_compressed", "savetxt", "load", "loadtxt",
+                    "genfromtxt", "fromfile")},
+    **{("numpy.random.mtrand", name): _DRAW for name in ("seed", "set_state")},
+    ("numpy.random", "seed"): _DRAW,
+}  # fmt: skip
+# Without arguments these depend on the system.
+_ALONE: dict[tuple[str | None, str], str] = {
+    **{("time", name): _TIME for name in ("localtime", "gmtime", "ctime", "asctime")},
+    ("numpy.random", "default_rng"): _DRAW,
+    ("numpy.random._generator", "default_rng"): _DRAW,
+    ("random", "Random"): _DRAW,
+    ("numpy.random.mtrand", "RandomState"): _DRAW,
+}
+_CHANGING = frozenset({"update", "setdefault", "pop", "popitem", "clear", "__setitem__"})
+
+
+def refuse(function: Any, arguments: Sequence[Any], at: Location | None) -> None:
+    """Raise if what ``function`` does cannot be part of a plan."""
+    key = _key(function)
+    fix = _FUNCTIONS.get(key) or _FUNCTIONS.get((key[0], "*"))
+    if fix is None and not arguments:
+        fix = _ALONE.get(key)
+    if fix is not None:
+        name = key[1] if key[0] in (None, "builtins", "io", "_io") else f"{_module(key)}.{key[1]}"
+        raise CaptureError(
+            f"{name}() gives or does something of its own at every call",
+            at=at,
+            why="It would be called once, while the function is captured, and not by the plan.",
+            fix=fix,
+        )
+    if getattr(function, "__self__", None) is os.environ and function.__name__ in _CHANGING:
+        refuse_store(os.environ)
+
+
+def refuse_store(value: Any) -> None:
+    """Raise if ``value``, an item of which is about to be set, is the environment."""
+    if value is os.environ:
+        raise CaptureError(
+            "os.environ is changed",
+            at=author_location(),
+            why="That happens once, while the function is captured, and no run of the plan "
+            "repeats it.",
+            fix=_OUTSIDE,
+        )
+
+
+def may_draw(function: Any) -> bool:
+    """Whether ``function`` is code of a library that may draw random numbers unseen."""
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, types.FunctionType) or of_package(function.__code__):
+        return False
+    return not (function.__module__ or "").startswith("numpy.")
+
+
+def _key(function: Any) -> tuple[str | None, str]:
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", "")
+    module = getattr(function, "__module__", None)
+    if isinstance(getattr(function, "__self__", None), type):
+        module = None  # a class method, of whatever class
+    return module, name if isinstance(name, str) else ""
+
+
+def _module(key: tuple[str | None, str]) -> str:
+    return {"posix": "os", "nt": "os"}.get(key[0] or "", key[0] or "")

@@ -1,0 +1,113 @@
+"""print and warnings while a function is captured: ordered calls, made at every run.
+
+Each override gets the arguments of the call.  It works out what the call was about to write, as
+texts that mention traced values, and stages the writing.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from hybrid.errors import author_frame
+from hybrid.staging.sessions.overrides import Override
+from hybrid.staging.sessions.views import tracing
+from hybrid.trace.values.deferred import call_late
+
+
+def print_(*values: Any, **options: Any) -> Any:
+    """``print``."""
+    if not tracing():
+        return NotImplemented
+    texts = [str(value) for value in values]
+    stream = _stream(options.pop("file", None))
+    return call_late(functools.partial(_print, stream), options, *texts)
+
+
+def _print(stream: Callable[[], Any], options: dict[str, Any], *texts: str) -> None:
+    print(*texts, file=stream(), **options)
+
+
+def _stream(file: Any) -> Callable[[], Any]:
+    """Where to find ``file`` when the plan runs: the standard streams are those of that moment."""
+    for name in ("stdout", "stderr"):
+        if file is getattr(sys, name):
+            return functools.partial(getattr, sys, name)
+    return lambda: file
+
+
+def write_method(method: Any) -> Override | None:
+    """What stages ``sys.stdout.write`` and its like; None for other methods."""
+    file = getattr(method, "__self__", None)
+    if file is None or getattr(method, "__name__", "") != "write":
+        return None
+    if file is not sys.stdout and file is not sys.stderr:
+        return None
+    stream = _stream(file)
+
+    def write(text: str) -> int:
+        if not isinstance(text, str):
+            return method(text)  # which raises
+        call_late(functools.partial(_write, stream), text)
+        return len(text)
+
+    return write
+
+
+def _write(stream: Callable[[], Any], text: str) -> None:
+    stream().write(text)
+
+
+# Logging -----------------------------------------------------------------------------------------
+
+
+def caller(stacklevel: int) -> FrameType | None:
+    """The author's frame that calls, or one so many calls further out."""
+    frame = author_frame(sys._getframe(1))
+    while stacklevel > 1 and frame is not None and frame.f_back is not None:
+        outer = author_frame(frame.f_back)
+        if outer is None:
+            break
+        frame, stacklevel = outer, stacklevel - 1
+    return frame
+
+
+# Warnings ----------------------------------------------------------------------------------------
+
+
+def warn(
+    message: Any,
+    category: Any = None,
+    stacklevel: int = 1,
+    source: Any = None,
+    **options: Any,
+) -> Any:
+    """``warnings.warn``."""
+    if not tracing() or options or not isinstance(message, (str, Warning)):
+        return NotImplemented
+    if isinstance(message, Warning):
+        category = type(message)
+    category = UserWarning if category is None else category
+    if not (isinstance(category, type) and issubclass(category, Warning)):
+        return NotImplemented  # raises what it raises
+    frame = caller(stacklevel)
+    path, line, namespace = "sys", 1, sys.__dict__
+    if frame is not None:
+        path, line, namespace = frame.f_code.co_filename, frame.f_lineno, frame.f_globals
+    registry = namespace.setdefault("__warningregistry__", {})
+    module = namespace.get("__name__") or "<string>"
+    write = functools.partial(
+        _warn, category, path, line, module=module, registry=registry, source=source
+    )
+    return call_late(write, message)
+
+
+def _warn(category: type[Warning], path: str, line: int, message: Any, **options: Any) -> None:
+    warnings.warn_explicit(message, category, path, line, **options)
+
+
+OVERRIDES: dict[Any, Override] = {print: print_, warnings.warn: warn}

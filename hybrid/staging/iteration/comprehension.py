@@ -1,0 +1,64 @@
+"""Comprehensions: plain, or item by item while a function is captured.
+
+Each item is traced by itself as long as their number is known, else a loop node appends them to a
+list.  An item that a condition on a tensor keeps is a Grown of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hybrid.convert.site import Site
+from hybrid.staging.iteration.folds import collected
+from hybrid.staging.iteration.generators import Generated, Step, gone_over_by, is_counted
+from hybrid.staging.nodes.choice import Choice
+from hybrid.staging.sessions.views import is_traced, look, tracing
+from hybrid.staging.values.lists import compacted
+from hybrid.staging.values.walks import feed_of
+
+
+def each(site: Site, iterable: Any) -> Any:
+    """What a comprehension goes over in place of ``iterable``."""
+    return gone_over_by(site, iterable) if tracing() else iterable
+
+
+def listed(site: Site, step: Step) -> Step:
+    """What makes the list of a comprehension, given what it goes over."""
+    return Listed(site, step) if tracing() else step
+
+
+def generated(site: Site, step: Step, filtered: bool) -> Step:
+    """What makes a generator, given what it goes over."""
+    if not tracing():
+        return step
+
+    def make(iterable: Any) -> Any:
+        if filtered or not is_counted(iterable):
+            return Generated(site, step, iterable)
+        return step(gone_over_by(site, iterable))
+
+    return make
+
+
+def kept(site: Site, test: Any, item: Callable[[], Any]) -> Iterable[Any]:
+    """The item where ``test`` holds, else nothing."""
+    if is_traced(test):
+        return Choice(site, "an item").between(test, lambda: [item()], list)
+    return (item(),) if look(test) else ()
+
+
+class Listed:
+    """Makes the list of a comprehension."""
+
+    __slots__ = ("site", "step")
+
+    def __init__(self, site: Site, step: Step) -> None:
+        self.site, self.step = site, step
+
+    def __call__(self, iterable: Any) -> list[Any]:
+        if type(iterable) is Generated:
+            iterable = iterable.collected()
+        if is_counted(iterable):
+            return compacted(self.step(gone_over_by(self.site, iterable)))
+        return collected(feed_of(iterable), self.step)

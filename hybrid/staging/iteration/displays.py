@@ -1,0 +1,30 @@
+"""Displays and unpacking: what ``*``, ``**`` and a target of several names take items from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybrid.ir.interpreter import current
+from hybrid.staging.constructs.loads import spread
+from hybrid.staging.iteration.generators import is_late, listed
+from hybrid.staging.sessions.views import refuse_partial, tracing
+from hybrid.staging.values import dicts
+
+
+def joined(value: Any) -> Any:
+    """``value``, whose items are about to become those of another list or tuple."""
+    spread(value)
+    refuse_partial(value, "gone over")
+    if tracing():
+        return listed(value) if is_late(value) else value
+    return value
+
+
+def united(*parts: dict[Any, Any]) -> dict[Any, Any]:
+    """The items of ``parts`` in one dict."""
+    if tracing() and current().grown:
+        return dicts.united(*parts)
+    made: dict[Any, Any] = {}
+    for part in parts:
+        made.update(part)
+    return made

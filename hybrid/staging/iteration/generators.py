@@ -1,0 +1,128 @@
+"""Generated: what stands for a generator expression over what only the run may be able to count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from hybrid.convert.runtime import hyb__
+from hybrid.convert.site import Site
+from hybrid.eager.progress import unwrapped
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError, author_location
+from hybrid.number import Number
+from hybrid.staging.effects.library_effects import gone_over
+from hybrid.staging.sessions.views import is_grown, look, refuse_partial
+from hybrid.staging.values.feed import Feed, Walk
+from hybrid.staging.values.lists import compacted
+from hybrid.staging.values.walks import feed_of
+from hybrid.trace.values.varlist import Grown, refuse_grown
+
+Step = Callable[[Iterable[Any]], Any]
+
+
+def is_counted(iterable: Any) -> bool:
+    """Whether it is known how many items there are to go over."""
+    iterable = unwrapped(iterable)
+    look(iterable)
+    if isinstance(iterable, Walk):
+        return type(iterable.length) is not Number
+    return not is_grown(iterable)
+
+
+def gone_over_by(site: Site, iterable: Any) -> Any:
+    """What a comprehension goes over: the rows of a tensor, anything else as Python does."""
+    iterable = unwrapped(iterable)
+    if isinstance(iterable, Tensor):
+        return iter(iterable)
+    look(iterable)
+    gone_over(iterable, "a comprehension", site.location)
+    refuse_grown(iterable, "gone over by a comprehension")
+    refuse_partial(iterable, "gone over by a comprehension")
+    return iterable
+
+
+class Generated:
+    """A generator expression of which only the run may know how many items it gives.
+
+    What is to go over it one by one gets them as long as each is surely there.
+    """
+
+    def __init__(self, site: Site, step: Step, iterable: Any) -> None:
+        self.site, self.step, self.iterable = site, step, iterable
+        self.is_counted = is_counted(iterable)
+        self._native: Any = None
+        if self.is_counted:
+            self._native = self._begun()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self._certain(next(self.native))
+
+    def send(self, value: Any) -> Any:
+        return self._certain(self.native.send(value))
+
+    def throw(self, *error: Any) -> Any:
+        return self.native.throw(*error)
+
+    def close(self) -> None:
+        if self._native is not None:
+            self._native.close()
+
+    @property
+    def native(self) -> Any:
+        """The generator itself, which may give a Grown for what is there or not."""
+        if self._native is None:
+            self._native = self._begun()
+        return self._native
+
+    def _begun(self) -> Any:
+        return self.step(gone_over_by(self.site, self.iterable))
+
+    def collected(self) -> list[Any]:
+        """All its items."""
+        if self.is_counted:
+            return compacted(list(self.native))
+        return hyb__.collected(self.feed(), self.step)
+
+    def feed(self) -> Feed:
+        """What it goes over; the number of that is not known."""
+        found = feed_of(self.iterable)
+        if found is None:
+            raise self._refusal()
+        return found
+
+    def _certain(self, item: Any) -> Any:
+        if type(item) is Grown:
+            raise self._refusal()
+        return item
+
+    def _refusal(self) -> CaptureError:
+        return CaptureError(
+            "the items of a generator are asked for one by one, and which there are is known only "
+            "when the plan runs",
+            at=author_location(),
+            why="A condition on the value of a tensor decides whether the generator gives an item "
+            f"({self.site.location}).",
+            fix="make a list of it, [...] in place of (...), or give it to sum(), any(), all(), "
+            "min(), max(), list() or tuple()",
+        )
+
+
+def listed(iterable: Any) -> list[Any]:
+    """The items of ``iterable``, also where only the run knows which there are."""
+    if type(iterable) is Generated:
+        return iterable.collected()
+    if not is_late(iterable):
+        return list(iterable)
+
+    return hyb__.collected(feed_of(iterable), list)
+
+
+def is_late(iterable: Any) -> bool:
+    """Whether only the run knows what there is to go over, and it is no list."""
+    if isinstance(iterable, Walk):
+        return type(iterable.length) is Number
+    return type(iterable) is Generated

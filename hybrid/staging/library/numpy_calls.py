@@ -1,0 +1,90 @@
+"""NumPy's functions, given values of a run to come: refused, with what to call in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hybrid import ops
+from hybrid.core.tree import flatten
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import NeedsValue, TracedValueError, author_location
+from hybrid.number import Number
+from hybrid.staging.sessions.views import tracing
+
+# They ask tensors for no value, or by a protocol of its own.
+_KNOWING = (np.shape, np.ndim, np.size, np.isscalar, np.iterable, np.from_dlpack)
+_OTHER_NAMES = {
+    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arcsin": "asin",
+    "arctan": "atan", "arctan2": "atan2", "around": "round", "concatenate": "concat",
+    "dot": "matmul",
+    "float_power": "pow", "fmax": "maximum", "fmin": "minimum", "hstack": "concat",
+    "invert": "bitwise_invert", "norm": "vector_norm", "power": "pow", 
+    "true_divide": "divide", "vstack": "concat",
+}  # fmt: skip
+_OTHERS = frozenset({"diagonal", "identity", "shape"})  # not what NumPy calls so
+_MAKERS = (np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.copy)
+
+
+def numpy_function(function: Any) -> Callable[..., Any] | None:
+    """What to call for a function of NumPy's; None for others."""
+    if not _is_numpys(function) or any(function is known for known in _KNOWING):
+        return None
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if tracing():
+            _refuse_traced(function, flatten((args, kwargs))[0])
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _is_numpys(function: Any) -> bool:
+    if isinstance(function, np.ufunc):
+        return True
+    module = getattr(function, "__module__", None)
+    if module is None:  # a method of C's
+        module = type(getattr(function, "__self__", None)).__module__
+    return isinstance(module, str) and module.partition(".")[0] == "numpy"
+
+
+def _refuse_traced(function: Any, leaves: list[Any]) -> None:
+    for leaf in leaves:
+        if type(leaf) is Number:
+            error = NeedsValue(f"{_name(function)}()", leaf.kind, leaf, at=author_location())
+            error.fix = _instead(function)
+            raise error
+        if isinstance(leaf, Tensor):
+            asked = f"{_name(function)}()"
+            refusal = TracedValueError(asked, str(leaf.type), at=author_location())
+            refusal.why += "  NumPy arrays among its arguments are tensors inside."
+            refusal.fix = _instead(function)
+            raise refusal
+
+
+def _name(function: Any) -> str:
+    owner = getattr(function, "__self__", None)
+    module = getattr(function, "__module__", None) or "numpy"
+    if isinstance(owner, (np.ndarray, np.ufunc)):
+        named = owner.__name__ if isinstance(owner, np.ufunc) else "ndarray"
+        return f"numpy.{named}.{function.__name__}"
+    public = "numpy.random" if module.startswith("numpy.random") else module
+    return f"{public}.{function.__name__}"
+
+
+def _instead(function: Any) -> str:
+    """What to write in place of a call of ``function``."""
+    name = function.__name__
+    if any(function is maker for maker in _MAKERS):
+        return f"leave numpy.{name} out, or join values with hybrid.stack"
+    if isinstance(function, type):
+        return f'write hybrid.astype(x, "{name}") for one of the dtypes of hybrid'
+    name = _OTHER_NAMES.get(name, name)
+    if hasattr(ops, name) and name not in _OTHERS and "random" not in _name(function):
+        return f"call hybrid.{name}"
+    return (
+        f"write it with the functions of hybrid, or call {_name(function)} through hybrid.py_call "
+        "or outside the hybridized function"
+    )

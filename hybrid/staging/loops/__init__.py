@@ -1,0 +1,1 @@
+"""Loops as nodes: the search for a state that every iteration keeps, and what it carries."""

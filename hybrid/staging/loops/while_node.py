@@ -1,0 +1,168 @@
+"""``while``: the session of plain tests, and of a traced one, which becomes a ``while`` node."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from hybrid.convert.site import Site
+from hybrid.eager.tensor import Tensor
+from hybrid.number import Number
+from hybrid.ops import control
+from hybrid.staging.loops.loop import Loop
+from hybrid.staging.nodes.stop_branch import Unstopped
+from hybrid.staging.sessions.views import is_traced
+from hybrid.trace.places.frames import roots_of
+from hybrid.trace.regions.merge import constant
+from hybrid.trace.regions.region import truth
+
+TEST = "the test"
+
+
+class StagedWhile(Loop):
+    """Takes over from a plain session when a test is traced, or a flag that stops the loop.
+
+    The test that has been evaluated decides on the first iteration; each iteration runs the body
+    and evaluates the test anew.
+    """
+
+    body = False  # whether the next pass runs the body without asking for the test
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.go: Tensor | None = None  # the test of the first iteration in the node
+        self.tested: Any = None
+        self.state: Any = None
+
+    def stop_traced(self, found: Mapping[str, Any]) -> bool:
+        """A flag that stops the loop is traced: the test is evaluated where it is not set."""
+        found = {**sys._getframe(2).f_locals, **found}  # a plain session asks for flags only
+        self.roots = roots_of(found)
+        _, flag = self.flags(found)
+        return self.guard(found, flag, self.begin)
+
+    def stop_never(self, found: Mapping[str, Any]) -> bool:
+        """Python's own test goes on and on (it may be an exception that ends the loop)."""
+        found = {**sys._getframe(2).f_locals, **found}
+        self.go = constant(self.tracer, True)
+        return self.begin(found)
+
+    def again(self, found: Mapping[str, Any]) -> bool:
+        """Whether there is another pass; ``found`` are the author's local variables."""
+        try:
+            return self.state(found)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def test(self, value: Any) -> bool:
+        """A test: the one that makes the session take over, or that of the next iteration."""
+        if self.state is None:
+            self.go, self.state = truth(value), self.begin
+            return False
+        self.tested = truth(value) if is_traced(value) else bool(value)
+        return False
+
+    # States ----------------------------------------------------------------------------------
+
+    def begin(self, found: Mapping[str, Any]) -> bool:
+        self.roots = roots_of(found, self.roots)
+        self.before = self.snapshot(found)
+        return self.attempt()
+
+    def attempt(self) -> bool:
+        with self.inside(self.parent):
+            self.open()
+        self.body, self.state = True, self.body_done
+        return True
+
+    def body_done(self, found: Mapping[str, Any]) -> bool:
+        self.body = False
+        with self.inside(self.path.region):
+            over, flag = (True, None) if self.path.diverged else self.flags(found)
+        if over:
+            self.tested = False
+            return self.test_done(self.snapshot(found))
+        if flag is None:
+            self.loads, self.state = False, self.test_done
+            return True
+        return self.guard(found, flag, self.test_done)
+
+    def test_done(self, found: Mapping[str, Any]) -> bool:
+        names = self.snapshot(found)
+        if self.path.diverged:  # in the body or in the test: there is no next iteration
+            names, self.tested = self.before, False
+        region = self.path.region
+        tested = self.tested
+        if isinstance(tested, bool):
+            tested = constant(region, tested)
+        with self.inside(region):
+            self.next = region.traced(tested)
+        self.finals = dict(names)
+        self.path.end(names)
+        with self.inside(self.parent):
+            if self.settle():
+                self.close(control.while_, [self.go], ([], [self.next]), {"length": 0}, runs=False)
+                self.tracer.note(self.site.location, "became a while node")
+                return self.leave_loop(self.finals)
+        return self.peel() if self.peels == 1 else self.attempt()
+
+    # The first iteration, by itself ----------------------------------------------------------
+
+    def peel(self) -> bool:
+        self.peels = 2
+        self.widened.clear()  # of what was there before the first iteration
+        self.enter_branch(self.go, self.before)
+        self.path = self.peeled
+        self.load(self.before)
+        self.body, self.state = True, self.peel_done
+        return True
+
+    def peel_done(self, found: Mapping[str, Any]) -> bool:
+        self.body = False
+        with self.inside(self.parent):
+            over, flag = (True, None) if self.path.diverged else self.flags(found)
+        if over:
+            return self.leave_loop(found)
+        if flag is None:
+            self.loads, self.state = False, self.peel_tested
+            return True
+        return self.guard(found, flag, self.peel_tested)
+
+    def peel_tested(self, found: Mapping[str, Any]) -> bool:
+        if self.tested is False:
+            return self.leave_loop(found)
+        self.go = constant(self.parent, True) if self.tested is True else self.tested
+        return self.begin(found)
+
+    def leave_loop(self, found: Mapping[str, Any]) -> bool:
+        self.state = None
+        self.finish(found)
+        return False
+
+    # A test that may not be evaluated --------------------------------------------------------
+
+    def guard(self, found: Mapping[str, Any], flag: Tensor, then: Any) -> bool:
+        """Evaluate the test in a branch that runs where ``flag`` is not set."""
+        parent = self.parent if self.path is None else self.path.region
+        self.tests = Unstopped(self, parent, flag, found, TEST)
+        self.loads, self.then, self.state = False, then, self.guard_done
+        self.body = False
+        return True
+
+    def guard_done(self, found: Mapping[str, Any]) -> bool:
+        branch = self.tests
+        if branch.path.diverged:
+            self.tested = False
+        tested = self.tested if isinstance(self.tested, bool) else Number("bool", self.tested)
+        names = {**self.snapshot(found), TEST: tested}
+        names = branch.leave(names, {**branch.before, TEST: False}, TEST)
+        result = names.pop(TEST)
+        with self.inside(branch.parent):
+            self.tested = truth(result) if is_traced(result) else result
+        if self.path is None or self.path is self.peeled:
+            self.go = self.tested if isinstance(self.tested, Tensor) else None
+            if self.go is None:
+                self.go = constant(branch.parent, self.tested)
+        return self.then(names)

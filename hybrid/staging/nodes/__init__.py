@@ -1,0 +1,1 @@
+"""Constructs on traced values as nodes: what drives their passes, branches and choices."""

@@ -1,0 +1,67 @@
+"""Session: drives the passes of one converted statement.
+
+The author's statements stay where they are; the session says how often they run.  On plain Python
+values that is exactly what Python would do.  Once a value is traced, a staged session takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from hybrid.convert.site import Site
+from hybrid.staging.sessions.views import tracing
+
+ONE_BY_ONE = "Python goes over its items one by one"
+
+
+def unrolled(count: int, why: str) -> str:
+    """The note of a loop whose iterations are traced one by one."""
+    times = "once" if count == 1 else f"{count} times"
+    return f"unrolled {times}: {why.splitlines()[0]}"
+
+
+class Session:
+    """A construct on plain values; ``staged`` is what has taken over, if anything has."""
+
+    __slots__ = ("site", "staged")
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.staged: Any = None
+
+    @property
+    def wants(self) -> bool:
+        """Whether ``again`` needs all local variables, not only the flags that stop a loop."""
+        return self.staged is not None or tracing()
+
+    @property
+    def loads(self) -> bool:
+        """Whether ``values`` are to be put into the variables that the site names."""
+        return self.staged is not None and self.staged.loads
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """What the variables that the site names are to hold."""
+        return self.staged.values
+
+    def again(self, found: Mapping[str, Any]) -> bool:
+        """Whether there is another pass; ``found`` are the local variables."""
+        raise NotImplementedError
+
+    def __enter__(self) -> None:
+        if self.staged is not None:
+            self.staged.__enter__()
+
+    def __exit__(
+        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if self.staged is not None:
+            return self.staged.__exit__(kind, error, trace)
+        if error is not None:
+            self.abandon()
+        return False
+
+    def abandon(self) -> None:
+        """Let go of what an exception has made useless."""

@@ -1,0 +1,120 @@
+"""Whether a value is only known when the plan runs, and whether one is being made."""
+
+from __future__ import annotations
+
+from collections import ChainMap, UserDict, UserList, deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybrid.convert.runtime import hyb__
+from hybrid.core.tree import flatten
+from hybrid.eager.progress import unwrapped
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError, NeedsValue, TracedBoolError, author_location
+from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.number import Number
+from hybrid.trace.values.optional import Maybe, is_optional, refuse_missing
+from hybrid.trace.values.varlist import Grown, holds_grown, refuse_grown
+
+CONTAINERS = (list, dict, set, deque, bytearray)
+LOOKED_INTO = (*CONTAINERS, tuple)
+HOLDERS = (UserDict, UserList, ChainMap)
+
+
+def is_traced(value: Any) -> bool:
+    """Whether the truth of ``value`` is unknown while a function is captured."""
+    if not ACTIVE:
+        return False
+    if type(value) in (list, tuple):
+        return is_grown(value) and all(type(item) is Grown for item in value)
+    if isinstance(value, dict):
+        return is_partial(value) and all(map(is_optional, dict.values(value)))
+    return isinstance(value, (Tensor, Number, Maybe)) and current().traces
+
+
+def tracing() -> bool:
+    """Whether a function is being captured on this thread."""
+    return bool(ACTIVE) and current().traces
+
+
+def held(value: Any) -> Any:
+    """The container in which a UserDict and its like keep what they hold; else ``value``."""
+    if isinstance(value, (UserDict, UserList)):
+        return value.data
+    return value.maps[0] if isinstance(value, ChainMap) and value.maps else value
+
+
+def look(value: Any) -> Any:
+    """``value``, which is about to be looked into, should it be a container."""
+    if isinstance(value, HOLDERS) and tracing():
+        inner, how = held(value), f"looked into through a {type(value).__name__}"
+        look(inner)
+        refuse_grown(inner, how)
+        refuse_partial(inner, how)
+    if tracing() and isinstance(value, LOOKED_INTO):
+        if type(value) is not tuple:
+            current().will_read_container(value)
+        if is_grown(value):
+            return hyb__.View(value)
+        if is_partial(value):
+            return hyb__.DictView(value)
+    return value
+
+
+def handed(value: Any, name: str = "") -> Any:
+    """``value``, which a library function is about to look into, should it be a container."""
+    inner = unwrapped(value)
+    if type(look(inner)) is not type(inner):
+        how = f"given to {name}()" if name else "looked into"
+        refuse_grown(inner, how)
+        refuse_partial(inner, how)
+    return value
+
+
+def ordered(name: str, order: Callable[[], Any], items: Sequence[Any]) -> Any:
+    """``order()``, in which ``name`` compares ``items`` as far as Python does: pairs by a key."""
+    try:
+        return order()
+    except NeedsValue as error:
+        numbers = [leaf for leaf in flatten(list(items))[0] if type(leaf) is Number]
+        for number in (*numbers, error.number):
+            number.need_value(f"{name}()")
+    except TracedBoolError:
+        raise CaptureError(
+            f"{name}() of traced values",
+            at=author_location(),
+            why="Their order would only be known when the plan runs.",
+            fix="stack them into one tensor, and choose with hybrid.max, hybrid.argmax or "
+            "hybrid.where; items whose keys differ are ordered by those (key=lambda item: item[0])",
+        ) from None
+
+
+def is_grown(value: Any) -> bool:
+    """Whether ``value`` is a list whose length only the run knows."""
+    return bool(ACTIVE) and current().traces and bool(current().grown) and holds_grown(value)
+
+
+def is_partial(value: Any) -> bool:
+    """Whether ``value`` is a dict of which only the run knows the keys, or their order."""
+    return (
+        isinstance(value, dict)
+        and bool(ACTIVE)
+        and current().traces
+        and bool(current().grown)
+        and any(map(is_optional, dict.values(value)))
+    )
+
+
+def refuse_partial(value: Any, how: str) -> None:
+    """Raise if ``value`` is a dict of which only the run knows the keys."""
+    if is_partial(value):
+        refuse_missing(how, next(filter(is_optional, dict.values(value))))
+
+
+def compared(value: Any) -> Any:
+    """``value``, which is about to be compared with another by ``==``."""
+    seen = look(value)
+    if type(seen) in (list, tuple) and tracing() and current().grown:
+        for item in value:
+            refuse_partial(item, "compared")
+    return seen

@@ -1,0 +1,74 @@
+"""The functions that converted code calls, and those that staging itself calls by name.
+
+A module of a lower folder says ``hyb__.StagedIf(...)`` for what stands above it, or is needed by
+few programs.
+"""
+
+from __future__ import annotations
+
+from hybrid.convert.runtime import hyb__
+
+_STAGING = __name__.rpartition(".")[0]
+# What converted code calls, by the modules that have it.
+CONVERTED_BY: dict[str, tuple[str, ...]] = {
+    # Statements
+    "constructs.assert_": ("checked",),
+    "constructs.for_": ("for_",),
+    "constructs.if_": ("if_",),
+    "constructs.match_": ("matched", "matched_plain", "native_test"),
+    "constructs.try_": ("catching", "handled", "refuse_again"),
+    "constructs.while_": ("while_",),
+    "constructs.with_": ("managed",),
+    # Expressions
+    "callee": ("callee", "result", "shown"),
+    "constructs.comparison": ("compare", "compare_test"),
+    "constructs.logic": (
+        "and_",
+        "and_test",
+        "clear",
+        "ifexp",
+        "known_truth",
+        "not_",
+        "or_",
+        "or_test",
+        "super_",
+    ),
+    "iteration.comprehension": ("each", "generated", "kept", "listed"),
+    "iteration.displays": ("joined", "united"),
+    "sessions.views": ("compared", "look"),
+    "values.texts": ("template", "text"),
+    # Variables and places
+    "constructs.loads": ("indexed", "keyed", "offered", "spread", "taken"),
+    "constructs.stores": (
+        "attribute",
+        "cell",
+        "content",
+        "global_",
+        "indexed_item",
+        "item",
+        "items",
+        "joined_in_place",
+        "lost",
+    ),
+    "effects.cached_properties": ("decorator",),
+    "sessions.variables": ("load", "peek"),
+}  # fmt: skip
+# What staging itself calls, once a value is traced.
+STAGING_BY: dict[str, tuple[str, ...]] = {
+    "effects.library_effects": ("gone_over", "refusing", "stored_in"),
+    "effects.log_calls": ("LOG_OVERRIDES",),
+    "iteration.folds": ("collected", "decided", "extreme", "part_of"),
+    "iteration.sums": ("sum_of",),
+    "library.builtins": ("OVERRIDES",),
+    "loops.for_node": ("staged_for",),
+    "loops.while_node": ("StagedWhile",),
+    "nodes.choice": ("Choice",),
+    "nodes.if_node": ("StagedIf",),
+    "values.dicts": ("DictView",),
+    "values.lists": ("View",),
+}
+
+CONVERTED = frozenset(name for names in CONVERTED_BY.values() for name in names)
+
+for _functions in (CONVERTED_BY, STAGING_BY):
+    hyb__.provide({f"{_STAGING}.{module}": names for module, names in _functions.items()})

@@ -1,0 +1,128 @@
+"""Feed: what a ``for`` loop walks over, by index, so that one pass can stand for all iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from hybrid.core.dataclass import dataclass
+from hybrid.core.tree import unflatten
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError, author_location
+from hybrid.number import Number
+
+
+class Feed(Protocol):
+    """``length`` items; a Number when that is known only at run time."""
+
+    length: int | Number
+    python: bool  # whether the items are plain Python numbers
+
+    def row(self, index: int | Number) -> Any:
+        """The item at ``index``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers of a Python range."""
+
+    numbers: range
+    python = True
+
+    @property
+    def length(self) -> int:
+        return len(self.numbers)
+
+    def row(self, index: int | Number) -> Any:
+        if isinstance(index, Number):
+            scaled = index if self.numbers.step == 1 else index * self.numbers.step
+            return scaled if self.numbers.start == 0 else scaled + self.numbers.start
+        return self.numbers[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a tensor."""
+
+    tensor: Tensor
+    python = False
+
+    @property
+    def length(self) -> int:
+        return len(self.tensor)
+
+    def row(self, index: int | Number) -> Any:
+        return self.tensor[index]
+
+
+class Walk:
+    """An iterable made while a function is captured, such as ``enumerate`` of a tensor."""
+
+    length: Any  # a Number when that is known only at run time
+    begun = False  # whether it is a pass over what comes from outside, which is to be finished
+
+    def feed(self) -> Feed | None:
+        """How to walk over it by index; None when it has been begun by other means."""
+        raise NotImplementedError
+
+    def finish(self, stopped: Tensor | bool) -> None:
+        """The loop over it is over: where it was ``stopped``, no further item was asked for."""
+
+
+def even_length(feed: Feed) -> Any:
+    """How many of the first items of ``feed`` are of one kind."""
+    length = feed.length
+    return min([length, *[p.even for p in supplied(feed)]]) if type(length) is int else length
+
+
+def finish(feed: Any, stopped: Tensor | bool) -> None:
+    """The loop over ``feed`` is left, or ``stopped`` by the author: so are passes in it."""
+    parts = getattr(feed, "parts", ())
+    lengths = [part.length for part in parts]
+    known = all([type(length) is int for length in lengths])
+    shortest = lengths.index(min(lengths)) if parts and known else 0
+    for at, part in enumerate(parts):  # zip() asks for an item of each up to that which has none
+        finish(part, stopped if at <= shortest else True)
+    if isinstance(feed, Walk) and feed.begun:
+        feed.finish(stopped)
+
+
+def supplied(feed: Any) -> list[Any]:
+    """The parts of ``feed`` whose items come from outside."""
+    if isinstance(feed, Walk) and feed.begun:
+        return [feed]
+    return [found for part in getattr(feed, "parts", ()) for found in supplied(part)]
+
+
+def stream_of(feed: Any) -> Any:
+    """The part of ``feed`` whose end is known when it comes, if there is one."""
+    streams = [part for part in supplied(feed) if part.ends_itself]
+    if streams and len(getattr(feed, "parts", ())) > 1:
+        raise CaptureError(
+            "zip() of a loader that does not know how many batches it gives",
+            at=author_location(),
+            why="Which of the parts ends first is known when each of them is asked.",
+            fix="count with enumerate(), or give the dataset a __len__",
+        )
+    return streams[0] if streams else None
+
+
+class TreeRows:
+    """The rows of a tree of tensors, each a tree."""
+
+    python = False
+
+    def __init__(self, structure: Any, leaves: tuple[Tensor, ...]) -> None:
+        self.structure, self.leaves = structure, leaves
+
+    @property
+    def length(self) -> int:
+        return len(self.leaves[0])
+
+    def row(self, index: int | Number) -> Any:
+        rows = [Rows(leaf).row(index) for leaf in self.leaves]
+        return unflatten(self.structure, rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        for at in range(self.length):
+            yield unflatten(self.structure, [leaf[at] for leaf in self.leaves])

@@ -1,0 +1,237 @@
+"""What ``range``, ``enumerate``, ``zip`` and ``reversed`` give over values of a run to come.
+
+Each is a ``Walk``: a ``for`` that is staged goes over it by index.  Anything else that iterates
+gets the items one by one, as long as their number is known.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from hybrid import ops
+from hybrid.core.dataclass import dataclass
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError, author_location
+from hybrid.ir.interpreter import current
+from hybrid.number import Number, as_number, choose, host_number, is_plain
+from hybrid.staging.values.feed import Feed, Walk
+from hybrid.trace.regions.checks import check
+
+
+def index_of(x: Any) -> Any:
+    """``operator.index(x)``, traced; raises what Python raises."""
+    if isinstance(x, Tensor) and x.dtype.is_integer and not x.ndim:
+        return current().number_of(x)
+    if type(x) is not Number:
+        return operator.index(x)
+    if x.kind == "float":
+        raise TypeError("'float' object cannot be interpreted as an integer")
+    return +x
+
+
+def _tensor(x: Any) -> Tensor:
+    return as_number(x).whole()
+
+
+class TracedRange(Walk):
+    """``range`` of numbers of which one is traced."""
+
+    python = True
+
+    def __init__(self, start: Any, stop: Any, step: Any = 1) -> None:
+        self.start, self.stop, self.step = start, stop, step
+        self.length = _range_length(start, stop, step)
+
+    def feed(self) -> Feed:
+        return self
+
+    def row(self, index: Any) -> Number:
+        """The number at ``index``, which must lie in [0, length)."""
+        bounds = [(n.low, n.high) for n in map(as_number, (self.start, self.stop))]
+        low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+        if type(self.step) is int and self.step > 0:
+            low, high = bounds[0][0], bounds[1][1] - 1
+        elif type(self.step) is int:
+            low, high = bounds[1][0] + 1, bounds[0][1]
+        # It lies between start and stop, so nothing overflows.
+        offset = _tensor(index)
+        if not (type(self.step) is int and self.step == 1):
+            offset = ops.multiply(offset, _tensor(self.step))
+        if not (type(self.start) is int and self.start == 0):
+            offset = ops.add(_tensor(self.start), offset)
+        return Number("int", offset, low, high)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            self._need_value("a slice of a range")
+        index = index_of(index)
+        at = choose(index < 0, index + self.length, index)
+        inside = (at >= 0) & (at < self.length)
+        if type(inside) is Number:
+            check(inside, IndexError("range object index out of range"))
+        elif not inside:
+            raise IndexError("range object index out of range")
+        return self.row(at)
+
+    def contains(self, value: Any) -> Any:
+        """``value in self``, traced; False for what is not a whole number."""
+        if not is_plain(value):
+            return False
+        numbers = (value, self.start, self.stop, self.step)
+        return host_number(_is_in_range, "bool", *numbers)
+
+    def _need_value(self, what: str) -> NoReturn:
+        traced = next(n for n in (self.stop, self.start, self.step) if type(n) is Number)
+        traced.need_value(what)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._need_value("going over a range item by item")
+
+    def __len__(self) -> int:
+        self._need_value("len() of a range")
+
+    def __contains__(self, value: Any) -> bool:
+        self._need_value("a membership test")
+
+
+def _range_length(start: Any, stop: Any, step: Any) -> Any:
+    """``len(range(start, stop, step))``, traced."""
+    if type(step) is not int:
+        return not_negative(host_number(_length, "int", start, stop, step))
+    if step == 0:
+        raise ValueError("range() arg 3 must not be zero")
+    span = (stop - start) if step > 0 else (start - stop)
+    if abs(step) != 1:
+        span = (span + (abs(step) - 1)) // abs(step)
+    return span if type(span) is int else not_negative(span)
+
+
+def not_negative(n: Number) -> Number:
+    """``max(n, 0)``."""
+    if n.low >= 0:
+        return n
+    return Number("int", ops.maximum(n.tensor, 0), 0, max(n.high, 0))
+
+
+def _length(start: int, stop: int, step: int) -> int:
+    return len(range(start, stop, step))
+
+
+def _is_in_range(value: Any, start: int, stop: int, step: int) -> bool:
+    return value in range(start, stop, step)
+
+
+# Iterators --------------------------------------------------------------------------------------
+
+
+class Once(Walk):
+    """An iterator over the items of a feed."""
+
+    def __init__(self, items: Feed) -> None:
+        self._items = items
+        self._at = 0
+        self._taken = False
+
+    @property
+    def length(self) -> Any:
+        """How many items there were at first."""
+        return self._items.length
+
+    def feed(self) -> Feed | None:
+        """The items, for one loop."""
+        self._refuse_taken()
+        if self._at:
+            return None
+        self._taken = True
+        return self._items
+
+    def _refuse_taken(self) -> None:
+        if self._taken:
+            raise CaptureError(
+                "an iterator was used again after a loop had gone over it",
+                at=author_location(),
+                why="The loop became a node of the graph, and how far it goes is only known when "
+                "the plan runs.",
+                fix="make a new one with enumerate(), zip() or reversed()",
+            )
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        self._refuse_taken()
+        length = self._items.length
+        if type(length) is Number:
+            length.need_value("going over it item by item")
+        if self._at >= length:
+            raise StopIteration
+        self._at += 1
+        return self._items.row(self._at - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Enumerated:
+    """``enumerate(items, start)``."""
+
+    items: Feed
+    start: Any
+    python = False
+
+    @property
+    def length(self) -> Any:
+        return self.items.length
+
+    @property
+    def parts(self) -> Sequence[Feed]:
+        return (self.items,)
+
+    def row(self, index: Any) -> tuple[Any, Any]:
+        number = index if type(self.start) is int and self.start == 0 else self.start + index
+        return number, self.items.row(index)
+
+
+@dataclass(frozen=True, slots=True)
+class Zipped:
+    """``zip(*parts)``."""
+
+    parts: Sequence[Feed]
+    length: Any
+    python = False
+
+    def row(self, index: Any) -> tuple[Any, ...]:
+        return tuple([part.row(index) for part in self.parts])
+
+
+@dataclass(frozen=True, slots=True)
+class Reversed:
+    """``reversed(items)``."""
+
+    items: Feed
+
+    @property
+    def length(self) -> Any:
+        return self.items.length
+
+    @property
+    def python(self) -> bool:
+        return self.items.python
+
+    def row(self, index: Any) -> Any:
+        return self.items.row(self.length - 1 - index)
+
+
+def shortest(lengths: Sequence[Any]) -> Any:
+    """The smallest of ``lengths``, some of them traced."""
+    found = lengths[0]
+    for length in lengths[1:]:
+        found = choose(operator.lt(length, found), length, found)
+    return found
+
+
+def uneven(number: int, length: int, first: int) -> ValueError:
+    """What Python raises when the iterables of a strict zip are not of one length."""
+    others = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
+    kind = "shorter" if length < first else "longer"
+    return ValueError(f"zip() argument {number} is {kind} than {others}")

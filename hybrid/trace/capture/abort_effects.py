@@ -1,0 +1,341 @@
+"""Remaining: what a capture has written up to some point, for the runs that end there.
+
+An exception that is raised where the values of a run say so ends the run: what was written before
+is operands of the call that raises.  One that Python raises anyway ends the capture: then its
+nodes are run once, for what they do, and for what was written.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid.config import advance_epoch
+from hybrid.core.dataclass import dataclass, replace
+from hybrid.core.partial_effects import Leaving, Put, leave, taken
+from hybrid.core.tree import flatten
+from hybrid.eager.execution import array_of, from_numpy
+from hybrid.eager.tensor import Tensor, make_tensor
+from hybrid.ir import Graph, Value
+from hybrid.ir.interpreter import current, interpreting
+from hybrid.ir.record import LOST, Leaf, is_recording, set_record
+from hybrid.trace.capture.captured import Built, SlotWrite, Source, build, build_objects
+from hybrid.trace.capture.outputs import Known, Making
+from hybrid.trace.gradients.replay_run import Untold, done, told_by
+from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.places.address import GIVEN, Address
+from hybrid.trace.places.contents import Contents
+from hybrid.trace.places.key import CONTENT, Key, key_of
+from hybrid.trace.places.rewind import refill
+from hybrid.trace.places.slots import Slot, write_place
+from hybrid.trace.regions.requires_grad import Turned, turn
+from hybrid.trace.regions.ties import Unfollowed, twins
+from hybrid.trace.regions.tracer import Cell, Tracer
+from hybrid.trace.values.deferred import Build, Late
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Left:
+    """What was written, in terms of values that only a run knows."""
+
+    cells: tuple[tuple[int, int], ...]  # (source, value)
+    writes: tuple[SlotWrite, ...]  # their outputs are values, too
+    objects: tuple[Built, ...]  # that these hold
+    recorded: frozenset[int]  # values that gradients flow to
+    carried: frozenset[int]  # those that they may flow to by iterations, if they flow at all
+    same: tuple[tuple[int, bool, int, int], ...]  # (value, whether it is a source, which of these
+    # or of the values before it, value that says so or -1)
+
+    def of_arrays(self, leaving: Leaving, arrays: Sequence[Any]) -> Put:
+        """What puts it in force, given the values that ``leaving`` has got."""
+        values = [from_numpy(np.asarray(a), copy=True) for a in arrays]
+        return functools.partial(self._put_told, leaving, values)
+
+    def _put_told(
+        self,
+        leaving: Leaving,
+        values: Sequence[Tensor],
+        tensors: Sequence[Tensor],
+        leaves: Sequence[Any],
+        given: Any,
+        graph: Graph,
+        recorded: Collection[Value] | None,
+    ) -> None:
+        """Put it in force at the end of a run of ``graph``; the values get their histories."""
+        flowing = self.recorded
+        # Loops over data, which an interrupt ends where it may, are not gone through once more.
+        if not leaving.settles and any(t.record is not None for t in tensors):
+            flowing |= self.carried
+        if flowing and is_recording():
+            try:
+                told = told_by(graph, tensors, recorded, leaving)
+            except Untold:
+                histories = dict.fromkeys(flowing, LOST)
+            else:
+                histories = {index: told[index].record for index in flowing}
+            for index, history in histories.items():
+                values[index].record = history
+        self.put(values, tensors, leaves, given)
+
+    def put(
+        self,
+        values: Sequence[Tensor],
+        tensors: Sequence[Tensor],
+        leaves: Sequence[Any],
+        given: Any,
+    ) -> None:
+        """Put it in force: ``tensors`` are those of the sources, ``given`` the arguments."""
+        containers = [_container(write.address, given) for write in self.writes]
+        found: dict[Any, Any] = dict(enumerate(tensors))
+        for part in (*self.writes, *self.objects):
+            for kind, what in part.made.places:
+                if kind == "given":
+                    found[what] = Address(given, CONTENT, what).read()
+        values = list(values)
+        for index, is_source, which, there in self.same:
+            if there < 0 or values[there].numpy():
+                values[index] = (tensors if is_source else values)[which]
+        build_objects(self.objects, values, leaves, found)
+        made = [build(write.made, values, leaves, found) for write in self.writes]
+        for source, index in self.cells:
+            cell, value = tensors[source], values[index]
+            cell.content = value.content
+            set_record(cell, value.record)
+        for write, container, value in zip(self.writes, containers, made, strict=True):
+            if container is None:
+                write_place(write.address.holder(leaves), write.address.name, value)
+                advance_epoch()
+            elif write.key:
+                container[write.key[0]] = value
+            else:
+                refill(container, value)
+
+
+def _container(address: Address, given: Any) -> Any:
+    """The container that is written; None for an attribute."""
+    if address.name != CONTENT:
+        return None
+    return (replace(address, owner=given) if address.owner is GIVEN else address).read()
+
+
+class Remaining:
+    """Tells, at any point of a capture, what it has written by then."""
+
+    def __init__(
+        self,
+        root: Tracer,
+        known: Known,
+        guards: Guards,
+        contents: Contents,
+        mine: Callable[[Key, Iterable[Any]], bool],
+    ) -> None:
+        """``mine`` tells of a place, and what it holds by now, whether the capture wrote it."""
+        self.root, self.known, self.guards, self.contents = root, known, guards, contents
+        self.mine = mine
+        self.asked = False  # whether somebody is being told
+        self.handed: dict[int, Any] = {}  # containers from outside that runs hand on, by their ids
+        self.changed = False  # whether some container is written before something may raise
+
+    def leaving(
+        self, function: Callable[..., Any], operands: Sequence[Tensor]
+    ) -> tuple[Callable[..., Any], list[Tensor]]:
+        """``function``, which may raise, with what is written so far behind its ``operands``."""
+        if self.asked:  # while the operands of another call are staged
+            return function, list(operands)
+        self.asked = True
+        try:
+            found, left = self.now(current())
+        finally:
+            self.asked = False
+        if not left.cells and not left.writes:
+            return function, list(operands)
+        self.changed |= any(write.address.name == CONTENT for write in left.writes)
+        return Leaving(function, len(operands), left.of_arrays), [*operands, *found]
+
+    def end(self, error: BaseException) -> None:
+        """Let ``error``, which ends the capture, carry what the nodes do and leave.
+
+        What it holds of them becomes what they compute.
+        """
+        found, left = self.now(self.root)
+        with interpreting(self.root):
+            late = Late(error)
+        told = (error, late.build, len(found)) if late.operands else None
+        found += late.operands
+        builder = self.root.builder
+        graph = Graph(
+            builder.name,
+            tuple([cell.initial for cell in self.root.cells.values()]),
+            tuple(builder.nodes),
+            tuple([t.content for t in found]),
+        )
+        assert self.root.turning is not None
+        turned = self.root.turning.turned()
+        does = left.cells or left.writes or any(node.observable for node in graph.nodes)
+        if told or turned or does:
+            sources = [self.known.source(cell) for cell in self.root.cells.values()]
+            recorded = frozenset(self.root.recorded)
+            run = functools.partial(_run, graph, sources, left, recorded, told, turned)
+            leave(error, run)
+
+    def now(self, here: Tracer) -> tuple[list[Tensor], Left]:
+        """The values of what is written, as ``here`` sees them."""
+        values: list[Tensor] = []
+        index_of: dict[int, int] = {}
+        recorded: set[int] = set()
+        carried: set[int] = set()
+
+        def add(tensor: Tensor) -> int:
+            index = index_of.get(id(tensor))
+            if index is None:
+                index = index_of[id(tensor)] = len(values)
+                inside = here.traced(tensor)
+                values.append(make_tensor(inside.type, inside.content))
+                keep.append(tensor)
+                record = here.record_of(tensor)
+                own = record is not None and record is getattr(tensor, "leaf", None)
+                if record is not None and not own:
+                    recorded.add(index)
+                elif loops and inside.type.floating and not own:
+                    carried.add(index)
+            return index
+
+        keep: list[Tensor] = []
+        making = Making(self.root, self.known, add)
+        chain = list(_chain(here))
+        # What is carried may get a history from an iteration that is yet to be traced.
+        loops = is_recording() and here.repeats
+        cells = [
+            (source, add(cell.tensor))
+            for source, cell in enumerate(list(self.root.cells.values()))
+            if any(_is_written(cell, tracer) for tracer in chain)
+        ]
+        places = list(self._places(chain))
+        changes = [c for c in self.contents.changes() if self.mine(c.key, c.added())]
+        making.share([*[now for _, _, now in places], *[change.after for change in changes]])
+        writes = [
+            SlotWrite(Address(owner, name).seen_from(self.known.owners), making.made(now), True)
+            for owner, name, now in places
+        ]
+        for change in changes:
+            writes += making.content_writes(change)
+        self.handed |= making.handed
+        same = []
+        sources = {key: at for at, key in enumerate(self.root.cells)}
+        everyone = [*keep, *[cell.tensor for cell in self.root.cells.values()]]
+        doubtful = {id(t) for t in everyone if id(None) in twins(here, t)}
+        for tensor in [t for t in keep if id(t) not in sources]:
+            index = index_of[id(tensor)]
+            for tracer in chain:
+                tracer.ties.asked.add(id(tensor))
+            for key, (_, where) in twins(here, tensor).items():
+                before = index_of.get(key, index)
+                if key == id(None):
+                    if not doubtful - {id(tensor)}:  # else it may be any of these
+                        continue
+                elif key not in sources and before >= index:
+                    continue
+                if where.error is not None:
+                    if where.error is Unfollowed and not here.follows:
+                        raise Unfollowed
+                    continue
+                flag = -1 if where.pred is None else add(where.tensor(here))
+                known = key in sources
+                same.append((index, known, sources[key] if known else before, flag))
+        told = {id(cell.tensor) for cell in self.root.cells.values()} & index_of.keys()
+        for tracer in chain:
+            tracer.told = told if tracer.told is None else tracer.told & told
+        return values, Left(
+            tuple(cells),
+            tuple(writes),
+            tuple(making.objects),
+            frozenset(recorded),
+            frozenset(carried),
+            tuple(same),
+        )
+
+    def state(self, here: Tracer) -> list[Any]:
+        """What is written so far as ``here`` sees it, to be compared item by item."""
+        chain = list(_chain(here))
+        found: list[Any] = [c.value for t in chain for c in t.cells.values() if c.written]
+        for owner, name, now in self._places(chain):
+            found += [owner, name, now]
+        for change in self.contents.changes():
+            if self.mine(change.key, change.added()):
+                found += [change.container, *flatten(change.after)[0]]
+        return found
+
+    def _places(self, chain: Sequence[Tracer]) -> Iterator[tuple[Any, str, Any]]:
+        """Attributes and variables that outlive the call and are not what they were: what now."""
+        found = set()
+        for owner, name, now in self.guards.changed_places():
+            if self.mine(key_of(owner, name), [now]):
+                found.add((id(owner), name))
+                yield owner, name, now
+        for tracer in reversed(chain):
+            for key, slot in tracer.slots.items():
+                outlives = tracer is self.root or isinstance(slot.owner, Leaf)
+                if slot.written and outlives and key not in found:
+                    found.add(key)
+                    yield slot.owner, slot.name, slot.content()
+
+    def is_cell(self, key: int) -> bool:
+        """Whether a tensor, by its id, is from outside the capture."""
+        return key in self.root.cells
+
+    def outlives(self, slot: Slot) -> bool:
+        """Whether what is written to a place can be seen after the call."""
+        owner = slot.owner
+        namespace = type(owner) is dict and slot.name != CONTENT
+        given = id(owner) in self.known.containers
+        return isinstance(owner, Leaf) or namespace or given or self.root.is_outside(owner)
+
+
+def _chain(tracer: Tracer | None) -> Iterator[Tracer]:
+    """``tracer`` and those around it, outwards."""
+    while tracer is not None:
+        yield tracer
+        tracer = tracer.parent
+
+
+def _is_written(cell: Cell, tracer: Tracer) -> bool:
+    """Whether ``tracer`` has written to a tensor from outside, or will in an iteration."""
+    key = id(cell.tensor)
+    return key in tracer.rewritten or (key in tracer.cells and tracer.cells[key].written)
+
+
+def _run(
+    graph: Graph,
+    sources: Sequence[Source],
+    left: Left,
+    recorded: frozenset[Any],
+    told: tuple[BaseException, Build, int] | None,
+    turned: Sequence[Turned],
+    leaves: Sequence[Any],
+    given: Any,
+) -> None:
+    """Run what a capture had staged when it ended, and put in force what it had written.
+
+    ``told`` is an error, what makes one like it of the last values, and which is the first of them.
+    """
+    turn(turned, leaves)
+    tensors = [source.fetch(leaves) for source in sources]
+    try:
+        values = done(graph, tensors, recorded)
+    except BaseException as error:
+        put = taken(error)
+        if put is not None:
+            put(tensors, leaves, given, graph, recorded)
+        raise
+    if told is not None:
+        error, build_error, first = told
+        like = build_error([array_of(value) for value in values[first:]])
+        error.args = like.args
+        vars(error).update(vars(like))
+    made = [make_tensor(value.type, value.content) for value in values]
+    for tensor, value in zip(made, values, strict=True):
+        tensor.record = value.record
+    left.put(made, tensors, leaves, given)

@@ -1,0 +1,130 @@
+"""Backward: further ways back through a captured call.
+
+Its capture has led back from cotangents of all outputs to inputs that have got nothing before.  An
+output that nobody uses has none, though, and an input that is used elsewhere may have got some: the
+terms of this call are added to those one by one, as if its ops had run eagerly.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+from hybrid.autodiff.arrivals import Arrivals
+from hybrid.autodiff.origins import Slot
+from hybrid.autodiff.presence import Perhaps, either, neutral
+from hybrid.autodiff.tape import history
+from hybrid.autodiff.terms import conjoined
+from hybrid.eager.tensor import Tensor
+from hybrid.ir import Graph, Value
+from hybrid.ir.record import AnyRecord, Leaf, node_of, recording
+from hybrid.trace.capture.captured import Asked, Backward, Capture
+from hybrid.trace.gradients.region_vjp import Kind, Tape, cut, leaves_at, opened, values_of
+from hybrid.trace.regions.build import computing
+
+
+def places_at_hand(sources: Sequence[Value], outputs: Sequence[Value]) -> dict[Value, tuple]:
+    """Where a call finds the values that it starts with and ends with."""
+    places = {v: ("output", i) for i, v in reversed(list(enumerate(outputs)))}
+    return places | {v: ("source", i) for i, v in enumerate(sources)}
+
+
+def uses_of(records: Sequence[AnyRecord | None], leaves: Sequence[Leaf]) -> tuple[int, ...]:
+    """Of how many terms the cotangent of each leaf consists, at most; 2 stands for more, too."""
+    uses = dict.fromkeys(leaves, 0)
+    for record in records:
+        if record in uses:
+            uses[record] += 1
+    for node in history(records):
+        for parent in node.parents:
+            if parent in uses:
+                uses[parent] += 2 if "regions" in node.attrs else 1
+    return tuple(uses.values())
+
+
+def alike(
+    records: Sequence[AnyRecord], sources: Mapping[Slot, int]
+) -> list[tuple[int, str, int, Tensor | None]]:
+    """Which of ``records`` are one of the ``sources`` or an earlier one, and where; None: always.
+
+    Outside, the uses of both are then uses of one value.
+    """
+    arrivals = Arrivals(set(history(records)))
+    found: list[tuple[int, str, int, Tensor | None]] = []
+    ends: list[dict[Slot, Tensor | None]] = []
+    with recording(False):
+        for at, record in enumerate(records):
+            mine = arrivals.ends(node_of(record))
+            found += [(at, "source", sources[s], w) for s, w in mine.items() if s in sources]
+            for other, theirs in enumerate(ends):
+                both = [
+                    conjoined(where, theirs[slot])
+                    for slot, where in mine.items()
+                    if slot in theirs and slot not in sources
+                ]
+                if both:
+                    known = None in both
+                    where = None if known else functools.reduce(either, both)
+                    found.append((at, "output", other, where))
+            ends.append(mine)
+    return found
+
+
+def backward_of(capture: Capture, asked: Asked) -> Backward:
+    """The way back that ``asked`` tells of."""
+    gradient, types = capture.gradient, [v.type for v in capture.graph.results]
+    unsure = gradient.unsure
+    usual = tuple([Kind(types[i], at not in unsure) for at, i in enumerate(gradient.outputs)])
+    apart = all(place == at for at, place in enumerate(asked.places))
+    if asked.cts == usual and apart and not any(asked.arrived):
+        return gradient.backward
+    found = gradient.further.get(asked)
+    if found is None:
+        found = gradient.further[asked] = _derived(capture, asked)
+    return found
+
+
+def _derived(capture: Capture, asked: Asked) -> Backward:
+    gradient, graph = capture.gradient, capture.graph
+    places = [-1] * len(graph.params)
+    for at, i in enumerate(gradient.inputs):
+        places[i] = gradient.inputs[asked.places[at]]
+    leaves = leaves_at(graph, places)
+    tape = Tape(graph, leaves, gradient.recorded)
+    cts = [tape.params_like(kind, "ct") for kind in asked.cts]
+    arrived = [tape.params_like(kind, "sum") for kind in asked.arrived]
+    targets = [leaves[i] for i in gradient.inputs]
+    with opened(tape), recording(False):
+        seeds = list(zip(targets, arrived, strict=True))
+        seeds += [(tape.results[i].record, ct) for i, ct in zip(gradient.outputs, cts, strict=True)]
+        found = tape.pull(seeds, targets)
+        given = [v for ct in (*cts, *arrived) for v in values_of(ct)]
+        results, reached, flags = [], [], []
+        news = [
+            (at, ct)
+            for at, ct in enumerate(found)
+            if ct is not None and asked.places[at] == at and ct is not arrived[at]
+        ]
+        for at, ct in news:
+            reached.append(at)
+            results.append(neutral(ct).content)
+        for _, ct in news:
+            flags.append(len(results) if isinstance(ct, Perhaps) else -1)
+            results += [ct.present.content] if isinstance(ct, Perhaps) else []
+    kept = {
+        graph.results[i]: ("output", i) for of, i in gradient.backward.residuals if of == "output"
+    }
+    own = places_at_hand(graph.params, ())
+    at_hand = kept | own
+    back = cut(tape.builder.nodes, tape.forward, results, [*at_hand, *given])
+    nodes = back.nodes
+    if back.residuals:  # which the call has not kept
+        whole = Graph(graph.name, graph.params, tuple(tape.builder.nodes), ())
+        nodes = computing(whole, results).nodes
+        at_hand = own
+    read = {v for node in nodes for v in node.operands} | set(results)
+    outside = [v for v in at_hand if v in read]
+    params = (*outside, *given)
+    derived = Graph(f"{graph.name}_backward", params, nodes, tuple(results))
+    places = tuple([at_hand[v] for v in outside])
+    return Backward(derived, places, tuple(reached), tuple(flags))

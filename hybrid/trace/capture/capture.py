@@ -1,0 +1,579 @@
+"""Capture: run a function once under the tracer and keep what it did as a graph with bindings.
+
+The graph's parameters are the tensors that the function read (arguments, cells, slots), its results
+the tensors that it returned or wrote.  ``Capture`` says where each of them comes from and goes to.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from hybrid.autodiff.presence import Ct, Perhaps, neutral
+from hybrid.autodiff.tape import history, pulled_back
+from hybrid.core.interrupts import is_interrupt
+from hybrid.core.tree import flatten, unflatten
+from hybrid.eager.tensor import Tensor
+from hybrid.eager.thread_state import ending
+from hybrid.errors import OF_CAPTURE, CaptureError, LeakedValueError, Location
+from hybrid.ir import Builder, Graph, Value
+from hybrid.ir.interpreter import ACTIVE, current, interpreting
+from hybrid.ir.record import AnyRecord, Leaf, Record, recording
+from hybrid.ops.control import FLAG
+from hybrid.trace.alias.row_limits import refuse_recurring
+from hybrid.trace.capture.abort_effects import Remaining
+from hybrid.trace.capture.aliased_results import found_aliases
+from hybrid.trace.capture.backward import alike, places_at_hand, uses_of
+from hybrid.trace.capture.captured import Backward, Capture, Gradient, Same, SlotWrite
+from hybrid.trace.capture.first_gradients import FirstGradients, unmarked
+from hybrid.trace.capture.history_flags import presence
+from hybrid.trace.capture.leak_sweep import swept, traced_value_left
+from hybrid.trace.capture.number_inputs import Lent, as_input, number_cell, put_numbers
+from hybrid.trace.capture.outputs import Known, Making
+from hybrid.trace.capture.recapture import (
+    Mine,
+    Rewritten,
+    Unseen,
+    Unsettled,
+    constants_in,
+    covers,
+    refuse_unsettled,
+    remedy,
+    remedy_of_items,
+)
+from hybrid.trace.gradients.region_vjp import cut, values_of
+from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.places.address import Address
+from hybrid.trace.places.contents import Change, Contents, containers_in
+from hybrid.trace.places.definition import definition, returning
+from hybrid.trace.places.frames import BOUNDARIES
+from hybrid.trace.places.key import Key
+from hybrid.trace.places.reads import MISSING
+from hybrid.trace.places.rewind import put_attributes
+from hybrid.trace.regions.requires_grad import Turning
+from hybrid.trace.regions.tracer import Cell, Slot, Tracer
+from hybrid.trace.values.varlist import refuse_written
+
+
+def capture(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    leaves: Sequence[Any],
+    guards: Guards,
+    name: str,
+    *,
+    convert: Callable[[Any, bool], Any] | None = None,
+    unrolls: bool = False,
+    follows: bool = False,
+    numbers: Collection[int] = (),
+) -> Capture:
+    """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``.
+
+    The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's
+    stage their control flow; ``unrolls`` tells to trace loops over Python ranges iteration by
+    iteration, ``follows`` to follow which tensors are one.  Whatever happens, function, cells,
+    attributes and containers are left as they were, but for what may be the work of other threads:
+    ``Unsettled`` tells of that.  An exception of the author's carries what was written before it
+    (see partial_effects.py).
+    """
+    undo = _Undo()
+    trace = functools.partial(
+        _captured, undo, function, args, kwargs, leaves, guards, name,
+        convert=convert, unrolls=unrolls, follows=follows, numbers=numbers,
+    )  # fmt: skip
+    return ending(trace, undo)
+
+
+BOUNDARIES.add(id(capture.__code__))
+
+
+class _Undo:
+    """Puts back what a capture has changed, where an interrupt has kept it from doing so itself."""
+
+    tracer: Tracer
+    guards: Guards
+    lent: Lent
+    mine: Mine
+    contents: Contents | None = None
+    turning: Turning | None = None
+    begun = traced = done = False
+
+    def begin(self, tracer: Tracer, guards: Guards, lent: Lent, mine: Mine) -> None:
+        self.tracer, self.guards, self.lent, self.mine = tracer, guards, lent, mine
+        self.begun = True
+
+    def __call__(self) -> None:
+        """Once more changes nothing, nor does it after the capture has done it."""
+        if self.turning is not None:
+            self.turning.turn_back()
+        if self.done or not self.begun:
+            return
+        tracer, guards, lent, mine = self.tracer, self.guards, self.lent, self.mine
+        lent.take_back()
+        for owner, before in guards.unseen(tracer.owners):
+            put_attributes(owner, before)
+        for region in reversed(tracer.regions):
+            region.restore()
+        tracer.restore()
+        for change in () if self.contents is None else self.contents.changes():
+            if mine(change.key, change.added()):
+                change.undo()
+        lent.take_back()
+        others = {m.key for m in guards.moved(cached=False) if not mine(m.key, [m.after])}
+        for moved in guards.moved(cached=True):
+            if moved.key not in others:
+                moved.undo()
+        self.done = True
+
+
+def _captured(
+    undo: _Undo,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    leaves: Sequence[Any],
+    guards: Guards,
+    name: str,
+    *,
+    convert: Callable[[Any, bool], Any] | None,
+    unrolls: bool,
+    follows: bool,
+    numbers: Collection[int],
+) -> Capture:
+    tracer = Tracer(
+        Builder(name),
+        dict(guards.slot_sources),
+        namespaces=guards.namespaces,
+        once=guards.once,
+        convert=convert,
+        general=bool(numbers or guards.inputs),
+        unrolls=unrolls,
+        follows=follows,
+        refuses=None if current().batches else refuse_recurring,
+        many=current().many,
+    )
+    structure = flatten((args, kwargs))[1]
+    with interpreting(tracer):
+        places = {i: number_cell(leaves[i]) for i in numbers}
+        leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
+        args, kwargs = unflatten(structure, leaves)
+        given = list(containers_in((args, kwargs)))
+        outside = [c for c in guards.containers.values() if c is not ACTIVE]
+        tracer.turning = undo.turning = Turning(leaves, guards.slot_sources)
+        tracer.known = guards.known.union([id(container) for container, _ in given])
+        mine = Mine(tracer, guards.written, given)
+        at = definition(function)
+        known = Known(leaves, given, guards.containers.values(), places, at, returning(function))
+        cells = [id(cell) for cell in places.values()]
+        tracer.varying = {*cells, *[id(t) for t in leaves if isinstance(t, Tensor)]}
+        lent = Lent()
+        undo.begin(tracer, guards, lent, mine)
+        strange: list[Any] = []  # of Change and Moved
+        try:
+            known.kept = put_numbers(tracer, guards, lent)
+            tracer.varying.update(known.kept)
+            guards.begin()
+            contents = undo.contents = Contents([*outside, *[c for c, _ in given]])
+            tracer.remaining = Remaining(tracer, known, guards, contents, mine)
+            try:
+                result = tracer.converted(function, optional=True)(*args, **kwargs)
+            except Exception as error:
+                if not isinstance(error, OF_CAPTURE) and not is_interrupt(error):
+                    tracer.remaining.end(error)
+                raise
+            finally:
+                unseen = guards.unseen(tracer.owners)
+                for owner, before in unseen:
+                    put_attributes(owner, before)
+                tracer.adopt(guards.written_slots(mine))
+                final = tracer.restore()
+                found = contents.changes()
+                changes, others = parted(found, lambda c: mine(c.key, c.added()))
+                lent.take_back()
+                label = guards.broken() if changes else None
+                for change in changes:
+                    change.undo()
+                lent.take_back()
+                strange = [lent.seen_through(c) for c in others]
+                moved = list(lent.moved(guards.containers, guards.name_at))
+                own, others = parted(moved, lambda m: mine(m.key, [m.after]))
+                for m in own:
+                    m.undo()
+                strange += others
+                moved = guards.moved(cached=False)
+                rest, others = parted(moved, lambda m: mine(m.key, [m.after]))
+                strange += others
+                computed = guards.computed() if guards.inputs else None
+                left = swept(tracer)
+                undo.traced = True
+            refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
+            if unseen:
+                raise Unseen({id(owner): owner for owner, _ in unseen})
+            if own or rest:
+                broken = [*own, *rest][0]
+                place = tracer.written_at(broken.key) or at
+                raise _side_effect(name, broken.label, place, remedy(broken))
+            if guards.inputs:
+                _refuse_cached(name, computed, at)
+            if left:
+                names = {slot.name for slot in left if type(slot.owner) is not dict}
+                if names - guards.written.names:
+                    raise Unseen({}, names)
+                raise traced_value_left(tracer, left[0])
+            outer = [lent.seen_through(c) for c in changes if id(c.container) in guards.containers]
+            slots = tracer.slots.values()
+            constants = constants_in(tracer.slots, final)
+            if not covers(guards.written, outer, slots, constants):
+                key = changes[0].key if changes else None
+                if constants:
+                    key = constants[0].key
+                    label = guards.label(key)
+                place = None if key is None else tracer.written_at(key)
+                advice = remedy_of_items(label, None if constants or not changes else changes[0])
+                refusal = _side_effect(name, label, place or at, advice)
+                raise Rewritten(outer, slots, constants, refusal)
+            made = _Finish(tracer, leaves, guards, known).run(result, final, changes)
+        except BaseException as error:
+            lent.take_back()
+            others = {m.key for m in strange}
+            others |= {m.key for m in guards.moved(cached=False) if not mine(m.key, [m.after])}
+            for moved in guards.moved(cached=True):
+                if moved.key not in others:
+                    moved.undo()
+            if strange and not isinstance(error, Unsettled):
+                if isinstance(error, Exception):
+                    refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
+                for m in strange:
+                    m.undo()
+            undo.done = undo.traced
+            raise
+        undo.done = True
+        guards.settle()
+        made.notes, made.facts = tracer.notes, tracer.facts
+        return made
+
+
+def parted(items: Sequence[Any], test: Callable[[Any], bool]) -> tuple[list[Any], list[Any]]:
+    """The ``items`` that pass ``test``, and the others."""
+    parts: tuple[list[Any], list[Any]] = ([], [])
+    for item in items:
+        parts[not test(item)].append(item)
+    return parts
+
+
+def _refuse_cached(name: str, computed: str | None, at: Location | None) -> None:
+    """Refuse to keep what was computed from numbers that are inputs."""
+    if computed is not None:
+        raise CaptureError(
+            f"{name} computed {computed}, which keeps its value",
+            at=at,
+            why="It may depend on Python numbers that are read at every call.",
+            fix="read the cached property once before the call",
+        )
+
+
+def _side_effect(
+    name: str, broken: str | None, at: Location | None, remedy: tuple[str, str] = ("", "")
+) -> CaptureError:
+    why, fix = remedy
+    return CaptureError(
+        f"{name} changed {broken} while it was captured",
+        at=at,
+        why=why
+        or "A side effect on a Python value happens once, at capture, and could not be repeated "
+        "by the plan.",
+        fix=fix or "keep the value in a tensor (x.assign, +=), return it, or change it outside",
+    )
+
+
+class _Finish:
+    """Turns what a tracer has seen into a Capture."""
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        leaves: Sequence[Any],
+        guards: Guards,
+        known: Known,
+    ) -> None:
+        self.tracer, self.leaves, self.guards, self.known = tracer, leaves, guards, known
+        self.making = Making(tracer, known, self.output)
+        self.outputs: list[Value] = []
+        self.output_of: dict[int, int] = {}  # id of a returned Tensor -> output
+        self.tensors: list[Tensor] = []  # those in output_of
+        self.keep: list[Any] = []
+
+    def run(
+        self, result: Any, final: dict[tuple[int, str], Any], changes: Sequence[Change]
+    ) -> Capture:
+        tracer = self.tracer
+        assert tracer.turning is not None
+        turned = tracer.turning.turned()
+        refuse_written(tracer.grown)
+        lasting_slots = self.lasting_slots()
+        written = [
+            (slot, self.kept(final[key]))
+            for key, slot in lasting_slots.items()
+            if slot.written and self.changed(slot, final[key])
+        ]
+        self.making.share([result, *[v for _, v in written], *[c.after for c in changes]])
+        made = self.making.made(result)
+        known, slots = self.known.owners, list(lasting_slots.values())
+        slot_writes = [
+            SlotWrite(
+                Address(slot.owner, slot.name).seen_from(known),
+                self.making.made(value),
+                slot.original is not MISSING,
+            )
+            for slot, value in written
+        ]
+        for change in changes:
+            slot_writes += self.making.content_writes(change)
+        cells = self.cells()
+        records = [tensor.record for tensor in self.tensors]
+        variables = self.variables(cells)
+        for index in variables:
+            records[index] = None
+        writes = []
+        lasting: set[int] = set()
+        for index, cell in enumerate(cells):
+            if cell.written:
+                writes.append((index, len(self.outputs)))
+                self.outputs.append(cell.value)
+                if cell.record is not None and cell.record is cell.inside:
+                    lasting.add(index)  # as where a parameter is updated: no way back to go
+                records.append(None if index in lasting else cell.record)
+        consumed = frozenset(i for i, r in enumerate(records) if r is not None and _is_consumed(r))
+        live = [i for i, r in enumerate(records) if r is not None and i not in consumed]
+        alike: tuple[Same, ...] = ()
+        there: tuple[int, ...] = ()
+        if live:
+            self.refuse_leading_to(variables, [records[i] for i in live])
+            alike = self.alike([records[i] for i in live], cells)
+            tracer.located = self.known.returning or self.known.at
+            there = self.there([records[i] for i in live])
+        tracer.located = self.known.returning or self.known.at
+        aliases = found_aliases(tracer, self.tensors, self.output_of, self.known, self.outputs)
+        tracer.located = None
+        forward_count = len(tracer.builder.nodes)
+        forward_params = len(tracer.builder.params)
+        gradient = None
+        if live:
+            gradient = self.gradient(
+                live, [records[i] for i in live], cells, forward_count, alike, there
+            )
+            del tracer.builder.params[forward_params:]
+        builder = tracer.builder
+        nodes = tuple(builder.nodes[:forward_count])
+        graph = Graph(builder.name, tuple(c.initial for c in cells), nodes, tuple(self.outputs))
+        self.count_on_handed()
+        firsts = self.first_gradients(graph)
+        if firsts is not None:
+            graph = unmarked(graph, tracer.firsts.values())
+        return Capture(
+            graph,
+            [self.known.source(cell) for cell in cells],
+            made,
+            consumed,
+            writes,
+            slot_writes,
+            self.guards,
+            [cell.tensor.record is not None for cell in cells],
+            gradient,
+            frozenset(lasting),
+            [(Address(s.owner, s.name).seen_from(known), s.original) for s in slots if s.read],
+            self.same(),
+            tuple(self.guards.containers.values()) if changes or tracer.remaining.changed else None,
+            self.known.given,
+            tuple(self.making.objects),
+            aliases,
+            tuple(variables),
+            firsts,
+            turned,
+        )
+
+    def count_on_handed(self) -> None:
+        """The lists and dicts from outside that a run hands on are these very ones."""
+        handed = {**self.making.handed, **self.tracer.remaining.handed}
+        for container in handed.values():
+            found = self.guards.path_to(container)
+            if found is not None:
+                label, read = found
+                what = f"which {type(container).__name__} {label} is"
+                self.tracer.count_on(what, read, id(container))
+
+    def first_gradients(self, graph: Graph) -> FirstGradients | None:
+        """The gradients that are the first of their leaves."""
+        slots, owners = self.tracer.slots, self.known.owners
+        places = [
+            (Address(slots[key].owner, slots[key].name).seen_from(owners), mark)
+            for key, mark in self.tracer.firsts.items()
+        ]
+        return FirstGradients(graph, tuple(places)) if places else None
+
+    def lasting_slots(self) -> dict[Key, Slot]:
+        """The places that are there at other calls: no gradients of variables made on the way."""
+        tracer, leaves = self.tracer, set()
+        for tensor in (*[cell.tensor for cell in tracer.cells.values()], *self.known.tensors):
+            leaves.add(id(getattr(tensor, "leaf", None)))
+        return {
+            key: slot
+            for key, slot in tracer.slots.items()
+            if type(slot.owner) is not Leaf
+            or slot.owner.sequence < tracer.began
+            or id(slot.owner) in leaves
+        }
+
+    def variables(self, cells: list[Cell]) -> dict[int, Leaf]:
+        """The outputs that are variables which the capture has made, and their leaves."""
+        outside = {id(cell.inside) for cell in cells}
+        found = {
+            index: tensor.leaf
+            for index, tensor in enumerate(self.tensors)
+            if getattr(tensor, "leaf", None) is not None
+            and tensor.record is tensor.leaf
+            and id(tensor.leaf) not in outside
+        }
+        slots = self.tracer.slots
+        if any((id(leaf), "grad") in slots for leaf in found.values()):
+            raise self.variable_leaves("its gradient")
+        return found
+
+    def refuse_leading_to(self, variables: dict[int, Leaf], records: list[AnyRecord]) -> None:
+        """Raise if a history that leaves the call leads to a variable that leaves it, too."""
+        if variables and not {*variables.values()}.isdisjoint(history(records)):
+            raise self.variable_leaves("what was computed of it")
+
+    def variable_leaves(self, what: str) -> CaptureError:
+        return CaptureError(
+            f"{self.tracer.builder.name} made a variable, and returns or stores it and {what}",
+            at=self.known.at,
+            why="A plan makes its variables anew in each run, without a way back to them.",
+            fix="make the variable (requires_grad = True, a copy of one) outside and pass it in",
+        )
+
+    def same(self) -> list[tuple[int, Any]]:
+        """Arguments that are reached from outside, too."""
+        found = []
+        for index, leaf in enumerate(self.leaves):
+            if isinstance(leaf, Tensor):
+                slot = self.tracer.slot_sources.get(id(leaf))
+                if slot is not None or id(leaf) in self.guards.outside:
+                    found.append((index, slot or leaf))
+        return found
+
+    def kept(self, value: Any) -> Any:
+        """What a slot is left with, which has to be something."""
+        if value is MISSING:
+            raise CaptureError(
+                f"{self.tracer.builder.name} deleted an attribute that holds a tensor",
+                at=self.known.at,
+                why="A plan cannot repeat that.",
+                fix="assign None, or delete it outside",
+            )
+        return value
+
+    def output(self, leaf: Tensor) -> int:
+        """Which result of the graph is a traced tensor."""
+        if leaf.content not in self.tracer.owned:
+            raise LeakedValueError(
+                f"{self.tracer.builder.name} returned a value ({leaf.type}) of another capture",
+                at=self.known.at,
+                why="It stands for a value of that graph only.",
+                fix="return it from the function that made it, and pass it on as an argument",
+            )
+        self.tracer.traced(leaf)  # a row of a stack becomes a node now
+        index = self.output_of.get(id(leaf))
+        if index is None:
+            index = self.output_of[id(leaf)] = len(self.outputs)
+            self.keep.append(leaf)
+            self.outputs.append(leaf.content)
+            self.tensors.append(leaf)
+        return index
+
+    def changed(self, slot: Slot, value: Any) -> bool:
+        return value is not slot.original or isinstance(value, (list, dict))
+
+    def alike(self, records: list[AnyRecord], cells: list[Cell]) -> tuple[Same, ...]:
+        """Which outputs have the history of another value; what says so becomes a result."""
+        sources = {(c.inside, 0): i for i, c in enumerate(cells) if c.inside is not None}
+        found = []
+        for output, of, index, where in alike(records, sources):
+            flag = -1
+            if where is not None:
+                flag = len(self.outputs)
+                self.outputs.append(where.content)
+            found.append(Same(output, of, index, flag))
+        return tuple(found)
+
+    def there(self, records: list[AnyRecord]) -> tuple[int, ...]:
+        """The results that say which outputs have a history; -1: always."""
+        found = []
+        for flag in presence(self.tracer, records):
+            found.append(-1 if flag is None else len(self.outputs))
+            self.outputs += [] if flag is None else [flag.content]
+        return tuple(found)
+
+    def gradient(
+        self,
+        live: list[int],
+        records: list[AnyRecord],
+        cells: list[Cell],
+        forward_count: int,
+        alike: tuple[Same, ...],
+        there: tuple[int, ...],
+    ) -> Gradient:
+        """Go on tracing through the backward pass, then cut it off as a graph of its own."""
+        tracer = self.tracer
+        leaves = [n for n in history(records) if isinstance(n, Leaf)]
+        of_leaf = {id(cell.inside): i for i, cell in enumerate(cells) if cell.inside is not None}
+        targets = [leaf for leaf in leaves if id(leaf) in of_leaf]
+        cts: list[Ct] = []
+        unsure = {same.output for same in alike}
+        for at, index in enumerate(live):
+            ct = tracer.input(self.outputs[index].type)
+            cts.append(Perhaps(ct, tracer.input(FLAG), True) if at in unsure else ct)
+        seeds = list(zip(records, cts, strict=True))
+        with recording(False):
+            grads = pulled_back(seeds, targets)
+            found = [g for g in grads if g is not None]
+            results = [neutral(g).content for g in found]
+        inputs = tuple(of_leaf[id(leaf)] for leaf in targets)
+        reached = tuple(i for i, g in enumerate(grads) if g is not None)
+        flags = []
+        for g in found:
+            flags.append(len(results) if isinstance(g, Perhaps) else -1)
+            results += [g.present.content] if isinstance(g, Perhaps) else []
+        sources = [cell.initial for cell in self.cells()]
+        given = [v for ct in cts for v in values_of(ct)]
+        back = cut(tracer.builder.nodes, forward_count, results, [*sources, *given])
+        self.outputs += [v for v in back.residuals if v not in self.outputs]
+        places = places_at_hand(sources, self.outputs)
+        outside = [v for v in (*back.given, *back.residuals) if v in places]
+        params = (*outside, *given)
+        graph = Graph(f"{tracer.builder.name}_backward", params, back.nodes, tuple(results))
+        backward = Backward(graph, tuple([places[v] for v in outside]), reached, tuple(flags))
+        uses = uses_of(records, targets)
+        recorded = frozenset(tracer.recorded)
+        return Gradient(tuple(live), inputs, uses, backward, recorded, alike, there)
+
+    def cells(self) -> list[Cell]:
+        return list(self.tracer.cells.values())
+
+
+def _is_consumed(record: AnyRecord) -> bool:
+    """Whether backward() has used up a part of the history, so that nobody can walk it again."""
+    seen: set[Any] = set()
+    stack: list[Any] = [record]
+    while stack:
+        found = stack.pop()
+        node = getattr(found, "record", found)
+        if node is None or node in seen or not isinstance(node, Record):
+            continue
+        seen.add(node)
+        if node.saved is None:
+            return True
+        stack.extend(node.parents)
+    return False

@@ -1,0 +1,284 @@
+"""Captured: what a capture is: a graph, and what its inputs and results are in Python."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from hybrid.core.dataclass import dataclass, field
+from hybrid.core.tree import Several, Structure, unflatten, unflatten_several
+from hybrid.core.types import TensorType
+from hybrid.eager.execution import as_tensor
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import Location
+from hybrid.ir import Graph, Value
+from hybrid.plan import Plan
+from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.guards.constants import Fact
+from hybrid.trace.places.address import Address
+from hybrid.trace.places.objects import empty, filled
+
+# The plan of a graph, which sources it leaves to be computed ahead, if any, and the plan for them.
+Plans = tuple[Plan, tuple[int, ...], Plan | None]
+
+COMPOUND = ("items", "either", "tree")  # kinds of leaves that are made of others
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a captured tensor is found at a call: an argument, a slot, or always the same cell."""
+
+    kind: str  # "argument", "number" (a Python number, of the arguments or not), "slot", "cell"
+    index: int = -1  # of the argument leaf
+    tensor: Tensor | None = None  # the cell
+    address: Address | None = None  # of the slot, or of a number that is no argument
+
+    @property
+    def is_outer_number(self) -> bool:
+        return self.kind == "number" and self.address is not None
+
+    def fetch(self, leaves: Sequence[Any]) -> Tensor:
+        """The tensor at a call whose arguments have these leaves."""
+        if self.kind == "argument":
+            return leaves[self.index]
+        if self.kind == "number":
+            assert self.tensor is not None
+            value = leaves[self.index] if self.address is None else self.address.read()
+            return as_tensor(value, self.tensor.type.dtype)
+        if self.kind == "cell":
+            assert self.tensor is not None
+            return self.tensor
+        assert self.address is not None
+        return self.address.read(leaves)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A tree of which some leaves are made by the graph: each leaf is (kind, what).
+
+    Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
+    ``text`` (a LateText: what builds a string, of which results), ``items`` (Items: all that stand
+    in the place of one), ``either`` (Either: a leaf, or what is there instead of it), ``tree``
+    (Made: a tuple, list or dict), ``argument`` and ``source`` (index: that very tensor), ``given``
+    (keys: a container among the arguments), ``object`` (index of one that is made at each run),
+    ``constant`` (a Python object).
+    """
+
+    structure: Structure
+    leaves: tuple[tuple[str, Any], ...]
+
+    @property
+    def places(self) -> Iterator[tuple[str, Any]]:
+        """The leaves, and what those of them that are ``items`` are made of."""
+        for kind, what in self.leaves:
+            yield kind, what
+            if kind in COMPOUND:
+                yield from what.places
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """An object that is made at each run, without a call of ``__init__``; or a list, or a dict."""
+
+    kind: type
+    made: Made  # a dict of its attributes; what it holds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Either:
+    """``leaf`` where the graph result ``flag`` is true, else ``other``, another leaf.
+
+    The constant Several is no object at all: a dict, or what is made of one, is without that key.
+    """
+
+    leaf: tuple[str, Any]
+    flag: int
+    other: tuple[str, Any]
+
+    @property
+    def places(self) -> Iterator[tuple[str, Any]]:
+        """What it is made of."""
+        yield "output", self.flag
+        for kind, what in (self.leaf, self.other):
+            yield kind, what
+            if kind in COMPOUND:
+                yield from what.places
+
+
+@dataclass(frozen=True, slots=True)
+class SlotWrite:
+    """What to set after each run: an attribute, an item, all that a container holds."""
+
+    address: Address
+    made: Made
+    exists: bool  # whether it was there before
+    key: tuple[Any, ...] = ()  # of the item to set in the container that is at the address
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is known of a way back through a call before it is gone."""
+
+    cts: tuple[Any, ...]  # the Kind of the cotangent of each output, None where there is none
+    arrived: tuple[Any, ...]  # of what each input has got so far, where the order of sums asks
+    places: tuple[int, ...]  # for each input the first one of the same record
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Backward:
+    """A way back through the call: (residuals, cotangents, sums so far) -> total per input."""
+
+    graph: Graph
+    residuals: tuple[tuple[str, int], ...]  # what it reads: ("source" or "output", index)
+    reached: tuple[int, ...]  # positions in the inputs that get a cotangent
+    flags: tuple[int, ...]  # of each of these the further result that says if it does; or -1
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """An output has the history of another value, where a graph result says so."""
+
+    output: int  # position in the outputs of the gradient
+    of: str  # "source", or "output": an earlier one
+    index: int
+    flag: int  # the graph result; -1: always
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An output that is another tensor, the very object, where a graph result says so."""
+
+    output: int
+    of: str  # "argument", "source", or "output": an earlier one
+    index: int
+    flag: int  # the graph result; -1: always
+
+
+@dataclass(slots=True)
+class Gradient:
+    """How the call takes part in a gradient: which results, by which inputs, by which graphs."""
+
+    outputs: tuple[int, ...]  # graph results that have a history
+    inputs: tuple[int, ...]  # sources whose records are the parents
+    uses: tuple[int, ...]  # of each input: of how many terms its cotangent consists, at most
+    backward: Backward  # when each output has a cotangent, and no input
+    recorded: frozenset[Value]  # values of the forward graph that are no constants to gradients
+    same: tuple[Same, ...]
+    there: tuple[int, ...]  # of each output: the graph result that says if it has one; -1: always
+    further: dict[Asked, Backward] = field(default_factory=dict)  # for other calls
+
+    @property
+    def unsure(self) -> frozenset[int]:
+        """The outputs that may turn out to be other values: to them no cotangent comes then."""
+        return frozenset([same.output for same in self.same])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unread:
+    """A graph in a file, which is read when somebody asks for it."""
+
+    inputs: tuple[TensorType, ...]
+    read: Callable[[], Graph]
+
+
+@dataclass(slots=True)
+class Capture:
+    """One captured function for one key."""
+
+    made: Graph | Unread  # results: what is returned, written, and kept for the backward pass
+    sources: list[Source]
+    result: Made
+    consumed: frozenset[int]  # outputs whose history backward() used up inside
+    writes: list[tuple[int, int]]  # (source, output): cells to write back
+    slot_writes: list[SlotWrite]
+    guards: Guards
+    requires: list[bool]  # of each source: whether gradients flowed to it
+    gradient: Gradient | None = None
+    lasting: frozenset[int] = frozenset()  # sources that are written, and keep their histories
+    slot_reads: list[tuple[Address, Any]] = field(default_factory=list)  # with what was there
+    # Argument leaves that are also reached from outside: (index, that tensor or its slot).
+    same: list[tuple[int, Any]] = field(default_factory=list)
+    # The containers from outside, if some container is written: these are not among the arguments.
+    outside: tuple[Any, ...] | None = None
+    given: bool = False  # whether runs need the arguments themselves
+    objects: tuple[Built, ...] = ()
+    aliases: tuple[Alias, ...] = ()  # by ascending outputs
+    variables: tuple[int, ...] = ()  # outputs that the call makes variables
+    firsts: Any = None  # the FirstGradients, if there are such
+    turned: tuple[tuple[int | Tensor, bool], ...] = ()  # see requires_grad.py
+    facts: list[Fact] = field(default_factory=list)  # what else a plan counts on
+    # What became of places in the author's code, for explain().
+    notes: list[tuple[Location | None, str]] = field(default_factory=list)
+    plans: Plans | None = None  # that run the graph, where they are known
+
+    @property
+    def graph(self) -> Graph:
+        """What was captured."""
+        if isinstance(self.made, Unread):
+            self.made = self.made.read()
+        return self.made
+
+    @property
+    def input_types(self) -> tuple[TensorType, ...]:
+        """Those of the sources."""
+        if isinstance(self.made, Unread):
+            return self.made.inputs
+        return tuple([v.type for v in self.made.params])
+
+    @property
+    def written_arguments(self) -> dict[int, Location | None]:
+        """The argument leaves whose cells are written, and where."""
+        return {
+            self.sources[source].index: self.graph.results[output].location
+            for source, output in self.writes
+            if self.sources[source].kind == "argument"
+        }
+
+
+def _value(
+    results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any], kind: str, what: Any
+) -> Any:
+    """One leaf.  (A function inside ``build`` that calls itself would keep the results alive.)"""
+    if kind == "output":
+        return results[what]
+    if kind == "number":
+        return results[what].item()
+    if kind == "text":
+        return what.text(results)
+    if kind == "items":
+        return what.build(results, functools.partial(_value, results, leaves, sources))
+    if kind == "either":
+        chosen = results[what.flag].item()
+        return _value(results, leaves, sources, *(what.leaf if chosen else what.other))
+    if kind == "tree":
+        return build(what, results, leaves, sources)
+    if kind == "argument":
+        return leaves[what]
+    if kind == "object":
+        return sources["o", what]
+    return sources[what] if kind in ("source", "given") else what
+
+
+def build_objects(
+    objects: Sequence[Built],
+    results: Sequence[Tensor],
+    leaves: Sequence[Any],
+    sources: dict[Any, Any],
+) -> None:
+    """Make ``objects``, for one call, and add them to ``sources``."""
+    for i, built in enumerate(objects):
+        sources["o", i] = empty(built.kind)
+    for i, built in enumerate(objects):
+        filled(sources["o", i], build(built.made, results, leaves, sources))
+
+
+def build(
+    made: Made, results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any]
+) -> Any:
+    """The tree that ``made`` describes, for one call."""
+
+    values = [_value(results, leaves, sources, kind, what) for kind, what in made.leaves]
+    if any(type(value) is Several for value in values):
+        return unflatten_several(made.structure, values)
+    return unflatten(made.structure, values)

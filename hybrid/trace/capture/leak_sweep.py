@@ -1,0 +1,99 @@
+"""Traced values where they must not be: in what a capture returns, and in what outlives it."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError
+from hybrid.ir import Value
+from hybrid.ir.record import Leaf
+from hybrid.number import Number
+from hybrid.number.mixed import Mixed
+from hybrid.trace.places.attributes import MISSING, attribute_names, stored
+from hybrid.trace.places.key import key_of
+from hybrid.trace.places.reads import CONTAINERS, content_of, user_object
+from hybrid.trace.places.slots import Slot, label_of, read_place
+from hybrid.trace.regions.tracer import Tracer
+from hybrid.trace.values.optional import Maybe
+from hybrid.trace.values.varlist import Grown
+
+
+def hidden(value: Any, seen: set[int], arguments: Collection[int]) -> str | None:
+    """The way from ``value`` to a traced tensor, or one of the arguments, that it holds."""
+    if isinstance(value, Tensor):
+        return "" if type(value.content) is Value or id(value) in arguments else None
+    if type(value) in (Number, Mixed, Maybe, Grown):
+        return ""
+    if id(value) in seen or isinstance(value, (type, types.ModuleType)):
+        return None
+    seen.add(id(value))
+    for step, part in _parts(value):
+        path = hidden(part, seen, arguments)
+        if path is not None:
+            return step + path
+    return None
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What ``value`` holds, each with how to get there."""
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", item) for key, item in value.items())
+    elif isinstance(value, CONTAINERS):
+        yield from ((f"[{i}]", item) for i, item in enumerate(value))
+    elif isinstance(value, types.FunctionType):
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        yield from ((f"its variable {name}", content_of(cell)) for name, cell in cells)
+    elif isinstance(value, types.MethodType):
+        yield ".__self__", value.__self__
+    elif isinstance(value, functools.partial):
+        yield from ((f".args[{i}]", item) for i, item in enumerate(value.args))
+        yield from ((f".keywords[{name!r}]", item) for name, item in value.keywords.items())
+    names = attribute_names(value) if user_object(value) else ()
+    yield from ((f".{name}", stored(value, name)) for name in sorted(names))
+
+
+def left_behind(tracer: Tracer) -> Iterator[Slot]:
+    """The places that outlive a capture and hold traced values once it has put its writes back.
+
+    This is one walk over the log of what the capture has written, not over what there is.
+    """
+    known = tracer.known
+    for key, (owner, before) in tracer.owners.items():
+        if key in known and before is not None:
+            for name, value in list(vars(owner).items()):
+                original = before.get(name, MISSING)
+                if value is not original and hidden(value, set(), ()) is not None:
+                    yield Slot(owner, name, original, False, True, label_of(owner, name))
+    for (key, name), (owner, original) in tracer.variables.items():
+        value = read_place(owner, name)
+        outlives = key in known or type(owner) is dict
+        if outlives and value is not original and hidden(value, set(), ()) is not None:
+            yield Slot(owner, name, original, False, True, label_of(owner, name))
+    for slot in tracer.slots.values():
+        if isinstance(slot.owner, Leaf):
+            value = slot.content()
+            if value is not slot.original and hidden(value, set(), ()) is not None:
+                yield slot
+
+
+def swept(tracer: Tracer) -> list[Slot]:
+    """The places that ``left_behind`` finds, each of which holds again what it held before."""
+    found = list(left_behind(tracer))
+    for slot in found:
+        slot.take_back()
+    return found
+
+
+def traced_value_left(tracer: Tracer, slot: Slot) -> CaptureError:
+    """What is raised of a place that neither the code nor another capture has led to."""
+    return CaptureError(
+        f"{tracer.builder.name} left a traced value in {slot.label}",
+        at=tracer.written_at(key_of(slot.owner, slot.name)),
+        why="It stands for a value of the graph only, and the plan does not know that it writes "
+        "there.  What was there before has been put back.",
+        fix="return the value and store it outside the hybridized function",
+    )

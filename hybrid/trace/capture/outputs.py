@@ -1,0 +1,261 @@
+"""Making: how the trees that a capture leaves are made again from what each run computes."""
+
+from __future__ import annotations
+
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from types import NoneType
+from typing import Any, NoReturn
+
+from hybrid.core.tree import Several, flatten_until
+from hybrid.eager.tensor import Tensor, make_tensor
+from hybrid.errors import CaptureError, Location
+from hybrid.ir import Value
+from hybrid.number import Number
+from hybrid.number.mixed import Mixed
+from hybrid.number.tensor_or_number import TensorOrNumber
+from hybrid.trace.capture.captured import Built, Either, Made, SlotWrite, Source
+from hybrid.trace.capture.leak_sweep import hidden
+from hybrid.trace.places.address import GIVEN, Address, LeafOf, owners
+from hybrid.trace.places.contents import Change, pieces
+from hybrid.trace.places.holes import refuse_torn
+from hybrid.trace.places.key import CONTENT
+from hybrid.trace.places.objects import CONTAINERS, attributes, is_authors, is_plain
+from hybrid.trace.places.reads import MISSING
+from hybrid.trace.regions.tracer import Cell, Tracer
+from hybrid.trace.values.deferred import Late, LateText
+from hybrid.trace.values.optional import Maybe, is_optional
+from hybrid.trace.values.texts import marks
+from hybrid.trace.values.varlist import Grown, otherwise
+from hybrid.trace.values.varlist_items import items_of
+
+_LEAVES = (Tensor, Number, Mixed, Maybe, Grown, str, int, float, bool, NoneType)
+
+
+class Known:
+    """What a run can get at without computing it: the arguments, and containers from outside."""
+
+    def __init__(
+        self,
+        leaves: Sequence[Any],
+        given: Sequence[tuple[Any, tuple[Any, ...]]],
+        outside: Iterable[Any],
+        places: Mapping[int, Tensor],
+        at: Location | None,
+        returning: Location | None,
+    ) -> None:
+        self.at = at  # where the author has written the function
+        self.returning = returning  # and where it returns
+        # Containers that are handed on, not built anew: by their ids, as leaves.
+        self.containers: dict[int, tuple[str, Any]] = {
+            id(container): ("given", keys) for container, keys in given
+        }
+        for container in outside:
+            self.containers[id(container)] = "constant", container
+        self.arguments = {
+            id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
+        }
+        self.leaves = leaves
+        self.tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        self.numbers = {id(cell): index for index, cell in places.items()}
+        self.kept: dict[int, Address] = {}  # numbers in containers, by the ids of their cells
+        self.given = False  # whether runs need the arguments themselves
+
+    @property
+    def owners(self) -> dict[int, LeafOf]:
+        """What stands for the leaves of argument tensors, of those also that have become ones."""
+        return owners(self.leaves)
+
+    def source(self, cell: Cell) -> Source:
+        """Where a tensor from outside is found at each call."""
+        index = self.arguments.get(id(cell.tensor))
+        if index is not None:
+            return Source("argument", index)
+        if id(cell.tensor) in self.numbers:
+            return Source("number", self.numbers[id(cell.tensor)], cell.tensor)
+        if id(cell.tensor) in self.kept:
+            return Source("number", -1, cell.tensor, self.kept[id(cell.tensor)])
+        if cell.slot is not None:
+            return Source("slot", address=cell.slot.seen_from(self.owners))
+        return Source("cell", tensor=cell.tensor)
+
+
+class Making:
+    """Turns trees, as they are while ``root`` captures, into what makes them in a run.
+
+    ``output`` says which result of the run is a traced tensor.
+    """
+
+    def __init__(self, root: Tracer, known: Known, output: Callable[[Tensor], int]) -> None:
+        self.root, self.known, self.output = root, known, output
+        self.objects: list[Built] = []  # what each run makes anew, for all places where it is
+        self.object_of: dict[int, int] = {}  # by the ids of those that the capture has made
+        self.shared: set[int] = set()  # ids of its lists and dicts that are in several places
+        self.handed: dict[int, Any] = {}  # containers from outside that it hands on, by their ids
+        self.keep: list[Any] = []
+
+    def share(self, trees: Iterable[Any]) -> None:
+        """Note which lists and dicts of the capture are in several places of all ``trees``.
+
+        A run makes one of each, so that they are one list afterwards, too.
+        """
+        seen: set[int] = set()
+        rest = list(trees)
+        while rest:
+            value = rest.pop()
+            key, kind = id(value), type(value)
+            if key in self.known.containers:
+                continue
+            if kind in CONTAINERS:
+                if key in seen:
+                    self.shared.add(key)
+                    continue
+                seen.add(key)
+                rest += value if kind is list else value.values()
+            elif isinstance(value, tuple):
+                rest += value
+            elif kind is Maybe:
+                rest.append(value.value)
+            elif key not in seen and type(value) not in _LEAVES and self.is_made(value):
+                seen.add(key)
+                rest += attributes(value).values()
+
+    def content_writes(self, change: Change) -> list[SlotWrite]:
+        """What repeats a change of a container."""
+        kind, where = self.known.containers[id(change.container)]
+        if kind == "given":
+            self.known.given = True
+            address = Address(GIVEN, CONTENT, where)
+        else:
+            address = Address(where, CONTENT)
+        return [
+            SlotWrite(address, self.made(value), exists, key)
+            for key, value, exists in pieces(change)
+        ]
+
+    def made(self, tree: Any) -> Made:
+        """How to make ``tree``."""
+        if is_optional(tree):
+            self.refuse_either("an item" if isinstance(tree.error, KeyError) else "an attribute")
+        stops = self.known.containers.keys() | self.shared if self.shared else self.known.containers
+        leaves, structure = flatten_until(tree, stops)
+        return Made(structure, tuple(self.leaf(leaf) for leaf in leaves))
+
+    def leaf(self, leaf: Any) -> tuple[str, Any]:
+        if id(leaf) in self.known.containers:
+            kind, _ = found = self.known.containers[id(leaf)]
+            self.known.given = self.known.given or kind == "given"
+            if kind == "constant":
+                self.handed[id(leaf)] = leaf
+            return found
+        if id(leaf) in self.shared:
+            return "object", self.object(leaf)
+        if self.root.grown and isinstance(leaf, (Tensor, Number)):
+            found = otherwise(self.root.grown, getattr(leaf, "tensor", leaf))
+            if found is not None:
+                flag = self.leaf(found.flag)[1]
+                return "either", Either(self.place(leaf), flag, ("constant", found.other))
+        return self.place(leaf)
+
+    def place(self, leaf: Any) -> tuple[str, Any]:
+        """A leaf that is one thing in every run."""
+        if type(leaf) in (Mixed, TensorOrNumber):
+            return self.of_any_kind(leaf.flags, leaf.parts)
+        if isinstance(leaf, Number):
+            return "number", self.place(leaf.tensor)[1]
+        if isinstance(leaf, str) and marks(leaf):
+            late = Late(leaf)
+            operands = [make_tensor(t.type, t.content) for t in late.operands]
+            return "text", LateText(late.build, tuple([self.leaf(t)[1] for t in operands]))
+        if isinstance(leaf, Maybe):
+            return "either", self.either(leaf)
+        if type(leaf) is Grown:
+            leaf.require_whole()
+            return "items", items_of(leaf, self.leaf)
+        if not isinstance(leaf, Tensor):
+            refuse_torn([leaf])
+            if self.is_made(leaf):
+                return "object", self.object(leaf)
+            self.refuse_hidden(leaf)
+            return "constant", leaf
+        if type(leaf.content) is not Value:
+            if id(leaf) in self.known.arguments:
+                return "argument", self.known.arguments[id(leaf)]
+            if id(leaf) not in self.root.slot_sources:
+                return "constant", leaf
+            self.root.cell(leaf)  # what the slot holds before the run, not what it gets
+            return "source", list(self.root.cells).index(id(leaf))
+        return "output", self.output(leaf)
+
+    def either(self, maybe: Maybe) -> Either:
+        """What only some paths have set: an attribute (``p.grad``), an item of a dict."""
+        value, other = maybe.value, Several() if maybe.other is MISSING else maybe.other
+        whole = isinstance(value, (list, tuple, dict))
+        leaf = ("tree", self.made(value)) if whole else self.leaf(value)
+        return Either(leaf, self.leaf(maybe.flag)[1], ("constant", other))
+
+    def of_any_kind(self, flags: Sequence[Any], parts: Sequence[Any]) -> tuple[str, Any]:
+        """A number of which only a run knows the kind, or whether it is one."""
+        if not flags or flags[0] is True:
+            return self.place(parts[0])
+        rest = self.of_any_kind(flags[1:], parts[1:])
+        if flags[0] is False:
+            return rest
+        return "either", Either(self.place(parts[0]), self.place(flags[0])[1], rest)
+
+    def refuse_either(self, what: str, fix: str = "") -> NoReturn:
+        raise CaptureError(
+            f"{self.root.builder.name} sets {what} on one path only",
+            at=self.known.at,
+            why="Whether it is there would depend on the value of a tensor.",
+            fix=fix or "set it on every path, to None where there is nothing",
+        )
+
+    def is_made(self, leaf: Any) -> bool:
+        """Whether ``leaf`` is an object that the function has made, as each run has to."""
+        if not is_plain(leaf) or self.root.is_known(leaf):
+            return False
+        return is_authors(type(leaf)) or hidden(leaf, set(), self.known.arguments) is not None
+
+    def object(self, leaf: Any) -> int:
+        """Which of the objects that each run makes ``leaf`` is."""
+        index = self.object_of.get(id(leaf))
+        if index is None:
+            index = self.object_of[id(leaf)] = len(self.objects)
+            self.keep.append(leaf)
+            if type(leaf) in CONTAINERS:
+                found: Any = leaf.copy()
+            else:
+                found = {n: v for n, v in attributes(leaf).items() if v is not MISSING}
+            self.objects.append(Built(type(leaf), Made(None, ())))
+            self.objects[index] = Built(type(leaf), self.made(found))  # may lead back to the object
+        return index
+
+    def refuse_hidden(self, leaf: Any) -> None:
+        """Refuse results that carry traced tensors out of the capture unseen, or compute later."""
+        what = f"{self.root.builder.name} returned a {type(leaf).__name__}"
+        if isinstance(leaf, (Iterator, Coroutine, AsyncIterator)):
+            if isinstance(leaf, Coroutine):
+                leaf.close()
+            raise CaptureError(
+                what,
+                at=self.known.returning,
+                why="It computes its values after the capture has ended, and only once.",
+                fix="return a tuple or a list of tensors",
+            )
+        arguments = () if self.root.is_known(leaf) else self.known.arguments
+        path = hidden(leaf, set(), arguments)
+        if path is not None:
+            raise CaptureError(
+                f"{what} that holds a traced tensor ({path})",
+                at=self.known.returning,
+                why="Only tuples, lists, dicts and plain objects of tensors can be returned.",
+                fix="return the tensors in one of those",
+            )

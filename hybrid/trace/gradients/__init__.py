@@ -1,0 +1,1 @@
+"""Derivatives of control flow: nodes that go back through branches and loops, or forward."""

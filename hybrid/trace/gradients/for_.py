@@ -1,0 +1,147 @@
+"""Reverse mode through ``for``: a loop that goes the other way, over what the first one stacked.
+
+Before::                                     The gradient by %x and %w::
+
+    %y = for %n, %x, %w {carried=1} {            %y, %hs = for %n, %x, %w {carried=1, length=8} {
+      body(%i, %h, %w) { ... return %h1 }          body(%i, %h, %w) { ... return %h1, %h }
+    }                                            }
+                                                 %gx, %gw = for %n, %ct, %0, %hs, %w
+                                                     {carried=2, length=8, reverse=true, sliced=1} {
+                                                   body(%i, %ct, %sum, %h, %w) { ... }
+                                                 }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hybrid import ops
+from hybrid.autodiff.presence import Ct, Perhaps, neutral
+from hybrid.autodiff.tape import Pull
+from hybrid.core.types import int64
+from hybrid.eager.tensor import Tensor
+from hybrid.ir import Graph
+from hybrid.ops.control import for_
+from hybrid.trace.gradients.budget import capacity
+from hybrid.trace.gradients.loop_aliases import told
+from hybrid.trace.gradients.loop_body import derive
+from hybrid.trace.gradients.loop_request import Question, Tie
+from hybrid.trace.gradients.loop_run import totals_of, way_back
+from hybrid.trace.gradients.region_vjp import firsts, kinds_of, places_of
+from hybrid.trace.gradients.unbounded import Unbounded
+from hybrid.trace.regions.build import Here, here, known_int, remembered
+
+
+def for_vjp(
+    pull: Pull,
+    results: tuple[Tensor, ...],
+    count: Tensor,
+    *operands: Tensor,
+    carried: int,
+    length: int,
+    reverse: bool,
+    sliced: int,
+    regions: tuple[Graph],
+) -> list[Ct | None]:
+    """The totals of the operands once the loop has been gone back."""
+    attrs = {"carried": carried, "length": length, "reverse": reverse, "sliced": sliced}
+    node = here(for_, pull.record, results, (count, *operands), attrs, regions)
+    body = node.regions[0]
+    cts = (*pull.cts, *[None] * (len(node.results) - len(pull.cts)))
+    cts = tuple([item_by_item(ct, body, at, carried) for at, ct in enumerate(cts)])
+    loop = told(pull, operands, body, carried, sliced)
+    if loop is None:
+        return _gone_back(node, pull, cts)
+    attrs = node.attrs | {"carried": carried + loop.flags}
+    results = loop.results(node.results)
+    again = Here(for_, attrs, (loop.body,), (count, *loop.operands), results, None, pull.record)
+    return loop.totals(_gone_back(again, loop.pull, loop.results(cts), loop.ties))
+
+
+def _gone_back(
+    node: Here, pull: Pull, cts: Sequence[Ct | None], ties: tuple[Tie, ...] = ()
+) -> list[Ct | None]:
+    """The same, given the cotangents of all results."""
+    count, *operands = node.operands
+    carried, sliced, reverse = [node.attrs[name] for name in ("carried", "sliced", "reverse")]
+    body = node.regions[0]
+    known = known_int(count)
+    bounded = sliced > 0 or len(node.results) > carried
+    whole = bounded and known is not None and known >= node.attrs["length"] > 0
+    question = ask(pull, operands, carried, sliced, cts, whole, not reverse, ties)
+    answer = remembered((body,), question, lambda: derive(body, question))
+    if answer is None:
+        return [None] * (1 + len(operands) + len(pull.further))
+    start = ops.maximum(count - 1, 0) if reverse else as_index(0)
+    ran = ops.greater(count, 0) if known is None else known > 0
+    types = [answer.forward.results[i].type for i in answer.stacks]
+    rows = capacity(types)
+    # A stack of the most rows that there can be is within the budget, or has to be that long.
+    fits = bounded and (node.attrs["length"] <= rows or reverse or sliced)
+    if known is None and types and not fits:
+        if bounded:
+            count, rows = ops.minimum(count, node.attrs["length"]), min(rows, node.attrs["length"])
+        way = way_back(answer, pull, cts, operands, None, start, count)
+        before, invariants = operands[:carried], operands[carried:]
+        loop = Unbounded(answer, count, reverse, before, invariants, way, rows)
+        return totals_of(answer, pull, cts, operands, loop.go(None), ran)
+    length = node.attrs["length"] if bounded else max(known or 0, 0)
+    fresh = len(answer.forward.results) - len(node.results)
+    outcome = node.extended(fresh, (answer.forward,), length=length)
+    if bounded and reverse:
+        start = ops.minimum(start, length - 1)
+    way = way_back(answer, pull, cts, operands, outcome, start, count, reverse)
+    if bounded and not (way.stacks or way.row_cts or way.slices):
+        count = ops.minimum(count, length)
+    found = way.go(count, length, not reverse)
+    n = len(way.start)
+    if known is None or known < length:
+        made = ops.less(ops.arange(length), count)
+        found[n:] = [_rows_made(made, stack) for stack in found[n:]]
+    return totals_of(answer, pull, cts, operands, found, ran)
+
+
+def _rows_made(made: Tensor, stack: Tensor) -> Tensor:
+    """``stack`` with zeros in the rows that no iteration has made."""
+    made = ops.reshape(made, (*made.shape, *[1] * (stack.type.rank - 1)))
+    return ops.where(made, stack, ops.zeros((), dtype=stack.dtype))
+
+
+def ask(
+    pull: Pull,
+    operands: Sequence[Tensor],
+    carried: int,
+    sliced: int,
+    cts: Sequence[Ct | None],
+    whole: bool,
+    ahead: bool,
+    ties: tuple[Tie, ...] = (),
+) -> Question:
+    """What is known before the graph runs."""
+    flow = pull.flow[1:]
+    inside = range(carried, carried + sliced)  # slices are values of their own
+    places = places_of(operands, [f and i not in inside for i, f in enumerate(flow)])
+    places = tuple([i if flow[i] and i in inside else at for i, at in enumerate(places)])
+    arrived = [*firsts(places, pull.arrived[1:]), *pull.further]
+    edges = [(heir - 1, origin - 1) for heir, origin, _ in pull.edges]
+    types = {at: t.type for at, t in enumerate(operands)}
+    for heir, origin in edges:  # heirs come first
+        types.setdefault(origin, types[heir])
+    return Question(
+        carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived), whole, ahead,
+        tuple(edges), tuple([types[i] for i in range(len(operands), len(arrived))]), ties,
+    )  # fmt: skip
+
+
+def item_by_item(ct: Ct | None, body: Graph, at: int, carried: int) -> Ct | None:
+    """The cotangent of a result; of a stack of carried values with a flag for each row."""
+    row = body.results[at] if at < len(body.results) else None
+    if not isinstance(ct, Perhaps) or ct.present.type.rank or at < carried:
+        return ct
+    if all(row is not other for other in body.results[:carried]):
+        return ct
+    return Perhaps(neutral(ct), ops.broadcast_to(ct.present, ct.type.shape[:1]), True)
+
+
+def as_index(number: int) -> Tensor:
+    return ops.full((), number, dtype=int64)

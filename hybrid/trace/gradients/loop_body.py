@@ -1,0 +1,353 @@
+"""Reverse mode through the body of a loop: the body of a loop that goes back.
+
+Bodies have the form of those of ``for``: ``body(i, carried..., slices..., invariants...)`` returns
+the carried values and rows.  The body that goes back carries the cotangents of the carried values
+and the sums of those of the invariants; it slices what the forward loop has stacked for it and the
+cotangents of rows, and stacks the cotangents of slices.
+
+Cotangents are added up in the order in which eager code would add them.  Where a carried value is
+at first the very value of an invariant, or of another carried value, their uses in the first
+iteration take turns; so that iteration has a variant of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from hybrid import ops
+from hybrid.autodiff.presence import Ct, Perhaps, flag, neutral, nothing, plain
+from hybrid.core.dataclass import dataclass
+from hybrid.core.types import TensorType
+from hybrid.eager.tensor import Tensor
+from hybrid.ir import Graph, Node, Value
+from hybrid.ir.record import recording
+from hybrid.ops.comparison import equal
+from hybrid.ops.control import COUNT, FLAG, cond
+from hybrid.ops.pick import pick
+from hybrid.trace.gradients.loop_request import Asked, Key, Question
+from hybrid.trace.gradients.region_vjp import Cut, Kind, cut, opened, values_of
+from hybrid.trace.regions.build import copied, live
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One value that the loop back carries."""
+
+    of: str  # "ct" of a carried value, or "sum" of an invariant
+    at: int  # which operand of the loop
+    type: TensorType
+    perhaps: bool  # whether it may be absent
+    made: bool  # whether it is present once there was an iteration
+    flag: int  # which carried flag says so; -1: none, since nothing in the loop asks
+    into: int  # the item that starts with its cotangent too: the body returns the same for both
+    merged: bool  # whether, once there was an iteration, a sum holds its cotangent, or it has none
+    based: bool  # whether, once there was an iteration, it counts what had arrived before
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The bodies, and what the loop back takes and gives.
+
+    Its operands: the carried values (``items``, then their flags), the slices (stacks of the
+    forward loop, cotangents of stacks, flags of their rows, operands), and the invariants
+    (operands, flags of the cotangents of stacks, what had arrived before, whole cotangents of
+    stacks, flags of edges, the index of the first iteration).
+    """
+
+    forward: Graph  # the body, with rows that hold residuals
+    backward: Graph
+    items: tuple[Item, ...]
+    flags: tuple[int, ...]  # which items have a carried flag
+    stacks: tuple[int, ...]  # results of the forward body that are sliced
+    row_cts: tuple[int, ...]  # results of the body whose cotangents are sliced
+    shifted: tuple[tuple[int, int], ...]  # those that come an iteration late; the item for the last
+    masks: tuple[int, ...]  # those of which each row may be absent: the flags are sliced, too
+    wholes: tuple[int, ...]  # those that are read whole, by the index
+    slices: tuple[int, ...]  # operands that are sliced
+    invariants: tuple[int, ...]  # operands
+    row_flags: tuple[int, ...]  # results of the body the flags of whose cotangents are read
+    bases: tuple[int, ...]  # operands: what had arrived there is read
+    asks_first: bool  # whether the index of the first iteration is read
+    sliced: tuple[int, ...]  # operands whose cotangents are stacked
+    marked: tuple[int, ...]  # those of which each row may be absent: the flags are stacked, too
+    absent: tuple[int, ...]  # places of values that no invariant holds: as invariants after those
+    edges: tuple[int, ...]  # the edges whose flags are read
+
+
+def derive(body: Graph, question: Question) -> Answer | None:
+    """Lead back through ``body``; None when no operand gets a cotangent."""
+    asked = Asked(body, question)
+    if not (asked.carried or asked.sums or asked.slices):
+        return None
+    flagged: set[Key] = set()
+    while True:
+        variants = [_Variant(asked, flagged, body, first=False)]
+        if asked.differs:
+            variants.append(_Variant(asked, flagged, variants[0].extended(), first=True))
+        absent = variants[0].absent.union(*[v.absent for v in variants])
+        if absent <= flagged:
+            return _Assembly(asked, variants).answer()
+        flagged |= absent
+
+
+class _Variant:
+    """The body led back through once, when the items in ``flagged`` may be absent."""
+
+    def __init__(
+        self, asked: Asked, flagged: Collection[Key], graph: Graph, *, first: bool
+    ) -> None:
+        self.asked, question = asked, asked.question
+        names = asked.first if first else asked.later
+        tape, leaves = asked.open(graph, names)
+        self.tape = tape
+        kinds = {
+            ("ct", at): question.cts[at] if asked.later[at] == at else None for at in asked.carried
+        } | {("sum", at): question.arrived[asked.places[at]] for at in asked.sums}
+        rows = [(row, at) for row, at in asked.shifted.items() if row not in asked.wholes]
+        surely = {("ct", at) for row, at in rows if question.cts[row].sure}  # begins with the last
+        self.params: list[Ct] = []
+        for key in asked.keys:
+            kind = kinds[key]
+            dead = key[0] == "ct" and asked.later[key[1]] != key[1]
+            sure = dead or key in surely or (kind is not None and kind.sure)
+            sure = sure and key not in flagged
+            type = asked.types[key[1]]
+            self.params.append(tape.params_like(Kind(type, sure), key[0]))
+        self.rows: dict[int, Ct] = {}
+        for at in asked.rows:
+            if at not in asked.wholes:
+                kind = Kind(graph.results[at].type, question.cts[at].sure)
+                self.rows[at] = tape.params_like(kind, "ct")
+        self.wholes = {at: tape.params_like(question.cts[at], "cts") for at in asked.wholes}
+        arrived = [question.arrived[question.places[at]] for at in asked.bases]
+        self.bases = [tape.params_like(kind, "before") for kind in arrived]
+        pairs = asked.pairs(names, first=first)
+        self.edges = {i: tape.param(FLAG, "same") for i, pair in enumerate(pairs) if min(pair) >= 0}
+        edges = [(*(leaves[at] for at in pairs[i]), where) for i, where in self.edges.items()]
+        if not first:
+            edges += [
+                (leaves[heir], leaves[origin], tape.param_at(1 + where))
+                for (heir, origin), (_, _, where) in zip(
+                    asked.tied(names), question.ties, strict=True
+                )
+                if min(heir, origin) >= 0 and heir != origin
+            ]
+        self.given_first = tape.param(COUNT, "first") if asked.differs else None
+        carried = dict(zip(asked.keys, self.params, strict=True))
+        with opened(tape), recording(False):
+            seeds = [(leaves[at], carried["sum", at]) for at in asked.sums]
+            if first:
+                seeds += [(leaves[at], t) for at, t in zip(asked.bases, self.bases, strict=True)]
+            else:
+                late = self.rows | {at: self.row_before(ct) for at, ct in self.wholes.items()}
+                seeds += [(leaves[at], late[row]) for row, at in asked.shifted.items()]
+            results = tape.results
+            rows = [at for at in self.rows if at not in asked.shifted]
+            seeds += [(results[at].record, self.rows[at]) for at in rows]
+            own = [at for at in asked.carried if asked.later[at] == at]
+            seeds += [(results[at].record, carried["ct", at]) for at in own]
+            targets = list(dict.fromkeys([leaves[at] for at in (*asked.sums, *asked.carried)]))
+            targets += [leaves[at] for at in asked.slices]
+            cts = dict(zip(targets, tape.pull(seeds, targets, edges), strict=True))
+        # Of one value for several items, the first has it all; to the others nothing is added.
+        self.idle = {i for i, (_, at) in enumerate(asked.keys) if names[at] != at}
+        self.found = [
+            None if i in self.idle else cts[leaves[at]] for i, (_, at) in enumerate(asked.keys)
+        ]
+        self.slices = {at: cts[leaves[at]] for at in asked.slices}
+        self.unsure = {
+            i
+            for i, ct in enumerate(self.found)
+            if i not in self.idle and not isinstance(ct, Tensor)
+        }
+        self.absent = {asked.keys[i] for i in self.unsure if isinstance(self.params[i], Tensor)}
+
+    def row_before(self, stack: Ct) -> Ct:
+        """The cotangent of the row that the iteration before has made, if there was one."""
+        index = self.tape.param_at(0)
+        at = ops.maximum(index - 1, 0)
+        present = ops.greater(index, 0)
+        if isinstance(stack, Perhaps):
+            present = ops.logical_and(present, pick(stack.present, at))
+        row = pick(neutral(stack), at)
+        return Perhaps(ops.where(present, row, nothing(row.type)), present, True)
+
+    def extended(self) -> Graph:
+        """The body with its nodes as they are now: nested ones may give more results."""
+        body, tape = self.asked.body, self.tape
+        nodes = tuple(tape.builder.nodes[: tape.forward])
+        return Graph(body.name, body.params, nodes, body.results)
+
+    def give(self, stacked: Sequence[int], marked: Sequence[int]) -> None:
+        """Make what the body returns: ``totals``, and cotangents of slices and flags, ``outs``."""
+        types = [self.asked.types[at] for _, at in self.asked.keys]
+        with opened(self.tape), recording(False):
+            self.totals = [
+                (nothing(type) if ct is None else neutral(ct)).content
+                for ct, type in zip(self.found, types, strict=True)
+            ]
+            self.outs = []
+            for at in stacked:
+                ct, type = self.slices[at], self.asked.body.params[1 + at].type
+                zeros = ops.zeros(type.shape, dtype=type.dtype)
+                self.outs.append((zeros if ct is None else plain(ct)).content)
+            for ct in [self.slices[at] for at in marked]:
+                there = ct.present if isinstance(ct, Perhaps) else flag(ct is not None)
+                self.outs.append(there.content)
+
+    def asks(self, kept: Collection[int]) -> set[int]:
+        """The items whose flags are read, when those in ``kept`` are given on."""
+        tape = self.tape
+        nodes = tape.builder.nodes[tape.forward :]
+        flags = [self.found[i].present.content for i in kept if isinstance(self.found[i], Perhaps)]
+        needed = [*self.totals, *self.outs, *flags]
+        read = {v for node in live(nodes, needed) for v in node.operands} | set(needed)
+        return {
+            i
+            for i, param in enumerate(self.params)
+            if isinstance(param, Perhaps) and param.present.content in read
+        }
+
+    def cut(self, flags: Sequence[int]) -> Cut:
+        """Separate what leads back, when the items ``flags`` carry theirs."""
+        with opened(self.tape), recording(False):
+            self.flags = [self.flag_of(i).content for i in flags]
+        question, tape = self.asked.question, self.tape
+        index, *operands = self.asked.body.params
+        row_values = [v for ct in self.rows.values() for v in values_of(ct)]
+        own = [*(v for ct in self.params for v in values_of(ct)), *row_values]
+        own += [v for ct in (*self.bases, *self.wholes.values()) for v in values_of(ct)]
+        own += [t.content for t in self.edges.values()]
+        n = question.carried
+        return cut(
+            tape.builder.nodes,
+            tape.forward,
+            self.results(),
+            [index, *operands[n:], *own],
+            fixed=operands[n + question.sliced :],
+            lost=operands[:n],
+        )
+
+    def results(self) -> list[Value]:
+        return [*self.totals, *self.flags, *self.outs]
+
+    def flag_of(self, item: int) -> Tensor:
+        """Whether the item is present after the iteration."""
+        ct = self.found[item]
+        return ct.present if isinstance(ct, Perhaps) else flag(item not in self.unsure)
+
+
+class _Assembly:
+    """The bodies made of the variants."""
+
+    def __init__(self, asked: Asked, variants: Sequence[_Variant]) -> None:
+        self.asked, self.variants = asked, variants
+        self.stacked = [
+            at for at in asked.slices if any(v.slices[at] is not None for v in variants)
+        ]
+        self.marked = [
+            at for at in self.stacked if not all(isinstance(v.slices[at], Tensor) for v in variants)
+        ]
+        for variant in variants:
+            variant.give(self.stacked, self.marked)
+        self.flags = self.carried_flags()
+        self.cuts = [variant.cut(self.flags) for variant in variants]
+
+    def carried_flags(self) -> list[int]:
+        """The items whose flags must be carried: those that are read, or not yet known."""
+        kept = set().union(*[variant.unsure for variant in self.variants])
+        while True:
+            more = set().union(*[variant.asks(kept) for variant in self.variants])
+            if more <= kept:
+                return sorted(kept)
+            kept |= more
+
+    def answer(self) -> Answer:
+        asked, question = self.asked, self.asked.question
+        body = self.variants[-1].extended()
+        n, m = question.carried, question.carried + question.sliced
+        forward = list(body.results)
+        residuals = list(dict.fromkeys([v for c in self.cuts for v in c.residuals]))
+        forward += [v for v in residuals if v not in forward[n:]]
+        used = {v for c in self.cuts for v in c.given}
+        operands = body.params[1:]
+        slices = [at for at in range(n, m) if operands[at] in used]
+        fixed = [at for at in range(m, len(operands)) if operands[at] in used]
+        sliced = [at for at in asked.rows if at not in asked.wholes]
+        uncertain = [
+            at
+            for at in sliced
+            if not question.cts[at].sure
+            and any(variant.rows[at].present.content in used for variant in self.variants)
+        ]
+        masks = [at for at in uncertain if question.cts[at].each]
+        row_flags = [at for at in uncertain if at not in masks]
+        edges = sorted({i for v in self.variants for i, t in v.edges.items() if t.content in used})
+        graphs = []
+        for variant, c in zip(self.variants, self.cuts, strict=True):
+            params = [
+                body.params[0],
+                *(values_of(ct)[0] for ct in variant.params),
+                *(self.flag_param(variant, i) for i in self.flags),
+                *residuals,
+                *(values_of(ct)[0] for ct in variant.rows.values()),
+                *(variant.rows[at].present.content for at in masks),
+                *(operands[at] for at in (*slices, *fixed)),
+                *(variant.rows[at].present.content for at in row_flags),
+                *(v for ct in (*variant.bases, *variant.wholes.values()) for v in values_of(ct)),
+                *(variant.edges[i].content if i in variant.edges else Value(FLAG) for i in edges),
+            ]
+            graphs.append(Graph("body", tuple(params), c.nodes, tuple(variant.results())))
+        positions = {at: i for i, (of, at) in enumerate(asked.keys) if of == "ct"}
+        return Answer(
+            Graph(body.name, body.params, body.nodes, tuple(forward)),
+            graphs[0] if len(graphs) == 1 else _by_index(*graphs),
+            tuple([self.item(i, positions) for i in range(len(asked.keys))]),
+            tuple(self.flags),
+            tuple([forward.index(v, n) for v in residuals]),
+            tuple(sliced),
+            tuple([(row, positions[at]) for row, at in asked.shifted.items()]),
+            tuple(masks),
+            tuple(asked.wholes),
+            tuple(slices),
+            tuple(fixed),
+            tuple(row_flags),
+            tuple(asked.bases),
+            asked.differs,
+            tuple(self.stacked),
+            tuple(self.marked),
+            asked.absent,
+            tuple(edges),
+        )
+
+    def flag_param(self, variant: _Variant, item: int) -> Value:
+        param = variant.params[item]
+        return param.present.content if isinstance(param, Perhaps) else Value(FLAG)
+
+    def item(self, i: int, positions: dict[int, int]) -> Item:
+        asked, last = self.asked, self.variants[-1]
+        of, at = asked.keys[i]
+        is_ct = of == "ct"
+        return Item(
+            of,
+            at,
+            asked.types[at],
+            isinstance(last.params[i], Perhaps),
+            i not in last.unsure,
+            self.flags.index(i) if i in self.flags else -1,
+            positions[asked.later[at]] if is_ct else i,
+            is_ct and (asked.first[at] != at or last.found[i] is None),
+            is_ct and asked.first[at] in asked.bases,
+        )
+
+
+def _by_index(later: Graph, first: Graph) -> Graph:
+    """A body that is ``first`` in the first iteration, which is the last of the way back."""
+    params = [Value(v.type, v.hint) for v in later.params]
+    at = Value(COUNT, "first")
+    is_first = Value(FLAG)
+    results = tuple([Value(v.type, v.hint) for v in later.results])
+    test = Node(equal, (params[0], at), equal.attributes({}), (is_first,))
+    regions = (copied(first, "first"), copied(later, "later"))
+    choice = Node(cond, (is_first, *params), (), results, regions)
+    return Graph("body", (*params, at), (test, choice), results)

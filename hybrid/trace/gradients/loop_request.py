@@ -1,0 +1,182 @@
+"""What is asked of the body of a loop that goes back, and what that has to carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hybrid.autodiff.tape import history
+from hybrid.core.dataclass import dataclass
+from hybrid.core.types import TensorType
+from hybrid.eager.tensor import Tensor
+from hybrid.ir import Graph, Value
+from hybrid.ir.record import Leaf
+from hybrid.ops.control import for_
+from hybrid.trace.gradients.region_vjp import Kind, Tape
+from hybrid.trace.regions.flow import control_flows
+
+Key = tuple[str, int]
+# A carried value is another value in the iterations where a flag holds, all as positions of
+# operands; ~i is carried value i, others are values as they were before the loop.
+Tie = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a body: what is known before the graph runs."""
+
+    carried: int
+    sliced: int
+    flow: tuple[bool, ...]  # of the operands of the loop, in the order of the parameters
+    places: tuple[int, ...]  # of each operand the first one of its record, or -1
+    cts: tuple[Kind | None, ...]  # of what the body returns: of rows, the kinds of their stacks
+    arrived: tuple[Kind | None, ...]  # of each operand
+    whole: bool  # whether there is an iteration, and one for each row
+    ahead: bool  # whether iteration i - 1 comes before iteration i
+    edges: tuple[tuple[int, int], ...] = ()  # places of values, and of others that they may be
+    further: tuple[TensorType, ...] = ()  # types of values that are no operands; places follow
+    ties: tuple[Tie, ...] = ()  # which carried values may be others
+
+
+class Asked:
+    """Which cotangents there are to carry, to sum and to stack, and which of them are one.
+
+    ``own``, ``first`` and ``later`` name the value that an operand's parameter holds: of itself, in
+    the first iteration, and in the others.
+    """
+
+    def __init__(self, body: Graph, question: Question) -> None:
+        self.body, self.question = body, question
+        n, m = question.carried, question.carried + question.sliced
+        attrs = {"carried": n}
+        held = set(question.places[m:])
+        others = [o for _, o in question.edges]
+        others += [question.places[o] for _, o, _ in question.ties if o >= 0]
+        self.absent = tuple(dict.fromkeys(o for o in others if o not in held))
+        self.places = places = (*question.places, *self.absent)
+        types = [*[v.type for v in body.params[1:]], *question.further]
+        self.types = [*types[: len(body.params) - 1], *[types[at] for at in self.absent]]
+        active = control_flows(for_, [False, *question.flow], attrs, (body,))
+        first_of: dict[int, int] = {}
+        self.own = [
+            (at if active[at] else -1)
+            if at < n
+            else -1
+            if place < 0
+            else at
+            if at < m
+            else first_of.setdefault(place, at)
+            for at, place in enumerate(places)
+        ]
+        tape, leaves = self.open(body, self.own)
+        reached = [_leaves_behind(t) for t in tape.results]
+        alive = [ct is not None for ct in question.cts]
+        edges = [*self.tied(self.own), *self.pairs(self.own, first=True)]
+        found: set[Leaf] = set()
+        count = -1
+        while count != (count := sum(alive) + len(found)):
+            found |= {leaf for r, lives in zip(reached, alive, strict=True) if lives for leaf in r}
+            for heir, origin in edges:
+                if min(heir, origin) >= 0 and leaves[heir] in found:
+                    found.add(leaves[origin])
+            alive[:n] = [a or leaf in found for a, leaf in zip(alive[:n], leaves, strict=False)]
+        self.carried = [at for at in range(n) if self.own[at] >= 0 and alive[at]]
+        rest = [at for at in range(n, len(places)) if self.own[at] == at and leaves[at] in found]
+        self.slices = [at for at in rest if at < m]
+        self.sums = [at for at in rest if at >= m]
+        self.rows = [at for at in range(n, len(alive)) if alive[at] and reached[at]]
+        self.keys: list[Key] = [("ct", at) for at in self.carried]
+        self.keys += [("sum", at) for at in self.sums]
+        self.name_values()
+        ends = [t for t, lives in zip(tape.results, alive, strict=True) if lives]
+        self.compare(ends, leaves)
+
+    def open(self, graph: Graph, names: Sequence[int]) -> tuple[Tape, list[Leaf | None]]:
+        """The body, and the leaves of the loop's operands."""
+        made: dict[int, Leaf] = {}
+        leaves = [
+            None if at < 0 else made.setdefault(at, Leaf(type))
+            for at, type in zip(names, self.types, strict=True)
+        ]
+        return Tape(graph, [None, *leaves[: len(graph.params) - 1]]), leaves
+
+    def pairs(self, names: Sequence[int], *, first: bool) -> list[tuple[int, int]]:
+        """Of each edge the operands, by ``names``, that hold its values; -1 where none does.
+
+        Carried values are those that edges tell of in the first iteration only.
+        """
+        question = self.question
+        holders = [*range(question.carried + question.sliced, len(self.places))]
+        holders += range(question.carried) if first else ()
+        held: dict[int, int] = {}
+        for at in holders:
+            if names[at] >= 0:
+                held.setdefault(self.places[at], names[at])
+        return [(held.get(heir, -1), held.get(origin, -1)) for heir, origin in question.edges]
+
+    def tied(self, names: Sequence[int]) -> list[tuple[int, int]]:
+        """Of each tie the operands, by ``names``, that hold its values; -1 where none does."""
+        m = self.question.carried + self.question.sliced
+        held: dict[int, int] = {}
+        for at in range(m, len(self.places)):
+            if names[at] >= 0:
+                held.setdefault(self.places[at], names[at])
+        return [
+            (
+                names[at] if names[at] == at else -1,
+                names[~o] if o < 0 else held.get(self.question.places[o], -1),
+            )
+            for at, o, _ in self.question.ties
+        ]
+
+    def name_values(self) -> None:
+        """Find out which parameters hold the same value."""
+        places, results = self.places, self.body.results
+        self.first, self.later = list(self.own), list(self.own)
+        by_record: dict[int, int] = {}
+        by_result: dict[Value, int] = {}
+        for at in (*self.sums, *self.carried):
+            if places[at] >= 0:
+                self.first[at] = by_record.setdefault(places[at], at)
+        for at, own in enumerate(self.own):
+            if own >= 0 and own != at:
+                self.first[at] = self.first[own]
+        for at in self.carried:
+            self.later[at] = by_result.setdefault(results[at], at)
+
+    def compare(self, ends: Sequence[Tensor], leaves: Sequence[Leaf | None]) -> None:
+        """Find out where the order of additions asks for more than one term at a time."""
+        question, results = self.question, self.body.results
+        uses = _uses(ends)
+        self.bases = []
+        for at in self.carried:
+            place = question.places[at]
+            before = question.arrived[place] if place >= 0 else None
+            shared = [leaves[i] for i in self.carried if self.first[i] == at]
+            many = sum(uses.get(leaf, 0) for leaf in shared) > 1
+            if self.first[at] == at and before is not None and many:
+                self.bases.append(at)
+        self.shifted: dict[int, int] = {}
+        for row in self.rows:
+            same = [at for at in self.carried if results[at] is results[row]]
+            many = bool(same) and uses.get(leaves[same[0]], 0) > 1
+            kind = question.cts[row]
+            if many and (question.whole or question.ahead) and (kind.sure or kind.each):
+                self.shifted[row] = same[0]
+        self.wholes = [] if question.whole else list(self.shifted)
+        both = [self.pairs(self.own, first=first) for first in (True, False)]
+        self.differs = self.first != self.later or bool(self.bases) or both[0] != both[1]
+
+
+def _leaves_behind(tensor: Tensor) -> set[Leaf]:
+    return {node for node in history([tensor.record]) if isinstance(node, Leaf)}
+
+
+def _uses(ends: Sequence[Tensor]) -> dict[Leaf, int]:
+    """How many terms the cotangent of each leaf has, if not fewer."""
+    uses: dict[Leaf, int] = {}
+    for node in history(t.record for t in ends):
+        for parent in node.parents:
+            if isinstance(parent, Leaf):
+                terms = 2 if "regions" in node.attrs else 1
+                uses[parent] = uses.get(parent, 0) + terms
+    return uses

@@ -1,0 +1,186 @@
+"""Going back through a loop, once its body is known: what goes in, what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hybrid import ops
+from hybrid.autodiff.presence import (
+    Ct,
+    Perhaps,
+    added,
+    chosen_ct,
+    either,
+    flag,
+    neutral,
+    nothing,
+    perhaps,
+)
+from hybrid.autodiff.tape import Pull
+from hybrid.core.dataclass import dataclass
+from hybrid.core.types import tensor_type
+from hybrid.eager.tensor import Tensor
+from hybrid.ops.control import applied, for_
+from hybrid.ops.derivatives import onto_zeros
+from hybrid.ops.pick import pick
+from hybrid.trace.gradients.loop_body import Answer, Item
+from hybrid.trace.gradients.region_vjp import places_of, tensors_of
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What the loop back reads, as tensors."""
+
+    answer: Answer
+    start: tuple[Tensor, ...]  # what it carries at first
+    stacks: tuple[Tensor, ...]
+    row_cts: tuple[Tensor, ...]
+    slices: tuple[Tensor, ...]
+    invariants: tuple[Tensor, ...]  # operands and flags
+
+    def go(self, count: Tensor, length: int, reverse: bool) -> list[Tensor]:
+        """What it carries at last, and the cotangents of slices."""
+        rows = (*self.stacks, *self.row_cts, *self.slices)
+        return applied(
+            for_,
+            (count, *self.start, *rows, *self.invariants),
+            (self.answer.backward,),
+            carried=len(self.start),
+            length=length,
+            reverse=reverse,
+            sliced=len(rows),
+        )
+
+
+def way_back(
+    answer: Answer,
+    pull: Pull,
+    cts: Sequence[Ct | None],
+    operands: Sequence[Tensor],
+    outcome: Sequence[Tensor] | None,
+    first: Tensor,
+    count: Tensor,
+    reverse: bool = False,
+) -> Way:
+    """What to go back with, over ``count`` iterations.
+
+    ``outcome`` holds the results of the forward loop, residuals included, if it gave them;
+    ``first`` is the index of its first iteration, and ``reverse`` how it went.
+    """
+    begin = [given(item, pull, cts, answer) for item in answer.items]
+    for i, item in enumerate(answer.items):
+        if item.into != i and begin[i] is not None:
+            begin[item.into] = _sum(begin[item.into], begin[i])
+            begin[i] = None
+    row_cts = {i: neutral(cts[i]) for i in answer.row_cts}
+    masks = {i: cts[i].present for i in answer.masks}
+    for row, i in answer.shifted:
+        if row in answer.wholes:
+            begin[i] = _sum(begin[i], _last(cts[row], count))
+            continue
+        begin[i] = _sum(begin[i], row_cts[row][0 if reverse else -1])
+        none = nothing(tensor_type(cts[row].type.dtype, cts[row].type.shape[1:]))
+        row_cts[row] = _shifted(row_cts[row], none, reverse)
+        if row in masks:
+            masks[row] = _shifted(masks[row], flag(False), reverse)
+    start = [
+        nothing(item.type) if ct is None else neutral(ct)
+        for item, ct in zip(answer.items, begin, strict=True)
+    ]
+    start += [
+        begin[i].present if isinstance(begin[i], Perhaps) else flag(begin[i] is not None)
+        for i in answer.flags
+    ]
+    invariants = [operands[i] for i in answer.invariants]
+    invariants += [cts[i].present for i in answer.row_flags]
+    bases = [pull.arrived[1 + i] for i in answer.bases]
+    invariants += [t for ct in (*bases, *[cts[i] for i in answer.wholes]) for t in tensors_of(ct)]
+    invariants += [pull.edges[i][2] for i in answer.edges]
+    return Way(
+        answer,
+        tuple(start),
+        () if outcome is None else tuple([outcome[i] for i in answer.stacks]),
+        (*row_cts.values(), *masks.values()),
+        tuple([operands[i] for i in answer.slices]),
+        (*invariants, first) if answer.asks_first else tuple(invariants),
+    )
+
+
+def given(item: Item, pull: Pull, cts: Sequence[Ct | None], answer: Answer) -> Ct | None:
+    """What an item is before the loop."""
+    if item.of == "ct":
+        return cts[item.at]
+    arrived, count = (*pull.arrived[1:], *pull.further), len(pull.arrived) - 1
+    return arrived[item.at if item.at < count else answer.absent[item.at - count]]
+
+
+def _sum(a: Ct | None, b: Ct | None) -> Ct | None:
+    return b if a is None else a if b is None else added(a, b)
+
+
+def _shifted(stack: Tensor, none: Tensor, reverse: bool) -> Tensor:
+    """Each row where that of the next iteration was; the first iteration gets ``none``."""
+    row = ops.expand_dims(none, axis=0)
+    return ops.concat([stack[1:], row] if reverse else [row, stack[:-1]], axis=0)
+
+
+def _last(stack: Ct, count: Tensor) -> Ct:
+    """The row of the last of ``count`` iterations, if there was any."""
+    at, present = ops.maximum(count - 1, 0), ops.greater(count, 0)
+    if isinstance(stack, Perhaps):
+        present = ops.logical_and(present, pick(stack.present, at))
+    row = pick(neutral(stack), at)
+    return Perhaps(ops.where(present, row, nothing(row.type)), present, True)
+
+
+def totals_of(
+    answer: Answer,
+    pull: Pull,
+    cts: Sequence[Ct | None],
+    operands: Sequence[Tensor],
+    found: Sequence[Tensor],
+    ran: Tensor | bool,
+) -> list[Ct | None]:
+    """The totals of the operands, from what the loop back gave; ``ran``: whether it ran at all."""
+    places = (*places_of(operands, pull.flow[1:]), *answer.absent)
+    totals: dict[int, Ct | None] = dict(enumerate((*pull.arrived[1:], *pull.further)))
+    items = list(zip(answer.items, found, strict=False))
+    flags = found[len(items) :]
+
+    def settled(item: Item, ct: Tensor) -> Ct | None:
+        if not item.perhaps or (item.made and ran is True):
+            return ct
+        if item.flag >= 0:
+            return perhaps(ct, flags[item.flag], True)
+        before = given(item, pull, cts, answer)
+        if before is None:
+            return perhaps(ct, ran, True)
+        return before if ran is False else perhaps(ct, either(before.present, ran), True)
+
+    for item, ct in items:
+        if item.of == "sum":
+            totals[places[item.at]] = settled(item, ct)
+    stacks = flags[len(answer.flags) :]
+    marks = dict(zip(answer.marked, stacks[len(answer.sliced) :], strict=True))
+    for at, stack in zip(answer.sliced, stacks, strict=False):
+        ct = onto_zeros(stack)  # as slices are
+        there = ops.any(marks[at]) if at in marks else ran
+        totals[places[at]] = _sum(totals[places[at]], perhaps(ct, there, False))
+    into = {item.into for i, (item, _) in enumerate(items) if item.into != i}
+    for i, (item, ct) in enumerate(items):
+        place = places[item.at]
+        if item.of == "sum" or place < 0:
+            continue
+        before = totals[place]
+        ct = settled(item, ct)
+        if not (item.merged or item.based or item.into != i or i in into):
+            totals[place] = _sum(before, ct)
+            continue
+        after = before if item.merged else ct if item.based else _sum(before, ct)
+        totals[place] = chosen_ct(ran, after, _sum(before, given(item, pull, cts, answer)))
+    count = len(operands)
+    return [
+        None,
+        *[totals[at] if at == i else None for i, at in enumerate(places[:count])],
+        *[totals[count + i] for i in range(len(pull.further))],
+    ]

@@ -1,0 +1,102 @@
+"""Reverse mode through ``while``: a loop that goes back as many iterations as were made.
+
+Before::                                     The gradient by %x::
+
+    %n, %y = while %go, %x {carried=1} {         %n, %y, %xs = while %go, %x {length=4096 ...} {
+      body(%a) { ... return %p, %a1 }              body(%a) { ... return %p, %a1, %a }
+    }                                            }
+                                                 %fits = less_equal %n, 4096
+                                                 %g = cond %fits, %n, %ct, %xs, %x {
+                                                   then(...) { for over the stack, backwards }
+                                                   else(...) { run again, block by block }
+                                                 }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hybrid import ops
+from hybrid.autodiff.presence import Ct
+from hybrid.autodiff.tape import Pull
+from hybrid.eager.tensor import Tensor
+from hybrid.ir import Graph
+from hybrid.ir.interpreter import current
+from hybrid.ops.control import while_
+from hybrid.trace.gradients.budget import capacity
+from hybrid.trace.gradients.for_ import as_index, ask, item_by_item
+from hybrid.trace.gradients.loop_aliases import told
+from hybrid.trace.gradients.loop_body import derive
+from hybrid.trace.gradients.loop_request import Tie
+from hybrid.trace.gradients.loop_run import totals_of, way_back
+from hybrid.trace.gradients.region_vjp import Tape
+from hybrid.trace.gradients.unbounded import Unbounded
+from hybrid.trace.regions.build import Here, as_of_for, here, known_int, remembered
+
+
+def while_vjp(
+    pull: Pull,
+    results: tuple[Tensor, ...],
+    go: Tensor,
+    *operands: Tensor,
+    carried: int,
+    length: int,
+    regions: tuple[Graph],
+) -> list[Ct | None]:
+    """The totals of the operands once the loop has been gone back."""
+    attrs = {"carried": carried, "length": length}
+    # Within a region that is itself led back through, the stacks would be residuals: too large.
+    tape = current()
+    extend = not (isinstance(tape, Tape) and tape.is_region)
+    node = here(while_, pull.record, results, (go, *operands), attrs, regions, extend=extend)
+    trips = results[0]
+    cts = (*pull.cts[1:], *[None] * (len(node.results) - len(pull.cts)))
+    body = remembered(node.regions, "as of for", lambda: as_of_for(node.regions[0]))
+    cts = tuple([item_by_item(ct, body, at, carried) for at, ct in enumerate(cts)])
+    loop = told(pull, operands, body, carried, 0)
+    if loop is None:
+        return _gone_back(node, pull, body, cts, trips)
+    attrs = node.attrs | {"carried": carried + loop.flags}
+    again = Here(while_, attrs, node.regions, (go, *loop.operands), (), None, pull.record)
+    cts = loop.results(cts)
+    return loop.totals(_gone_back(again, loop.pull, loop.body, cts, trips, loop.ties))
+
+
+def _gone_back(
+    node: Here,
+    pull: Pull,
+    body: Graph,
+    cts: Sequence[Ct | None],
+    trips: Tensor,
+    ties: tuple[Tie, ...] = (),
+) -> list[Ct | None]:
+    """The same, with the ``body`` as of a for and the cotangents of all but the ``trips`` made."""
+    _, *operands = node.operands
+    carried = node.attrs["carried"]
+    question = ask(pull, operands, carried, 0, cts, whole=False, ahead=True, ties=ties)
+    answer = remembered((body,), question, lambda: derive(body, question))
+    if answer is None:
+        return [None] * (1 + len(operands) + len(pull.further))
+    known = known_int(trips)
+    ran = ops.greater(trips, 0) if known is None else known > 0
+    types = [answer.forward.results[i].type for i in answer.stacks]
+    rows = capacity(types)
+    stacked = len(body.results) > carried
+    outcome = None
+    if node.tracer is not None and (not stacked or node.attrs["length"] <= rows):
+        rows = node.attrs["length"] if stacked else rows
+        test = node.regions[0].results[0]
+        asked = answer.forward
+        region = Graph(asked.name, asked.params[1:], asked.nodes, (test, *asked.results))
+        fresh = len(region.results) - len(node.results)
+        outcome = node.extended(fresh, (region,), length=rows)[1:]
+    elif answer.row_cts:
+        rows = min(rows, node.attrs["length"])
+    way = way_back(answer, pull, cts, operands, outcome, as_index(0), trips)
+    before, invariants = operands[:carried], operands[carried:]
+    if not (answer.stacks or answer.row_cts):
+        found = way.go(trips, 0, reverse=True)
+    else:
+        loop = Unbounded(answer, trips, False, before, invariants, way, rows)
+        found = loop.go(known)
+    return totals_of(answer, pull, cts, operands, found, ran)

@@ -1,0 +1,151 @@
+"""Constant values: what a capture knows of tensors that do not depend on the call.
+
+A tensor from outside that is no argument, and what is computed of such ones alone, has a value
+while the function is captured.  Where a size follows from it (how many elements a mask selects),
+the capture takes that value for a constant and counts on it: each call looks whether the tensors
+that it came from still hold what they held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybrid.core.dataclass import dataclass
+from hybrid.eager.execution import EAGER, array_of
+from hybrid.eager.tensor import Tensor, make_tensor
+from hybrid.errors import CaptureError, Location, author_location
+from hybrid.ir import Value
+from hybrid.ir.record import Leaf
+from hybrid.memory import native
+from hybrid.trace.places.address import Address, LeafOf
+
+if TYPE_CHECKING:
+    from hybrid.trace.regions.tracer import Tracer
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What a plan counts on besides its guards: as long as ``read`` gives what it gave."""
+
+    what: str  # that messages say has changed
+    read: Callable[[], Any]
+    given: Any
+
+    def holds(self) -> bool:
+        return self.read() == self.given
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Content:
+    """Whether a tensor from outside holds what it held."""
+
+    tensor: Tensor
+    address: Address | None  # where to look for it, if another tensor may stand there
+    held: bytes
+
+    def __call__(self) -> bool:
+        found = self.tensor if self.address is None else self.address.now()
+        return (
+            isinstance(found, Tensor)
+            and found.type is self.tensor.type
+            and native.view(found.content, found.nbytes) == self.held
+        )
+
+
+def constant_value(tracer: Tracer, tensor: Tensor) -> np.ndarray | None:
+    """The elements that ``tensor`` has at every call, if it is such a constant.
+
+    The capture counts on it from then on: what it came from must not be changed meanwhile.
+    """
+    walk = _Walk()
+    try:
+        value = walk.of_tensor(tracer, tensor)
+    except _Varies:
+        return None
+    for around, key in walk.used:
+        around.constants.add(key)
+    for source, address in walk.sources.values():
+        data = bytes(native.view(source.content, source.nbytes))
+        what = f"the content of a tensor ({source.type}) that elements are selected by"
+        tracer.count_on(what, Content(source, address, data))
+    return array_of(value)
+
+
+def refuse_change(tracer: Tracer, tensor: Tensor, at: Location | None = None) -> None:
+    """Refuse to change a tensor whose value the capture has taken for a constant."""
+    if id(tensor) in tracer.constants:
+        raise CaptureError(
+            f"a tensor ({tensor.type}) is changed that elements were selected by",
+            at=at or author_location(),
+            why="How many a mask selects is a size in the graph, so its value is a constant of "
+            "the plan.",
+            fix="change it outside the hybridized function, or keep the shape: "
+            "hybrid.where(mask, x, 0), with what changes no sum, product or maximum in place of 0",
+        )
+
+
+class _Varies(Exception):
+    """A value depends on the call."""
+
+
+class _Walk:
+    """The way from a value back to the tensors that it is computed from."""
+
+    def __init__(self) -> None:
+        self.sources: dict[int, tuple[Tensor, Address | None]] = {}  # from outside, by their ids
+        self.used: list[tuple[Tracer, int]] = []  # tensors from outside a region, by their ids
+
+    def of_tensor(self, tracer: Tracer, tensor: Tensor) -> Tensor:
+        """The value of ``tensor`` as ``tracer`` sees it."""
+        if tracer.owns(tensor):
+            return self.of_value(tracer, tracer.traced(tensor).content)
+        self.used.append((tracer, id(tensor)))
+        entry = tracer.cells.get(id(tensor))
+        if entry is not None and entry.written:
+            if tracer.parent is None:
+                raise _Varies
+            return self.of_value(tracer, entry.value)
+        if tracer.parent is not None:
+            return self.of_tensor(tracer.parent, tensor)
+        return self.of_source(tracer, tensor)
+
+    def of_source(self, tracer: Tracer, tensor: Tensor) -> Tensor:
+        """A tensor from outside the capture; those that are trained change from call to call."""
+        address = tracer.slot_sources.get(id(tensor))
+        gradient = address is not None and isinstance(address.owner, (Leaf, LeafOf))
+        varying = tracer.varying is None or id(tensor) in tracer.varying
+        if varying or gradient or tensor.record is not None or type(tensor.content) is Value:
+            raise _Varies
+        self.sources[id(tensor)] = tensor, address
+        return make_tensor(tensor.type, tensor.content)
+
+    def of_value(self, tracer: Tracer, value: Value) -> Tensor:
+        """The value of a node's result or a parameter of the graph of ``tracer``."""
+        needed, nodes = {value}, []
+        for node in reversed(tracer.builder.nodes):
+            if not needed.isdisjoint(node.results):
+                if not node.pure or node.regions:
+                    raise _Varies
+                needed.difference_update(node.results)
+                needed.update(node.operands)
+                nodes.append(node)
+        cells = {entry.initial: entry.tensor for entry in tracer.cells.values()}
+        if not needed <= cells.keys():  # a loop's index, what a loop carries
+            raise _Varies
+        known = {v: self.of_cell(tracer, cells[v]) for v in needed}
+        for node in reversed(nodes):
+            operands = [known[v] for v in node.operands]
+            known.update(zip(node.results, EAGER.run(node.op, operands, node.attrs), strict=True))
+        return known[value]
+
+    def of_cell(self, tracer: Tracer, tensor: Tensor) -> Tensor:
+        """What ``tensor``, which is from outside the graph of ``tracer``, held at its begin."""
+        self.used.append((tracer, id(tensor)))
+        if tracer.parent is not None:
+            return self.of_tensor(tracer.parent, tensor)
+        if tracer.cells[id(tensor)].written:
+            raise _Varies
+        return self.of_source(tracer, tensor)

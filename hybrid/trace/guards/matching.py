@@ -1,0 +1,195 @@
+"""Matching: what a guard finds in place of a value, compared with that value.
+
+A capture that writes to a container, or to a place that holds one, depends on the types of the
+tensors in it, not on which they are: those are inputs, fetched from there at each call.  So are
+Python numbers that have not always been the same.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import numpy as np
+
+from hybrid.core.dataclass import dataclass, field
+from hybrid.core.tree import flatten
+from hybrid.eager.tensor import Tensor
+from hybrid.trace.places.address import Address
+from hybrid.trace.places.key import CONTENT, Key
+from hybrid.trace.places.reads import ATOMS, CONTAINERS
+from hybrid.trace.places.signature import is_number
+
+Matcher = Callable[[Any], bool]
+_PLAIN_CONTAINERS = (list, dict, deque, defaultdict, OrderedDict)  # with items of their own
+
+
+@dataclass(slots=True)
+class Written:
+    """What a capture is known to write: the contents of containers, places that hold containers."""
+
+    containers: dict[int, Any] = field(default_factory=dict)  # by their ids
+    places: set[tuple[int, str]] = field(default_factory=set)  # (id of the owner, attribute)
+    # Places of numbers that only a run knows, by the keys of their stored addresses.
+    numbers: dict[Hashable, Address] = field(default_factory=dict)
+    # Places, likewise, that nobody announces to write, and that each capture finds changed.
+    claimed: set[Key] = field(default_factory=set)
+    constants: set[Key] = field(default_factory=set)  # places that each run sets to the same
+    owners: dict[int, Any] = field(default_factory=dict)  # of attributes, that no code has led to
+    names: set[str] = field(default_factory=set)  # of attributes, that no code spells out
+
+    def free(self, address: Address) -> None:
+        """Let the number there be an input."""
+        stored = address.stored()
+        self.numbers[stored.key] = stored
+
+
+@dataclass(frozen=True, slots=True)
+class AnyNumber:
+    """A test that every number of a kind passes; if it is fetched elsewhere, the one there."""
+
+    kind: type
+    elsewhere: Address | None = None
+
+    def __call__(self, found: Any) -> bool:
+        return (
+            type(found) is self.kind
+            and (self.kind is bool or is_number(found))
+            and (self.elsewhere is None or found is self.elsewhere.now())
+        )
+
+
+@dataclass(slots=True)
+class Matching:
+    """Makes the matchers of one capture, and finds the addresses of its tensors."""
+
+    written: Written = field(default_factory=Written)
+    sources: dict[int, Address] = field(default_factory=dict)  # by the ids of tensors
+    fixed: set[int] = field(default_factory=set)  # ids of tensors that are always the same
+    numbers: list[tuple[Address, Any]] = field(default_factory=list)  # all that were met
+    inputs: dict[Hashable, Address] = field(default_factory=dict)  # by the keys of what is stored
+    found: int = 0  # how often a place of those was met
+
+    def fix(self, value: Any) -> None:
+        """The tensors in ``value`` stand where nothing is written."""
+        if isinstance(value, Tensor):
+            self.fixed.add(id(value))
+        elif isinstance(value, CONTAINERS) and id(value) not in self.written.containers:
+            for item in value.values() if isinstance(value, dict) else value:
+                self.fix(item)
+
+    def slot(self, value: Tensor, address: Address) -> Matcher:
+        """A test for a tensor that can stand at ``address`` as well as ``value``."""
+        first = self.sources.setdefault(id(value), address)
+        if not first.is_same(address):  # one tensor, two places: one input
+            return lambda found: found is first.read()
+        kind, needs = value.type, value.record is not None
+        return lambda found: (
+            isinstance(found, Tensor) and found.type is kind and (found.record is not None) == needs
+        )
+
+    def number(self, value: Any, address: Address) -> Matcher:
+        """A test for a number that can stand at ``address`` as well as ``value``, if any can."""
+        if is_number(value):
+            self.numbers.append((address, value))
+        key = address.stored().key if self.written.numbers else None
+        if key not in self.written.numbers:
+            return plainly(value)
+        first = self.inputs.setdefault(key, address)
+        self.found += 1
+        if not first.is_same(address):  # one place, reached in two ways: one input
+            return lambda found: found is first.read()
+        return AnyNumber(type(value))
+
+    def exactly(
+        self, expected: Any, address: Address | None = None, slots: bool = False
+    ) -> Matcher:
+        """A test for being ``expected``, or as good as it, at an ``address``.
+
+        Tensors are ``slots`` there.
+        """
+        if isinstance(expected, Tensor):
+            if address is None or not slots or id(expected) in self.fixed:
+                return lambda found: found is expected
+            return self.slot(expected, address)
+        if isinstance(expected, CONTAINERS) and id(expected) in self.written.containers:
+            inside = self.container(expected, Address(expected, CONTENT), True)
+            return lambda found: found is expected and inside(found)
+        if isinstance(expected, CONTAINERS):
+            return self.container(expected, address, slots)
+        if address is not None and type(expected) in (bool, int, float):
+            return self.number(expected, address)
+        return plainly(expected)
+
+    def container(self, expected: Any, address: Address | None, slots: bool) -> Matcher:
+        """A test for holding what ``expected`` does.
+
+        Other threads may change what is found meanwhile, which is no error then.
+        """
+        if not slots and not _holds_places(expected):
+            address = None
+        if isinstance(expected, dict):
+            keys = list(expected)
+            items = self.items(expected.items(), address, slots)
+            return lambda found: (
+                isinstance(found, dict)
+                and list(found) == keys
+                and all(m(v) for m, v in zip(items, list(found.values()), strict=False))
+            )
+        kind = type(expected)
+        if isinstance(expected, (set, frozenset)):
+            content = frozenset((type(v), v) for v in expected)
+            return lambda found: (
+                type(found) is kind and frozenset((type(v), v) for v in found) == content
+            )
+        items = self.items(enumerate(expected), address, slots)
+        return lambda found: (
+            type(found) is kind
+            and len(found) == len(items)
+            and all(m(v) for m, v in zip(items, list(found), strict=False))
+        )
+
+    def items(
+        self, items: Iterable[tuple[Any, Any]], address: Address | None, slots: bool
+    ) -> list[Matcher]:
+        places = [(v, None if address is None else address.item(key)) for key, v in items]
+        return [self.exactly(value, place, slots) for value, place in places]
+
+
+def _holds_places(container: Any) -> bool:
+    """Whether items of ``container`` can be put in place of others.
+
+    Tuples are made anew for that, which one with a tensor cannot: it would be another to guards.
+    """
+    kind = type(container)
+    if not isinstance(container, tuple):
+        return kind in _PLAIN_CONTAINERS
+    named = hasattr(kind, "_fields") and kind.__base__ is tuple
+    tensors = any(isinstance(leaf, Tensor) for leaf in flatten(container)[0])
+    return (kind is tuple or named) and not tensors
+
+
+def plainly(expected: Any) -> Matcher:
+    """A test for a value that holds no others."""
+    if isinstance(expected, float):
+        text = expected.hex()
+        return lambda found: found is expected or (type(found) is float and found.hex() == text)
+    if isinstance(expected, ATOMS):
+        kind = type(expected)
+        return lambda found: found is expected or (type(found) is kind and found == expected)
+    if isinstance(expected, bytearray):
+        content = bytes(expected)
+        return lambda found: isinstance(found, bytearray) and found == content
+    if type(expected) in (np.ndarray, np.memmap):  # masked arrays and the like: by identity
+        data, dtype, shape = expected.tobytes(), expected.dtype, expected.shape
+        return lambda found: (
+            isinstance(found, np.ndarray)
+            and found.dtype == dtype
+            and found.shape == shape
+            and found.tobytes() == data
+        )
+    if isinstance(expected, np.generic):
+        kind, data = type(expected), expected.tobytes()
+        return lambda found: type(found) is kind and found.tobytes() == data
+    return lambda found: found is expected

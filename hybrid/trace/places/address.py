@@ -1,0 +1,133 @@
+"""Addresses: where something is found at each call: in an attribute, in an item of a container."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from hybrid.core.dataclass import dataclass, replace
+from hybrid.trace.places.key import CONTENT
+from hybrid.trace.places.reads import MISSING
+from hybrid.trace.places.rewind import is_described, put_attribute
+
+GIVEN: Any = object()  # in place of an owner: the arguments of the call, (args, kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class LeafOf:
+    """In place of an owner: the leaf of a tensor among the arguments, which holds its gradient."""
+
+    index: int  # of the tensor among the leaves of the arguments
+
+    def guard(self) -> str:
+        """The expression for whether there is one: what the tensor came from is itself."""
+        return f"getattr(leaves[{self.index}], 'leaf', 0) is leaves[{self.index}].record"
+
+
+def owners(leaves: Sequence[Any]) -> dict[int, LeafOf]:
+    """What stands for the leaves of argument tensors, by their ids."""
+    found = [(getattr(leaf, "leaf", None), LeafOf(i)) for i, leaf in enumerate(leaves)]
+    return {id(leaf): owner for leaf, owner in reversed(found) if leaf is not None}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Address:
+    """An attribute of ``owner`` or, if its name is CONTENT, ``owner`` itself; then items."""
+
+    owner: Any
+    name: str
+    keys: tuple[Any, ...] = ()
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for what is one place, as long as the owner lives."""
+        owner = self.owner if type(self.owner) is LeafOf else id(self.owner)
+        return owner, self.name, self.keys
+
+    def item(self, key: Any) -> Address:
+        return Address(self.owner, self.name, (*self.keys, key))
+
+    def seen_from(self, owners: Mapping[int, LeafOf]) -> Address:
+        """The same place; where its owner is one of ``owners``, of whatever the call is given."""
+        known = owners.get(id(self.owner))
+        return self if known is None else replace(self, owner=known)
+
+    def is_same(self, other: Address) -> bool:
+        """Whether both are one place."""
+        return self.key == other.key
+
+    def holder(self, leaves: Sequence[Any]) -> Any:
+        """The owner at a call of these argument ``leaves``."""
+        if type(self.owner) is LeafOf:
+            return getattr(leaves[self.owner.index], "leaf", None)
+        return self.owner
+
+    def read(self, leaves: Sequence[Any] = ()) -> Any:
+        """What is there at such a call."""
+        owner = self.holder(leaves)
+        if self.name == CONTENT:
+            found = owner
+        elif is_described(type(owner), self.name):
+            found = vars(owner).get(self.name)
+        else:
+            found = getattr(owner, self.name, None)
+        for key in self.keys:
+            found = found[key]
+        return found
+
+    def now(self) -> Any:
+        """What is there, or MISSING."""
+        try:
+            missing = self.name != CONTENT and not hasattr(self.owner, self.name)
+            return MISSING if missing else self.read()
+        except (AttributeError, LookupError, TypeError, ValueError):  # it was another structure
+            return MISSING
+
+    def stored(self) -> Address:
+        """The same place from the last object on the way that can be written to."""
+        owner, name, keys = self.owner, self.name, []
+        found = owner if name == CONTENT else getattr(owner, name)
+        for key in self.keys:
+            if isinstance(found, tuple):
+                keys.append(key)
+            else:
+                owner, name, keys = found, CONTENT, [key]
+            found = found[key]
+        return Address(owner, name, tuple(keys))
+
+    def put(self, value: Any) -> None:
+        """Write to what ``stored`` gives (MISSING: delete it); tuples on the way are made anew."""
+        keys = self.keys[1:] if self.name == CONTENT else self.keys
+        if keys:
+            whole = replace(self, keys=self.keys[: -len(keys)])
+            whole.put(_with_item(whole.read(), keys, value))
+        elif self.name != CONTENT:
+            put_attribute(self.owner, self.name, value)
+        elif value is MISSING:
+            del self.owner[self.keys[0]]
+        else:
+            self.owner[self.keys[0]] = value
+
+    def text(self, name: Callable[[str, Any], str]) -> str:
+        """The expression for it; ``name`` gives objects names that are valid there."""
+        if type(self.owner) is LeafOf:
+            text = f"leaves[{self.owner.index}].leaf"
+        else:
+            text = "given" if self.owner is GIVEN else name("owner", self.owner)
+        if self.name != CONTENT:
+            spelled = self.name.isidentifier() and not keyword.iskeyword(self.name)
+            plain = spelled and not is_described(type(self.owner), self.name)
+            text += f".{self.name}" if plain else f".__dict__[{self.name!r}]"
+        for key in self.keys:
+            text += f"[{key if type(key) in (int, bool) else name('key', key)}]"
+        return text
+
+
+def _with_item(value: Any, keys: Sequence[Any], item: Any) -> Any:
+    """The tuple ``value`` with another ``item`` where ``keys`` lead to."""
+    if not keys:
+        return item
+    first, *rest = keys
+    items = [_with_item(v, rest, item) if i == first else v for i, v in enumerate(value)]
+    return tuple(items) if type(value) is tuple else type(value)(*items)

@@ -1,0 +1,65 @@
+"""Frames of the program: what the author's variables hold, as far as the capture reaches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from types import FrameType, FunctionType
+from typing import Any
+
+from hybrid.core.own_names import PREFIX
+from hybrid.trace.places.reads import MISSING, of_package, program_frame
+from hybrid.trace.places.slots import read_place
+
+# Code of functions that call the author's: the frames beyond are none of the program's.
+BOUNDARIES: set[int] = set()  # by their ids
+
+
+def frames() -> Iterator[Any]:
+    """What the author's variables hold, here and in the functions that have called."""
+    frame = program_frame(sys._getframe(1))
+    return author_values(frame)
+
+
+def author_values(frame: Any) -> Iterator[Any]:
+    """What the author's variables in ``frame`` and those around it hold, up to the capture."""
+    while frame is not None and id(frame.f_code) not in BOUNDARIES:
+        if not of_package(frame.f_code):
+            yield from [v for n, v in list(frame.f_locals.items()) if not n.startswith(PREFIX)]
+        frame = frame.f_back
+
+
+class Roots:
+    """What code that is about to be traced can get at: variables of its frame and its callers'."""
+
+    def __init__(self, values: list[Any], cells: dict[int, str]) -> None:
+        self.values = values
+        self.cells = cells  # by ids of the cells, the variables that nested functions share
+        self.frame: FrameType | None = sys._getframe(1)
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.values
+        frame, callers = self.frame, False  # the innermost frame of the program has the values
+        while frame is not None and id(frame.f_code) not in BOUNDARIES:
+            if not of_package(frame.f_code):
+                if callers:
+                    yield from list(frame.f_locals.values())
+                callers = True
+            frame = frame.f_back
+
+
+def roots_of(found: Mapping[str, Any], before: Roots | tuple[()] = ()) -> Roots:
+    """What code can get at, given variables of its frame, and what it could get at before."""
+    cells = {**(before.cells if before else {}), **_cells_of(found)}
+    return Roots([*found.values(), *(before.values if before else ())], cells)
+
+
+def _cells_of(found: Mapping[str, Any]) -> dict[int, str]:
+    """The names of the variables in ``found`` that functions among them share, by their cells."""
+    cells: dict[int, str] = {}
+    for value in found.values():
+        if type(value) is FunctionType and value.__closure__:
+            for name, cell in zip(value.__code__.co_freevars, value.__closure__, strict=True):
+                if read_place(cell, "cell_contents") is found.get(name, MISSING):
+                    cells[id(cell)] = name
+    return cells

@@ -1,0 +1,79 @@
+"""Members: the methods, properties and other callables of the author's classes, and their code.
+
+They seldom change, so looking whether they are what they were has to cost next to nothing: each is
+one attribute of a class, which Python finds in a cache of its own, compared by identity.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from hybrid.trace.places.attributes import attribute_names
+from hybrid.trace.places.reads import Reads
+
+# What a class hands out as it is: a method of a class or an object is made anew each time.
+_MADE = (staticmethod, classmethod, property, functools.cached_property)
+_ITSELF = (types.FunctionType, types.BuiltinFunctionType, type, property, functools.cached_property)
+# What Python calls by itself only when a class is made, or an object goes.
+_UNREAD = frozenset(
+    {
+        "__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__slots__",
+        "__match_args__", "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__",
+        "__del__", "__init_subclass__", "__set_name__", "__class_getitem__", "__subclasshook__",
+        "__repr__", "__reduce__", "__reduce_ex__", "__sizeof__", "__dir__",
+    }
+)  # fmt: skip
+
+
+class Members:
+    """What the classes and functions that ``reads`` has met are made of."""
+
+    def __init__(self, reads: Reads) -> None:
+        self.found = list(_found(reads))
+        self.codes = [(f, f.__code__) for f in reads.functions.values()]
+
+    def terms(self, names: dict[str, Any]) -> Iterator[str]:
+        """The expressions that hold while all is as it was; ``names`` gets what they refer to.
+
+        A member that is gone makes them raise AttributeError.
+        """
+        for i, (kind, name, text, value) in enumerate(self.found):
+            names[f"kind{i}"], names[f"member{i}"] = kind, value
+            yield f"kind{i}.{name}{text} is member{i}"
+        for i, (function, code) in enumerate(self.codes):
+            names[f"function{i}"], names[f"code{i}"] = function, code
+            yield f"function{i}.__code__ is code{i}"
+
+
+def _found(reads: Reads) -> Iterator[tuple[type, str, str, Any]]:
+    """(class, name, what follows the name, what that gives) of the members that may be used."""
+    for kind in reads.classes:
+        names = reads.attributes - attribute_names(kind)
+        known: set[str] = set()
+        for base in kind.__mro__:
+            for name, member in vars(base).items() if base in reads.classes else ():
+                special = name.startswith("__") and name.endswith("__")
+                if name in known or not (name not in _UNREAD if special else name in names):
+                    continue
+                known.add(name)
+                if name.isidentifier() and (callable(member) or isinstance(member, _MADE)):
+                    yield from _read(kind, name, member)
+
+
+def _read(kind: type, name: str, member: Any) -> Iterator[tuple[type, str, str, Any]]:
+    if isinstance(member, classmethod):
+        if isinstance(member.__func__, types.FunctionType):
+            yield kind, name, ".__func__", member.__func__
+    elif isinstance(member, staticmethod):
+        yield kind, name, "", member.__func__
+    elif isinstance(member, _ITSELF) or not _binds(member):
+        yield kind, name, "", member
+
+
+def _binds(member: Any) -> bool:
+    """Whether a class hands out something else than ``member`` itself, as far as that is known."""
+    kind = type(member)
+    return hasattr(kind, "__get__") and not kind.__module__.startswith("hybrid.")

@@ -1,0 +1,73 @@
+"""The key under which a call finds its plan: argument structure, tensor types, Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid.eager.tensor import Tensor
+from hybrid.ir.interpreter import current
+
+_BY_VALUE = (bool, int, str, bytes, type(None), type(...))
+
+
+def lifted(leaves: list[Any]) -> list[Any]:
+    """``leaves`` with NumPy arrays as Tensors."""
+    interpreter = current()
+    return [interpreter.lift(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
+
+
+def key_of(leaf: Any) -> Hashable:
+    """What of ``leaf`` a capture depends on."""
+    if isinstance(leaf, Tensor):
+        return (leaf.type, leaf.record is not None)
+    kind = type(leaf)
+    if kind is float:
+        return (float, leaf.hex())
+    if kind in _BY_VALUE:
+        return (kind, leaf)
+    if isinstance(leaf, np.generic):
+        return (kind, leaf.tobytes())
+    if kind is slice or kind is range:
+        return (kind, key_of(leaf.start), key_of(leaf.stop), key_of(leaf.step))
+    if kind is complex:
+        return (kind, leaf.real.hex(), leaf.imag.hex())
+    return (kind, id(leaf))
+
+
+def aliases(leaves: Sequence[Any]) -> tuple[int, ...] | None:
+    """For each leaf the position where that very tensor came first; None when all differ."""
+    tensors = [id(leaf) for leaf in leaves if isinstance(leaf, Tensor)]
+    if len(set(tensors)) == len(tensors):
+        return None
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(leaf), i) for i, leaf in enumerate(leaves))
+
+
+def describe_leaf(leaf: Any) -> str:
+    """``leaf`` as ``plans`` prints it."""
+    if isinstance(leaf, Tensor):
+        return str(leaf.type)
+    by_value = (*_BY_VALUE, float, complex, slice, range)
+    return repr(leaf) if isinstance(leaf, by_value) else type(leaf).__name__
+
+
+def is_number(leaf: Any) -> bool:
+    """Whether ``leaf`` is a Python number that can be an input of a plan."""
+    return type(leaf) is float or (type(leaf) is int and -(2**63) <= leaf < 2**63)
+
+
+def general_key(leaf: Any) -> Hashable:
+    """``key_of(leaf)``, but for numbers their type alone."""
+    return (type(leaf), "any") if is_number(leaf) else key_of(leaf)
+
+
+def plain(args: Sequence[Any]) -> bool:
+    """Whether ``args`` are different tensors, none with a gradient history."""
+    for t in args:
+        if t.__class__ is not Tensor or t.record is not None:
+            return False
+    n = len(args)
+    return n < 2 or (args[0] is not args[1] if n == 2 else len(set(map(id, args))) == n)

@@ -1,0 +1,168 @@
+"""Places: what Python code can write to besides its own variables, so that it can be taken back.
+
+A place is an attribute, the content of a list, dict, set or deque, or a global name.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import OrderedDict, deque
+from collections.abc import Container, Iterable
+from typing import Any
+
+from hybrid.core.dataclass import dataclass
+from hybrid.eager.tensor import Tensor
+from hybrid.ir import Op
+from hybrid.trace.places.key import CONTENT
+from hybrid.trace.places.reads import ATOMS, MISSING, content_of, user_object
+from hybrid.trace.places.rewind import put_attribute, refill
+
+_KEPT = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+class Queue(tuple):
+    """What a deque holds: unlike a list it does not become one of unknown length."""
+
+    __slots__ = ()
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """A place that was written (or read as a slot) during a capture or in a region of it."""
+
+    owner: Any
+    name: str  # of the attribute or, of a namespace (a dict), the global; or CONTENT
+    original: Any
+    read: bool  # whether its original content was looked at, as far as that is known
+    written: bool = False
+    label: str = ""  # what messages call it
+    own: bool = True  # whether the owner itself has it, not only its class
+    looks: int = 0  # how often ``read_slot`` has asked for it
+
+    def content(self) -> Any:
+        return read_place(self.owner, self.name)
+
+    def put(self, value: Any) -> None:
+        write_place(self.owner, self.name, value)
+
+    def take_back(self) -> None:
+        self.put(self.original if self.own else MISSING)
+
+
+def read_place(owner: Any, name: str) -> Any:
+    """What is at a place now; of a container, a copy (a list, if it is a deque)."""
+    if name == CONTENT:
+        if isinstance(owner, dict):
+            kind = OrderedDict if isinstance(owner, OrderedDict) else dict
+            return dict(kind.items(owner))
+        return Queue(owner) if isinstance(owner, deque) else owner.copy()
+    if type(owner) is dict:
+        return owner.get(name, MISSING)
+    return _attribute(owner, name)[0]
+
+
+def is_own(owner: Any, name: str) -> bool:
+    """Whether ``owner`` itself has a place, or has it not at all."""
+    return name == CONTENT or type(owner) is dict or _attribute(owner, name)[1]
+
+
+def _attribute(owner: Any, name: str) -> tuple[Any, bool]:
+    """(the attribute past any hooks or MISSING, whether it is not that of the class)."""
+    own = getattr(owner, "__dict__", {})
+    if name in own:
+        return own[name], True
+    bases = owner.__mro__[1:] if isinstance(owner, type) else type(owner).__mro__
+    for base in bases:
+        member = vars(base).get(name, MISSING)
+        if isinstance(member, _KEPT) and not isinstance(owner, type):
+            try:
+                return member.__get__(owner), True
+            except (AttributeError, ValueError):  # an empty cell says ValueError
+                return MISSING, True
+        if member is not MISSING:
+            return (MISSING, True) if hasattr(type(member), "__get__") else (member, False)
+    return MISSING, True
+
+
+def attributes_of(owner: Any) -> set[str]:
+    """The names of what ``owner`` itself has."""
+    names = set(getattr(owner, "__dict__", ()))
+    for base in type(owner).__mro__:
+        names.update(n for n, m in vars(base).items() if isinstance(m, types.MemberDescriptorType))
+    names.discard("__dict__")
+    return names
+
+
+def write_place(owner: Any, name: str, value: Any) -> None:
+    """Put ``value`` at a place, past any hooks."""
+    if name == CONTENT:
+        refill(owner, value)
+    elif type(owner) is dict:
+        if value is MISSING:
+            owner.pop(name, None)
+        else:
+            owner[name] = value
+    else:
+        put_attribute(owner, name, value)
+
+
+def same_items(a: Any, b: Any) -> bool:
+    """Whether two containers hold the very same objects, in the same order if they have one."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (list, Queue)):
+        return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+    if isinstance(a, set):
+        return {(type(item), item) for item in a} == {(type(item), item) for item in b}
+    return isinstance(a, dict) and list(a) == list(b) and all(a[key] is b[key] for key in a)
+
+
+def label_of(owner: Any, name: str) -> str:
+    """What messages call a place."""
+    if name == CONTENT:
+        return f"a {type(owner).__name__}"
+    if type(owner) is dict:
+        return name
+    if isinstance(owner, types.CellType):
+        return "a variable of an enclosing function"
+    return f"{type(owner).__name__}.{name}"
+
+
+def reachable(roots: Iterable[Any], variables: Container[int] = ()) -> dict[int, Any]:
+    """The containers and objects that can be got to from ``roots``, by their ids.
+
+    By the id of the dict that holds the attributes of an object it is that object.  What is in the
+    cells with the ids ``variables`` does not count.
+    """
+    seen: dict[int, Any] = {}
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if isinstance(value, (*ATOMS, Tensor, Op, types.ModuleType)) or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, dict):
+            stack.extend(value.values())
+        elif isinstance(value, (list, tuple, set, frozenset, deque)):
+            stack.extend(value)
+        elif isinstance(value, types.FunctionType):
+            for cell in value.__closure__ or ():
+                seen[id(cell)] = cell
+                if id(cell) not in variables:
+                    stack.append(content_of(cell))
+            stack.extend(value.__defaults__ or ())
+        elif isinstance(value, types.MethodType):
+            stack += [value.__self__, value.__func__]
+        elif isinstance(value, functools.partial):
+            stack += [value.func, *value.args, *value.keywords.values()]
+        elif not isinstance(value, type) and user_object(value):
+            own = getattr(value, "__dict__", None)
+            if type(own) is dict:
+                seen[id(own)] = value
+                stack.extend(own.values())
+            for base in type(value).__mro__:
+                for name, member in vars(base).items():
+                    if isinstance(member, types.MemberDescriptorType):
+                        stack.append(getattr(value, name, None))
+    return seen

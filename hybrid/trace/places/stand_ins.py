@@ -1,0 +1,102 @@
+"""Stand-ins: a list, dict or object that is another one on each of the paths that lead here.
+
+::
+
+    ys = xs
+    if p:
+        xs = list(xs)  # from here on xs stands for that list, and for ys
+    xs.append(x)  # would change ys where p does not hold
+
+Reading a stand-in is reading what it stands for.  To write to it is refused where the change would
+have to be seen elsewhere, for a plan keeps no objects of which a tensor decides which they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybrid.core.dataclass import dataclass, field
+from hybrid.errors import CaptureError, Location, author_location
+from hybrid.trace.places.frames import frames
+from hybrid.trace.places.slots import reachable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StandIn:
+    """``made`` is one of ``places``, as the run will tell at ``at``."""
+
+    made: Any
+    places: tuple[Any, ...]
+    at: Location | None
+
+
+@dataclass(eq=False, slots=True)
+class StandIns:
+    """All stand-ins of a capture, by their ids."""
+
+    made: dict[int, StandIn] = field(default_factory=dict)
+    written: set[int] = field(default_factory=set)  # ids of those that were
+
+    def add(self, made: Any, places: Sequence[Any], at: Location | None) -> None:
+        """Note that ``made`` stands for each of ``places``."""
+        self.made[id(made)] = StandIn(made, tuple(places), at)
+
+    def will_write(self, owner: Any, is_known: Callable[[Any], bool]) -> None:
+        """``owner`` is about to change; what ``is_known`` is always seen."""
+        if not self.made:
+            return
+        mine = self._places(owner)
+        partners = [s for s in self.made.values() if s.made is not owner]
+        partners = [s for s in partners if mine.keys() & self._places(s.made).keys()]
+        own = self.made.get(id(owner))
+        if own is None and not partners:
+            return
+        self.written.add(id(owner))
+        seen = reachable(frames())
+        for standing in partners:
+            if id(standing.made) in seen:
+                _refuse(owner, standing.at)
+        if own is not None:
+            if any(id(p) in seen or is_known(p) for p in mine.values() if p is not owner):
+                _refuse(owner, own.at)
+            del self.made[id(owner)]  # nobody else can see what it stands for
+
+    def refuse_identity(self, left: Any, right: Any) -> None:
+        """Refuse to tell whether two objects are one where the run decides that."""
+        if left is right or not (id(left) in self.made or id(right) in self.made):
+            return
+        if self._places(left).keys() & self._places(right).keys():
+            raise CaptureError(
+                f"two objects ({type(left).__name__}) were compared by `is`, and which of several "
+                "they are depends on the value of a tensor",
+                at=author_location(),
+                why="A plan keeps no objects of which a run decides which they are.",
+                fix="compare what they hold, or keep a flag beside them",
+            )
+
+    def _places(self, value: Any) -> dict[int, Any]:
+        """What ``value`` may be, by their ids."""
+        found: dict[int, Any] = {}
+        stack = [value]
+        while stack:
+            value = stack.pop()
+            standing = self.made.get(id(value))
+            if standing is None:
+                found[id(value)] = value
+            else:
+                found.update({id(p): p for p in standing.places if p is value})
+                stack.extend(p for p in standing.places if p is not value)
+        return found
+
+
+def _refuse(owner: Any, at: Location | None) -> None:
+    kind = type(owner).__name__
+    raise CaptureError(
+        f"a {kind} was changed that is one or another, depending on the value of a tensor",
+        at=author_location(),
+        why=f"What was bound {'at ' + str(at) if at else 'under a condition'} is a new {kind} on "
+        "one path and one that others can see on another, so who sees the change would depend on "
+        "the run.",
+        fix=f"bind a new {kind} on every path, or change the old one in place on every path",
+    )

@@ -1,0 +1,283 @@
+"""Branches: make one ``cond`` node of two traced regions, and put the merged state in force."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hybrid.core.dataclass import dataclass, field, replace
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError, Location
+from hybrid.ir import Op, Value
+from hybrid.ir.record import recording
+from hybrid.ops.control import cond
+from hybrid.trace.places.holes import Torn, torn
+from hybrid.trace.places.key import CONTENT, Key
+from hybrid.trace.places.slots import Slot, same_items
+from hybrid.trace.regions.flow import control_flows
+from hybrid.trace.regions.merge import DIVERGED, Build, Merge, Side
+from hybrid.trace.regions.region import Region
+from hybrid.trace.regions.ties import meet
+from hybrid.trace.regions.tracer import Tracer
+from hybrid.trace.values.optional import UNBOUND, Maybe, is_optional, of_attribute
+from hybrid.trace.values.varlist import Grown
+
+
+class Path:
+    """One traced branch: its region, and what it left in names and places."""
+
+    def __init__(
+        self, region: Region, label: str, lines: Mapping[str, Location] | None = None
+    ) -> None:
+        self.region, self.label, self.lines = region, label, lines or {}
+        self.places: dict[tuple[int, str], Any] = {}
+        self.names: dict[str, Any] = {}
+        self.diverged = False  # it ends in an exception
+
+    @property
+    def side(self) -> Side:
+        return Side(self.region, self.label, self.lines, self.places)
+
+    def end(self, names: Mapping[str, Any]) -> None:
+        """The branch has run: keep what it left, and put the places back."""
+        self.names = dict(names)
+        self.places = {**self.region.restore(), **self.region.shared(names)}
+
+    def place(self, key: tuple[int, str], original: Any) -> Any:
+        if self.diverged:
+            return DIVERGED
+        return self.places.get(key, original)
+
+    def name(self, name: str, before: Mapping[str, Any]) -> Any:
+        return DIVERGED if self.diverged else self.names.get(name, before[name])
+
+
+def join(
+    parent: Tracer,
+    pred: Tensor,
+    first: Path,
+    second: Path,
+    before: Mapping[str, Any],
+    at: Location | None,
+    continued: Continued | None = None,
+) -> dict[str, Any]:
+    """Stage ``cond``; gives the merged values of the names in ``before``, and writes the rest.
+
+    A ``continued`` gets what there is on the first path, for code that only runs after that one.
+    """
+    merge = Merge(first.side, second.side, pred, at)
+    names, seen = {}, {}
+    for name in before:
+        a, b = first.name(name, before), second.name(name, before)
+        if _are_other_dicts(a, b, first, second):
+            merge.refuse(a, b, name)
+        names[name] = merge.tree(a, b, name)
+        if continued is not None and _differ(a, b):
+            seen[name] = merge.only(a, DIVERGED)
+    places = _places(merge, first, second)
+    seen_places = {} if continued is None else _seen_places(merge, first, second)
+    cells = _cells(merge, first, second)
+    pairs = meet(merge, parent.follows)
+    results = _node(parent, pred, first.region, second.region, merge)
+    for path, other in ((first, second), (second, first)):
+        for key, slot in path.region.slots.items():
+            against = other.region.slots.get(key)
+            if slot.read or against is None or not against.written:
+                note_read(parent, slot)  # what a path does not write, it hands on
+    _use_up(parent, first, second)
+    for slot, build in places:
+        parent.put(slot.owner, slot.name, build(results))
+    for tensor, index in cells:
+        write_cell(parent, tensor, results[index], first.region, second.region)
+    merged = {name: build(results) for name, build in names.items()}
+    for pair in pairs:
+        pair.tie(parent, results)
+    if continued is not None:
+        continued.names = {name: (merged[name], build(results)) for name, build in seen.items()}
+        continued.places = [
+            (slot, slot.content(), build(results)) for slot, build in seen_places.values()
+        ]
+    return merged
+
+
+@dataclass(eq=False, slots=True)
+class Continued:
+    """What lists and the like are on one of the paths that have met, where they are uncertain."""
+
+    names: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # (merged, on that path)
+    places: list[tuple[Slot, Any, Any]] = field(default_factory=list)  # the same
+
+    def enter(self, region: Region, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Put it in force in a region that only runs after that path: its names."""
+        for slot, merged, seen in self.places:
+            if same_items(slot.content(), merged):
+                region.put(slot.owner, slot.name, seen)
+        return {name: seen for name, (merged, seen) in self.names.items() if found[name] is merged}
+
+
+def _seen_places(merge: Merge, first: Path, second: Path) -> dict[Key, tuple[Slot, Build]]:
+    """What lists from outside hold on the first path, where they hold something else."""
+    found = {}
+    for key, slot in first.region.slots.items():
+        if slot.written and slot.name == CONTENT and isinstance(slot.owner, list):
+            a, b = first.place(key, slot.original), second.place(key, slot.original)
+            if _differ(a, b):
+                found[key] = slot, merge.only(list(a), DIVERGED)
+    return found
+
+
+def _differ(a: Any, b: Any) -> bool:
+    """Whether what comes of two values is one of a structure that only a run decides."""
+    if a is b or a is DIVERGED or b is DIVERGED:
+        return False
+    if isinstance(b, Maybe) or (b is None or b is UNBOUND):
+        return not isinstance(a, Maybe)
+    if isinstance(a, (list, tuple)) and type(a) is type(b):
+        uncertain = any(type(item) in (Grown, Torn) for item in b)
+        return uncertain or len(a) != len(b) or any(map(_differ, a, b))
+    return isinstance(a, dict) and type(a) is type(b) and a.keys() != b.keys()
+
+
+def _use_up(parent: Tracer, *paths: Path) -> None:
+    """Free the records that backward() has walked on every path that goes on."""
+    used = [path.region.used for path in paths if not path.diverged]
+    if used:
+        parent.use_up([record for record in used[0] if all(record in other for other in used)])
+
+
+def _are_other_dicts(a: Any, b: Any, first: Path, second: Path) -> bool:
+    """Whether the paths bind dicts of different keys, and neither is one that has gained some."""
+    if not (type(a) is dict and type(b) is dict) or a.keys() == b.keys():
+        return False
+    return (id(a), CONTENT) not in first.places and (id(b), CONTENT) not in second.places
+
+
+def note_read(parent: Tracer, slot: Slot) -> None:
+    """Tell ``parent`` that the content of a place was looked at."""
+    if isinstance(parent, Region):
+        if parent.has_outside(slot.owner, slot.name):
+            parent.log(slot.owner, slot.name, read=True, written=False)
+    elif slot.name == "grad":
+        parent.read_slot(slot.owner, slot.name)
+
+
+def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) -> None:
+    """Write what a node has made of a tensor from outside.
+
+    Where all regions have written it without a history, it has none, though what it held before may
+    have one; but a loop that has no iteration leaves that to what is no leaf.
+    """
+    leaf = getattr(tensor, "leaf", None)
+    entries = [region.cells[id(tensor)] for region in regions if id(tensor) in region.cells]
+    written = leaf is not None or len(regions) > 1
+    if written and all(entry.record is None or entry.record is leaf for entry in entries):
+        value.record = None
+    parent.give(tensor, value)  # the regions have written it to all that it may be
+
+
+def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Slot, Build]]:
+    """What was written on either path, each with what builds its merged content."""
+    found = []
+    slots = {**second.region.slots, **first.region.slots}
+    for key, slot in slots.items():
+        written = any(
+            key in path.region.slots and path.region.slots[key].written for path in (first, second)
+        )
+        if written:
+            a, b = first.place(key, slot.original), second.place(key, slot.original)
+            same = _holds_same if slot.name == CONTENT else _unchanged
+            if not (same(a, slot.original) and same(b, slot.original)):
+                found.append((slot, _merged_place(merge, slot, a, b)))
+    return found
+
+
+def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
+    count, shared, met = len(merge.pairs), dict(merge.shared), dict(merge.met)
+    kinds = {type(a), type(b)}
+    try:
+        if slot.name == CONTENT and (kinds == {list} or kinds == {dict}):
+            return merge.contents(a, b, slot.label or slot.name)
+        build = merge.tree(a, b, slot.label or slot.name)
+        return lambda results: _missing(slot, build(results), merge.at)
+    except CaptureError as error:
+        if slot.name != CONTENT or not isinstance(slot.owner, (list, deque, set)):
+            raise
+        del merge.pairs[count:]
+        merge.shared, merge.met = shared, met
+        content = [torn(merge.first.region, error)]  # which matters to those who look
+        return lambda results: content
+
+
+def _holds_same(now: Any, original: Any) -> bool:
+    return _unchanged(now, original) or same_items(now, original)
+
+
+def _missing(slot: Slot, value: Any, at: Location | None) -> Any:
+    """``value``; what reads an attribute or global that is missing raises what Python raises."""
+    if not is_optional(value) or slot.name == CONTENT:
+        return value
+    if type(slot.owner) is dict:
+        error = NameError(f"name {slot.name!r} is not defined")
+        return replace(value, error=error, at=value.at or at)
+    return of_attribute(value, type(slot.owner), slot.name, at)
+
+
+def _unchanged(now: Any, original: Any) -> bool:
+    return now is original or now is DIVERGED
+
+
+def _cells(merge: Merge, first: Path, second: Path) -> list[tuple[Tensor, int]]:
+    """The tensors from outside that were written on either path, each with its result."""
+    found = []
+    for key, tensor in outside_tensors(first.region, second.region).items():
+        entries = [r.cells.get(key) for r in (first.region, second.region)]
+        if any(entry is not None and entry.written for entry in entries):
+            a, b = (r.value_of(tensor) for r in (first.region, second.region))
+            found.append((tensor, merge.pair(a, b)))
+    return found
+
+
+def outside_tensors(*regions: Region) -> dict[int, Tensor]:
+    """The tensors from outside that ``regions`` read or wrote, by id."""
+    return {key: cell.tensor for region in regions for key, cell in region.cells.items()}
+
+
+def params_of(region: Region, tensors: Mapping[int, Tensor]) -> list[Value]:
+    """The parameters of ``region`` that stand for ``tensors``."""
+    return [
+        region.cells[key].initial if key in region.cells else Value(tensor.type)
+        for key, tensor in tensors.items()
+    ]
+
+
+def _node(
+    parent: Tracer, pred: Tensor, first: Region, second: Region, merge: Merge
+) -> list[Tensor]:
+    tensors = outside_tensors(first, second)
+    if not merge.pairs and all(node.pure for r in (first, second) for node in r.builder.nodes):
+        return []
+    regions = tuple(
+        region.close(params_of(region, tensors), [pair[side].content for pair in merge.pairs])
+        for side, region in enumerate((first, second))
+    )
+    operands = [pred, *tensors.values()]
+    return apply_control(parent, cond, operands, {}, regions)
+
+
+def apply_control(
+    parent: Tracer, op: Op, operands: Sequence[Tensor], attrs: dict[str, Any], regions: tuple
+) -> list[Tensor]:
+    """Stage a control-flow node; results have a history if gradients flow to them inside.
+
+    Under ``no_grad``, too: what is computed there has none, but it hands on what has one.
+    """
+    flows = [parent.record_of(t) is not None for t in operands]
+    given = op.attributes(attrs)
+    with recording(True):
+        made = parent.apply(op, operands, attrs, regions)
+    results = list(made) if isinstance(made, tuple) else [made]
+    for result, flow in zip(results, control_flows(op, flows, dict(given), regions), strict=True):
+        if not flow:
+            result.record = None
+    return results

@@ -1,0 +1,84 @@
+"""Checks: conditions that are looked at when the plan runs, and raise what eager would raise."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from hybrid import ops
+from hybrid.core.types import bool_
+from hybrid.eager.tensor import Tensor, changed_leaf
+from hybrid.errors import Location, author_frame
+from hybrid.ir.record import recording
+from hybrid.number import Number
+from hybrid.number.staging import Place, Raises, branch, nothing, raise_at
+from hybrid.ops.control import FLAG
+from hybrid.trace.regions.ties import twins
+from hybrid.trace.values.deferred import Late, LateCall, call_late
+
+Raised = BaseException | type[BaseException] | Callable[..., Any]
+
+
+def check(
+    condition: Tensor | Number, error: Raised, *values: Any, at: Location | None = None
+) -> None:
+    """Stage: unless ``condition`` (a bool of one element) holds, raise ``error``.
+
+    ``error`` is an exception, whose arguments may be or mention traced values, a class of them, or
+    a function that gets ``values`` when the plan runs and returns or raises one.  The exception
+    has the class and arguments that it has eagerly; ``at`` goes with it as a note.
+    """
+    passes = condition.tensor if type(condition) is Number else condition
+    if passes.type is not FLAG:
+        passes = ops.astype(ops.reshape(passes, ()), bool_)
+    place = _place(error, at)
+    late = Late((place, error, *values))
+    call = LateCall(_raise, late, place.location, _kinds(error))
+    branch(passes, late.operands, nothing, call)
+
+
+def fail(error: Raised, *values: Any) -> None:
+    """Stage: raise ``error``, as ``check`` does, whenever the plan gets here."""
+    place = _place(error, None)
+    call_late(_raise, place, error, *values, at=place.location, raises=_kinds(error))
+
+
+def check_change(tracer: Any, tensor: Tensor) -> None:
+    """Raise, or stage that the run raises, where ``tensor`` is one that requires a gradient."""
+    for leaf, where in twins(tracer, tensor).values():
+        if getattr(leaf, "leaf", None) is not None:
+            if where.error is not None:
+                raise where.error()
+            if where.pred is None:
+                raise changed_leaf()
+            with recording(False):
+                check(ops.logical_not(where.tensor(tracer)), changed_leaf())
+
+
+def _kinds(error: Raised) -> Raises | None:
+    """The class of what is raised; None when only the run knows."""
+    kind = error if isinstance(error, type) else type(error)
+    return (kind,) if issubclass(kind, BaseException) else None
+
+
+def _place(error: Raised, at: Location | None) -> Place:
+    """Where the author raises ``error``: where it was raised, if it has been, or here."""
+    here = Place.here()
+    if at is not None:
+        return Place(at, here.function)
+    trace = error.__traceback__ if isinstance(error, BaseException) else None
+    while trace is not None:
+        frame = trace.tb_frame
+        if author_frame(frame) is frame:
+            path, line = frame.f_code.co_filename, trace.tb_lineno
+            text = linecache.getline(path, line).strip()
+            here = Place(Location(path, line, text), frame.f_code.co_name)
+        trace = trace.tb_next
+    return here
+
+
+def _raise(place: Place, error: Any, *values: Any) -> NoReturn:
+    if not isinstance(error, BaseException):
+        error = error(*values)
+    raise_at(error, place)

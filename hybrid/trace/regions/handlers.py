@@ -1,0 +1,135 @@
+"""Handlers: what of the author's would catch an exception that a node may raise.
+
+A plan does not catch exceptions.  While the body of a ``try`` or ``with`` is traced, a handler
+stands for what would catch there; a node that may raise it when the plan runs is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from hybrid.core.dataclass import dataclass
+from hybrid.core.partial_effects import Leaving
+from hybrid.errors import (
+    CaptureError,
+    Location,
+    NumberRangeError,
+    OutOfRangeError,
+    author_location,
+)
+from hybrid.ir import Graph, Node, Op, Value
+from hybrid.number.staging import OwnCall
+from hybrid.ops.pick import pick, place
+
+Raised = type[BaseException]
+
+_OF_THE_PLAN = (CaptureError, NumberRangeError)
+_DOES = {"try": "catches", "with": "may suppress", "for": "ends at", "call": "catches"}
+_CHECKED = (pick, place)  # ops whose index a node before them has looked at
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handler:
+    """A ``try`` or ``with`` whose body is being traced, a ``for`` that asks for an item ..."""
+
+    at: Location
+    frame: int  # id of the frame that it stands in
+    catches: Callable[[Raised | None], bool]  # of None: whether it catches anything at all
+    resumes: Callable[[], Iterable[int]] = tuple  # ids of frames where the exception goes first
+    kind: str = "try"  # "with", "for", "call"
+
+
+def refuse_caught(
+    handlers: Sequence[Handler],
+    op: Op,
+    operands: Sequence[Value],
+    attrs: Mapping[str, Any],
+    regions: Sequence[Graph],
+    maker: Callable[[Value], Node | None],
+) -> None:
+    """Refuse a node that may raise what one of ``handlers`` would catch."""
+    inner = list(_open(handlers))
+    for raised, at in _raised(op, operands, attrs, regions, maker):
+        for kind in (None,) if raised is None else raised:
+            if kind is not None and issubclass(kind, _OF_THE_PLAN):
+                continue
+            for handler in inner:
+                if handler.catches(kind):
+                    raise _caught(kind, at, handler)
+
+
+def _open(handlers: Sequence[Handler]) -> Iterator[Handler]:
+    """Those that an exception raised now may meet, from the inside out."""
+    frames = set(map(id, _frames()))
+    count = 0
+    while count < len(frames):
+        count = len(frames)
+        frames.update(*[handler.resumes() for handler in handlers if handler.frame in frames])
+    return reversed([handler for handler in handlers if handler.frame in frames])
+
+
+def _frames() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _raised(
+    op: Op,
+    operands: Sequence[Value],
+    attrs: Mapping[str, Any],
+    regions: Sequence[Graph],
+    maker: Callable[[Value], Node | None],
+) -> Iterator[tuple[Sequence[Raised] | None, Location | None]]:
+    """What a node may raise (None: anything), and where the author wrote what does."""
+    if op.name == "py_call":
+        function = attrs["function"]
+        if type(function) is Leaving:
+            function = function.function
+        if isinstance(function, OwnCall):
+            yield function.raises, function.location or author_location()
+        else:
+            yield None, author_location()
+    elif op.raises and op not in _CHECKED and not _is_inside(operands, attrs, maker):
+        yield (OutOfRangeError,), author_location()
+    for region in regions:
+        for node in region.nodes:
+            yield from _raised(
+                node.op, node.operands, node.attributes, node.regions, lambda _value: None
+            )
+
+
+def _is_inside(
+    operands: Sequence[Value], attrs: Mapping[str, Any], maker: Callable[[Value], Node | None]
+) -> bool:
+    """Whether the indices of a node are constants that lie inside their axis."""
+    size = operands[0].type.shape[attrs.get("axis", -1)]
+    node = maker(operands[1])
+    while node is not None and node.op.name == "reshape":
+        node = maker(node.operands[0])
+    if node is None or node.op.name != "literal":
+        return False
+    found = node.attributes
+    indices = np.frombuffer(found["data"], found["dtype"].numpy)
+    return not indices.size or bool(-size <= indices.min() and indices.max() < size)
+
+
+def _caught(kind: Raised | None, at: Location | None, handler: Handler) -> CaptureError:
+    name = "an exception" if kind is None else kind.__name__
+    fix = "test the condition and choose the value with if and else, or with hybrid.where"
+    if handler.kind in ("try", "with"):
+        fix += f"; or put the {handler.kind} around the call of the hybridized function"
+    return CaptureError(
+        f"{name} may be raised when the plan runs, inside a {handler.kind} that "
+        f"{_DOES[handler.kind]} it",
+        at=at,
+        why=f"A plan does not catch exceptions. The {handler.kind}: line {handler.at.line} of "
+        f"{handler.at.path}.",
+        fix=fix,
+    )

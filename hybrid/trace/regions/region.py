@@ -1,0 +1,308 @@
+"""Region: the tracer of one region of a control-flow node, inside the tracer of its surroundings.
+
+Tensors from outside the region are its cells: reading one makes it an operand of the node, writing
+one makes its last value a result.  Writes to Python places (attributes, lists, dicts) are logged,
+so that they can be undone before the next region is traced, and merged once all are known.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from hybrid import ops
+from hybrid.core.types import TensorType
+from hybrid.eager.tensor import Tensor, make_tensor
+from hybrid.errors import ArgumentError
+from hybrid.ir import Builder, Graph, Op, Value, get_op
+from hybrid.ir.interpreter import current
+from hybrid.ir.record import AnyRecord, Record, is_recording, latest
+from hybrid.ir.record import Leaf as GradientLeaf
+from hybrid.number import Number
+from hybrid.number.mixed import Mixed
+from hybrid.trace.places.key import CONTENT, Key
+from hybrid.trace.places.reads import MISSING
+from hybrid.trace.places.slots import (
+    Slot,
+    attributes_of,
+    is_own,
+    label_of,
+    reachable,
+    read_place,
+    write_place,
+)
+from hybrid.trace.regions.flow import flows_of
+from hybrid.trace.regions.tracer import Cell, Tracer, inside_leaf
+from hybrid.trace.values.optional import UNBOUND
+
+
+class Region(Tracer):
+    """Records the op calls of one region of a node that ``parent`` is about to get."""
+
+    def __init__(self, parent: Tracer, name: str, roots: Iterable[Any] = ()) -> None:
+        super().__init__(
+            Builder(name),
+            parent=parent,
+            notes=parent.notes,
+            texts=parent.texts,
+            grown=parent.grown,
+            handlers=parent.handlers,
+            standing=parent.standing,
+            convert=parent.convert,
+            general=parent.general,
+            unrolls=parent.unrolls,
+            follows=parent.follows,
+            announced=parent.announced,
+            regions=parent.regions,
+            owners=parent.owners,
+            variables=parent.variables,
+            built=parent.built,
+            hosted=parent.hosted,
+            called=parent.called,
+            facts=parent.facts,
+            remaining=parent.remaining,
+            refuses=parent.refuses,
+            many=parent.many,
+        )
+        # Whether iterations find what earlier ones have made: it may have a history, then.
+        self.repeats = name == "body" or parent.repeats
+        self.cuts: bool = parent.cuts  # whether no_grad is to be seen all over
+        self.uncut: list[Value] = []  # made under no_grad of what has no history as yet
+        self.uncut_inside = False  # the same in a region of a node
+        self.roots = roots  # what the code of the region can get at from outside
+        self.variables: Mapping[str, Any] | None = None  # what names hold where it begins
+        self._outside: dict[int, Any] | None = None
+        self._opened: dict[int, Any] = {}  # objects of which any attribute may have been written
+        self._start = latest()
+        self.used: dict[Record, tuple] = {}  # older records that backward() has freed, as they were
+        self.regions.append(self)
+
+    # Tensors ----------------------------------------------------------------------------------
+
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        result = super().apply(op, operands, attrs, regions)
+        if is_recording() or op.name == "stop_gradient":
+            return result
+        # Under no_grad: whoever differentiates the region as a graph must see a constant.
+        recorded = any(isinstance(t, Tensor) and self.record_of(t) is not None for t in operands)
+        made = result if isinstance(result, tuple) else (result,)
+        if not recorded and not (self.cuts and operands):
+            if self.repeats:
+                self._leave_uncut([t.content for t in made if t.type.floating])
+            return result
+        cut = [
+            super(Region, self).apply(get_op("stop_gradient"), (t,), {}) if t.type.floating else t
+            for t in made
+        ]
+        return tuple(cut) if isinstance(result, tuple) else cut[0]
+
+    def _leave_uncut(self, values: Sequence[Value]) -> None:
+        self.uncut += values
+        around = self.parent
+        while isinstance(around, Region):
+            around.uncut_inside = True
+            around = around.parent
+
+    def must_cut(self, given: Collection[Value]) -> bool:
+        """Whether gradients would flow to what is made under no_grad, if they did to ``given``."""
+        nodes = self.builder.nodes
+        ends = [*self.uncut]
+        if self.uncut_inside:
+            ends += [v for node in nodes if node.regions for v in node.operands]
+        made = {v for node in nodes for v in node.results}
+        read = [*[v for node in nodes for v in node.operands], *ends]
+        params = tuple(dict.fromkeys([v for v in read if v not in made]))
+        graph = Graph(self.builder.name, params, tuple(nodes), tuple(ends))
+        return any(flows_of(graph, [v in given for v in params]))
+
+    def cell(self, tensor: Tensor) -> Cell:
+        entry = self.cells.get(id(tensor))
+        if entry is None:
+            outer = self.parent.traced(tensor)
+            value = Value(tensor.type, outer.content.hint)
+            self.owned.add(value)
+            record = self.parent.record_of(tensor)  # its history goes on in the surroundings
+            entry = self.cells[id(tensor)] = Cell(tensor, value, value, record, None)
+        return entry
+
+    def value_of(self, tensor: Tensor) -> Tensor:
+        """What ``tensor`` holds here, whether or not recording is on."""
+        return make_tensor(tensor.type, self.cell(tensor).value)
+
+    def param(self, type: TensorType, hint: str = "", record: AnyRecord | None = None) -> Tensor:
+        """A placeholder: a tensor whose value is a parameter of the region."""
+        made = make_tensor(type, Value(type, hint))
+        self.owned.add(made.content)
+        made.record = inside_leaf(type, record)
+        return made
+
+    def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
+        found = super().stack_of(rows)
+        return self.parent.stack_of(rows) if found is None else found
+
+    # Places -----------------------------------------------------------------------------------
+
+    @property
+    def outside(self) -> dict[int, Any]:
+        """What its code can get at from outside: looked for before its code first writes."""
+        if self._outside is None:
+            if isinstance(self.parent, Region):
+                _ = self.parent.outside  # before a region of it writes
+            self._outside = reachable(self.roots, self._cells)
+        return self._outside
+
+    def is_outside(self, owner: Any) -> bool:
+        """Whether ``owner`` was there before the region."""
+        return id(owner) in self.outside or self.parent.is_outside(owner)
+
+    def owner_of(self, namespace: dict) -> Any:
+        found = self.outside.get(id(namespace), namespace)
+        return self.parent.owner_of(namespace) if found is namespace else found
+
+    def has_outside(self, owner: Any, name: str) -> bool:
+        """Whether a place that an inner region has written is one from outside this one, too."""
+        namespace = type(owner) is dict and name != CONTENT
+        return isinstance(owner, GradientLeaf) or namespace or self.is_outside(owner)
+
+    def log(self, owner: Any, name: str, *, read: bool, written: bool) -> Slot:
+        """The log's entry of a place."""
+        slot = self.slots.get((id(owner), name))
+        if slot is None:
+            original = self._entered(owner) if name == "cell_contents" else read_place(owner, name)
+            slot = Slot(owner, name, original, read=read, label=label_of(owner, name))
+            slot.own = is_own(owner, name)
+            self.slots[id(owner), name] = slot
+        whole = name != CONTENT  # else a write may have left a part of it as it was
+        slot.read = slot.read or (read and not (whole and slot.written))
+        slot.written = slot.written or written
+        return slot
+
+    def begin(self, variables: Mapping[str, Any]) -> None:
+        """Its code is about to run, with these variables."""
+        if self.variables is None:
+            self.variables = variables
+
+    @property
+    def _cells(self) -> Mapping[int, str]:
+        """The variables of its function that nested functions share, by ids of the cells."""
+        return getattr(self.roots, "cells", {})
+
+    def shared(self, names: Mapping[str, Any]) -> dict[Key, Any]:
+        """What the cells of shared variables hold where the variables are ``names``."""
+        found = {(id_, "cell_contents"): names.get(n, MISSING) for id_, n in self._cells.items()}
+        return {key: MISSING if v is UNBOUND else v for key, v in found.items() if v is not MISSING}
+
+    def _entered(self, cell: Any) -> Any:
+        """What ``cell`` holds where the region begins; its function may have set it since."""
+        name = self._cells.get(id(cell))
+        if self.variables is None or name not in self.variables:
+            return read_place(cell, "cell_contents")
+        found = self.variables[name]
+        return MISSING if found is UNBOUND else found
+
+    def will_use_slot(self, owner: Any, name: str, reads: bool = False) -> None:
+        slot = self.slots.get((id(owner), name))
+        if slot is None or (reads and not slot.written):
+            self.parent.will_use_slot(owner, name, reads)
+
+    def read_slot(self, owner: Any, name: str) -> Any:
+        self.will_use_slot(owner, name, reads=True)
+        self.log(owner, name, read=True, written=False)
+        return getattr(owner, name)
+
+    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+        self.announce((id(owner), name))
+        self.will_use_slot(owner, name)
+        self.log(owner, name, read=False, written=True)
+        object.__setattr__(owner, name, value)
+
+    def will_write_attribute(self, owner: Any, name: str) -> None:
+        super().will_write_attribute(owner, name)
+        if not isinstance(owner, Tensor) and self.is_outside(owner):
+            self.log(owner, name, read=True, written=True)
+
+    def will_write_attributes(self, owner: Any) -> None:
+        super().will_write_attributes(owner)
+        if not isinstance(owner, Tensor) and self.is_outside(owner):
+            self._opened[id(owner)] = owner
+            for name in attributes_of(owner):
+                self.log(owner, name, read=True, written=True)
+
+    def will_write_container(self, container: Any) -> None:
+        owner = self.owner_of(container) if type(container) is dict else None
+        if owner is not None:
+            self.will_write_attributes(owner)
+            return
+        super().will_write_container(container)
+        if self.is_outside(container):
+            self.log(container, CONTENT, read=False, written=True)
+
+    def will_write_cell(self, cell: Any) -> None:
+        super().will_write_cell(cell)
+        if self.is_outside(cell):
+            self.log(cell, "cell_contents", read=True, written=True)
+
+    def will_write_global(self, namespace: dict, name: str) -> None:
+        super().will_write_global(namespace, name)
+        self.log(namespace, name, read=True, written=True)
+
+    def will_read_container(self, container: Any) -> None:
+        super().will_read_container(container)
+        if isinstance(container, defaultdict):  # which makes what is missing
+            self.will_write_container(container)
+        slot = self.slots.get((id(container), CONTENT))
+        if slot is not None:
+            slot.read = True
+        elif self.is_outside(container):
+            self.log(container, CONTENT, read=True, written=False)
+
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        if self.has_outside(owner, name):
+            self.log(owner, name, read=False, written=True)
+        write_place(owner, name, value)
+
+    def use_up(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if record.sequence < self._start:  # to other paths it is as it was
+                self.used[record] = record.saved, record.results, record.parents
+            record.free()
+
+    def restore(self) -> dict[tuple[int, str], Any]:
+        for record, kept in self.used.items():
+            record.saved, record.results, record.parents = kept
+        for key, owner in self._opened.items():
+            for name in attributes_of(owner):
+                if (key, name) not in self.slots:  # new
+                    label = label_of(owner, name)
+                    self.slots[key, name] = Slot(owner, name, MISSING, True, True, label)
+        return super().restore()
+
+    # The graph --------------------------------------------------------------------------------
+
+    def close(self, params: Sequence[Value], results: Sequence[Value]) -> Graph:
+        """The region with its parameters in order."""
+        return Graph(self.builder.name, tuple(params), tuple(self.builder.nodes), tuple(results))
+
+
+def truth(value: Any) -> Tensor:
+    """Whether ``value`` (a traced tensor of one element, a Number) is true, as a bool scalar."""
+    if isinstance(value, dict):  # whose items may all be missing
+        value = functools.reduce(ops.logical_or, [item.flag for item in dict.values(value)])
+    if isinstance(value, (list, tuple)):  # of unknown length: true if there is an item
+        counts = [item.count.tensor for item in value]
+        value = ops.greater(functools.reduce(ops.add, counts), 0)
+    if isinstance(value, Number):
+        value = value.truth() if type(value) is Mixed else value.tensor
+    if value.type.size != 1:
+        raise ArgumentError(
+            f"the truth of {value.type} is ambiguous", fix="use hybrid.any or hybrid.all"
+        )
+    if value.type.rank:
+        value = ops.reshape(value, ())
+    if value.type.dtype.kind != "bool":
+        value = ops.not_equal(value, 0)
+    return current().traced(value)

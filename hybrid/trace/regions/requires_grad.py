@@ -1,0 +1,74 @@
+"""Turning: tensors that a capture lets require a gradient, or lets require none any more.
+
+Eagerly ``x.requires_grad = True`` changes the caller's tensor.  A capture does that for as long as
+it lasts; a run of its plan does it first of all, which is the same as long as nothing that shows
+has been computed before.  A tensor that is no argument may only be frozen: the gradients of what
+becomes a variable are kept in a place of its own, of which a plan knows where it is by the
+argument alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError, author_location
+from hybrid.ir import Node
+from hybrid.ir.record import AnyRecord, Leaf
+
+Turned = tuple[int | Tensor, bool]  # argument leaf, or tensor from outside; what it is set to
+
+
+class Turning:
+    """Which tensors a capture has turned, each with what it was before."""
+
+    def __init__(self, leaves: Sequence[Any], replaced: Container[int]) -> None:
+        self.replaced = replaced  # ids of tensors from places that may hold others at other calls
+        self.index_of = {
+            id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
+        }
+        self.before: dict[int, tuple[Tensor, AnyRecord | None, Leaf | None, bool]] = {}
+
+    def turn(self, tensor: Tensor, wanted: bool, nodes: Sequence[Node], *, read: bool) -> None:
+        """Note that ``tensor`` is about to be turned, behind ``nodes``, or refuse it."""
+        key = id(tensor)
+        if key not in self.index_of and (wanted or key in self.replaced):
+            raise refusal("a tensor from outside the call")
+        if read or key in self.before:
+            raise refusal("a tensor that has been used before")
+        if any(node.observable for node in nodes):
+            raise refusal("a tensor, after what may raise or shows outside,")
+        self.before[key] = tensor, tensor.record, getattr(tensor, "leaf", None), wanted
+
+    def turn_back(self) -> None:
+        """Put back what was before; done twice it is the same."""
+        for tensor, record, leaf, _ in self.before.values():
+            tensor.record = record
+            if leaf is not None:
+                tensor.leaf = leaf
+            elif hasattr(tensor, "leaf"):
+                del tensor.leaf
+
+    def turned(self) -> tuple[Turned, ...]:
+        """What runs are to repeat."""
+        return tuple(
+            [(self.index_of.get(key, tensor), w) for key, (tensor, *_, w) in self.before.items()]
+        )
+
+
+def turn(turned: Sequence[Turned], leaves: Sequence[Any]) -> None:
+    """What a run of these argument ``leaves`` begins with."""
+    for which, wanted in turned:
+        tensor = leaves[which] if isinstance(which, int) else which
+        tensor.requires_grad = wanted
+
+
+def refusal(what: str) -> CaptureError:
+    return CaptureError(
+        f"requires_grad of {what} is set inside a hybridized function",
+        at=author_location(),
+        why="A plan can set it only before all else: of arguments, or to False.",
+        fix="set it outside, or at the beginning of the function; or take a variable of its own "
+        "(x = x.detach() and x.requires_grad = True)",
+    )

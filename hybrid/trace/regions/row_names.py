@@ -1,0 +1,74 @@
+"""Kin: which items of the lists that a loop stacks have other names.
+
+::
+
+    for x in xs:
+        old.append(h)       item 0 is what h was before the loop, item i + 1 is item i of new
+        h = cell(x, h)
+        new.append(h)       the last item is what h is after the loop
+"""
+
+from __future__ import annotations
+
+from hybrid.core.dataclass import dataclass
+from hybrid.ir import Graph, Node
+from hybrid.ops.control import for_
+from hybrid.ops.creation import fill
+
+
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """Of one stack.  Other stacks and carried values are numbered as the body returns them."""
+
+    twin: int = -1  # an earlier stack of the same values
+    behind: int = -1  # the stack whose items these are, one iteration later
+    first: int = -1  # the carried value that is the first item before the loop
+    last: int = -1  # the carried value that is the last item after it
+
+
+def kin_of(body: Graph, carried: int) -> dict[int, Kin]:
+    """For each result of ``body(i, carried..., ...)`` that is stacked, if there is anything."""
+    found = {}
+    results, params = body.results, body.params[1 : 1 + carried]
+    for at in range(carried, len(results)):
+        row = results[at]
+        first = params.index(row) if row in params else -1
+        if first >= 0 and results[first] is row:
+            first = -1  # it never changes
+        twin = results.index(row, carried)
+        kin = Kin(
+            twin if twin < at else -1,
+            _index(results, results[first], carried, len(results)) if first >= 0 else -1,
+            first,
+            _index(results, row, 0, carried),
+        )
+        if kin != Kin():
+            found[at] = kin
+    return found
+
+
+def _index(results: tuple, value: object, start: int, stop: int) -> int:
+    return next((i for i in range(start, stop) if results[i] is value), -1)
+
+
+def same_item(node: Node, count: Node | None, result: int, at: int) -> tuple[str, int, int] | None:
+    """Another name of item ``at`` of the stack that is a ``result`` of ``node``.
+
+    That is a "result" (of which index) or "operand"; or an "item" of another stack (and where).
+    ``count`` is the node that makes the number of iterations.
+    """
+    if node.op is not for_ or count is None or count.op is not fill:
+        return None
+    attrs, length = node.attributes, count.attributes["value"]
+    if attrs["reverse"] or length != attrs["length"]:
+        return None
+    kin = kin_of(node.regions[0], attrs["carried"]).get(result)
+    if kin is None:
+        return None
+    if kin.last >= 0 and at == length - 1:
+        return "result", kin.last, 0
+    if kin.first >= 0 and at == 0:
+        return "operand", 1 + kin.first, 0
+    if kin.behind >= 0:
+        return "item", kin.behind, at - 1
+    return ("item", kin.twin, at) if kin.twin >= 0 else None

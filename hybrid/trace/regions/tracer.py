@@ -1,0 +1,596 @@
+"""The tracer: the interpreter under which op calls become nodes of a graph.
+
+Tensors that exist before the capture are *cells*: reading one makes it an input of the graph,
+writing one makes its last value an output that is put back after each run.  Attributes that hold
+tensors (``.grad``, a module's state) are *slots*, and treated alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from hybrid.core.dataclass import dataclass, field
+from hybrid.core.timing import phase
+from hybrid.core.types import DType, TensorType, dtype_of, tensor_type
+from hybrid.eager.execution import (
+    array_of,
+    as_tensor,
+    holds_tensor,
+    in_float32,
+    prepare,
+    stacked,
+    stored_result,
+)
+from hybrid.eager.tensor import Tensor, make_tensor, refuse_leaked
+from hybrid.errors import CaptureError, Location, author_location
+from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
+from hybrid.ir.interpreter import current, interpreting
+from hybrid.ir.record import (
+    AnyRecord,
+    Boundary,
+    Leaf,
+    Output,
+    Record,
+    is_recording,
+    latest,
+    node_of,
+    record_call,
+    recording,
+    with_regions,
+)
+from hybrid.memory import native
+from hybrid.memory.bfloat16 import from_bfloat16, holds_bfloat16
+from hybrid.number import Number, number_of
+from hybrid.number.mixed import Mixed
+from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
+from hybrid.ops.dtypes import as_variable
+from hybrid.ops.items import item
+from hybrid.trace.guards.constants import Fact, constant_value, refuse_change
+from hybrid.trace.places.address import Address
+from hybrid.trace.places.holes import refuse_torn
+from hybrid.trace.places.key import ANY, CONTENT, Key, key_of
+from hybrid.trace.places.reads import MISSING, Place, place_of
+from hybrid.trace.places.slots import Slot, read_place, write_place
+from hybrid.trace.places.stand_ins import StandIns
+from hybrid.trace.regions.checks import check_change
+from hybrid.trace.regions.handlers import Handler, refuse_caught
+from hybrid.trace.regions.requires_grad import Turning, refusal
+from hybrid.trace.regions.row_names import same_item
+from hybrid.trace.regions.ties import Ties, twins, write_twins
+from hybrid.trace.values.texts import Entry, mark
+
+
+@dataclass(eq=False, slots=True)
+class Cell:
+    """A tensor from outside the capture, as the capture sees it."""
+
+    tensor: Tensor
+    value: Value  # its value now
+    initial: Value  # its value when first read: an input of the graph
+    record: AnyRecord | None
+    inside: Leaf | None  # the leaf that stands for its history inside the capture
+    slot: Address | None = None  # to fetch it through, when not fixed
+    assigned: bool = False  # a variable, whose value no node has made one of yet
+
+    @property
+    def written(self) -> bool:
+        return self.value is not self.initial
+
+
+@dataclass(eq=False)
+class Tracer:
+    """Records op calls into ``builder``."""
+
+    builder: Builder
+    slot_sources: dict[int, Address] = field(default_factory=dict)
+    owned: set[Value] = field(default_factory=set)
+    recorded: set[Value] = field(default_factory=set)  # those that gradients flow through
+    pending: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)
+    rows: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)  # those, taken or not
+    taken: dict[tuple[Value, int], Tensor] = field(default_factory=dict)
+    notes: list[tuple[Location | None, str]] = field(default_factory=list)  # for explain()
+    texts: list[Entry] = field(default_factory=list)  # that were asked of traced values
+    grown: list[Any] = field(default_factory=list)  # what lists hold, and hand out, that have grown
+    standing: StandIns = field(default_factory=StandIns)  # those of the whole capture
+    ties: Ties = field(default_factory=Ties)  # which tensors may be one
+    follows: bool = False  # whether flags tell which they are, as far as only a run knows it
+    cells: dict[int, Cell] = field(default_factory=dict)
+    slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
+    parent: Tracer | None = None  # of a region: the tracer of its surroundings
+    handlers: list[Handler] = field(default_factory=list)  # whose bodies are being traced
+    known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
+    namespaces: Mapping[int, Any] = field(default_factory=dict)  # ids of what holds attributes
+    once: Collection[int] = ()  # ids of iterators among the arguments: no other call gets them
+    turning: Turning | None = None  # of a whole capture: the arguments that it turns
+    convert: Callable[[Any, bool], Any] | None = None  # from the author's functions to staged ones
+    general: bool = False  # whether Python numbers among the arguments are traced
+    unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
+    # Places that this thread writes, and where the author does so first.
+    announced: dict[Key, Location | None] = field(default_factory=dict)
+    # The owners of attributes among them, by their ids, and what these held before.
+    owners: dict[int, tuple[Any, dict[str, Any] | None]] = field(default_factory=dict)
+    # The variables among them (of enclosing functions, and globals), with what these held.
+    variables: dict[Key, tuple[Any, Any]] = field(default_factory=dict)
+    regions: list[Tracer] = field(default_factory=list)  # all of the capture, as they were begun
+    built: dict[int, Any] = field(default_factory=dict)  # modules made meanwhile, by their ids
+    hosted: set[Place] = field(default_factory=set)  # of functions that the plan is to call
+    called: set[Place] = field(default_factory=set)  # of those that were called meanwhile
+    facts: list[Fact] = field(default_factory=list)  # that the plan counts on
+    varying: Collection[int] | None = None  # ids of tensors of the call; None: it is not known
+    constants: set[int] = field(default_factory=set)  # ids of tensors taken for constants
+    remaining: Any = None  # tells what is written so far (a Remaining)
+    refuses: Callable[..., None] | None = None  # ways back that only a run knows
+    minded: set[Value] = field(default_factory=set)  # first results of nodes that it lets pass
+    rewritten: Collection[int] = ()  # ids of tensors that other iterations write
+    told: Collection[int] | None = None  # ids of those that all that may raise here hands over
+    located: Location | None = None  # of nodes that are made of others
+    began: int = field(default_factory=latest)  # before all that the capture records
+    firsts: dict[Key, Value] = field(default_factory=dict)  # marks of gradients that are the first
+    many: int = 1  # rows that each value will have, once vmap has applied the graph to all
+    traces = True
+    batches = False
+    watches = True
+    queues = False
+    repeats = False
+    cuts = False
+
+    # The interpreter's half -------------------------------------------------------------------
+
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        mixed = [t for t in operands if type(t) is Mixed]
+        if mixed and not takes_floats(op, operands):
+            return mixed[0].each(
+                lambda part: current().apply(
+                    op, [part if t is mixed[0] else t for t in operands], attrs, regions
+                )
+            )
+        narrow = stored_result(op, operands)
+        if narrow is not None:
+            return in_float32(self, op, operands, attrs, narrow)
+        tensors = [self.traced(t) for t in prepare(self, op, operands)]
+        given = op.attributes(attrs)
+        if self.handlers:
+            values = [t.content for t in tensors]
+            refuse_caught(self.handlers, op, values, dict(given), regions, self.maker)
+        values = self.builder.apply(
+            op,
+            [t.content for t in tensors],
+            given,
+            regions=regions,
+            location=self.located or author_location(),
+        )
+        self.owned.update(values)
+        results = tuple([make_tensor(v.type, v) for v in values])
+        if any(t.record is not None for t in tensors):
+            record_call(op, tensors, with_regions(given, regions), results)
+            self.recorded.update(t.content for t in results if t.record is not None)
+        return results[0] if len(results) == 1 else results
+
+    def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
+        if isinstance(obj, Tensor):
+            return obj
+        if isinstance(obj, Number):
+            return obj.lifted(dtype)
+        if type(obj) in (bool, int, float):
+            dtype = dtype or dtype_of(type(obj))
+            value = as_tensor(obj, dtype)  # raises what eager would raise
+            attrs = {"shape": (), "value": _plain(value), "dtype": dtype}
+            return self.apply(get_op("full"), (), attrs)
+        if isinstance(obj, (list, tuple)) and holds_tensor(obj):
+            return stacked(obj, dtype)
+        tensor = as_tensor(obj, dtype)
+        data = bytes(native.view(tensor.content, tensor.nbytes))
+        attrs = {"shape": tensor.shape, "dtype": tensor.dtype, "data": data}
+        return self.apply(get_op("literal"), (), attrs)
+
+    def assign(self, cell: Tensor, value: Tensor) -> None:
+        value = self.traced(value)
+        self.give(cell, value)
+        write_twins(self, cell, value)
+
+    def will_change(self, cell: Tensor) -> None:
+        """``cell`` is about to be changed in place, which a leaf in whose place it is refuses."""
+        if twins(self, cell):
+            check_change(self, cell)
+
+    def will_turn(self, tensor: Tensor, wanted: bool) -> None:
+        """``requires_grad`` of ``tensor`` is about to change: a plan repeats that, if it can."""
+        if self.owns(tensor):
+            return
+        if self.turning is None:
+            raise refusal("a tensor from outside a branch or loop")
+        read = id(tensor) in self.cells
+        self.turning.turn(tensor, wanted, self.builder.nodes, read=read)
+
+    def give(self, cell: Tensor, value: Tensor) -> None:
+        """Let ``cell``, and no tensor besides, hold ``value``."""
+        cell = as_plain(cell)
+        record = value.record or getattr(cell, "leaf", None)
+        if self.owns(cell):
+            cell.content, cell.record = value.content, record
+        else:
+            if self.parent is None:
+                refuse_change(self, cell)
+            entry = self.cell(cell)
+            entry.value, entry.record = value.content, record
+            entry.assigned = value.record is None and record is not None
+
+    def read_slot(self, owner: Any, name: str) -> Any:
+        self.will_use_slot(owner, name, reads=True)
+        return getattr(owner, name)
+
+    def will_use_slot(self, owner: Any, name: str, reads: bool = False) -> None:
+        """What is there from before counts, if it ``reads`` it; a tensor is an input.
+
+        So each run takes the tensor that is there.
+        """
+        key = id(owner), name
+        if key not in self.slots:
+            found = getattr(owner, name, None)
+            if isinstance(found, Tensor):
+                self.slot_sources.setdefault(id(found), Address(owner, name))
+            if reads:
+                self.slots[key] = Slot(owner, name, found, read=True)
+        if reads:
+            self.slots[key].looks += 1
+
+    def first_gradient(self, leaf: Leaf, value: Tensor) -> Tensor:
+        """Marked, where nothing but ``backward()`` has seen yet that there is none."""
+        key = id(leaf), "grad"
+        slot = self.slots[key]
+        is_new = leaf.sequence > self.began  # of a variable that the capture has made
+        if self.parent is not None or slot.looks > 1 or slot.written or is_new:
+            return value
+        marked = self.apply(get_op("reshape"), (value,), {"shape": value.shape})
+        self.firsts[key] = marked.content
+        return marked
+
+    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+        self.announce((id(owner), name))
+        slot = self.slots.get((id(owner), name))
+        if slot is None:
+            original = getattr(owner, name, MISSING)
+            slot = self.slots[id(owner), name] = Slot(owner, name, original, read=False)
+        slot.written = True
+        object.__setattr__(owner, name, value)
+
+    def use_up(self, records: Sequence[Record]) -> None:
+        for record in records:
+            record.free()
+
+    def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:
+        if self.refuses is not None:
+            self.refuses(self, ends, nodes)
+        return self._going_back()
+
+    @contextmanager
+    def _going_back(self) -> Iterator[None]:
+        with phase("backward"), self.minding():
+            yield
+
+    @contextmanager
+    def minding(self) -> Iterator[None]:
+        """Control-flow nodes that are made meanwhile are not the author's."""
+        start = len(self.builder.nodes)
+        yield
+        for node in self.builder.nodes[start:]:
+            self.minded.update(node.results[:1] if node.regions else ())
+
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        """Write to a place what a node has made of it."""
+        if isinstance(owner, Leaf):
+            self.write_slot(owner, name, value)
+        else:
+            write_place(owner, name, value)
+
+    def adopt(self, written: Iterable[tuple[Any, str, Any]]) -> None:
+        """Take writes of (owner, name, original) that went past ``write_slot`` for slot writes."""
+        for owner, name, original in written:
+            key = id(owner), name
+            if key not in self.slots:
+                self.slots[key] = Slot(owner, name, original, read=False, written=True)
+
+    def converted(self, function: Any, optional: bool = False) -> Any:
+        return function if self.convert is None else self.convert(function, optional)
+
+    def number_of(self, tensor: Tensor) -> Number:
+        """The Python number in a tensor of one element."""
+        return number_of(self.traced(tensor))
+
+    def text_of(self, value: Tensor | Number, conversion: str, spec: str = "") -> str:
+        """What stands for the text of ``value`` as it is now."""
+        value = self.kept(value) if isinstance(value, Tensor) else value
+        return mark(self.texts, value, conversion, spec)
+
+    def kept(self, tensor: Tensor) -> Tensor:
+        """A tensor that remains what ``tensor`` is now."""
+        if type(tensor) is TensorOrNumber:
+            return tensor.of(self.kept(tensor.tensor), tensor.flag, tensor.number)
+        made = make_tensor(tensor.type, self.traced(tensor).content)
+        made.record = self.record_of(tensor)  # under no_grad, too
+        return made
+
+    def note(self, at: Location | None, text: str) -> None:
+        """Remember what became of the author's code at ``at``."""
+        self.notes.append((at, text))
+
+    def maker(self, value: Value) -> Node | None:
+        """The node that ``value`` is a result of; None for a parameter."""
+        return next((n for n in reversed(self.builder.nodes) if value in n.results), None)
+
+    def extend(
+        self, value: Value, regions: tuple[Graph, ...], attrs: dict[str, Any]
+    ) -> tuple[Value, ...]:
+        """Give the node that makes ``value`` other regions, for further results: these."""
+        nodes = self.builder.nodes
+        node = self.maker(value)
+        given = node.op.attributes(node.attributes | attrs)
+        types = node.op.infer(tuple([v.type for v in node.operands]), given, regions)
+        made = tuple([Value(t, "", node.location) for t in types[len(node.results) :]])
+        results = (*node.results, *made)
+        nodes[nodes.index(node)] = Node(
+            node.op, node.operands, given, results, regions, node.location
+        )
+        self.owned.update(made)
+        return made
+
+    def will_host(self, function: Any) -> None:
+        """The plan will call ``function``, at every run."""
+        place = place_of(function)
+        if place is not None and self.convert is not None:  # else calls of it would go unseen
+            self.hosted.add(place)
+
+    def will_call(self, function: Any) -> None:
+        """``function`` is about to be called, now."""
+        place = place_of(function)
+        if place is not None:
+            self.called.add(place)
+
+    def count_on(self, what: str, read: Callable[[], Any], given: Any = MISSING) -> None:
+        """The plan serves as long as ``read`` gives what is given, or what it does now.
+
+        ``what`` says of what.
+        """
+        self.facts.append(Fact(what, read, read() if given is MISSING else given))
+
+    def constant(self, tensor: Tensor) -> np.ndarray | None:
+        """The elements of ``tensor``, if they are the same at every call."""
+        return constant_value(self, tensor)
+
+    def leaving(
+        self, function: Callable[..., Any], operands: Sequence[Any]
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """``function`` with its operands, such that it leaves what is written when it raises."""
+        if self.remaining is None:
+            return function, list(operands)
+        return self.remaining.leaving(function, operands)
+
+    # What converted code announces; only a region undoes and merges it -------------------------
+
+    def announce(self, key: Key) -> None:
+        """A place is about to be written."""
+        if key not in self.announced:
+            self.announced[key] = author_location()
+
+    def written_at(self, key: Key) -> Location | None:
+        """Where the author first writes a place, as far as it is announced."""
+        return self.announced.get(key) or self.announced.get((key[0], ANY))
+
+    def is_outside(self, owner: Any) -> bool:
+        """Whether ``owner`` was there before the capture (or the region)."""
+        return id(owner) in self.known
+
+    def owner_of(self, namespace: dict) -> Any:
+        """The object from outside that has its attributes in ``namespace``, if it is such."""
+        return self.namespaces.get(id(namespace))
+
+    def is_known(self, owner: Any) -> bool:
+        """Whether ``owner`` was there before the capture."""
+        return id(owner) in self.known if self.parent is None else self.parent.is_known(owner)
+
+    def will_write_attribute(self, owner: Any, name: str) -> None:
+        """``owner.name`` is about to be set or deleted."""
+        self.announce(key_of(owner, name))
+        self._will_write_on(owner)
+
+    def will_write_attributes(self, owner: Any) -> None:
+        """Any attributes of ``owner`` are about to be set or deleted."""
+        self.announce((id(owner), ANY))
+        self._will_write_on(owner)
+
+    def _will_write_on(self, owner: Any) -> None:
+        self.standing.will_write(owner, self.is_known)
+        if id(owner) not in self.owners:
+            own = getattr(owner, "__dict__", None)
+            self.owners[id(owner)] = owner, None if own is None else dict(own)
+
+    def will_write_container(self, container: Any) -> None:
+        """What ``container`` holds is about to change."""
+        self.announce((id(container), CONTENT))
+        self.standing.will_write(container, self.is_known)
+
+    def will_read_container(self, container: Any) -> None:
+        """What ``container`` holds is about to be looked at."""
+        if self.grown:
+            refuse_torn(container)
+
+    def will_write_cell(self, cell: Any) -> None:
+        """A variable of an enclosing function is about to be set."""
+        self._will_write_variable(cell, "cell_contents")
+
+    def will_write_global(self, namespace: dict, name: str) -> None:
+        """A global name is about to be set."""
+        self._will_write_variable(namespace, name)
+
+    def _will_write_variable(self, owner: Any, name: str) -> None:
+        key = id(owner), name
+        self.announce(key)
+        if key not in self.variables:
+            self.variables[key] = owner, read_place(owner, name)
+
+    # Rows of what a loop has stacked ----------------------------------------------------------
+
+    def row_of(self, stack: Tensor, at: int) -> Tensor:
+        """Row ``at`` of ``stack``: a node only once somebody asks for it."""
+        kind = stack.type
+        value = Value(tensor_type(kind.dtype, kind.shape[1:]), stack.content.hint)
+        self.owned.add(value)
+        self.pending[value] = self.rows[value] = (stack, at)
+        row = make_tensor(value.type, value)
+        row.record = stack.record
+        return row
+
+    def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
+        """The stack whose rows, all of them and in order, are ``rows``."""
+        found = [self.rows.get(r.content) if isinstance(r, Tensor) else None for r in rows]
+        if not found or found[0] is None:
+            return None
+        stack = found[0][0]
+        whole = len(rows) == stack.type.shape[0] and all(
+            f is not None and f[0] is stack and f[1] == at for at, f in enumerate(found)
+        )
+        return stack if whole else None
+
+    def _take_row(self, tensor: Tensor) -> None:
+        stack, at = self.pending[tensor.content]
+        row = self._item(stack, at)
+        self.rows.setdefault(row.content, (stack, at))
+        tensor.content, tensor.record = row.content, row.record
+
+    def _item(self, stack: Tensor, at: int) -> Tensor:
+        """Item ``at`` of a list, by the first of its names."""
+        found = self.taken.get((stack.content, at))
+        if found is None:
+            found = self._other_name(stack, at)
+            if found is None:
+                with recording(True):
+                    found = self.apply(item, (stack,), {"at": at})
+            self.taken[stack.content, at] = found
+        return found
+
+    def _other_name(self, stack: Tensor, at: int) -> Tensor | None:
+        node = self.maker(stack.content)
+        count = None if node is None else self.maker(node.operands[0])
+        same = (
+            None if node is None else same_item(node, count, node.results.index(stack.content), at)
+        )
+        if same is None:
+            return None
+        kind, index, row = same
+        value = (node.operands if kind == "operand" else node.results)[index]
+        found = make_tensor(value.type, value)
+        if stack.record is not None:
+            record = node_of(stack.record)[0]
+            found.record = record.parents[index] if kind == "operand" else Output(record, index)
+        return self._item(found, row) if kind == "item" else found
+
+    # Values -----------------------------------------------------------------------------------
+
+    def owns(self, tensor: Tensor) -> bool:
+        """Whether ``tensor`` holds a value of this very graph."""
+        return type(tensor.content) is Value and tensor.content in self.owned
+
+    def input(self, type: TensorType) -> Tensor:
+        """A further parameter of the graph."""
+        value = self.builder.param(type)
+        self.owned.add(value)
+        return make_tensor(type, value)
+
+    def record_of(self, tensor: Tensor) -> AnyRecord | None:
+        """The history of ``tensor`` as seen here, recording or not."""
+        return tensor.record if self.owns(tensor) else self.cell(as_plain(tensor)).record
+
+    def traced(self, tensor: Tensor) -> Tensor:
+        """``tensor``, or what stands for it in the graph when it comes from outside."""
+        tensor = as_plain(tensor)
+        if self.owns(tensor):
+            if tensor.content in self.pending:
+                self._take_row(tensor)
+            return tensor
+        entry = self.cell(tensor)
+        if entry.assigned and is_recording():
+            self._make_variable(entry)
+        made = make_tensor(tensor.type, entry.value)
+        made.record = entry.record if is_recording() else None
+        return made
+
+    def _make_variable(self, entry: Cell) -> None:
+        """Let the graph, too, know that gradients take the value for that of the variable.
+
+        Whoever differentiates the graph finds it there; a value that nobody reads needs no node.
+        """
+        entry.assigned = False
+        variable = make_tensor(entry.tensor.type, entry.initial)
+        variable.record = entry.record
+        value = make_tensor(entry.tensor.type, entry.value)
+        entry.value = self.apply(as_variable, (value, variable), {}).content
+
+    def cell(self, tensor: Tensor) -> Cell:
+        """The cell entry of a tensor from outside."""
+        entry = self.cells.get(id(tensor))
+        if entry is None:
+            if type(tensor.content) is Value:
+                refuse_leaked(tensor)
+                raise CaptureError(
+                    f"a value ({tensor.type}) of another capture was used",
+                    at=author_location(),
+                    fix="pass it as an argument",
+                )
+            value = self.builder.param(tensor.type)
+            self.owned.add(value)
+            source = self.slot_sources.get(id(tensor))
+            inside = inside_leaf(tensor.type, tensor.record)
+            entry = Cell(tensor, value, value, inside, inside, source)
+            self.cells[id(tensor)] = entry
+        return entry
+
+    def closed(
+        self, name: str, types: Iterable[TensorType], function: Callable[..., Iterable[Tensor]]
+    ) -> Graph:
+        """``region_of``, for those below this module."""
+        return region_of(name, types, function)
+
+    def restore(self) -> dict[tuple[int, str], Any]:
+        """Put the original content back into every slot; gives what the capture had left there."""
+        final = {}
+        for key, slot in self.slots.items():
+            final[key] = slot.content()
+            if slot.written:
+                slot.take_back()
+        return final
+
+
+def region_of(
+    name: str, types: Iterable[TensorType], function: Callable[..., Iterable[Tensor]]
+) -> Graph:
+    """The closed graph of ``function`` on tensors of ``types``."""
+    tracer = Tracer(Builder(name), many=current().many)
+    values = [tracer.builder.param(type) for type in types]
+    tracer.owned.update(values)
+    with interpreting(tracer), recording(False):
+        results = function(*[make_tensor(v.type, v) for v in values])
+        return tracer.builder.finish([tracer.traced(t).content for t in results])
+
+
+def inside_leaf(type: TensorType, record: AnyRecord | None) -> Leaf | None:
+    """What stands for a value's history inside: leaves are themselves, the rest is cut off."""
+    if record is None or isinstance(record, Leaf):
+        return record
+    return Boundary(type, record)
+
+
+def takes_floats(op: Op, operands: Sequence[Any]) -> bool:
+    """Whether Python numbers of any kind are floats to ``op``, as those beside float tensors."""
+    return bool(op.promotes) and any(isinstance(t, Tensor) and t.type.floating for t in operands)
+
+
+def _plain(scalar: Tensor) -> bool | int | float:
+    """The number in an eager scalar."""
+    bits = array_of(scalar)
+    return (from_bfloat16(bits) if holds_bfloat16(bits) else bits).item()

@@ -1,0 +1,1 @@
+"""Python values of which only a run knows all: lists, texts, optional and deferred values."""

@@ -1,0 +1,275 @@
+"""Late: Python values with traced parts, put together again when the plan runs.
+
+``print(f"{x} of {[n]}")`` is captured as an ordered call into Python whose operands are the values
+of ``x`` and ``n``; before it prints, its arguments are made what they would have been eagerly.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid.core.dataclass import dataclass
+from hybrid.core.interrupts import is_interrupt
+from hybrid.core.late_names import above
+from hybrid.core.tree import flatten, unflatten, unflatten_several
+from hybrid.eager.execution import array_of, from_numpy
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import Location, author_location
+from hybrid.ir.interpreter import current
+from hybrid.ir.op import results_of
+from hybrid.ir.record import Leaf
+from hybrid.number import Number
+from hybrid.number.mixed import Mixed
+from hybrid.number.staging import OwnCall, Raises, locate
+from hybrid.number.tensor_or_number import TensorOrNumber
+from hybrid.ops.control import py_call
+from hybrid.trace.values.texts import marks, written
+from hybrid.trace.values.varlist import Grown
+from hybrid.trace.values.varlist_items import items_of
+
+Arrays = Sequence[Any]
+Build = Callable[[Arrays], Any]
+
+
+class Late:
+    """What ``tree`` will be: the operands to call Python with, and how to build it from those.
+
+    Lists, tuples, dicts, sets, texts and exceptions are looked into; of other objects that hold
+    traced tensors there is the text alone.
+    """
+
+    def __init__(self, tree: Any) -> None:
+        self.operands: list[Tensor] = []
+        self._places: dict[Any, int] = {}
+        self._texts: dict[int, Build] = {}
+        self.build = self._builder(tree)
+
+    def _builder(self, tree: Any) -> Build:
+        leaves, structure = flatten(tree)
+        builds = [self._leaf(leaf) for leaf in leaves]
+        if not builds or all(b is None for b in builds):
+            return lambda _arrays: unflatten(structure, leaves)
+        join = unflatten_several if any(type(leaf) is Grown for leaf in leaves) else unflatten
+        return lambda arrays: join(
+            structure,
+            [
+                leaf if build is None else build(arrays)
+                for leaf, build in zip(leaves, builds, strict=True)
+            ],
+        )
+
+    def _leaf(self, leaf: Any) -> Build | None:
+        """How to make ``leaf``; None when it is what it is."""
+        if type(leaf) in (Mixed, TensorOrNumber):
+            return self._of_any_kind(leaf)
+        if isinstance(leaf, Tensor):
+            return self._tensor(leaf)
+        if type(leaf) is Number:
+            at = self._place(leaf.tensor)
+            return lambda arrays: arrays[at].item()
+        if type(leaf) is Grown:
+            return self._items(leaf)
+        if isinstance(leaf, str):
+            return self._text(leaf) if marks(leaf) else None
+        if isinstance(leaf, BaseException):
+            return self._exception(leaf)
+        if type(leaf) in (set, frozenset):
+            items = self._builder(list(leaf))
+            return lambda arrays: type(leaf)(items(arrays))
+        return None if isinstance(leaf, _ATOMS) else self._shown(leaf)
+
+    def _place(self, tensor: Tensor) -> int:
+        tensor = current().traced(tensor)
+        at = self._places.get(tensor.content)
+        if at is None:
+            at = self._places[tensor.content] = len(self.operands)
+            self.operands.append(tensor)
+        return at
+
+    def _tensor(self, tensor: Tensor) -> Build:
+        at, recorded = self._place(tensor), self._recorded(tensor)
+
+        def build(arrays: Arrays) -> Tensor:
+            made = from_numpy(arrays[at], copy=True)
+            if recorded(arrays):
+                made.leaf = made.record = Leaf(made.type)
+            return made
+
+        return build
+
+    def _recorded(self, tensor: Tensor) -> Callable[[Arrays], bool]:
+        """Whether ``tensor`` has a history, which may depend on the path that a run takes."""
+        tracer = current()
+        record = tracer.record_of(tensor)
+        if record is None or tracer.parent is not None:
+            return lambda _arrays: record is not None
+        [flag] = above.presence(tracer, [record])
+        if flag is None:
+            return lambda _arrays: True
+        at = self._place(flag)
+        return lambda arrays: bool(arrays[at].item())
+
+    def _of_any_kind(self, number: Mixed | TensorOrNumber) -> Build:
+        """A number of the kind that it has in a run, or the tensor that is there instead."""
+        flags, parts = (self._builder(list(each)) for each in (number.flags, number.parts))
+
+        def build(arrays: Arrays) -> Any:
+            place = next((i for i, flag in enumerate(flags(arrays)) if flag), -1)
+            return parts(arrays)[place]
+
+        return build
+
+    def _items(self, grown: Grown) -> Build:
+        """The items of a list whose length only the run knows."""
+
+        recorded: dict[int, Callable[[Arrays], bool]] = {}
+
+        def leaf(value: Any) -> tuple[str, Any]:
+            if not isinstance(value, Tensor):
+                return "built", self._builder(value)
+            at = self._place(value)
+            recorded[at] = self._recorded(value)
+            return "operand", at
+
+        items = items_of(grown, leaf)
+
+        def build(arrays: Arrays) -> Any:
+            results = [from_numpy(np.asarray(a)) for a in arrays]
+            for at, is_recorded in recorded.items():
+                if is_recorded(arrays):
+                    results[at].record = Leaf(results[at].type)
+
+            def value(kind: str, what: Any) -> Any:
+                return results[what] if kind == "operand" else what(arrays)
+
+            return items.build(results, value)
+
+        return build
+
+    def _text(self, text: str) -> Build:
+        """``text`` with the values in the place of their marks."""
+        for index in marks(text):
+            if index not in self._texts:
+                self._texts[index] = self._entry(index)
+        builds = self._texts
+
+        def build(arrays: Arrays) -> str:
+            found = written(str.__str__(text), lambda index: builds[index](arrays))
+            if _NOTHING in found:
+                for gap in (f", {_NOTHING}", f"{_NOTHING}, ", _NOTHING):
+                    found = found.replace(gap, "")
+            return found
+
+        return build
+
+    def _entry(self, index: int) -> Build:
+        entry = current().texts[index]
+        if entry.conversion == "%":
+            pair = self._builder(entry.value)
+            return lambda arrays: operator.mod(*pair(arrays))
+        value = self._leaf(entry.value)
+        if type(entry.value) is Grown:
+            return lambda arrays: ", ".join(map(repr, value(arrays))) or _NOTHING
+        write = {"s": str, "r": repr}.get(entry.conversion) or (lambda v: format(v, entry.spec))
+        return lambda arrays: write(value(arrays))
+
+    def _exception(self, error: BaseException) -> Build:
+        """A fresh one for each run: an exception collects tracebacks and notes."""
+        args = self._builder(list(error.args))
+        state = self._builder({**error.__dict__})
+
+        def build(arrays: Arrays) -> BaseException:
+            try:
+                made = copy.copy(error)
+            except Exception as failure:  # its class cannot be called with its args
+                if is_interrupt(failure):
+                    raise
+                made = error
+            made.args = tuple(args(arrays))
+            made.__dict__.update(state(arrays))
+            made.__cause__, made.__context__ = error.__cause__, error.__context__
+            made.__suppress_context__ = error.__suppress_context__
+            return made.with_traceback(None)
+
+        return build
+
+    def _shown(self, leaf: Any) -> Build | None:
+        """An object that shows traced values: something that shows them as they will be."""
+        shown, told = str(leaf), repr(leaf)
+        if not (marks(shown) or marks(told)):
+            return None
+        as_str, as_repr = self._builder(shown), self._builder(told)
+        return lambda arrays: Shown(as_str(arrays), as_repr(arrays))
+
+
+_NOTHING = "\0"  # in a text, in the place of the items of a list that has none
+_ATOMS = (bool, int, float, complex, bytes, type(None), type)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shown:
+    """Stands for an object of which nothing but the texts is left."""
+
+    shown: str
+    told: str
+
+    def __str__(self) -> str:
+        return self.shown
+
+    def __repr__(self) -> str:
+        return self.told
+
+
+@dataclass(frozen=True, slots=True)
+class LateText:
+    """A string that a plan's results complete."""
+
+    build: Build
+    outputs: tuple[int, ...]
+
+    def text(self, results: Sequence[Tensor]) -> str:
+        """The string, once all ``results`` are there."""
+        return self.build([array_of(results[at]) for at in self.outputs])
+
+
+class LateCall(OwnCall):
+    """``function`` as a py_call calls it: its arguments are built from the arrays first."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        late: Late,
+        location: Location | None,
+        raises: Raises | None = (),
+    ) -> None:
+        self.function, self.build, self.location = function, late.build, location
+        self.raises = raises
+
+    def __call__(self, *arrays: Any) -> tuple[()]:
+        try:
+            self.function(*self.build([np.asarray(a) for a in arrays]))
+        except Exception as error:
+            locate(error, self.location)
+            raise
+        return ()
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+
+def call_late(
+    function: Callable[..., Any],
+    *arguments: Any,
+    at: Location | None = None,
+    raises: Raises | None = (),
+) -> None:
+    """Call ``function`` when the plan runs, after all calls into Python that came before."""
+    late = Late(arguments)
+    call = LateCall(function, late, at or author_location(), raises)
+    call, operands = current().leaving(call, late.operands)
+    results_of(current().apply(py_call, operands, {"function": call, "types": ()}))

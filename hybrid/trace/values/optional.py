@@ -1,0 +1,126 @@
+"""What a variable holds when only some of the paths that lead here have bound it.
+
+``UNBOUND`` stands for no value at all.  ``Maybe`` stands for a value on the paths where ``flag``
+holds, and for ``other`` (UNBOUND, MISSING, or a constant such as None) on the rest.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+from hybrid import ops
+from hybrid.core.dataclass import dataclass, replace
+from hybrid.errors import CaptureError, Location, author_location
+from hybrid.ir.interpreter import current
+from hybrid.trace.places.reads import MISSING
+
+_HEAP_TYPE = 1 << 9  # a flag of classes that Python code has made
+
+
+class Unbound:
+    """The type of UNBOUND."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<unbound>"
+
+
+UNBOUND = Unbound()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Maybe:
+    """``value`` where ``flag`` (a traced bool tensor of rank 0) holds, else ``other``."""
+
+    value: Any
+    flag: Any
+    other: Any
+    error: Exception | None = None  # what reading it raises where it is not there
+    placed: bool = True  # of a dict's item: whether it is known where among the others it stands
+    at: Location | None = None  # where it became one that may be missing
+
+    def __post_init__(self) -> None:
+        if self.other is MISSING:  # whoever looks into a dict asks whether there are any
+            current().grown.append(self)
+
+    def of(self, value: Any, flag: Any) -> Maybe:
+        """The same of another value and flag."""
+        return replace(self, value=value, flag=flag)
+
+    def or_nothing(self) -> Any:
+        """The value, or on the other paths what changes nothing when it is added to: -0.0."""
+        return ops.where(self.flag, self.value, -0.0)
+
+    def __repr__(self) -> str:
+        if self.other is MISSING:
+            self._refuse_look()
+        return f"<{self.value!r} or {self.other!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        if self is not other and self.other is MISSING:
+            self._refuse_look()
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self._refuse_look()
+
+    def _refuse_look(self) -> NoReturn:
+        refuse_missing("looked into", self)
+
+
+def is_optional(value: Any) -> bool:
+    """Whether ``value`` is an item or attribute that only some paths have set."""
+    return type(value) is Maybe and value.other is MISSING
+
+
+def of_attribute(value: Any, kind: type, name: str, at: Location | None) -> Any:
+    """``value``, an attribute; where it is missing, reading it raises what Python raises."""
+    if not is_optional(value):
+        return value
+    written_in_c = not kind.__flags__ & _HEAP_TYPE and kind.__module__ != "builtins"
+    owner = f"{kind.__module__}.{kind.__name__}" if written_in_c else kind.__name__
+    error = AttributeError(f"{owner!r} object has no attribute {name!r}")
+    return replace(value, error=error, at=value.at or at)
+
+
+def refuse_missing(how: str, item: Maybe, at: Location | None = None) -> NoReturn:
+    """Raise: what is about to be done to a dict needs its keys."""
+    error = item.error
+    named = isinstance(error, KeyError)
+    owner = "a dict" if named or error is None else "an object"
+    name = f"{error.args[0]!r}" if named else "an attribute"
+    place = "" if item.at is None or at is item.at else f" ({item.at})"
+    if item.placed:
+        what, why = "keys" if named else "attributes", f"Whether it has {name} depends"
+    else:
+        what, why = "order", f"Where among its keys {name} stands depends"
+    raise CaptureError(
+        f"{owner} is {how}, and its {what} {'is' if what == 'order' else 'are'} known only when "
+        "the plan runs",
+        at=at or author_location(),
+        why=f"{why} on the value of a tensor{place}.",
+        fix="ask for one key at a time (key in d, d[key], d.get(key, other), len(d)), or set the "
+        "same keys in the same order on every path"
+        if named
+        else "ask for the attribute with hasattr() or getattr(), or set it on every path",
+    )
+
+
+def unbound_error(name: str, free: bool = False) -> NameError:
+    """What Python raises when a function reads a variable of its own before it is bound.
+
+    Or one of an enclosing function, if it is ``free``.
+    """
+    if free and sys.version_info >= (3, 11):
+        text = f"cannot access free variable '{name}' where it is not associated with a value in "
+        return NameError(f"{text}enclosing scope")
+    if free:
+        return NameError(f"free variable '{name}' referenced before assignment in enclosing scope")
+    if sys.version_info >= (3, 11):
+        text = f"cannot access local variable '{name}' where it is not associated with a value"
+        return UnboundLocalError(text)
+    return UnboundLocalError(f"local variable '{name}' referenced before assignment")

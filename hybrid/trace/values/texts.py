@@ -1,0 +1,140 @@
+r"""Texts: what ``str``, ``repr`` and ``format`` of traced values give during a capture.
+
+::
+
+    f"loss {loss:.3f}"   ->   "loss <traced f32[]\U000f0004>"
+
+The mark stands for a text that is only known when the plan runs.  It says which entry of the
+capture's ``texts`` it is by private-use characters, one a digit; ``print``, ``logging`` and
+``warnings.warn`` find the marks in what they are given and write the texts in their place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from hybrid.core.dataclass import dataclass
+from hybrid.errors import CaptureError, author_location
+
+_DIGITS = {ord(d): chr(0xF0000 + int(d)) for d in "0123456789"}
+_PLAIN = {ord(mark): chr(digit) for digit, mark in _DIGITS.items()}
+_MARKS = "".join(_DIGITS.values())
+_MARK = re.compile(f"<traced [^>{_MARKS}]*([{_MARKS}]+)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One text to come: ``conversion`` ("s", "r" or, with ``spec``, "f") of a value.
+
+    A text with places in it ("%") has a template and what goes there for its value.
+    """
+
+    value: Any  # a Tensor, a Number or, with marks in it, a str
+    conversion: str
+    spec: str = ""
+
+
+class Text(str):
+    """A text with marks in it: it formats, and joins other strings.
+
+    What asks for its characters raises.
+    """
+
+    __slots__ = ("texts",)
+
+    texts: list[Entry]
+
+    def __format__(self, spec: str) -> str:
+        return str.__str__(self) if not spec else str.__str__(mark(self.texts, self, "f", spec))
+
+    def __str__(self) -> str:
+        return self
+
+    def __repr__(self) -> str:
+        return mark(self.texts, self, "r")
+
+    def __add__(self, other: Any) -> Any:
+        return _joined(self.texts, str.__add__(self, other))
+
+    def __radd__(self, other: Any) -> Any:
+        return _joined(self.texts, str.__add__(other, self))
+
+    def __mul__(self, count: Any) -> Any:
+        return _joined(self.texts, str.__mul__(self, count))
+
+    __rmul__ = __mul__
+
+    def __reduce__(self) -> Any:
+        self.refuse()
+
+    def refuse(self, *_args: Any, **_named: Any) -> NoReturn:
+        """Raise: its characters are needed."""
+        raise CaptureError(
+            "the text of a traced value was asked for",
+            at=author_location(),
+            why="While a function is captured its values are not known, and neither are their "
+            "texts.",
+            fix="print or log it, or make the text outside the hybridized function",
+        )
+
+
+def _method(name: str) -> Callable[..., Any]:
+    """A method of a text that fills it in, or joins others with it."""
+
+    def method(self: Text, *args: Any, **kwargs: Any) -> Any:
+        return _joined(self.texts, getattr(str, name)(self, *args, **kwargs))
+
+    return method
+
+
+JOINING = frozenset({"join", "format", "format_map"})
+_REFUSED = ("eq", "ne", "lt", "le", "gt", "ge", "len", "getitem", "iter", "contains", "hash")
+for _name in dir(str):
+    if _name in JOINING:
+        setattr(Text, _name, _method(_name))
+    elif not _name.startswith("_") or _name.strip("_") in _REFUSED:
+        setattr(Text, _name, Text.refuse)
+
+
+def _joined(texts: list[Entry], text: Any) -> Any:
+    if text is NotImplemented:
+        return text
+    made = Text(text)
+    made.texts = texts
+    return made
+
+
+def text_in(texts: list[Entry], text: str) -> str:
+    """``text``, as a Text if there are marks in it."""
+    return _joined(texts, text) if type(text) is str and _MARK.search(text) else text
+
+
+def mark(texts: list[Entry], value: Any, conversion: str, spec: str = "") -> Text:
+    """The mark of a new entry in ``texts``."""
+    label = "traced str"
+    if not isinstance(value, (str, tuple)):
+        label = describe(value)
+    elif isinstance(value, Text) and _MARK.fullmatch(value):
+        label = str.translate(value, dict.fromkeys(_PLAIN)).strip("<>")
+    made = Text(f"<{label}{str(len(texts)).translate(_DIGITS)}>")
+    texts.append(Entry(str.__str__(value) if isinstance(value, Text) else value, conversion, spec))
+    made.texts = texts
+    return made
+
+
+def describe(value: Any) -> str:
+    """``traced f32[3]``, ``traced int``."""
+    kinds = getattr(value, "kinds", None) or (getattr(value, "kind", None) or value.type,)
+    return f"traced {' or '.join(map(str, kinds))}"
+
+
+def marks(text: str) -> list[int]:
+    """The entries that ``text`` mentions."""
+    return [int(found.translate(_PLAIN)) for found in _MARK.findall(text)]
+
+
+def written(text: str, write: Callable[[int], str]) -> str:
+    """``text`` with what ``write`` gives for each entry in the place of its mark."""
+    return _MARK.sub(lambda found: write(int(found.group(1).translate(_PLAIN))), text)

@@ -1,0 +1,354 @@
+"""Grown: what stands in a list for as many items as only the run knows.
+
+A loop of unknown length appends to ``[a]``; after it the list is ``[a, Grown]``.  A list may hold
+several of them, with other items before, between and behind: it is copied, joined and appended to
+as any list is, while ``len``, subscripts and loops ask each Grown how many items it stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+from hybrid import ops
+from hybrid.core.dataclass import dataclass, replace
+from hybrid.core.tree import Structure, unflatten
+from hybrid.core.types import tensor_type
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError, Location, author_location
+from hybrid.ir.interpreter import current, interpreting
+from hybrid.number import Number, check
+from hybrid.ops.control import FLAG, applied, while_
+from hybrid.ops.items import item_at
+from hybrid.ops.pick import pick
+from hybrid.trace.places.holes import Uncounted
+
+MOST = 2**53  # items: so many iterations are never made
+
+
+class LostItems(CaptureError):
+    """An exception in a loop would lose what the loop has appended to a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One leaf of every item: row i of ``stack`` is that of item i, a tensor or a number."""
+
+    stack: Tensor
+    kind: str = ""  # of a number
+
+    def value(self, tensor: Tensor) -> Any:
+        """What the author gets for one row."""
+        return Number(self.kind, tensor) if self.kind else tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Rows that are no items: where an iteration has appended nothing."""
+
+    exist: Tensor  # whether there is one before an item
+    filled: Tensor  # of each row, whether it is an item
+    rows: Tensor  # how many there are in all
+
+
+@dataclass(eq=False, slots=True)
+class Grown(Uncounted):
+    """``count`` items of one structure."""
+
+    count: Number
+    columns: tuple[Any, ...]  # per leaf a Column, or the object that all items share
+    structure: Structure
+    capacity: int  # rows that the stacks have
+    at: Location | None  # where the author lets it grow
+    owner: Any  # the tracer whose values these are
+    last: tuple[Tensor | None, ...] = ()  # per column that of the last item, if it is at hand
+    gaps: Gaps | None = None
+    fits: bool = False  # whether there are surely no more items than rows
+    readable: bool = True  # whether items but the last can be had already
+    order: Tensor | None = None  # the rows that are items, where there are gaps
+
+    def __post_init__(self) -> None:
+        self.owner.grown.append(self)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        refuse("compared", self.at)
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return current().text_of(self, "r") if current().traces else "<items of a list>"
+
+    @property
+    def type(self) -> str:
+        """What a mark in a text calls it."""
+        return "items"
+
+    # Its tensors ------------------------------------------------------------------------------
+
+    def tensors(self) -> list[Tensor]:
+        """All that it consists of."""
+        gaps = () if self.gaps is None else (self.gaps.exist, self.gaps.filled, self.gaps.rows)
+        stacks = [c.stack for c in self.columns if isinstance(c, Column)]
+        return [self.count.tensor, *stacks, *[t for t in self.last if t is not None], *gaps]
+
+    def with_tensors(self, tensors: Sequence[Tensor], owner: Any) -> Grown:
+        """The same of other tensors, which ``owner`` owns."""
+        rest = iter(tensors)
+        count = Number("int", next(rest), 0, self.count.high)
+        columns = tuple(
+            [replace(c, stack=next(rest)) if isinstance(c, Column) else c for c in self.columns]
+        )
+        last = tuple([None if t is None else next(rest) for t in self.last])
+        gaps = None if self.gaps is None else Gaps(next(rest), next(rest), next(rest))
+        return replace(
+            self, count=count, columns=columns, last=last, gaps=gaps, owner=owner, order=None
+        )
+
+    def is_like(self, other: Grown) -> bool:
+        """Whether the two differ in nothing but their tensors."""
+        return (
+            self.structure == other.structure
+            and self.capacity == other.capacity
+            and [t.type for t in self.tensors()] == [t.type for t in other.tensors()]
+            and all(
+                (type(x) is Column and type(y) is Column and x.kind == y.kind) or x is y
+                for x, y in zip(self.columns, other.columns, strict=True)
+            )
+        )
+
+    # Items ------------------------------------------------------------------------------------
+
+    def item(self, index: Tensor) -> Any:
+        """The item at ``index``, an int64 scalar that is in range."""
+        self.require_readable()
+        self.limit()
+        at = self._row(index)
+        return self.built([item_at(c.stack, at) if isinstance(c, Column) else None
+                           for c in self.columns])  # fmt: skip
+
+    def last_item(self) -> Any:
+        """The last item, of which there must be one."""
+        if all(t is not None for t in self.last) and self.last:
+            return self.built(list(self.last))
+        return self.item((self.count - 1).tensor)
+
+    def built(self, tensors: Sequence[Tensor | None]) -> Any:
+        """An item, given the tensor of each column."""
+        if _has_container(self.structure):
+            raise CaptureError(
+                "an item of a list that has grown in a loop is looked at, and it is a list or dict",
+                at=author_location(),
+                why=f"What the list {of_place(self.at)} holds are rows of tensors. Each look makes "
+                "the item anew, and a change to that would be lost.",
+                fix="append tuples",
+            )
+        leaves = []
+        for column, tensor in zip(self.columns, tensors, strict=True):
+            if isinstance(column, Column):
+                lend(tensor)
+                column = column.value(tensor)
+            leaves.append(column)
+        return unflatten(self.structure, leaves)
+
+    def require_readable(self) -> None:
+        """Raise where an item but the last is asked for in the loop that appends them."""
+        if not self.readable:
+            raise CaptureError(
+                "an item of a list is looked at in the loop that appends to it",
+                at=author_location(),
+                why="How many iterations there are depends on the value of a tensor, so the list "
+                "is only put together after the loop. In the loop its length is known, and its "
+                "last item (xs[-1]).",
+                fix="write the items into a tensor of fixed size (rows[i] = value) and read that, "
+                "or keep what the next iterations need in variables",
+            )
+
+    def require_whole(self) -> None:
+        """Raise where an exception, in the loop that appends the items, would have to keep them."""
+        if not self.readable:
+            raise LostItems(
+                "a list that outlives the call grows in a loop, and something in the loop may "
+                "raise an exception",
+                at=author_location(),
+                why=f"The list {of_place(self.at)} is put together after the loop; an exception in "
+                "the loop would lose what is appended.",
+                fix="append to a list of the function's own and keep that after the loop, or check "
+                "after the loop",
+            )
+
+    def limit(self) -> None:
+        """Stage the check that the stacks hold all items."""
+        if self.fits or not any(isinstance(c, Column) for c in self.columns):
+            return
+        rows = self.count.tensor if self.gaps is None else self.gaps.rows
+        require_room(rows, self.capacity, self.at)
+        self.fits = current() is self.owner
+
+    def _row(self, index: Tensor) -> Tensor:
+        if self.gaps is None:
+            return index
+        if self.order is None:
+            with interpreting(self.owner):
+                self.order = self._order()
+        return ops.where(self.gaps.exist, pick(self.order, index), index)
+
+    def _order(self) -> Tensor:
+        """A stack of the rows that are items; unspecified where there are no gaps."""
+        whole = self.gaps.rows.type
+        types = [whole, self.gaps.filled.type, whole]
+
+        def is_gap(row: Tensor, filled: Tensor, rows: Tensor) -> Tensor:
+            flag = pick(filled, ops.minimum(row, self.capacity - 1))
+            return ops.logical_and(ops.less(row, rows), ops.logical_not(flag))
+
+        def step(row: Tensor, filled: Tensor, rows: Tensor) -> Sequence[Tensor]:
+            return is_gap(row + 1, filled, rows), row + 1
+
+        skip = self.owner.closed("body", types, step)
+
+        def following(row: Tensor, filled: Tensor, rows: Tensor) -> Tensor:
+            go = is_gap(row, filled, rows)
+            return applied(while_, (go, row, filled, rows), (skip,), carried=1, length=0)[1]
+
+        def item(row: Tensor, filled: Tensor, rows: Tensor) -> Sequence[Tensor]:
+            after = following(row + 1, filled, rows)
+            return ops.less(after, rows), after, row
+
+        body = current().closed("body", types, item)
+        exist, filled, rows = self.gaps.exist, self.gaps.filled, self.gaps.rows
+        first = following(ops.full((), 0, dtype=whole.dtype), filled, rows)
+        go = ops.logical_and(exist, ops.less(first, rows))
+        operands = (go, first, filled, rows)
+        return applied(while_, operands, (body,), carried=1, length=self.capacity)[2]
+
+
+def _has_container(structure: Structure) -> bool:
+    if not isinstance(structure, tuple):
+        return False
+    kind, items = structure
+    if kind is list or issubclass(kind, dict):
+        return True
+    return any(map(_has_container, items))
+
+
+def require_room(rows: Tensor, capacity: int, at: Location | None) -> None:
+    """Stage the check that no more than ``capacity`` rows are needed."""
+    check(ops.less_equal(rows, capacity), partial(_too_long, capacity, at), (), ())
+
+
+def _too_long(capacity: int, at: Location | None) -> NoReturn:
+    raise CaptureError(
+        f"a list grew beyond {capacity} items",
+        at=at,
+        why="How many iterations this loop makes depends on the value of a tensor. What such a "
+        "loop appends goes to memory that is set aside before it begins.",
+        fix="raise hybrid.config.RESIDUAL_NBYTES, of which lists may take a quarter, before the "
+        "first call; or write the items into a tensor of fixed size (rows[i] = value)",
+    )
+
+
+def of_place(at: Location | None) -> str:
+    """``that grows at FILE:LINE``."""
+    return "that has grown" if at is None else f"that grows at {at}"
+
+
+# What has been handed out -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A tensor that was handed out for a row, so that writing to it would be lost."""
+
+    tensor: Tensor
+    value: Any
+    at: Location | None
+
+
+def lend(tensor: Tensor) -> None:
+    """Remember that ``tensor``, an item, must not be written to."""
+    current().grown.append(Lent(tensor, tensor.content, author_location()))
+
+
+def refuse_written(grown: Sequence[Any]) -> None:
+    """Raise if an item that was handed out has been written to."""
+    for entry in grown:
+        if isinstance(entry, Lent) and entry.tensor.content is not entry.value:
+            raise CaptureError(
+                "an item of a list that has grown in a loop is changed in place",
+                at=entry.at,
+                why="The items are rows of one tensor, and the one looked at here is a copy.",
+                fix="compute a new tensor from the item (y = y + 1), and collect those",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """A value that, should the function return it, is a Python object where ``flag`` is false."""
+
+    value: Any
+    flag: Tensor
+    other: Any
+
+
+def otherwise(grown: Sequence[Any], tensor: Tensor) -> Otherwise | None:
+    """What is known of ``tensor`` in this respect."""
+    for entry in grown:
+        if isinstance(entry, Otherwise) and entry.value is tensor.content:
+            return entry
+    return None
+
+
+# Lists that hold it -----------------------------------------------------------------------------
+
+
+def holds_grown(value: Any) -> bool:
+    """Whether ``value`` is a list or tuple whose length is known only at run time."""
+    return type(value) in (list, tuple) and any(type(item) is Grown for item in value)
+
+
+def refuse(how: str, at: Location | None) -> NoReturn:
+    """Raise: what is about to be done to a list needs its length."""
+    raise CaptureError(
+        f"a list is {how}, and its length is known only when the plan runs",
+        at=author_location(),
+        why="How many items it has depends on the value of a tensor"
+        + (" where it grows." if at is None else f" where it grows ({at})."),
+        fix="go over it with a for loop, take len(xs), xs[i] or xs[-1], or return it; or write the "
+        "items into a tensor of fixed size (rows[i] = value) and count them",
+    )
+
+
+def refuse_grown(value: Any, how: str) -> None:
+    """Raise if ``value`` is a list whose length is not known."""
+    if holds_grown(value):
+        refuse(how, next(item.at for item in value if type(item) is Grown))
+
+
+# Stacks of nothing ------------------------------------------------------------------------------
+
+
+def unwritten(tensor: Tensor) -> Tensor:
+    """A tensor of the type of ``tensor``, of which nobody reads anything."""
+    type = tensor.type
+    if type.nbytes <= _SMALL:
+        return ops.zeros(type.shape, dtype=type.dtype)
+    row = tensor_type(type.dtype, type.shape[1:])
+
+    def empty(go: Tensor) -> Sequence[Tensor]:
+        return go, go, ops.zeros(row.shape, dtype=row.dtype)
+
+    # Rows that no iteration writes cost nothing, zeros would.
+    never = ops.less(ops.full((), 1, dtype="int64"), 0)
+    body = current().closed("body", [FLAG], empty)
+    return applied(while_, (never, never), (body,), carried=1, length=type.shape[0])[2]
+
+
+_SMALL = 1 << 16  # bytes that may as well be written
+
+
+def grown_in(items: Sequence[Any]) -> Iterator[Grown]:
+    """Those among ``items``."""
+    return (item for item in items if type(item) is Grown)

@@ -1,0 +1,480 @@
+"""What the author would catch of what only the run raises: refused, with the lines, and no trace.
+
+PYTEST_DONT_REWRITE: functions are found by their source.
+"""
+
+# ruff: noqa: B012, B030, E722, F841, SIM105, RUF100  the programs are about these
+
+import contextlib
+import itertools
+import logging
+import sys
+
+import pytest
+
+import hybrid as hy
+from hybrid.errors import CaptureError
+from tests.staging.harness import describe, f32, i64, same
+
+X = f32([1.0, -2.0, 3.0])
+SIGNS = (f32(2.0), f32(-2.0))
+ROWS = ((X, i64(1)), (X, i64(7)))
+
+
+def root(v):
+    if v < 0:
+        raise ValueError("negative")
+    return v**0.5
+
+
+@contextlib.contextmanager
+def catching(*kinds):
+    try:
+        yield
+    except kinds:
+        pass
+
+
+def positive(v):
+    assert v > 0, "not positive"
+    return v
+
+
+def found(v):
+    for i in range(3):
+        if v[i] > 2:
+            return i
+    raise LookupError("none")
+
+
+refused: list[tuple] = []
+
+
+def refuses(name, check, around, *calls, kind="try", does="catches"):
+    """The function is refused: for ``name`` at the text ``check``, caught at ``around``."""
+
+    def add(function):
+        refused.append((function, calls, name, check, around, kind, does))
+        return function
+
+    return add
+
+
+@refuses("ValueError", (root, "raise ValueError"), "try:", *SIGNS)
+def raise_in_a_function(x):
+    try:
+        return root(x)
+    except ValueError:
+        return x * 0
+
+
+@refuses("AssertionError", (positive, "assert v"), "try:", *SIGNS)
+def assert_in_a_function(x):
+    try:
+        return positive(x)
+    except (KeyError, AssertionError):
+        return x * 0
+
+
+@refuses("LookupError", (found, "raise LookupError"), "try:", X, -X)
+def search_that_finds_nothing(x):
+    try:
+        return found(x)
+    except LookupError:
+        return -1
+
+
+@refuses("ValueError", (root, "raise ValueError"), "try:", X, -X)
+def rows_left_out(x):
+    total = x[0] * 0
+    for row in x:
+        try:
+            total = total + root(row)
+        except ValueError:
+            continue
+    return total
+
+
+@refuses(
+    "ValueError", "raise ValueError", "with contextlib", *SIGNS, kind="with", does="may suppress"
+)
+def suppressed(x):
+    with contextlib.suppress(KeyError, ValueError):
+        if x < 0:
+            raise ValueError
+        x = x + 1
+    return x
+
+
+class Swallow:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        print("swallowed")
+        return True
+
+
+@refuses(
+    "ValueError",
+    (root, "raise ValueError"),
+    "with Swallow",
+    *SIGNS,
+    kind="with",
+    does="may suppress",
+)
+def swallowed(x):
+    with Swallow():
+        x = root(x)
+    return x
+
+
+@refuses("ValueError", (root, "raise ValueError"), (catching.__wrapped__, "try:"), *SIGNS)
+def caught_by_a_generator(x):
+    with catching(KeyError, ValueError):
+        x = root(x)
+    return x
+
+
+@refuses("ValueError", (root, "raise ValueError"), (catching.__wrapped__, "try:"), *SIGNS)
+def caught_by_a_stack_of_managers(x):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(catching(ValueError))
+        x = root(x)
+    return x
+
+
+@refuses("OutOfRangeError", "y = x[i]", "try:", *ROWS)
+def index_out_of_range(x, i):
+    try:
+        y = x[i]
+    except IndexError:
+        y = x[0] * 0
+    return y
+
+
+@refuses("OutOfRangeError", "y = x[i.item()]", "try:", *ROWS)
+def number_out_of_range(x, i):
+    try:
+        y = x[i.item()]
+    except LookupError:
+        y = x[0] * 0
+    return y
+
+
+@refuses("ZeroDivisionError", "return n.item()", "try:", (i64(7), i64(2)), (i64(7), i64(0)))
+def division_by_zero(n, m):
+    try:
+        return n.item() // m.item()
+    except ZeroDivisionError:
+        return 0
+
+
+@refuses("OverflowError", "return int", "try:", f32(1.5), f32(float("inf")))
+def int_of_infinity(x):
+    try:
+        return int(x.item())
+    except OverflowError:
+        return 0
+
+
+@refuses("OutOfRangeError", "if x[i] < 0", "try:", f32([1.0, 2.0]), f32([1.0, -2.0]))
+def index_out_of_range_in_a_loop(x):
+    try:
+        for i in range(5):
+            if x[i] < 0:
+                return i
+    except IndexError:
+        return -1
+
+
+@refuses("UnboundLocalError", "return y * 2", "try:", *SIGNS)
+def unbound(x):
+    try:
+        if x > 0:
+            y = x
+        return y * 2
+    except UnboundLocalError:
+        return x * 0
+
+
+@refuses("KeyError", 'return d["a"]', "try:", *SIGNS)
+def key_on_one_path(x):
+    d = {}
+    if x > 0:
+        d["a"] = x
+    try:
+        return d["a"]
+    except KeyError:
+        return x * 0
+
+
+@refuses("an exception", "return hy.py_call", "try:", *SIGNS)
+def call_into_python(x):
+    def half(v):
+        return v / 2
+
+    try:
+        return hy.py_call(half, x, result=x.type)
+    except ZeroDivisionError:
+        return x
+
+
+@refuses("ValueError", (root, "raise ValueError"), "try:", *SIGNS)
+def return_in_finally(x):
+    try:
+        y = root(x)
+    finally:
+        print("finally")
+        return x * 0
+
+
+@refuses("ValueError", (root, "raise ValueError"), "try:  # outer", *SIGNS)
+def clause_under_a_return_in_finally(x):
+    y = x
+    try:  # outer
+        raise KeyError
+    except KeyError:
+        y = root(y)
+    finally:
+        return y
+
+
+@refuses("ValueError", (root, "raise ValueError"), "try:", *SIGNS)
+def anything(x):
+    try:
+        x = root(x)
+    except:
+        print("caught")
+        x = x * 0
+    finally:
+        print("finally")
+        logging.getLogger("control").warning("finally")
+    return x
+
+
+@refuses("ValueError", (root, "raise ValueError"), "try:", *SIGNS)
+def kind_that_a_variable_names(x):
+    kinds = (KeyError, ValueError)
+    try:
+        return root(x)
+    except kinds:
+        return x * 0
+
+
+@refuses("ValueError", (root, "raise ValueError"), "try:  # outer", *SIGNS)
+def outer_of_two(x):
+    try:  # outer
+        try:
+            return root(x)
+        except KeyError:
+            return x
+    except ValueError:
+        return x * 0
+
+
+@refuses("ValueError", (root, "raise ValueError"), "try:  # inner", *SIGNS)
+def kinds_that_are_none(x):
+    try:
+        try:  # inner
+            return root(x)
+        except (KeyError, (ValueError, TypeError)):
+            return x * 2
+    except TypeError as error:
+        return x * len(error.args)
+
+
+class Model:
+    def root(self, v):
+        return root(v)
+
+    def forward(self, x):
+        for _ in range(2):
+            try:
+                x = self.root(x) - 1
+            except (ValueError, TypeError):
+                x = x * x
+        return x
+
+
+@refuses("ValueError", (root, "raise ValueError"), (Model.forward, "try:"), *SIGNS)
+def methods(x):
+    return Model().forward(x)
+
+
+class Bounded:
+    """Its attribute, its items and its iteration end where a tensor says so."""
+
+    def __init__(self, x):
+        self.x, self.count = x, 0
+
+    @property
+    def root(self):
+        if self.x < 0:
+            raise AttributeError("root")
+        return self.x
+
+    def __getitem__(self, index):
+        if index > 2 or self.x < 0:
+            raise IndexError
+        return self.x * index
+
+
+class Counted(Bounded):
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.count += 1
+        if self.count > 3 or self.x < 0:
+            raise StopIteration
+        return self.count
+
+
+ROOT = (Bounded.root.fget, "raise AttributeError")
+
+
+@refuses("AttributeError", ROOT, "return getattr", *SIGNS, kind="call")
+def attribute_or_default(x):
+    return getattr(Bounded(x), "root", x * 0)
+
+
+@refuses("AttributeError", ROOT, "return x if", *SIGNS, kind="call")
+def attribute_or_none(x):
+    return x if hasattr(Bounded(x), "root") else x * 0
+
+
+@refuses(
+    "StopIteration", (Counted.__next__, "raise Stop"), "for n", *SIGNS, kind="for", does="ends at"
+)
+def iteration_that_ends(x):
+    total = x
+    for n in Counted(x):
+        total = total + n
+    return total
+
+
+@refuses("StopIteration", (Counted.__next__, "raise Stop"), "return next", *SIGNS, kind="call")
+def next_or_default(x):
+    return next(Counted(x), 0)
+
+
+@refuses(
+    "IndexError", (Bounded.__getitem__, "raise Ind"), "for v", *SIGNS, kind="for", does="ends at"
+)
+def items_that_end(x):
+    total = x
+    for v in Bounded(x):
+        total = total + v
+    return total
+
+
+def line_of(function, text):
+    """(line, what it says): the first line of ``function`` that begins with ``text``."""
+    with open(__file__) as file:
+        lines = file.read().splitlines()
+    numbered = enumerate(lines, 1)
+    after = itertools.dropwhile(lambda n: n[0] < function.__code__.co_firstlineno, numbered)
+    return next((n, line.strip()) for n, line in after if line.strip().startswith(text))
+
+
+@pytest.mark.parametrize("case", refused, ids=[case[0].__name__ for case in refused])
+def test_refused(case) -> None:
+    function, calls, name, check, around, kind, does = case
+    line, text = line_of(*(check if isinstance(check, tuple) else (function, check)))
+    around_call = f"; or put the {kind} around the call of the hybridized function"
+    fix = around_call if kind in ("try", "with") else ""
+    outer, _ = line_of(*(around if isinstance(around, tuple) else (function, around)))
+    for call in calls:
+        arguments = call if isinstance(call, tuple) else (call,)
+        with pytest.raises(CaptureError) as caught:
+            hy.hybridize(function)(*arguments)
+        assert str(caught.value) == (
+            f"{name} may be raised when the plan runs, inside a {kind} that {does} it "
+            f"({__file__}:{line})\n"
+            f"    {line} | {text}\n"
+            f"A plan does not catch exceptions. The {kind}: line {outer} of {__file__}.\n"
+            "Fix: test the condition and choose the value with if and else, or with hybrid.where"
+            f"{fix}."
+        )
+    same(function, calls=calls, may_refuse=True)
+
+
+@contextlib.contextmanager
+def noted():
+    try:
+        yield
+    finally:
+        print("left")
+
+
+def printed_in_the_end(x):
+    try:
+        y = root(x)
+    except KeyError:
+        y = x
+    finally:
+        print("done")
+    return y
+
+
+def printed_by_a_manager(x):
+    with noted():
+        return root(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "where", "text"),
+    [
+        (printed_in_the_end,) * 2 + ('print("done")',),
+        (printed_by_a_manager, noted.__wrapped__, 'print("left")'),
+    ],
+)
+def test_a_finally_that_an_exception_would_leave_out(function, where, text) -> None:
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(function)(SIGNS[0])
+    line, _ = line_of(where, text)
+    assert str(caught.value) == (
+        f"a finally does this when ValueError is raised, too ({__file__}:{line})\n"
+        f"    {line} | {text}\n"
+        "That is known only when the plan runs, and an exception ends the plan.\n"
+        "Fix: do it after the try, or put the try around the call of the hybridized function."
+    )
+    same(function, calls=SIGNS, may_refuse=True)
+
+
+def test_eager_programs_catch() -> None:
+    """Every refused program means something: eagerly it does catch, in its last call."""
+    for function, calls, *_ in refused:
+        call = calls[-1]
+        describe(function(*(call if isinstance(call, tuple) else (call,))))
+
+
+GROUPS = """
+def grouped(x):
+    try:
+        return root(x)
+    except* (KeyError, ValueError):
+        x = x * 0
+    return x
+
+
+def ungrouped(x):
+    try:
+        x = root(x)
+    except* KeyError:
+        x = x * 0
+    return x
+"""
+
+
+@pytest.mark.parametrize("name", ["grouped", "ungrouped"] if sys.version_info >= (3, 11) else [])
+def test_exception_groups(name, tmp_path) -> None:
+    path = tmp_path / "groups.py"
+    path.write_text(GROUPS)
+    names = {"root": root}
+    exec(compile(GROUPS, str(path), "exec"), names)
+    if name == "ungrouped":
+        return same(names[name], calls=SIGNS)
+    with pytest.raises(CaptureError, match="ValueError may be raised when the plan runs"):
+        hy.hybridize(names[name])(SIGNS[0])

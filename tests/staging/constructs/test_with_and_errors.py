@@ -1,0 +1,170 @@
+"""Errors of the run inside ``with``: what the author's ``__exit__`` does is not done by a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import hybrid as hy
+from hybrid.errors import CaptureError
+from tests.staging.harness import Program, Table, f32
+
+table = Table()
+X = f32([1.0, 2.0])
+CALLS = [(X, f32(1.0)), (X, f32(-1.0))]
+
+
+class Scope:
+    def __init__(self, st, value):
+        self.st, self.value = st, value
+
+    def __enter__(self):
+        self.before, self.st.v = self.st.v, self.value
+
+    def __exit__(self, *error):
+        self.st.v = self.before
+
+
+class Shown:
+    def __enter__(self):
+        print("in")
+
+    def __exit__(self, *error):
+        print("out")
+
+
+class Noted:
+    def __enter__(self):
+        self.over = False
+        return self
+
+    def __exit__(self, *error):
+        self.over = True
+
+
+@contextmanager
+def scope_without_try(st, value):
+    before, st.v = st.v, value
+    yield
+    st.v = before
+
+
+def state():
+    return SimpleNamespace(v=hy.zeros(2))
+
+
+@table.makes(*CALLS)
+def restored_where_nothing_is_raised():
+    st = state()
+
+    def run(x, s):
+        with Scope(st, x), Shown():
+            y = x * 2 + st.v
+        if s > 0:
+            raise ValueError("low")
+        return y
+
+    return run, st
+
+
+@table.makes(*CALLS)
+def a_generator_that_an_error_ends():
+    st = state()
+
+    def run(x, s):
+        with scope_without_try(st, x):
+            y = st.v * 2
+            if s > 0:
+                raise ValueError("low")
+        return y
+
+    return run, st
+
+
+@table.runs(*CALLS)
+def one_that_nobody_sees_afterwards(x, s):
+    with Noted():
+        if s > 0:
+            raise ValueError("low")
+        y = x * 2
+    return y
+
+
+@table.each()
+def test_same(program: Program) -> None:
+    program.check()
+
+
+def writes(st, x, s):
+    with Scope(st, x):
+        y = st.v * 2
+        if s > 0:
+            raise ValueError("low")
+    return y
+
+
+def prints(st, x, s):
+    with Shown():
+        y = x * 2
+        if s > 0:
+            raise ValueError("low")
+    return y
+
+
+def around_the_call(function: Callable[..., Any], enter: Callable[..., Any]) -> Any:
+    def call(st, x, s):
+        with enter(st, x):
+            return function(st, x, s)
+
+    return call
+
+
+@pytest.mark.parametrize(("function", "does"), [(writes, "writes what"), (prints, "does this")])
+def test_what_it_does_is_refused(function: Callable[..., Any], does: str) -> None:
+    st = state()
+    before = st.v
+    with pytest.raises(CaptureError, match=f"the end of a with .* {does}") as caught:
+        hy.hybridize(function)(st, X, f32(-1.0))
+    assert "put the with around the call of the hybridized function" in str(caught.value)
+    assert st.v is before
+
+
+@pytest.mark.parametrize("s", [1.0, -1.0])
+def test_the_advice_is_followed(s: float, capsys: pytest.CaptureFixture[str]) -> None:
+    def body(st, x, s):
+        y = st.v * 2
+        if s > 0:
+            raise ValueError("low")
+        return y
+
+    told = []
+    for function in (writes, around_the_call(hy.hybridize(body), Scope)):
+        st = state()
+        before = st.v
+        try:
+            told.append(function(st, X, f32(s)).tolist())
+        except ValueError as error:
+            told.append(str(error))
+        assert st.v is before
+    assert told[0] == told[1]
+
+
+def test_what_gives_a_capture_up_is_not_hidden_by_an_exit_that_fails() -> None:
+    class Fails:
+        def __enter__(self):
+            pass
+
+        def __exit__(self, kind, error, trace):
+            if error is not None:
+                raise RuntimeError("in __exit__")
+
+    def function(x):
+        with Fails():
+            return x[x > 0]
+
+    with pytest.raises(CaptureError, match="depend"):
+        hy.hybridize(function)(X)

@@ -1,0 +1,3 @@
+"""No test runs for ever."""
+
+from tests.staging.limits import limited as limited
