@@ -96,8 +96,8 @@ def _override_of(function: Any) -> Callable[..., Any] | None:
     if _is_authors(function) or _is_ours(function):  # stand-ins are for Python's and libraries'
         return None
     if getattr(function, "__module__", None) == "logging":
-        return hyb__.LOG_OVERRIDES.get(_key(function))
-    return hyb__.OVERRIDES.get(_key(function))
+        return hyb__.log_override(_key(function))
+    return hyb__.override_of(_key(function))
 
 
 def _resolved(site: Site, function: Any) -> Any:

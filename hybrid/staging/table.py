@@ -56,10 +56,10 @@ CONVERTED_BY: dict[str, tuple[str, ...]] = {
 # What staging itself calls, once a value is traced.
 STAGING_BY: dict[str, tuple[str, ...]] = {
     "effects.library_effects": ("gone_over", "refusing", "stored_in"),
-    "effects.log_calls": ("LOG_OVERRIDES",),
+    "effects.log_calls": ("log_override",),
     "iteration.folds": ("collected", "decided", "extreme", "part_of"),
     "iteration.sums": ("sum_of",),
-    "library.builtins": ("OVERRIDES",),
+    "library.builtins": ("override_of",),
     "loops.for_node": ("staged_for",),
     "loops.while_node": ("StagedWhile",),
     "nodes.choice": ("Choice",),

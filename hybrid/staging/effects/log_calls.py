@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from hybrid.staging.effects.printing import caller, warn
-from hybrid.staging.sessions.overrides import Override, siteless
+from hybrid.staging.sessions.overrides import OVERRIDES, Override, overrides
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.values.deferred import call_late
 
@@ -163,18 +163,20 @@ def _deprecated(word: str, override: Override) -> Override:
     return warning
 
 
-_OVERRIDES: dict[Any, Override] = {
-    logging.log: _module_log,
-    logging.Logger.log: _method_log,
-    logging.LoggerAdapter.log: _adapter_log,
-}
+def log_override(function: Any) -> Override | None:
+    """What captured code calls in place of a function of ``logging``; None for others."""
+    return OVERRIDES.get(function)
+
+
+overrides(logging.log)(_module_log)
+overrides(logging.Logger.log)(_method_log)
+overrides(logging.LoggerAdapter.log)(_adapter_log)
 for _name, _level in _LEVELS.items():
     _defaults = {"exc_info": True} if _name == "exception" else {}
-    _OVERRIDES[getattr(logging, _name)] = _module_function(_level, **_defaults)
-    _OVERRIDES[getattr(logging.Logger, _name)] = _method(_level, **_defaults)
+    overrides(getattr(logging, _name))(_module_function(_level, **_defaults))
+    overrides(getattr(logging.Logger, _name))(_method(_level, **_defaults))
     if _name != "fatal":
-        _OVERRIDES[getattr(logging.LoggerAdapter, _name)] = _adapter_method(_level, **_defaults)
+        overrides(getattr(logging.LoggerAdapter, _name))(_adapter_method(_level, **_defaults))
 if hasattr(logging, "warn"):  # not since Python 3.13
-    _OVERRIDES[logging.warn] = _deprecated("function", _module_function(logging.WARNING))
-    _OVERRIDES[logging.Logger.warn] = _deprecated("method", _method(logging.WARNING))
-LOG_OVERRIDES = {function: siteless(override) for function, override in _OVERRIDES.items()}
+    overrides(logging.warn)(_deprecated("function", _module_function(logging.WARNING)))
+    overrides(logging.Logger.warn)(_deprecated("method", _method(logging.WARNING)))

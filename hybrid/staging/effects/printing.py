@@ -14,11 +14,12 @@ from types import FrameType
 from typing import Any
 
 from hybrid.errors import author_frame
-from hybrid.staging.sessions.overrides import Override
+from hybrid.staging.sessions.overrides import Override, overrides
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.values.deferred import call_late
 
 
+@overrides(print)
 def print_(*values: Any, **options: Any) -> Any:
     """``print``."""
     if not tracing():
@@ -79,6 +80,7 @@ def caller(stacklevel: int) -> FrameType | None:
 # Warnings ----------------------------------------------------------------------------------------
 
 
+@overrides(warnings.warn)
 def warn(
     message: Any,
     category: Any = None,
@@ -108,6 +110,3 @@ def warn(
 
 def _warn(category: type[Warning], path: str, line: int, message: Any, **options: Any) -> None:
     warnings.warn_explicit(message, category, path, line, **options)
-
-
-OVERRIDES: dict[Any, Override] = {print: print_, warnings.warn: warn}

@@ -1,9 +1,4 @@
-"""Builtin and library functions on values of a run to come.
-
-``OVERRIDES`` maps a callable to what captured code calls in its place: with the site of the call,
-and the same arguments.  An override answers NotImplemented for arguments that the callable itself
-serves: plain values, and what the methods of Tensor and Number make of theirs.
-"""
+"""Builtin and library functions on values of a run to come."""
 
 from __future__ import annotations
 
@@ -25,11 +20,11 @@ from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_floa
 from hybrid.number.mixed import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.staging.constructs.try_ import catching_in
-from hybrid.staging.effects import printing as output
+from hybrid.staging.effects import printing as printing  # which registers its overrides
 from hybrid.staging.iteration.generators import Generated, is_late, listed
-from hybrid.staging.library import math_calls as maths
-from hybrid.staging.library import operator_calls as operators
-from hybrid.staging.sessions.overrides import Override, siteless
+from hybrid.staging.library import math_calls
+from hybrid.staging.library import operator_calls as operator_calls  # the same
+from hybrid.staging.sessions.overrides import OVERRIDES, Override, overrides
 from hybrid.staging.sessions.views import is_grown, is_partial, is_traced, look, ordered, tracing
 from hybrid.staging.values import dicts
 from hybrid.staging.values.feed import Walk
@@ -67,6 +62,7 @@ def _number(x: Any) -> Number:
     return x if type(x) is Number else current().number_of(x)
 
 
+@overrides(bool)
 def _bool(*args: Any) -> Any:
     if len(args) != 1 or not is_traced(args[0]):
         return NotImplemented
@@ -91,6 +87,7 @@ def truth_of(x: Tensor) -> Number:
     return _number(ops.astype(x, "bool"))
 
 
+@overrides(int)
 def _int(*args: Any, **kwargs: Any) -> Any:
     if args and type(args[0]) is Text:
         args[0].refuse()
@@ -99,6 +96,7 @@ def _int(*args: Any, **kwargs: Any) -> Any:
     return to_int(_number(args[0]))
 
 
+@overrides(float)
 def _float(*args: Any) -> Any:
     if args and type(args[0]) is Text:
         args[0].refuse()
@@ -111,12 +109,14 @@ def _is_numeric(x: Any) -> bool:
     return isinstance(x, Tensor) or type(x) is Number
 
 
+@overrides(type)
 def _type(*args: Any) -> Any:
     if len(args) == 1 and type(args[0]) in (Mixed, TensorOrNumber):
         args[0].refuse("asked for its type", "ask with isinstance(k, int)")
     return args[0].__class__ if len(args) == 1 and type(args[0]) is Number else NotImplemented
 
 
+@overrides(len)
 def _len(*args: Any) -> Any:
     if len(args) == 1 and is_grown(args[0]):
         look(args[0])
@@ -127,6 +127,7 @@ def _len(*args: Any) -> Any:
     return args[0].length if len(args) == 1 and type(args[0]) is TracedRange else NotImplemented
 
 
+@overrides(dict)
 def _dict(*args: Any, **named: Any) -> Any:
     if len(args) != 1 or not is_partial(args[0]):
         return NotImplemented
@@ -134,6 +135,7 @@ def _dict(*args: Any, **named: Any) -> Any:
     return dicts.copied(args[0], **named)
 
 
+@overrides(copy.copy)
 def _copy(value: Any) -> Any:
     if not is_partial(value):
         return NotImplemented
@@ -151,6 +153,7 @@ def _hasattr(owner: Any, name: Any) -> Any:
     return Number("bool", value.flag) if is_optional(value) else value is not MISSING
 
 
+@overrides(pow)
 def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
     if mod is None or not any(type(x) is Number for x in (base, exp, mod)):
         return NotImplemented
@@ -162,6 +165,7 @@ def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
 # Ranges and iterators ---------------------------------------------------------------------------
 
 
+@overrides(range)
 def _range(*args: Any) -> Any:
     if not 1 <= len(args) <= 3 or not any(map(_is_numeric, args)):
         return NotImplemented
@@ -182,6 +186,7 @@ def _feeds(iterables: Iterable[Any]) -> list[Any] | None:
     return None if None in feeds else feeds
 
 
+@overrides(enumerate)
 def _enumerate(iterable: Any, start: Any = 0) -> Any:
     feeds = _feeds([iterable])
     if feeds is None:
@@ -209,6 +214,7 @@ def _beside_unknown(iterable: Any) -> Any:
     return found[0]
 
 
+@overrides(zip)
 def _zip(*iterables: Any, strict: bool = False) -> Any:
     if not any(isinstance(x, _LATE) or is_grown(x) for x in iterables):
         return NotImplemented
@@ -229,6 +235,7 @@ def _zip(*iterables: Any, strict: bool = False) -> Any:
     return Once(Zipped(feeds, shortest(lengths)))
 
 
+@overrides(reversed)
 def _reversed(iterable: Any) -> Any:
     if isinstance(iterable, Once):
         return NotImplemented  # raises
@@ -236,12 +243,14 @@ def _reversed(iterable: Any) -> Any:
     return NotImplemented if feeds is None else Once(Reversed(feeds[0]))
 
 
+@overrides(map, site=True)
 def _map(site: Site, function: Any, *iterables: Any, **kwargs: Any) -> Any:
     if not iterables or kwargs:
         return NotImplemented
     return map(functools.partial(_call, site, function), *iterables)
 
 
+@overrides(filter, site=True)
 def _filter(site: Site, function: Any, iterable: Any) -> Any:
     return _filtered(site, function, iter(iterable))
 
@@ -260,6 +269,7 @@ def _filtered(site: Site, function: Any, items: Iterator[Any]) -> Iterator[Any]:
             yield item
 
 
+@overrides(functools.reduce, site=True)
 def _reduce(site: Site, function: Any, iterable: Any, initial: Any = _MISSING) -> Any:
     items = iter(iterable)
     value = next(items, _MISSING) if initial is _MISSING else initial
@@ -404,6 +414,7 @@ def _truth(x: Any) -> Any:
     return bool(x) if found is NotImplemented else found
 
 
+@overrides(sum)
 def _sum(iterable: Any, /, start: Any = 0) -> Any:
     items = listed(iterable) if is_late(iterable) else iterable
     if is_grown(items):
@@ -427,6 +438,7 @@ def _sum_plain(start: Any, *items: Any) -> Any:
     return sum(items, start)
 
 
+@overrides(sorted, site=True)
 def _sorted(site: Site, iterable: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
     items = list(iterable)
     rated = items if key is None else [_call(site, key, item) for item in items]
@@ -435,34 +447,14 @@ def _sorted(site: Site, iterable: Any, /, *, key: Any = None, reverse: bool = Fa
     return [items[at] for at in order]
 
 
+@overrides(list)
 def _list(*args: Any) -> Any:
     return listed(*args) if len(args) == 1 and is_late(args[0]) else NotImplemented
 
 
+@overrides(tuple)
 def _tuple(*args: Any) -> Any:
     return tuple(listed(*args)) if len(args) == 1 and is_late(args[0]) else NotImplemented
-
-
-_SITELESS: dict[Any, Override] = {
-    **output.OVERRIDES,
-    **maths.OVERRIDES,
-    **operators.SITELESS,
-    bool: _bool,
-    copy.copy: _copy,
-    dict: _dict,
-    enumerate: _enumerate,
-    float: _float,
-    int: _int,
-    len: _len,
-    list: _list,
-    pow: _pow,
-    range: _range,
-    reversed: _reversed,
-    sum: _sum,
-    tuple: _tuple,
-    type: _type,
-    zip: _zip,
-}
 
 
 def _catching(function: Callable[..., Any], count: int, kind: type[Exception]) -> Override:
@@ -479,21 +471,18 @@ def _catching(function: Callable[..., Any], count: int, kind: type[Exception]) -
     return override
 
 
-OVERRIDES: dict[Any, Override] = {
-    **{function: siteless(override) for function, override in _SITELESS.items()},
-    **operators.OVERRIDES,
-    all: _all_or_any("and_", False),
-    any: _all_or_any("or_", True),
-    filter: _filter,
-    getattr: _catching(_getattr, 3, AttributeError),
-    hasattr: _catching(_hasattr, 2, AttributeError),
-    next: _catching(next, 2, StopIteration),
-    functools.reduce: _reduce,
-    map: _map,
-    max: _extremum(max, operator.gt),
-    min: _extremum(min, operator.lt),
-    sorted: _sorted,
-}
+overrides(all, site=True)(_all_or_any("and_", False))
+overrides(any, site=True)(_all_or_any("or_", True))
+overrides(getattr, site=True)(_catching(_getattr, 3, AttributeError))
+overrides(hasattr, site=True)(_catching(_hasattr, 2, AttributeError))
+overrides(next, site=True)(_catching(next, 2, StopIteration))
+overrides(max, site=True)(_extremum(max, operator.gt))
+overrides(min, site=True)(_extremum(min, operator.lt))
+
+
+def override_of(function: Any) -> Override | None:
+    """What captured code calls in place of ``function``, with the site of the call first."""
+    return OVERRIDES.get(function)
 
 
 def _of_one_kind(function: Any) -> Override:
@@ -506,7 +495,5 @@ def _of_one_kind(function: Any) -> Override:
     return of_one_kind(override, call)
 
 
-OVERRIDES |= {
-    function: _of_one_kind(function)
-    for function in (*maths.OVERRIDES, int, float, isinstance, pow, range)
-}
+for _function in (*math_calls.FUNCTIONS, int, float, isinstance, pow, range):
+    overrides(_function, site=True)(_of_one_kind(_function))

@@ -18,8 +18,8 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, check, host, to_float
 from hybrid.number.staging import HERE
+from hybrid.staging.sessions.overrides import Override, overrides
 
-Override = Callable[..., Any]
 _BOOLS = ("isnan", "isinf", "isfinite", "isclose")
 _INTS = ("gcd", "lcm", "comb", "perm", "factorial", "isqrt")
 _KINDS: dict[str, tuple[str, ...]] = {
@@ -100,22 +100,18 @@ def _trunc(*args: Any) -> Any:
     return math.trunc(*args) if len(args) == 1 and type(args[0]) is Number else NotImplemented
 
 
-def _overrides() -> dict[Any, Override]:
-    found = {
-        function: _hosted(name, function)
-        for name, function in vars(math).items()
-        if callable(function) and not name.startswith("_")
-    }
-    return found | {
-        math.sqrt: _one(_sqrt),
-        math.fabs: _one(lambda number: abs(to_float(number))),
-        math.isnan: _one(_classified(ops.isnan)),
-        math.isinf: _one(_classified(ops.isinf)),
-        math.isfinite: _one(_classified(ops.isfinite)),
-        math.floor: _one(_rounded(math.floor)),
-        math.ceil: _one(_rounded(math.ceil)),
-        math.trunc: _trunc,
-    }
+FUNCTIONS = [f for name, f in vars(math).items() if callable(f) and not name.startswith("_")]
 
-
-OVERRIDES = _overrides()
+for _function in FUNCTIONS:
+    overrides(_function)(_hosted(_function.__name__, _function))
+for _function, _compute in {
+    math.sqrt: _sqrt,
+    math.fabs: lambda number: abs(to_float(number)),
+    math.isnan: _classified(ops.isnan),
+    math.isinf: _classified(ops.isinf),
+    math.isfinite: _classified(ops.isfinite),
+    math.floor: _rounded(math.floor),
+    math.ceil: _rounded(math.ceil),
+}.items():
+    overrides(_function)(_one(_compute))
+overrides(math.trunc)(_trunc)

@@ -9,6 +9,7 @@ from typing import Any
 from hybrid.convert.site import Site
 from hybrid.staging.constructs import loads, stores
 from hybrid.staging.constructs.comparison import compare
+from hybrid.staging.sessions.overrides import overrides
 from hybrid.staging.sessions.views import CONTAINERS, look
 
 
@@ -41,20 +42,20 @@ def _compared(symbol: str) -> Callable[[Site, Any, Any], Any]:
     return call
 
 
-SITELESS: dict[Any, Callable[..., Any]] = {
-    operator.delitem: _delitem,
-    operator.getitem: _getitem,
-    operator.iadd: _in_place(operator.iadd),
-    operator.iconcat: _in_place(operator.iconcat),
-    operator.imul: _in_place(operator.imul),
-    operator.ior: stores.joined_in_place,
-    operator.or_: lambda a, b: look(a) | look(b),
-    operator.setitem: _setitem,
-}
-OVERRIDES: dict[Any, Callable[..., Any]] = {
-    operator.contains: lambda site, container, item: compare(site, item, "in", container),
-    operator.eq: _compared("=="),
-    operator.is_: _compared("is"),
-    operator.is_not: _compared("is not"),
-    operator.ne: _compared("!="),
-}
+overrides(operator.delitem)(_delitem)
+overrides(operator.getitem)(_getitem)
+overrides(operator.setitem)(_setitem)
+for _function in (operator.iadd, operator.iconcat, operator.imul):
+    overrides(_function)(_in_place(_function))
+overrides(operator.ior)(stores.joined_in_place)
+overrides(operator.or_)(lambda a, b: look(a) | look(b))
+overrides(operator.contains, site=True)(
+    lambda site, container, item: compare(site, item, "in", container)
+)
+for _function, _symbol in {
+    operator.eq: "==",
+    operator.ne: "!=",
+    operator.is_: "is",
+    operator.is_not: "is not",
+}.items():
+    overrides(_function, site=True)(_compared(_symbol))

@@ -1,20 +1,41 @@
 """Overrides: what captured code calls in place of functions of Python's and of libraries.
 
-An override gets the site of the call first, and then its arguments.  It answers NotImplemented for
-arguments that the function itself serves.
+One registry for all of them::
+
+    @overrides(len)
+    def _len(*args): ...                    called with the arguments of len()
+
+    @overrides(sorted, site=True)
+    def _sorted(site, iterable, ...): ...   with the site of the call first
+
+An override answers NotImplemented for arguments that the function itself serves: plain values, and
+what the methods of Tensor and Number make of theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from hybrid.convert.site import Site
 
 Override = Callable[..., Any]
+F = TypeVar("F", bound=Override)
+
+OVERRIDES: dict[Any, Override] = {}  # each is called with a site first
 
 
-def siteless(override: Override) -> Override:
+def overrides(*functions: Any, site: bool = False) -> Callable[[F], F]:
+    """Let captured code call what is decorated in place of ``functions``."""
+
+    def register(override: F) -> F:
+        OVERRIDES.update(dict.fromkeys(functions, override if site else _siteless(override)))
+        return override
+
+    return register
+
+
+def _siteless(override: Override) -> Override:
     """An override that need not know where it is called."""
 
     def call(_site: Site, *args: Any, **kwargs: Any) -> Any:

@@ -15,20 +15,18 @@ from typing import Any
 import pytest
 
 import hybrid as hy
-from hybrid.staging.effects import log_calls as logs
-from hybrid.staging.effects import printing as output
+from hybrid.staging.effects import log_calls as log_calls  # which registers its overrides
+from hybrid.staging.sessions.overrides import OVERRIDES
 from hybrid.staging.sessions.views import tracing
 from tests.helpers import leaf, tensor
 from tests.numbers import capture, run
-
-OVERRIDES = output.OVERRIDES | logs._OVERRIDES
 
 
 def hooked(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Call ``function`` as converted code does."""
     owner = getattr(function, "__self__", None)
     bound = () if owner is None or not hasattr(function, "__func__") else (owner,)
-    override = functools.partial(OVERRIDES[getattr(function, "__func__", function)], *bound)
+    override = functools.partial(OVERRIDES[getattr(function, "__func__", function)], None, *bound)
     return (override if tracing() else function)(*args, **kwargs)
 
 
@@ -163,10 +161,10 @@ def test_a_warning_made_an_error_ends_the_run() -> None:
 
 
 def test_outside_a_capture_the_original_is_called(capsys: Any) -> None:
-    assert OVERRIDES[print]("x") is NotImplemented
-    assert OVERRIDES[warnings.warn]("x") is NotImplemented
-    assert OVERRIDES[logging.info]("x") is NotImplemented
-    assert OVERRIDES[logging.Logger.info](logging.getLogger(), "x") is NotImplemented
+    assert OVERRIDES[print](None, "x") is NotImplemented
+    assert OVERRIDES[warnings.warn](None, "x") is NotImplemented
+    assert OVERRIDES[logging.info](None, "x") is NotImplemented
+    assert OVERRIDES[logging.Logger.info](None, logging.getLogger(), "x") is NotImplemented
     assert hy.ones(1).tolist() == [1.0]
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import hybrid as hy
+import hybrid.staging.library.builtins
 from hybrid.core.tree import flatten
 from hybrid.errors import CaptureError, NeedsValue
-from hybrid.staging.library.builtins import OVERRIDES
+from hybrid.staging.sessions.overrides import OVERRIDES
 
 X = hy.asarray([3.0, -1.5, 0.25, 7.0])
 M = hy.asarray([[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]])
