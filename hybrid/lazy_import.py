@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any
 
 from hybrid.core.late_names import above
-from hybrid.ops.remembered import set_watcher
 
 MODULES = ("data", "linalg", "nn", "optim", "plots", "train")
 _NAMES = {  # public names, by the modules that they come from
@@ -71,6 +70,7 @@ class _FormerModules:
 _ABOVE = {  # what lower folders call of those above them, by the modules that have it
     "hybrid.autodiff.tape": ("backward",),
     "hybrid.eager.data_view": ("view_of", "write_data"),
+    "hybrid.eager.fused_calls": ("learned", "watched"),
     "hybrid.memory.dlpack": ("exported", "imported"),
     "hybrid.explain.page": ("explanation_fragment", "explanation_page"),
     "hybrid.explain.terminal": ("explanation_parts", "show_explanation"),
@@ -86,14 +86,6 @@ _ABOVE = {  # what lower folders call of those above them, by the modules that h
 
 
 def register() -> None:
-    """Let lower folders call what is above them, and ops count the calls that plans are made of."""
+    """Let lower folders call what is above them, and old names find what they stood for."""
     above.provide(_ABOVE)
     sys.meta_path.append(_FormerModules())
-
-    def watched(*args: Any) -> Any:
-        return import_module("hybrid.eager.fused_calls").watched(*args)
-
-    def learned(*args: Any) -> Any:
-        return import_module("hybrid.eager.fused_calls").learned(*args)
-
-    set_watcher(watched, learned)

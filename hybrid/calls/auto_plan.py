@@ -7,9 +7,9 @@ from typing import Any
 
 from hybrid.calls.hybridized import hybridize
 from hybrid.ir.interpreter import ACTIVE
+from hybrid.ops.remembered import CallCounts
 
 EARLY_CALLS = 2  # with the same types, before there is a plan: that takes longer than they do
-_MOST = 1024  # kinds of calls that are counted
 
 
 class Often:
@@ -21,19 +21,13 @@ class Often:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.planned = hybridize(function, mode="trace")
-        self.calls: dict[Any, int] = {}
+        self.counts = CallCounts()
 
     def __call__(self, *args: Any) -> Any:
         if ACTIVE:  # captured, or under a transform: as it is written
             return self.function(*args)
-        key = _types(args)
-        count = self.calls.get(key, 0)
-        if count >= EARLY_CALLS:
-            return self.planned(*args)
-        if len(self.calls) >= _MOST:
-            self.calls.clear()
-        self.calls[key] = count + 1
-        return self.function(*args)
+        often = self.counts.add(_types(args)) >= EARLY_CALLS
+        return self.planned(*args) if often else self.function(*args)
 
 
 def _types(args: tuple[Any, ...]) -> tuple[Any, ...]:

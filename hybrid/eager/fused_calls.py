@@ -20,7 +20,6 @@ from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import is_recording, record_call
 from hybrid.memory import native
-from hybrid.ops.remembered import set_watcher
 from hybrid.passes import run_parts, run_pipeline
 from hybrid.plan import Plan, make_plan
 
@@ -135,7 +134,7 @@ class _Watcher(Eager):
         return [self.values.get(id(x)) for x in parts]
 
     def launch(self, result: Any, plan: bool) -> Any:
-        """What gives ``result`` again of tensors like those given, as ``set_watcher`` says."""
+        """What gives ``result`` again of tensors like those given: see ``watched``."""
         values, params = self._values_of(result), self.builder.params
         if not values:
             return None
@@ -152,7 +151,7 @@ class _Watcher(Eager):
         return launch if type(result) is Tensor or not launch else _Parts(launch, _maker(result))
 
     def recipe(self, result: Any) -> _Recipe | None:
-        """What gives ``result`` again op by op, as ``set_watcher`` says."""
+        """What gives ``result`` again op by op: see ``learned``."""
         values = self._values_of(result)
         if not values or any(v is None or v in self.builder.params for v in values):
             return None
@@ -255,7 +254,11 @@ def _constant(result: Tensor) -> _Constant | None:
 
 
 def watched(call: Callable[..., Any], tensors: tuple[Tensor, ...], plan: bool) -> tuple[Any, Any]:
-    """The result of ``call`` and its launch; see ``set_watcher``."""
+    """The result of ``call`` on ``tensors``, and the launch on tensors like these.
+
+    The ``run`` of the launch gives a sequence of which the first is the result: None if there is
+    none, False if it takes a plan and ``plan`` is False.
+    """
     if len({id(x) for x in tensors}) < len(tensors):  # one given twice is two, as others may be
         tensors = tuple([make_tensor(x.type, x.content) for x in tensors])
     watcher = _Watcher(tensors)
@@ -265,11 +268,8 @@ def watched(call: Callable[..., Any], tensors: tuple[Tensor, ...], plan: bool) -
 
 
 def learned(call: Callable[..., Any], tensors: tuple[Tensor, ...]) -> _Recipe | None:
-    """The ops of ``call``; see ``set_watcher``."""
+    """What calls the ops of ``call`` one by one, as gradients need; None if nothing can."""
     tensors = tuple([make_tensor(x.type, x.content) for x in tensors])
     watcher = _Watcher(tensors)
     with interpreting(watcher):
         return watcher.recipe(call(*tensors))
-
-
-set_watcher(watched, learned)

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from hybrid.core.late_names import above
 from hybrid.core.types import DType, TensorType
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.ir.record import is_recording
@@ -21,18 +22,22 @@ CALLS_BEFORE_PLANNING = 3  # general ones, where the ops are several: a plan tak
 MAX_LISTED = 64  # tensors in a list
 
 Function = Callable[..., Any]
-_watch: list[Function] = []
 
 
-def set_watcher(watch: Function, learn: Function) -> None:
-    """Install what finds out how a function of some tensors comes to its result.
+class CallCounts:
+    """How often calls of each kind were made: a plan takes longer to make than a few of them."""
 
-    ``watch(function, tensors, plan)`` gives the result on ``tensors`` and the launch on tensors
-    like these, whose ``run`` gives a sequence of which the first is the result: None if there is
-    none, False if it takes a plan and ``plan`` is False.  ``learn(function, tensors)`` gives what
-    calls the ops of the function one by one, as gradients need; None if nothing can.
-    """
-    _watch[:] = [watch, learn]
+    def __init__(self, most: int = MAX_REMEMBERED) -> None:
+        self.most = most  # kinds that are counted
+        self.counts: dict[Any, int] = {}
+
+    def add(self, key: Any) -> int:
+        """Count a call; how many there were before it.  Raises TypeError for a key without hash."""
+        before = self.counts.get(key, 0)
+        if not before and len(self.counts) >= self.most:
+            self.counts.clear()
+        self.counts[key] = before + 1
+        return before
 
 
 def remembered(function: Function) -> Function:
@@ -208,8 +213,9 @@ class _Known:
 
     def __init__(self, function: Function, make: Callable[[Any], tuple] = tuple) -> None:
         self.function, self.make = function, make  # what makes tensors its first arguments
-        self.launches: dict[Any, Any] = {}
+        self.launches: dict[Any, Any] = {}  # None: there can be none
         self.recipes: dict[Any, Any] = {}  # the same where a history is kept
+        self.counts, self.recipe_counts = CallCounts(), CallCounts()
 
     def call(self, key: Any, tensors: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call that no launch is known for."""
@@ -224,21 +230,23 @@ class _Known:
         try:
             if not all(map(_is_plain, rest)):
                 return general(*tensors)
-            kept = is_recording() and any([x.record is not None for x in tensors])
-            known = self.recipes if kept else self.launches
-            seen = known.get(key, 0)
+            records = is_recording() and any([x.record is not None for x in tensors])
+            known = self.recipes if records else self.launches
+            if key in known:
+                return general(*tensors)
+            before = (self.recipe_counts if records else self.counts).add(key)
         except TypeError:  # arguments that have no hash
-            return general(*tensors)
-        if type(seen) is not int:
             return general(*tensors)
         if len(known) >= MAX_REMEMBERED:
             known.clear()
-        if kept:
+        if records:
             result = general(*tensors)
-            known[key] = _watch[1](general, tuple(tensors)) if seen else 1
+            if before:
+                known[key] = above.learned(general, tuple(tensors))
             return result
-        result, launch = _watch[0](general, tuple(tensors), seen >= CALLS_BEFORE_PLANNING)
-        known[key] = seen + 1 if launch is False else launch
+        result, launch = above.watched(general, tuple(tensors), before >= CALLS_BEFORE_PLANNING)
+        if launch is not False:
+            known[key] = launch
         return result
 
 

@@ -8,6 +8,7 @@ import pytest
 import hybrid as hy
 from hybrid import nn
 from hybrid.calls.auto_plan import EARLY_CALLS, Often
+from hybrid.ops.remembered import CallCounts
 from tests.helpers import same, tensor
 
 KINDS = [nn.RNN, nn.LSTM, nn.GRU]
@@ -77,12 +78,12 @@ def test_often_counts_calls_by_their_types() -> None:
     assert len(double.planned.plans) == 1
 
 
-def test_often_forgets_calls_that_are_too_many(monkeypatch) -> None:
-    monkeypatch.setattr("hybrid.calls.auto_plan._MOST", 2)
-    double = Often(lambda x: x * 2)
-    for size in range(5):
-        double(tensor(size))
-        assert len(double.calls) <= 2
+def test_calls_that_are_too_many_are_forgotten() -> None:
+    counts = CallCounts(most=2)
+    for key in range(5):
+        assert counts.add(key) == 0
+        assert counts.add(key) == 1
+        assert len(counts.counts) <= 2
 
 
 @every_kind
