@@ -8,10 +8,13 @@ cannot drift apart.
 place: ``python csrc/build_ffi.py [DIRECTORY]`` writes
 ``DIRECTORY/hybrid/_native*.so`` (default: the source tree).
 ``HYBRID_SANITIZE=address`` or ``thread`` builds with those sanitizers.
+``HYBRID_BUILD_CACHE=FOLDER`` keeps objects there, and takes those of the same lines and options.
 """
 
+import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +53,23 @@ def sources() -> list[str]:
     return sorted(located(p) for p in files if not p.name.endswith(".inc.c"))
 
 
+def kept_object(compiler, source: str, pp_opts, extra_postargs) -> Path | None:
+    """Where ``HYBRID_BUILD_CACHE`` keeps the object of these very lines; None: it keeps nothing."""
+    folder = os.environ.get("HYBRID_BUILD_CACHE")
+    if not folder:
+        return None
+    command = [*compiler.compiler_so, *pp_opts, *extra_postargs]
+    version = subprocess.run([command[0], "--version"], capture_output=True, check=True).stdout
+    preprocess = [*command, "-E", "-P", source]
+    done = subprocess.run(preprocess, capture_output=True, check=False)
+    if done.returncode:  # the compiler will say what is wrong
+        return None
+    options = [word for word in command if not word.startswith("-I")]  # they have been followed
+    made_of = [repr(options).encode(), version, done.stdout]
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder).resolve() / f"{hashlib.sha256(bytes(1).join(made_of)).hexdigest()}.o"
+
+
 def compile_in_parallel(
     self,
     sources,
@@ -68,8 +88,20 @@ def compile_in_parallel(
     arguments = self._get_cc_args(pp_opts, debug, extra_preargs)
 
     def compile_one(obj: str) -> None:
-        if obj in build:
+        if obj not in build:
+            return
+        kept = kept_object(self, build[obj][0], pp_opts, extra_postargs)
+        if kept is None or not kept.exists():
             self._compile(obj, *build[obj], arguments, extra_postargs, pp_opts)
+        if kept is None:
+            return
+        if kept.exists():
+            Path(obj).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(kept, obj)
+        else:
+            part = kept.with_suffix(f".{os.getpid()}")
+            shutil.copyfile(obj, part)
+            part.replace(kept)  # in one step: other builds may look for it
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         list(threads.map(compile_one, objects))

@@ -35,9 +35,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
 
 
+FILES_BETWEEN = 50  # that are run before the garbage of all of them is collected
+_files: list[Path] = []  # the last of them
+
+
 def pytest_collection_finish() -> None:
     """What collecting has made stays: tests that collect garbage need not look at it again."""
     gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Nor need they look at what the tests of other files have left: that takes them most time."""
+    if _files and _files[-1] == item.path:
+        return
+    if len(_files) >= FILES_BETWEEN:
+        _files.clear()
+        gc.unfreeze()
+        gc.collect()
+    _files.append(item.path)
     gc.freeze()
 
 

@@ -22,8 +22,8 @@ KINDS = {
 }  # fmt: skip
 TABLES = {"_TIME", "_DRAW", "_OUTSIDE", "_NEEDS", "fix_text", "OUTSIDE"}
 GIVING = {"remedy", "_instead"}
-FOLDERS = ("", "autodiff", "convert", "data", "nn", "number", "ops", "optim", "trace", "transforms",
-           "weights")  # fmt: skip
+FOLDERS = ("autodiff", "calls", "convert", "core", "data", "eager", "memory", "nn", "number", "ops",
+           "optim", "staging", "trace", "transforms", "weights")  # fmt: skip
 ADVICE = [
     row.fix
     for row in (
@@ -74,8 +74,8 @@ def sources(tree: ast.AST) -> Iterator[ast.AST]:
 
 def advice() -> Iterator[tuple[str, str]]:
     """(where, a piece of text) of what refusals of captures advise."""
-    for folder in FOLDERS:
-        for path in sorted((PACKAGE / folder).glob("*.py")):
+    for folder in (PACKAGE, *(PACKAGE / name for name in FOLDERS)):
+        for path in sorted(folder.glob("*.py") if folder == PACKAGE else folder.rglob("*.py")):
             for source in sources(ast.parse(path.read_text(encoding="utf-8"))):
                 for node in ast.walk(source):
                     if isinstance(node, ast.Constant) and " " in str(node.value).strip():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 
-from hybrid.memory import work_queue as pending
-from hybrid.trace.capture.recapture import uncollected
+from hybrid.memory import work_queue
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +17,6 @@ def nothing_else_is_freed() -> Iterator[None]:
     Tensors in cycles are not collected meanwhile, and queues that a fork would wait for, and let go
     of what they hold, are waited for now.
     """
-    pending.drain_all()
-    with uncollected():
-        yield
+    work_queue.drain_all()
+    gc.freeze()
+    yield

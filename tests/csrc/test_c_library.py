@@ -1,4 +1,4 @@
-"""The library without Python: what the Makefile builds and exports, and a program that uses it."""
+"""The library without Python: what the Makefile builds and exports, and programs that use it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hybrid._native import ffi, lib
 
@@ -61,7 +64,7 @@ def test_the_shared_library_exports_the_header_and_nothing_else(
     assert len(declared) > 20
 
 
-@pytest.mark.parametrize(
+SANITIZED = pytest.mark.parametrize(
     "sanitize",
     [
         "",
@@ -69,20 +72,60 @@ def test_the_shared_library_exports_the_header_and_nothing_else(
         pytest.param("thread", marks=pytest.mark.exhaustive),
     ],
 )
-@pytest.mark.parametrize("linking", ["shared", "static"])
-def test_a_program_in_c(build: Callable[[str], Path], sanitize: str, linking: str) -> None:
-    folder = build(sanitize)
-    program = folder / f"driver-{linking}"
+LINKED = pytest.mark.parametrize("linking", ["shared", "static"])
+
+
+def run_program(folder: Path, source: Path, sanitize: str, linking: str) -> str:
+    """What ``source`` prints, linked with the library in ``folder``."""
+    program = folder / f"{source.stem}-{linking}"
     library = folder / ("libhybrid.so" if linking == "shared" else "libhybrid.a")
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{CSRC / 'include'}"]
     if sanitize:
         flags += ["-g", f"-fsanitize={sanitize}"]
-    source = Path(__file__).with_name("driver.c")
     call("cc", *flags, source, library, f"-Wl,-rpath,{folder}", "-lm", "-pthread", "-o", program)
-    isa = call(
+    return call(
         program,
         ASAN_OPTIONS="allocator_may_return_null=1",
         UBSAN_OPTIONS="halt_on_error=1",
         TSAN_OPTIONS="die_after_fork=0",
     )
+
+
+@SANITIZED
+@LINKED
+def test_a_program_in_c(build: Callable[[str], Path], sanitize: str, linking: str) -> None:
+    isa = run_program(build(sanitize), Path(__file__).with_name("driver.c"), sanitize, linking)
     assert isa.strip() == ffi.string(lib.hyb_isa_name()).decode()
+
+
+def layers(x: list[list[float]], times: int) -> np.ndarray:
+    """What the plan of ``csrc/examples/plan_from_c.c`` computes; these numbers stand there, too."""
+    weight = np.array([[1, 0.5, 0], [-1, 1, 0.5], [0, -0.5, 1]], np.float32)
+    bias = np.array([0.5, -1, 0.25], np.float32)
+    result = np.array(x, np.float32)
+    for _ in range(times):
+        result = np.maximum(result @ weight + bias, 0)
+    return result
+
+
+@SANITIZED
+@LINKED
+def test_the_example(build: Callable[[str], Path], sanitize: str, linking: str) -> None:
+    source = CSRC / "examples" / "plan_from_c.c"
+    refused, arena, *runs = run_program(build(sanitize), source, sanitize, linking).splitlines()
+    assert refused == "refused: slot 7: bytes 128 + 24 are not within the 128 of the arena"
+    assert arena == "arena: 192 bytes"
+    inputs = {1: [[1, 2, 3], [4, 5, 6]], 3: [[8, 0, -1], [-2, 4, 16]]}
+    assert len(runs) == 3 * len(inputs)
+    for (times, x), first in zip(inputs.items(), range(0, len(runs), 3), strict=True):
+        assert runs[first] == f"{times} times:"
+        found = np.array([line.split() for line in runs[first + 1 : first + 3]], np.float32)
+        # All of them are fractions that float32 holds, whatever the order of the sums.
+        np.testing.assert_array_equal(found, layers(x, times))
+
+
+@pytest.mark.skipif(not find_spec("setuptools"), reason="needs setuptools")
+def test_the_package_is_compiled_without_the_examples() -> None:
+    script = "import runpy; print(*runpy.run_path('csrc/build_ffi.py')['sources']())"
+    files = call(sys.executable, "-c", f"import os; os.chdir({str(ROOT)!r}); {script}").split()
+    assert {Path(file).parts[:2] for file in files} == {("csrc", "isa"), ("csrc", "runtime")}

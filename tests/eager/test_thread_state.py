@@ -197,12 +197,12 @@ def check(program: Callable[[], Program], line: Line, time: int, kind: type[Base
     return True
 
 
-STRIDE = 37
+STRIDE = 97
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_interrupts_at_some_lines(program: Callable[[], Program]) -> None:
-    """Every 37th of the different lines, by turns of another kind and offset."""
+    """Every 97th of the different lines, by turns of another kind and offset."""
     found = lines(program)
     done = 0
     for index, kind in enumerate(KINDS):
