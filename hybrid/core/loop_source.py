@@ -61,6 +61,10 @@ class Supply(Protocol):
     def begin(self) -> Items:
         """Begin a pass."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether other threads make the items, and may run plans for that."""
+
     def waiting(self) -> AbstractContextManager[Any]:
         """Around the wait for an item."""
 

@@ -111,9 +111,14 @@ class LoaderSupply:
     def begin(self) -> Pass:
         return self.loader.begin(QueuedPass if is_queued(self.loader) else Pass)
 
+    @property
+    def waits(self) -> bool:
+        """Whether other threads make the batches."""
+        return self.loader.num_workers > 0
+
     def waiting(self) -> AbstractContextManager[Any]:
         """Functions of the workers may have to be captured meanwhile."""
-        return others_first() if self.loader.num_workers else nullcontext()
+        return others_first() if self.waits else nullcontext()
 
     def refuse_end(self, count: int) -> Exception:
         name = type(self.loader.dataset).__name__

@@ -51,6 +51,7 @@ class OwnCall:
 
     __slots__ = ()
     takes_bits = True  # arrays of bfloat16, as the bits that they are
+    waits = False  # for other threads, which may run plans meanwhile
     raises: Raises | None  # None: anything
     location: Location | None
 

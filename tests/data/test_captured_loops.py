@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
+import types
 
 import numpy as np
 import pytest
@@ -200,3 +202,43 @@ def test_gradients_flow_back_through_captured_loops():
         call(weights).backward()
         found.append(weights.grad.tolist())
     assert found[0] == found[1]
+
+
+@hy.hybridize
+def doubled(x):
+    return x * 2
+
+
+class Doubled(hy.data.Dataset):
+    """Whose samples a plan computes, in whatever thread asks for them."""
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, at):
+        time.sleep(0.001)  # so that the loop waits
+        return doubled(hy.ones(3) * at)
+
+
+def test_workers_run_plans_while_the_loop_that_waits_for_them_writes() -> None:
+    loader = DataLoader(Doubled(), 4, workers=2, worker_kind="thread")
+    calls, state = hy.zeros(()), types.SimpleNamespace(last=hy.zeros(()))
+
+    @hy.hybridize
+    def total(x):
+        for batch in loader:
+            x = x + batch.sum()
+        calls.assign(calls + 1)
+        state.last = state.last + x
+        return x
+
+    found = []
+
+    def run() -> None:
+        found.extend([total(hy.zeros(())).item() for _ in range(3)])
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert found == [2.0 * 3 * sum(range(24))] * 3
+    assert calls.item() == 3 and state.last.item() == sum(found)

@@ -247,7 +247,7 @@ def test_a_process_ends_quietly_with_a_walk_under_way(width, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(Path(native.__file__).parents[1])},
+        env=os.environ | {"PYTHONPATH": str(Path(native.__file__).parents[2])},
     )  # fmt: skip
     assert (done.stdout, done.stderr) == (f"(2, {width})\n", "")
 

@@ -21,16 +21,18 @@ from hybrid.calls.bind.loops import Loops, many, runs
 from hybrid.calls.bind.precomputed import Kept
 from hybrid.calls.bind.writer import Writer
 from hybrid.config import advance_epoch
-from hybrid.core.partial_effects import taken
+from hybrid.core.partial_effects import Leaving, taken
 from hybrid.core.tree import LEAF
 from hybrid.core.types import DType
 from hybrid.eager.execution import as_tensor
 from hybrid.eager.launch import fill
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import OF_CAPTURE
+from hybrid.ir import Graph
 from hybrid.ir.record import set_record
 from hybrid.memory import native
 from hybrid.memory.refcount import UNSHARED, UNSHARED_DATA
+from hybrid.ops.control import py_call
 from hybrid.plan import Plan
 from hybrid.trace.capture.captured import Capture, Made, SlotWrite, Source, build
 from hybrid.trace.places.address import GIVEN, Address, LeafOf
@@ -57,6 +59,13 @@ def bind(
     return Binding(capture, plan, record, used, kept).write()
 
 
+def _waits(graph: Graph) -> bool:
+    """Whether a run of ``graph`` waits for other threads, which may run plans themselves."""
+    calls = [node.attributes["function"] for node in graph.walk() if node.op is py_call]
+    calls = [call.function if type(call) is Leaving else call for call in calls]
+    return any([getattr(call, "waits", False) for call in calls])
+
+
 class Binding(Loops):
     """Writes that function."""
 
@@ -76,11 +85,13 @@ class Binding(Loops):
             WRITER=WRITER,
         )
         self.cell_of_output = {output: source for source, output in capture.writes}
+        # The way back starts from what the call has found; and who waits for other threads must
+        # not hold a lock that their runs look at.
+        self.reuses = record is None and not _waits(capture.graph)
         self.in_place = {
             output: source
             for output, source in self.cell_of_output.items()
-            if plan.donations.get(output) == source
-            and record is None  # the way back starts from what the call has found
+            if self.reuses and plan.donations.get(output) == source
         }
         self.trees = [capture.result, *(write.made for write in capture.slot_writes)]
         self.trees += [built.made for built in capture.objects]
@@ -124,7 +135,7 @@ class Binding(Loops):
             and w.made.leaves[0][1] not in self.capture.variables
             and w.exists
             and w.address.owner is not GIVEN
-            and self.record is None
+            and self.reuses
             and w.made.leaves[0][1] not in aliases
             and w.made.leaves[0][1] not in self.plan.exposed
         }

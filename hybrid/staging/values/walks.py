@@ -146,6 +146,10 @@ class Call(OwnCall):
         asks = self.do in (self.passes.following, self.passes.last)
         return len(supply.cells) * supply.draws if asks else None
 
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        return self.passes.supply.waits
+
     def release(self) -> None:
         """End what a run that failed on this thread has begun."""
         self.passes.release()

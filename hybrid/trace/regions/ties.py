@@ -15,7 +15,7 @@ is written to one goes to every tensor tied to it, there where they are one.  ::
     a loop              the pair is one before it, and after an iteration: a carried flag
     a branch, a body    all that is tied outside is tied inside
 
-Lists, dicts and objects are not followed: standing.py tells of those.
+Lists, dicts and objects are not followed: stand_ins.py tells of those.
 
 Flags that have to leave a region cost results of its node, so a capture begins without them: a tie
 that would need one is in doubt.  Should a tensor in doubt be written, the capture is made again and

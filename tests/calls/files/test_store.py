@@ -209,7 +209,7 @@ def test_hostile_files_run_no_code_and_end_no_process(tmp_path: Path) -> None:
     """Well-signed files with anything in them: at worst they are other plans."""
     done = subprocess.run(
         [sys.executable, "-c", HOSTILE, str(tmp_path / "plans"), "1",
-         str(Path(__file__).resolve().parents[2])],
+         str(Path(__file__).resolve().parents[3])],
         capture_output=True, text=True, timeout=300, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
