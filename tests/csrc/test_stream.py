@@ -14,6 +14,7 @@ from hybrid._native import ffi, lib
 
 from tests.csrc.control_specs import LINE, doubling, endless
 from tests.csrc.specs import NativeFailure, Spec, X, find, last_error, live_bytes, pointer
+from tests.threads import thread_count, thread_count_within
 
 SECOND = 1_000_000_000
 PLACE = np.zeros((1, 1, 1), np.float32)
@@ -22,11 +23,11 @@ PLACE = np.zeros((1, 1, 1), np.float32)
 @pytest.fixture(autouse=True)
 def nothing_stays() -> Iterator[None]:
     lib.hyb_memory_trim()
-    before, threads = live_bytes(), len(os.listdir("/proc/self/task"))
+    before = live_bytes(), thread_count()
     yield
     lib.hyb_fail_allocation(0)
-    assert live_bytes() == before
-    assert len(os.listdir("/proc/self/task")) <= threads
+    assert live_bytes() == before[0]
+    assert thread_count_within(before[1]) <= before[1]
 
 
 def adding() -> Any:

@@ -20,6 +20,7 @@ from hybrid.data import DataLoader, NpyDataset, Sampler, Subset, TensorDataset
 from hybrid.data.sampler import OrderSampler
 from hybrid.memory import native
 from tests.data.captured import assert_same, outcome, summed
+from tests.threads import thread_count, thread_count_within
 
 ROWS = 103
 
@@ -219,15 +220,11 @@ def test_queues_end_with_their_passes():
                 break
         return found
 
-    def threads():
-        return len(os.listdir("/proc/self/task"))
-
     first(1.0)
-    before = threads()
+    before = thread_count()
     for _ in range(50):
         first(1.0)
-    time.sleep(0.05)
-    assert threads() <= before
+    assert thread_count_within(before) <= before
 
 
 def lent(call):

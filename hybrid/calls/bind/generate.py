@@ -28,7 +28,6 @@ from hybrid.eager.execution import as_tensor
 from hybrid.eager.launch import fill
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import OF_CAPTURE
-from hybrid.ir import Graph
 from hybrid.ir.record import set_record
 from hybrid.memory import native
 from hybrid.memory.refcount import UNSHARED, UNSHARED_DATA
@@ -59,8 +58,11 @@ def bind(
     return Binding(capture, plan, record, used, kept).write()
 
 
-def _waits(graph: Graph) -> bool:
-    """Whether a run of ``graph`` waits for other threads, which may run plans themselves."""
+def _waits(plan: Plan, capture: Capture) -> bool:
+    """Whether a run of ``plan`` waits for other threads, which may run plans themselves."""
+    if not plan.calls_python:  # nor does the graph, which may still be unread, in a file
+        return False
+    graph = capture.graph
     calls = [node.attributes["function"] for node in graph.walk() if node.op is py_call]
     calls = [call.function if type(call) is Leaving else call for call in calls]
     return any([getattr(call, "waits", False) for call in calls])
@@ -87,7 +89,7 @@ class Binding(Loops):
         self.cell_of_output = {output: source for source, output in capture.writes}
         # The way back starts from what the call has found; and who waits for other threads must
         # not hold a lock that their runs look at.
-        self.reuses = record is None and not _waits(capture.graph)
+        self.reuses = record is None and not _waits(plan, capture)
         self.in_place = {
             output: source
             for output, source in self.cell_of_output.items()

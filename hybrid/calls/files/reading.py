@@ -16,6 +16,7 @@ from typing import Any
 
 from hybrid.calls.files.fingerprint import Fingerprint
 from hybrid.config import plan_budget
+from hybrid.core.dataclass import replace
 from hybrid.core.tree import LEAF, Structure
 from hybrid.core.types import TensorType
 from hybrid.eager.execution import as_tensor
@@ -261,7 +262,12 @@ class _Reader:
         return Address(owner, name, tuple(found))
 
     def slot_write(self, where: Any, made: Any, exists: Any) -> SlotWrite:
-        return SlotWrite(self.address(*where), self.made(*made), bool(exists))
+        address = self.address(*where)
+        if address.keys:
+            container = replace(address, keys=address.keys[:-1]).read(self.leaves)
+            if type(container) not in (dict, list):
+                raise Malformed(f"{address.name} holds nothing that has items")
+        return SlotWrite(address, self.made(*made), bool(exists))
 
     def slot_read(self, where: Any, kind: Any) -> tuple[Address, Any]:
         address = self.address(*where)

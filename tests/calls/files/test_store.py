@@ -243,6 +243,26 @@ def test_names_in_files_are_those_of_the_program(folder: Path) -> None:
         assert call.plans[0].filed == KEPT
 
 
+def test_items_in_files_are_of_containers(folder: Path) -> None:
+    """Where the place that is written holds a tensor, no item of it is written."""
+    net = hy.nn.Module()
+    net.state = hy.zeros(3)
+
+    def remember(x):
+        net.state = x + 1.0
+        return x
+
+    hy.hybridize(remember)(X)
+    (path,) = folder.iterdir()
+    entry = entry_of(path)
+    ((where, made, exists),) = entry["slot_writes"]
+    slot = [[where[0], where[1], [0]], made, exists]
+    path.write_bytes(store.packed({**entry, "slot_writes": [slot]}))
+    with pytest.warns(RuntimeWarning, match="state holds nothing that has items"):
+        hy.hybridize(remember)(X)
+    assert net.state.tolist() == (X + 1.0).tolist()
+
+
 # Many processes, and little room -----------------------------------------------------------------
 
 PROGRAM = """
