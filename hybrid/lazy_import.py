@@ -6,14 +6,17 @@ of the package, do not.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from glob import glob
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 from hybrid.core.late_names import above
+from hybrid.core.package import FOLDER
 
 MODULES = ("data", "linalg", "nn", "optim", "plots", "train")
 _NAMES = {  # public names, by the modules that they come from
@@ -40,11 +43,21 @@ def member(name: str) -> Any:
 # Modules that programs and pickles of version 0.1 name, and where what they had is now.
 FORMER = {
     "hybrid.bench.digits": "hybrid.data.digits",
+    "hybrid.optim.clip": "hybrid.nn.clip",
     "hybrid.in_place": "hybrid.eager.inplace_launch",
     "hybrid.tensor": "hybrid.eager.tensor",
     "hybrid.tree": "hybrid.core.tree",
     "hybrid.types": "hybrid.core.types",
 }
+
+
+def _is_now(name: str) -> str:
+    """The name of the module that was called ``name``; empty if there was none."""
+    package, _, last = name.rpartition(".")
+    if package == "hybrid.ops":  # whose modules, of which functions are pickled, are in folders now
+        for path in glob(os.path.join(FOLDER, "ops", "*", f"{last}.py")):
+            return f"{package}.{os.path.basename(os.path.dirname(path))}.{last}"
+    return FORMER.get(name, "")
 
 
 class _FormerModules:
@@ -53,10 +66,10 @@ class _FormerModules:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if name in FORMER else None
+        return ModuleSpec(name, self) if _is_now(name) else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = import_module(FORMER[spec.name])
+        module = import_module(_is_now(spec.name))
         spec.loader_state = module.__spec__
         return module
 

@@ -15,22 +15,22 @@ from hybrid.core.types import int64
 from hybrid.eager.asarray import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
-from hybrid.ops import as_tensor, broadcast_arrays, expand_dims, reduction, roll, squeeze, zeros
+from hybrid.ops import as_tensor, broadcast_arrays, expand_dims, roll, squeeze, zeros
 from hybrid.ops import diagonal as diagonal
-from hybrid.ops import factorizations as factorizations
 from hybrid.ops import matmul as matmul
 from hybrid.ops import matrix_transpose as matrix_transpose
 from hybrid.ops import outer as outer
-from hybrid.ops import solving as solving
 from hybrid.ops import tensordot as tensordot
 from hybrid.ops import trace as trace
 from hybrid.ops import vecdot as vecdot
 from hybrid.ops import vector_norm as vector_norm
-from hybrid.ops.checks import normalize_axis, type_of
-from hybrid.ops.dtypes import common
-from hybrid.ops.matrices import identity_like, require_matrices, require_square
-from hybrid.ops.norms import matrix_norm as matrix_norm
-from hybrid.ops.shape import broadcast_to
+from hybrid.ops.axes import reduction
+from hybrid.ops.matrix import factorizations, solving
+from hybrid.ops.matrix.matrices import identity_like, require_matrices, require_square
+from hybrid.ops.matrix.norms import matrix_norm as matrix_norm
+from hybrid.ops.shapes.shape import broadcast_to
+from hybrid.ops.support.checks import normalize_axis, type_of
+from hybrid.ops.support.dtypes import common
 
 
 class EighResult(NamedTuple):

@@ -21,7 +21,7 @@ from hybrid.core.types import (
 )
 from hybrid.errors import HybridError, Location
 from hybrid.ir import REGISTRY, Builder, Graph, Op, Value
-from hybrid.ops.control import py_call
+from hybrid.ops.flow.control import py_call
 
 # For tests that draw graphs: a busy machine makes no test fail.
 unhurried = settings(

@@ -7,9 +7,9 @@ import numpy as np
 import hybrid as hy
 from hybrid.core.types import TensorType
 from hybrid.ir import REGISTRY, op, parse
-from hybrid.ops.checks import require_floating
-from hybrid.ops.derivatives import diagonal
-from hybrid.ops.sampling import samples
+from hybrid.ops.support.checks import require_floating
+from hybrid.ops.support.derivatives import diagonal
+from hybrid.ops.support.sampling import samples
 
 
 # %% The decorated function is the type rule: types in, types out, or an error that names the rule.

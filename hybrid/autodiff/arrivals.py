@@ -31,7 +31,7 @@ from hybrid.autodiff.terms import Term, conjoined, join
 from hybrid.core.dataclass import dataclass, field
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.record import AnyRecord, Leaf, Record, node_of
-from hybrid.ops.items import OF_LISTS, item
+from hybrid.ops.index.items import OF_LISTS, item
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from hybrid.core.dataclass import dataclass, field
 from hybrid.core.types import TensorType, tensor_type
 from hybrid.eager.batched_value import is_known
 from hybrid.eager.tensor import Tensor
-from hybrid.ops.indexing import add_slices
-from hybrid.ops.pick import pick, place
+from hybrid.ops.index.indexing import add_slices
+from hybrid.ops.index.pick import pick, place
 
 At = int | Tensor  # an item
 MOST_ROWS = 64  # a term, for which a list is put together item by item

@@ -20,7 +20,7 @@ from hybrid.eager.batched_value import is_known
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import current
-from hybrid.ops.control import cond
+from hybrid.ops.flow.control import cond
 
 
 @dataclass(frozen=True, slots=True, eq=False)

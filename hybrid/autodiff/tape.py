@@ -49,7 +49,7 @@ from hybrid.ir.record import (
     recording,
 )
 from hybrid.memory import native
-from hybrid.ops.items import OF_LISTS
+from hybrid.ops.index.items import OF_LISTS
 
 LARGE = 1 << 22  # bytes
 

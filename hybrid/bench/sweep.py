@@ -19,7 +19,7 @@ from hybrid.bench.measure import Timing, measure
 from hybrid.core.tree import tree_map
 from hybrid.eager.asarray import asarray
 from hybrid.eager.tensor import Tensor
-from hybrid.ops.remembered import CALLS_BEFORE_PLANNING
+from hybrid.ops.support.remembered import CALLS_BEFORE_PLANNING
 
 SIZES = (100, 1_000_000)
 WARM_UP = CALLS_BEFORE_PLANNING + 1  # from then on calls are what they stay

@@ -15,7 +15,7 @@ from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.ops.control import py_call as call_op
+from hybrid.ops.flow.control import py_call as call_op
 
 
 def cond(

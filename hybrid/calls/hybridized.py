@@ -33,7 +33,7 @@ from hybrid.errors import (
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ir.record import is_recording
-from hybrid.ops.checks import require_choice
+from hybrid.ops.support.checks import require_choice
 from hybrid.trace.capture.capture import capture
 from hybrid.trace.capture.captured import Capture
 from hybrid.trace.capture.first_gradients import adding

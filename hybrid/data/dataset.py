@@ -14,7 +14,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.memory.native import MAX_COLUMNS
-from hybrid.ops.indexing import take_slices
+from hybrid.ops.index.indexing import take_slices
 
 Numbers = np.ndarray | range  # those of the samples of a batch: int64, or a stretch of them
 BatchReader = Callable[[Numbers], Any]

@@ -16,7 +16,7 @@ from hybrid.eager.asarray import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, OutOfRangeError
 from hybrid.ops import astype, reshape
-from hybrid.ops.indexing import take_slices
+from hybrid.ops.index.indexing import take_slices
 
 UNKNOWN = "<unk>"
 _WORDS = re.compile(r"\w+|[^\w\s]|\s+")

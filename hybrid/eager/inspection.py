@@ -22,7 +22,7 @@ from hybrid.core.types import (
     require_device,
 )
 from hybrid.errors import ArgumentError, DTypeError
-from hybrid.ops.dtypes import KINDS, isdtype
+from hybrid.ops.support.dtypes import KINDS, isdtype
 
 ARRAY_API_VERSION = "2024.12"
 

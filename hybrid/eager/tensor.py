@@ -35,6 +35,7 @@ from hybrid.memory import native
 from hybrid.memory.bfloat16 import array_dtype, memory_dtype
 from hybrid.memory.ownership import lend
 from hybrid.memory.slices import part_at
+from hybrid.ops.shapes.shape import reshape_method
 
 SCALARS: dict[Any, Tensor] = {}  # by ``scalar_key``: the constants of numbers met before
 _NUMBERS = (bool, int, float)
@@ -562,4 +563,4 @@ for _name, _op in _UNARY.items():
     setattr(Tensor, f"__{_name}__", _unary(_op))
 for _name in _METHODS.split():
     setattr(Tensor, _name, getattr(ops, _name))
-Tensor.reshape = ops.shape.reshape_method  # type: ignore[attr-defined]
+Tensor.reshape = reshape_method  # type: ignore[attr-defined]

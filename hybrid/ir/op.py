@@ -157,7 +157,7 @@ class Op:
         rule speaks of, and so has each result.  That of an op whose nodes own ``regions`` returns
         its results and which of them are batched.  Optional: elementwise ops go without, others
         are applied row by row; so they are where the rule returns NotImplemented.  See
-        ``hybrid/ops/batching.py``.
+        ``hybrid/ops/support/batching.py``.
         """
         self.batch_rule = function
         return function

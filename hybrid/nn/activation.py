@@ -13,7 +13,7 @@ from hybrid.errors import ShapeError
 from hybrid.nn import functional
 from hybrid.nn.layer import Layer, new_parameter, require_sizes
 from hybrid.nn.spelling import chosen_dim
-from hybrid.ops.losses import require_parameter
+from hybrid.ops.layers.losses import require_parameter
 
 # Without parameters ------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from hybrid.errors import ArgumentTypeError, ShapeError
 from hybrid.nn import init
 from hybrid.nn.layer import new_parameter, require_sizes
 from hybrid.nn.module import Module
-from hybrid.ops.checks import as_tensor, require_choice
+from hybrid.ops.support.checks import as_tensor, require_choice
 
 State = tuple[Tensor, ...]  # what a step hands to the next: the output first
 Step = Callable[..., State]

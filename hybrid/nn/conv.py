@@ -10,8 +10,8 @@ from hybrid.errors import ArgumentError
 from hybrid.nn import functional, init
 from hybrid.nn.layer import new_parameter, require_sizes
 from hybrid.nn.module import Module
-from hybrid.ops.checks import require_choice
-from hybrid.ops.windows import padding_pairs, per_axis
+from hybrid.ops.spatial.windows import padding_pairs, per_axis
+from hybrid.ops.support.checks import require_choice
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 

@@ -13,8 +13,8 @@ from hybrid.core.types import int64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir.interpreter import current
-from hybrid.ops.checks import require_choice, require_floating
-from hybrid.ops.indexing import as_indices
+from hybrid.ops.index.indexing import as_indices
+from hybrid.ops.support.checks import require_choice, require_floating
 
 _NEVER = -1e30  # the logarithm of probability 0, of which differences are numbers
 

@@ -10,7 +10,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ops import dropout as drop
 from hybrid.ops import where
-from hybrid.ops.checks import as_tensor, require_floating
+from hybrid.ops.support.checks import as_tensor, require_floating
 
 _SELU_FLOOR = -1.7580993408473766  # what selu tends to far below zero: -scale * alpha
 

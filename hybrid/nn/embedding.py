@@ -11,7 +11,7 @@ from hybrid.nn import functional, init
 from hybrid.nn.layer import Layer, new_parameter, require_sizes
 from hybrid.nn.lookup import MODES, refuse_sparse
 from hybrid.nn.parameter import Parameter
-from hybrid.ops.checks import as_int, require_choice
+from hybrid.ops.support.checks import as_int, require_choice
 
 
 class _Table(Layer):

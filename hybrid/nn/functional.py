@@ -53,8 +53,10 @@ from hybrid.ops import max_pool3d as max_pool3d
 from hybrid.ops import pixel_shuffle as pixel_shuffle
 from hybrid.ops import pixel_unshuffle as pixel_unshuffle
 from hybrid.ops import unfold as unfold
-from hybrid.ops.attention import attention
-from hybrid.ops.checks import (
+from hybrid.ops.layers.attention import attention
+from hybrid.ops.layers.losses import reduced
+from hybrid.ops.layers.normalization import require_channels
+from hybrid.ops.support.checks import (
     as_int,
     as_tensor,
     normalize_axis,
@@ -62,8 +64,6 @@ from hybrid.ops.checks import (
     require_floating,
     require_rank,
 )
-from hybrid.ops.losses import reduced
-from hybrid.ops.normalization import require_channels
 
 # PyTorch's words for arguments: ``input``, ``dim`` for ``axis``, ``inplace``, which writes to it.
 batch_norm = with_words(ops.batch_norm, "input")

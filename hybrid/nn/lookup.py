@@ -10,9 +10,9 @@ from hybrid.autodiff import no_grad
 from hybrid.core.types import int64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
-from hybrid.ops import attention
-from hybrid.ops.checks import as_tensor, require_choice, require_rank
-from hybrid.ops.indexing import as_indices
+from hybrid.ops.index.indexing import as_indices
+from hybrid.ops.layers import attention
+from hybrid.ops.support.checks import as_tensor, require_choice, require_rank
 
 MODES = ("sum", "mean", "max")
 

@@ -10,7 +10,7 @@ from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.nn import functional
 from hybrid.nn.layer import Layer
 from hybrid.nn.spelling import in_order
-from hybrid.ops.losses import require_parameter
+from hybrid.ops.layers.losses import require_parameter
 
 REDUCTIONS = ("mean", "sum", "none")
 

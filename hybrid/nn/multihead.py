@@ -11,8 +11,8 @@ from hybrid.core.types import bool_
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.nn.dropping import require_probability
-from hybrid.ops.attention import attention
-from hybrid.ops.checks import as_tensor
+from hybrid.ops.layers.attention import attention
+from hybrid.ops.support.checks import as_tensor
 
 _NAME = "multi_head_attention_forward"
 

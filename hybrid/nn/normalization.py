@@ -11,7 +11,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.nn import functional, init
 from hybrid.nn.layer import Layer, new_parameter, require_sizes
-from hybrid.ops.checks import as_tensor
+from hybrid.ops.support.checks import as_tensor
 
 
 def _start_affine(module: Any) -> None:

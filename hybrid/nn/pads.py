@@ -7,7 +7,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
-from hybrid.ops.checks import as_int, as_tensor, require_choice, require_sequence
+from hybrid.ops.support.checks import as_int, as_tensor, require_choice, require_sequence
 
 MODES = ("constant", "reflect", "replicate", "circular")
 

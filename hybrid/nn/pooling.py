@@ -8,9 +8,9 @@ from hybrid import ops
 from hybrid.eager.tensor import Tensor
 from hybrid.nn import functional
 from hybrid.nn.layer import Layer
-from hybrid.ops.losses import require_parameter
-from hybrid.ops.pooling import require_flag
-from hybrid.ops.windows import per_axis
+from hybrid.ops.layers.losses import require_parameter
+from hybrid.ops.spatial.pooling import require_flag
+from hybrid.ops.spatial.windows import per_axis
 
 
 class _MaxPool(Layer):

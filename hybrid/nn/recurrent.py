@@ -17,7 +17,7 @@ from hybrid.nn import functional
 from hybrid.nn.cells import GATES, STEPS, State, Step, draw_evenly
 from hybrid.nn.layer import new_parameter, require_sizes
 from hybrid.nn.module import Module
-from hybrid.ops.checks import as_tensor, require_choice
+from hybrid.ops.support.checks import as_tensor, require_choice
 
 # Loops -------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.errors import ArgumentTypeError
-from hybrid.ops.words import OWN, in_own_words
+from hybrid.ops.support.words import OWN, in_own_words
 
 _WORDS = {own: word for word, own in OWN.items() if word != "dims"}
 _OLD = ("size_average", "reduce")

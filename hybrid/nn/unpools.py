@@ -8,10 +8,10 @@ from typing import Any
 from hybrid import ops
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ShapeError
-from hybrid.ops.checks import as_tensor, require_floating
-from hybrid.ops.indexing import as_indices
-from hybrid.ops.losses import require_parameter
-from hybrid.ops.windows import lifted, per_axis, unlifted
+from hybrid.ops.index.indexing import as_indices
+from hybrid.ops.layers.losses import require_parameter
+from hybrid.ops.spatial.windows import lifted, per_axis, unlifted
+from hybrid.ops.support.checks import as_tensor, require_floating
 
 _AVERAGE = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
 

@@ -9,10 +9,10 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.nn import functional
 from hybrid.nn.layer import Layer, require_sizes
-from hybrid.ops.checks import as_int, require_choice
-from hybrid.ops.interpolation import MODES
-from hybrid.ops.losses import require_parameter
-from hybrid.ops.windows import per_axis
+from hybrid.ops.layers.losses import require_parameter
+from hybrid.ops.spatial.interpolation import MODES
+from hybrid.ops.spatial.windows import per_axis
+from hybrid.ops.support.checks import as_int, require_choice
 
 # Sizes -------------------------------------------------------------------------------------------
 

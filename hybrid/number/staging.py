@@ -32,7 +32,7 @@ from hybrid.errors import (
 from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
-from hybrid.ops.control import cond, py_call
+from hybrid.ops.flow.control import cond, py_call
 
 DTYPES = {"bool": bool_, "int": int64, "float": float64}
 TYPES = {kind: tensor_type(dtype, ()) for kind, dtype in DTYPES.items()}

@@ -20,7 +20,7 @@ from hybrid.errors import ArgumentError, DTypeError, NeedsValue, OutOfRangeError
 from hybrid.ir import Builder, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import CLASSES, DTYPES, MAX, MIN, TYPES, check, guarded
-from hybrid.ops.dtypes import converted
+from hybrid.ops.support.dtypes import converted
 
 _new = object.__new__
 _EXACT = 2**53  # ints up to here are float64s

@@ -1,21 +1,22 @@
 """The ops and the array functions made of them; one family a file."""
 
-from hybrid.ops import control as control  # declares its ops, which are no array functions
-from hybrid.ops import matmul_integer as matmul_integer  # the same
-from hybrid.ops import matmul_sum as matmul_sum  # the same
-from hybrid.ops import optimizer as optimizer  # the same
-from hybrid.ops import optimizer_adaptive as optimizer_adaptive
-from hybrid.ops.activation import (
-    erf,
-    gelu,
-    gelu_tanh,
-    relu,
-    sigmoid,
-    silu,
-    softplus,
+from hybrid.ops.axes.cumulative import cumprod, cumsum, cumulative_prod, cumulative_sum
+from hybrid.ops.axes.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
+from hybrid.ops.axes.sets import nonzero, unique_all, unique_counts, unique_inverse, unique_values
+from hybrid.ops.axes.sorting import argsort, searchsorted, sort, topk
+from hybrid.ops.axes.statistics import (
+    count_nonzero,
+    diff,
+    logsumexp,
+    norm,
+    normalize,
+    std,
+    var,
+    vector_norm,
 )
-from hybrid.ops.arithmetic import absolute as abs
-from hybrid.ops.arithmetic import (
+from hybrid.ops.elementwise.activation import erf, gelu, gelu_tanh, relu, sigmoid, silu, softplus
+from hybrid.ops.elementwise.arithmetic import absolute as abs
+from hybrid.ops.elementwise.arithmetic import (
     add,
     ceil,
     clip,
@@ -31,23 +32,9 @@ from hybrid.ops.arithmetic import (
     subtract,
     trunc,
 )
-from hybrid.ops.arithmetic import round_even as round
-from hybrid.ops.attention import embedding
-from hybrid.ops.batches import batch_norm, instance_norm
-from hybrid.ops.bits import copysign, nextafter, signbit
-from hybrid.ops.checks import as_tensor
-from hybrid.ops.classification import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    kl_div,
-    multi_margin_loss,
-    multilabel_margin_loss,
-    multilabel_soft_margin_loss,
-    nll_loss,
-    one_hot,
-)
-from hybrid.ops.comparison import (
+from hybrid.ops.elementwise.arithmetic import round_even as round
+from hybrid.ops.elementwise.bits import copysign, nextafter, signbit
+from hybrid.ops.elementwise.comparison import (
     equal,
     greater,
     greater_equal,
@@ -59,69 +46,8 @@ from hybrid.ops.comparison import (
     not_equal,
     where,
 )
-from hybrid.ops.convolution import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
-from hybrid.ops.creation import (
-    arange,
-    empty,
-    empty_like,
-    eye,
-    full,
-    full_like,
-    linspace,
-    literal,
-    ones,
-    ones_like,
-    tril,
-    triu,
-    zeros,
-    zeros_like,
-)
-from hybrid.ops.cumulative import cumprod, cumsum, cumulative_prod, cumulative_sum
-from hybrid.ops.distances import cdist, cosine_similarity, pairwise_distance
-from hybrid.ops.distributions import (
-    random_beta,
-    random_gamma,
-    random_poisson,
-    random_truncated_normal,
-)
-from hybrid.ops.dtypes import (
-    astype,
-    can_cast,
-    cast,
-    conj,
-    identity,
-    isdtype,
-    real,
-    result_type,
-    stop_gradient,
-)
-from hybrid.ops.dtypes import identity as positive
-from hybrid.ops.einsum import diagonal, einsum, trace
-from hybrid.ops.exponential import exp, expm1, log, log1p, log2, log10, logaddexp
-from hybrid.ops.folding import fold, pixel_shuffle, pixel_unshuffle, unfold
-from hybrid.ops.getitem import getitem, setitem
-from hybrid.ops.indexing import index_add, take, take_along_axis
-from hybrid.ops.interpolation import interpolate
-from hybrid.ops.joining import (
-    chunk,
-    concat,
-    meshgrid,
-    pad,
-    roll,
-    split,
-    stack,
-    tile,
-    unstack,
-)
-from hybrid.ops.linalg import linear, matmul, outer, tensordot, vecdot
-from hybrid.ops.logical import (
+from hybrid.ops.elementwise.exponential import exp, expm1, log, log1p, log2, log10, logaddexp
+from hybrid.ops.elementwise.logical import (
     bitwise_and,
     bitwise_invert,
     bitwise_left_shift,
@@ -133,20 +59,7 @@ from hybrid.ops.logical import (
     logical_or,
     logical_xor,
 )
-from hybrid.ops.losses import (
-    cosine_embedding_loss,
-    gaussian_nll_loss,
-    hinge_embedding_loss,
-    huber_loss,
-    l1_loss,
-    margin_ranking_loss,
-    mse_loss,
-    poisson_nll_loss,
-    smooth_l1_loss,
-    soft_margin_loss,
-    triplet_margin_loss,
-)
-from hybrid.ops.nonlinearity import (
+from hybrid.ops.elementwise.nonlinearity import (
     celu,
     elu,
     glu,
@@ -166,59 +79,8 @@ from hybrid.ops.nonlinearity import (
     tanhshrink,
     threshold,
 )
-from hybrid.ops.normalization import (
-    group_norm,
-    layer_norm,
-    rms_norm,
-)
-from hybrid.ops.pools import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-)
-from hybrid.ops.powers import hypot, pow, reciprocal, rsqrt, sqrt, square
-from hybrid.ops.random import dropout, random_bits, random_normal, random_uniform
-from hybrid.ops.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
-from hybrid.ops.repeat import repeat, repeat_interleave
-from hybrid.ops.scattering import gather, index_select, masked_fill, scatter, scatter_add
-from hybrid.ops.sets import nonzero, unique_all, unique_counts, unique_inverse, unique_values
-from hybrid.ops.shape import (
-    broadcast_arrays,
-    broadcast_to,
-    expand_dims,
-    flatten,
-    flip,
-    matrix_transpose,
-    moveaxis,
-    permute_dims,
-    reshape,
-    squeeze,
-    swapaxes,
-    transpose,
-    unflatten,
-)
-from hybrid.ops.softmax import log_softmax, softmax
-from hybrid.ops.sorting import argsort, searchsorted, sort, topk
-from hybrid.ops.statistics import (
-    count_nonzero,
-    diff,
-    logsumexp,
-    norm,
-    normalize,
-    std,
-    var,
-    vector_norm,
-)
-from hybrid.ops.trigonometric import (
+from hybrid.ops.elementwise.powers import hypot, pow, reciprocal, rsqrt, sqrt, square
+from hybrid.ops.elementwise.trigonometric import (
     acos,
     acosh,
     asin,
@@ -233,6 +95,132 @@ from hybrid.ops.trigonometric import (
     tan,
     tanh,
 )
+from hybrid.ops.flow import control as control  # declares its ops, which are no array functions
+from hybrid.ops.index.getitem import getitem, setitem
+from hybrid.ops.index.indexing import index_add, take, take_along_axis
+from hybrid.ops.index.scattering import gather, index_select, masked_fill, scatter, scatter_add
+from hybrid.ops.layers.attention import embedding
+from hybrid.ops.layers.batches import batch_norm, instance_norm
+from hybrid.ops.layers.classification import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    kl_div,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    nll_loss,
+    one_hot,
+)
+from hybrid.ops.layers.losses import (
+    cosine_embedding_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    huber_loss,
+    l1_loss,
+    margin_ranking_loss,
+    mse_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
+from hybrid.ops.layers.normalization import group_norm, layer_norm, rms_norm
+from hybrid.ops.layers.softmax import log_softmax, softmax
+from hybrid.ops.matrix import matmul_integer as matmul_integer  # the same
+from hybrid.ops.matrix import matmul_sum as matmul_sum  # the same
+from hybrid.ops.matrix.distances import cdist, cosine_similarity, pairwise_distance
+from hybrid.ops.matrix.einsum import diagonal, einsum, trace
+from hybrid.ops.matrix.linalg import linear, matmul, outer, tensordot, vecdot
+from hybrid.ops.shapes.creation import (
+    arange,
+    empty,
+    empty_like,
+    eye,
+    full,
+    full_like,
+    linspace,
+    literal,
+    ones,
+    ones_like,
+    tril,
+    triu,
+    zeros,
+    zeros_like,
+)
+from hybrid.ops.shapes.folding import fold, pixel_shuffle, pixel_unshuffle, unfold
+from hybrid.ops.shapes.joining import (
+    chunk,
+    concat,
+    meshgrid,
+    pad,
+    roll,
+    split,
+    stack,
+    tile,
+    unstack,
+)
+from hybrid.ops.shapes.repeat import repeat, repeat_interleave
+from hybrid.ops.shapes.shape import (
+    broadcast_arrays,
+    broadcast_to,
+    expand_dims,
+    flatten,
+    flip,
+    matrix_transpose,
+    moveaxis,
+    permute_dims,
+    reshape,
+    squeeze,
+    swapaxes,
+    transpose,
+    unflatten,
+)
+from hybrid.ops.spatial.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from hybrid.ops.spatial.interpolation import interpolate
+from hybrid.ops.spatial.pools import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+from hybrid.ops.state import optimizer as optimizer  # the same
+from hybrid.ops.state import optimizer_adaptive as optimizer_adaptive  # the same
+from hybrid.ops.state.distributions import (
+    random_beta,
+    random_gamma,
+    random_poisson,
+    random_truncated_normal,
+)
+from hybrid.ops.state.random import dropout, random_bits, random_normal, random_uniform
+from hybrid.ops.support.checks import as_tensor
+from hybrid.ops.support.dtypes import (
+    astype,
+    can_cast,
+    cast,
+    conj,
+    identity,
+    isdtype,
+    real,
+    result_type,
+    stop_gradient,
+)
+from hybrid.ops.support.dtypes import identity as positive
 
 __all__ = [
     "abs",

@@ -15,7 +15,7 @@ from hybrid.ir.interpreter import current
 from hybrid.ir.record import recording
 from hybrid.nn.parameter import in_dtype, present, put_gradient, working_dtype
 from hybrid.number import check
-from hybrid.ops.checks import require_flag, require_number
+from hybrid.ops.support.checks import require_flag, require_number
 from hybrid.optim.optimizer import Optimizer, Scaling
 
 _UNSCALED, _STEPPED = 1, 2

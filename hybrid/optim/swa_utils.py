@@ -19,7 +19,7 @@ from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.record import recording
 from hybrid.nn.module import Module
 from hybrid.nn.normalization import BatchNorm
-from hybrid.ops.checks import require_number
+from hybrid.ops.support.checks import require_number
 from hybrid.optim.lr_scheduler.base import LRScheduler, Numbers, per_group
 from hybrid.optim.optimizer import Optimizer
 

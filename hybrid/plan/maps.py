@@ -27,7 +27,7 @@ def lower_map(low: Lowering, node: Node) -> None:
 
 
 def lower_mapped(low: Lowering, node: Node) -> None:
-    """A product or convolution whose finished parts go through a map: see passes/postops.py."""
+    """A product or convolution whose finished parts go through a map: see postops.py."""
     region = node.regions[0]
     product = region.params[0]
     results = dict(zip(region.results, map(low.result, node.results), strict=True))
@@ -66,7 +66,7 @@ def lower_mapped(low: Lowering, node: Node) -> None:
 
 
 def lower_reduced(low: Lowering, node: Node) -> None:
-    """A reduction that makes what it reduces: see passes/preops.py."""
+    """A reduction that makes what it reduces: see preops.py."""
     region, attrs = node.regions[0], node.attributes
     made = region.results[0]
     order, sizes = reduced_order(made.type.shape, attrs["axis"])

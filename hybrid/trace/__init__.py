@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from hybrid.ops.control import cond, for_, while_
+from hybrid.ops.flow.control import cond, for_, while_
 from hybrid.trace.alias import rules as rules
 
 

@@ -18,8 +18,8 @@ from hybrid.errors import HybridError
 from hybrid.ir import Graph, Node, Op, Value
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
-from hybrid.ops.batching import aligned, no_draws, with_rows
-from hybrid.ops.control import CONTROL, for_
+from hybrid.ops.flow.control import CONTROL, for_
+from hybrid.ops.support.batching import aligned, no_draws, with_rows
 from hybrid.trace.regions.branch import apply_control
 from hybrid.trace.regions.build import remembered
 from hybrid.trace.regions.tracer import Tracer, region_of

@@ -15,9 +15,9 @@ from hybrid import ops
 from hybrid.core.types import int64, tensor_type, uint8
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Value
-from hybrid.ops.batching import raised, with_rows
-from hybrid.ops.control import cond, for_, while_
-from hybrid.ops.pick import pick
+from hybrid.ops.flow.control import cond, for_, while_
+from hybrid.ops.index.pick import pick
+from hybrid.ops.support.batching import raised, with_rows
 from hybrid.trace.regions.build import remembered
 from hybrid.trace.regions.tracer import region_of
 from hybrid.transforms.batch import (

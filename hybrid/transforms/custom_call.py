@@ -11,9 +11,9 @@ from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
 from hybrid.ir.record import Leaf, is_recording, recording
-from hybrid.ops.batching import with_rows
-from hybrid.ops.checkpointed import checkpoint_call
-from hybrid.ops.custom import custom_call
+from hybrid.ops.flow.checkpointed import checkpoint_call
+from hybrid.ops.flow.custom import custom_call
+from hybrid.ops.support.batching import with_rows
 from hybrid.trace.gradients.checkpoint import call_again
 from hybrid.trace.regions.build import remembered
 from hybrid.trace.regions.replay import replay

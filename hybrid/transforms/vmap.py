@@ -17,7 +17,7 @@ from hybrid.core.tree import Structure, flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
 from hybrid.ir.interpreter import current, interpreting
-from hybrid.ops.batching import with_rows
+from hybrid.ops.support.batching import with_rows
 from hybrid.trace.places.frames import roots_of
 from hybrid.trace.regions.branch import params_of, write_cell
 from hybrid.trace.regions.region import Region

@@ -11,7 +11,7 @@ import pytest
 import hybrid as hy
 from hybrid.errors import ArgumentError, DTypeError, ShapeError
 from hybrid.nn import functional as F
-from hybrid.ops.sampling import Draw
+from hybrid.ops.support.sampling import Draw
 from tests.helpers import same
 
 LOGITS = Draw(41)("float64", 5, 4, 3)

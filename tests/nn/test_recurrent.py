@@ -8,7 +8,7 @@ import pytest
 import hybrid as hy
 from hybrid import nn
 from hybrid.calls.auto_plan import EARLY_CALLS, Often
-from hybrid.ops.remembered import CallCounts
+from hybrid.ops.support.remembered import CallCounts
 from tests.helpers import same, tensor
 
 KINDS = [nn.RNN, nn.LSTM, nn.GRU]

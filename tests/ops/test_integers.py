@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.ops.sampling import Draw
+from hybrid.ops.support.sampling import Draw
 
 SIZES = [0, 1, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000]
 BINARY = [

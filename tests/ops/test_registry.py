@@ -11,7 +11,7 @@ import hybrid as hy
 import hybrid.passes  # declares the ops that passes build
 from hybrid.core.types import float64
 from hybrid.ir import REGISTRY, Builder, Op, parse
-from hybrid.ops.sampling import Sample, samples, types_of
+from hybrid.ops.support.sampling import Sample, samples, types_of
 
 OPS = sorted(
     (
@@ -24,7 +24,7 @@ OPS = sorted(
     key=lambda op: op.name,
 )
 
-OPTIMIZERS = [op.name for op in OPS if op.__module__.startswith("hybrid.ops.optimizer")]
+OPTIMIZERS = [op.name for op in OPS if op.__module__.startswith("hybrid.ops.state.optimizer")]
 
 # Kernel against reference, in units in the last place of the exact result; if not listed, bits.
 ULPS = {

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 
 from hybrid.errors import OutOfRangeError
 from hybrid.ir import Graph, verify
-from hybrid.ops.control import run_region
+from hybrid.ops.flow.control import run_region
 from hybrid.passes import PIPELINE, run_pipeline
 from tests.helpers import bits
 from tests.passes.samples import arrays_for
-from tests.passes.test_fold import evaluate
+from tests.passes.scalar.test_fold import evaluate
 from tests.random_graphs import LOG, control_graphs, unhurried
 
 PASSES = [run for entry in PIPELINE for run in (entry if isinstance(entry, tuple) else (entry,))]

@@ -13,7 +13,7 @@ from hybrid.ir import Builder, Graph, get_op, verify
 from hybrid.passes import PIPELINE, run_pipeline
 from tests.helpers import assert_rewrites, bits, graph_of, interpret
 from tests.passes.samples import arrays_for
-from tests.passes.test_fold import evaluate
+from tests.passes.scalar.test_fold import evaluate
 from tests.random_graphs import exact_ops, graphs, unhurried
 
 PASSES = [run for entry in PIPELINE for run in (entry if isinstance(entry, tuple) else (entry,))]

@@ -12,7 +12,7 @@ from hybrid.eager.execution import as_tensor
 from hybrid.eager.launch import call_plan
 from hybrid.errors import Location, OutOfRangeError
 from hybrid.ir import Builder, get_op
-from hybrid.ops.control import run_region
+from hybrid.ops.flow.control import run_region
 from hybrid.plan import Plan, interpret, make_plan
 from hybrid.plan.steps import Step
 from tests.helpers import graph_of

@@ -8,7 +8,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.ir import REGISTRY, Op
-from hybrid.ops.sampling import samples, types_of
+from hybrid.ops.support.sampling import samples, types_of
 
 ROWS = 3
 OPS = sorted(

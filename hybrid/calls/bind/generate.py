@@ -31,7 +31,7 @@ from hybrid.errors import OF_CAPTURE
 from hybrid.ir.record import set_record
 from hybrid.memory import native
 from hybrid.memory.refcount import UNSHARED, UNSHARED_DATA
-from hybrid.ops.control import py_call
+from hybrid.ops.flow.control import py_call
 from hybrid.plan import Plan
 from hybrid.trace.capture.captured import Capture, Made, SlotWrite, Source, build
 from hybrid.trace.places.address import GIVEN, Address, LeafOf

@@ -26,7 +26,7 @@ from hybrid.ir import Graph, Value
 from hybrid.ir.record import Leaf
 from hybrid.ir.rows import RowReader, at, value_of, values_in
 from hybrid.memory import native
-from hybrid.ops.control import FLAG
+from hybrid.ops.flow.control import FLAG
 from hybrid.plan import Plan, make_plan
 from hybrid.plan.arrays import PARTS, plan_of, unpacked
 from hybrid.plan.plan import Sizes

@@ -14,8 +14,8 @@ from hybrid.errors import CaptureError
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
-from hybrid.ops.control import COUNT, for_, while_
-from hybrid.ops.pick import pick
+from hybrid.ops.flow.control import COUNT, for_, while_
+from hybrid.ops.index.pick import pick
 from hybrid.staging.constructs.for_ import following
 from hybrid.staging.loops.carry import Carry
 from hybrid.staging.loops.loop import Loop

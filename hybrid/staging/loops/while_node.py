@@ -9,7 +9,7 @@ from typing import Any
 from hybrid.convert.site import Site
 from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
-from hybrid.ops import control
+from hybrid.ops.flow import control
 from hybrid.staging.loops.loop import Loop
 from hybrid.staging.nodes.stop_branch import Unstopped
 from hybrid.staging.sessions.views import is_traced

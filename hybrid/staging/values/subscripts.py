@@ -23,7 +23,7 @@ from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, kind_of
 from hybrid.number.mixed import Mixed
 from hybrid.number.staging import MAX, MIN
-from hybrid.ops.pick import pick
+from hybrid.ops.index.pick import pick
 from hybrid.staging.sessions.views import is_partial
 from hybrid.staging.values.dicts import DictView
 from hybrid.staging.values.iterables import index_of

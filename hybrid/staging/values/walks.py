@@ -36,7 +36,7 @@ from hybrid.ir.op import results_of
 from hybrid.memory import native
 from hybrid.number import Number
 from hybrid.number.staging import TYPES, OwnCall, locate
-from hybrid.ops.control import FLAG, py_call
+from hybrid.ops.flow.control import FLAG, py_call
 from hybrid.staging.sessions.views import is_grown
 from hybrid.staging.values.feed import Feed, Range, Rows, TreeRows, Walk
 from hybrid.staging.values.lists import list_feed

@@ -20,7 +20,7 @@ from hybrid.autodiff.presence import flag
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Graph, Value
 from hybrid.ir.record import recording
-from hybrid.ops.control import FLAG, applied, for_
+from hybrid.ops.flow.control import FLAG, applied, for_
 from hybrid.trace.regions.build import computing, is_repeatable
 from hybrid.trace.regions.tracer import Tracer
 

@@ -21,7 +21,7 @@ from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import recording
-from hybrid.ops.control import FLAG, cond, for_, while_
+from hybrid.ops.flow.control import FLAG, cond, for_, while_
 from hybrid.trace.alias.loops import Carried, Holds
 from hybrid.trace.regions.build import as_of_for, known_int, remembered
 from hybrid.trace.regions.tracer import Tracer

@@ -21,10 +21,10 @@ from hybrid.autodiff.origins import Node as TapeNode
 from hybrid.errors import EagerOnlyError, author_location
 from hybrid.ir import Graph, Node, Value
 from hybrid.ir.record import Record
-from hybrid.ops.control import for_, while_
-from hybrid.ops.items import OF_LISTS
-from hybrid.ops.joining import join
-from hybrid.ops.shape import reshape_to
+from hybrid.ops.flow.control import for_, while_
+from hybrid.ops.index.items import OF_LISTS
+from hybrid.ops.shapes.joining import join
+from hybrid.ops.shapes.shape import reshape_to
 from hybrid.trace.alias.relation import origins_in
 from hybrid.trace.regions.build import as_of_for, is_repeatable, live, remembered
 from hybrid.trace.regions.tracer import Tracer

@@ -12,7 +12,7 @@ from hybrid.core.dataclass import replace
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
 from hybrid.ir.record import Record, recording
-from hybrid.ops.control import cond, for_, while_
+from hybrid.ops.flow.control import cond, for_, while_
 from hybrid.trace.alias.relation import Regions, Way, handed, origins_of_loop, origins_of_while
 from hybrid.trace.regions.build import as_of_for, here, known_int, remembered
 from hybrid.trace.regions.row_names import kin_of

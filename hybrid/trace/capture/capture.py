@@ -20,7 +20,7 @@ from hybrid.errors import OF_CAPTURE, CaptureError, LeakedValueError, Location
 from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import ACTIVE, current, interpreting
 from hybrid.ir.record import AnyRecord, Leaf, Record, recording
-from hybrid.ops.control import FLAG
+from hybrid.ops.flow.control import FLAG
 from hybrid.trace.alias.row_limits import refuse_recurring
 from hybrid.trace.capture.abort_effects import Remaining
 from hybrid.trace.capture.aliased_results import found_aliases

@@ -21,7 +21,7 @@ from hybrid.autodiff.presence import Perhaps, either, flag, nothing
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.record import AnyRecord, Leaf, Record, node_of, recording
-from hybrid.ops.control import CONTROL
+from hybrid.ops.flow.control import CONTROL
 from hybrid.trace.regions.build import live
 from hybrid.trace.regions.flow import control_flows
 from hybrid.trace.regions.tracer import Tracer

@@ -32,9 +32,9 @@ from hybrid.ir.record import (
     latest,
     recording,
 )
-from hybrid.ops.checkpointed import checkpoint_call
-from hybrid.ops.control import after
-from hybrid.ops.dtypes import stop_gradient
+from hybrid.ops.flow.checkpointed import checkpoint_call
+from hybrid.ops.flow.control import after
+from hybrid.ops.support.dtypes import stop_gradient
 from hybrid.trace.places.reads import MISSING
 from hybrid.trace.places.rewind import put_attribute
 from hybrid.trace.regions.build import computing, copied

@@ -24,8 +24,8 @@ from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Node, Value
 from hybrid.ir.record import Leaf, recording
-from hybrid.ops.control import FLAG, applied, cond
-from hybrid.ops.creation import fill
+from hybrid.ops.flow.control import FLAG, applied, cond
+from hybrid.ops.shapes.creation import fill
 from hybrid.trace.gradients.region_vjp import (
     Cut,
     Kind,

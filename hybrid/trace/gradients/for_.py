@@ -21,7 +21,7 @@ from hybrid.autodiff.tape import Pull
 from hybrid.core.types import int64
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
-from hybrid.ops.control import for_
+from hybrid.ops.flow.control import for_
 from hybrid.trace.gradients.budget import capacity
 from hybrid.trace.gradients.loop_aliases import told
 from hybrid.trace.gradients.loop_body import derive

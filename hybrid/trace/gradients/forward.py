@@ -21,7 +21,7 @@ from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Op
 from hybrid.ir.record import Leaf, keeping_operands, recording
-from hybrid.ops.control import applied, cond, for_, while_
+from hybrid.ops.flow.control import applied, cond, for_, while_
 from hybrid.trace.gradients.region_vjp import Kind, Tape, kinds_of, opened, tensors_of, values_of
 from hybrid.trace.regions.build import computing, remembered
 from hybrid.trace.regions.flow import control_flows

@@ -21,9 +21,9 @@ from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Node, Value
 from hybrid.ir.record import recording
-from hybrid.ops.comparison import equal
-from hybrid.ops.control import COUNT, FLAG, cond
-from hybrid.ops.pick import pick
+from hybrid.ops.elementwise.comparison import equal
+from hybrid.ops.flow.control import COUNT, FLAG, cond
+from hybrid.ops.index.pick import pick
 from hybrid.trace.gradients.loop_request import Asked, Key, Question
 from hybrid.trace.gradients.region_vjp import Cut, Kind, cut, opened, values_of
 from hybrid.trace.regions.build import copied, live

@@ -10,7 +10,7 @@ from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Value
 from hybrid.ir.record import Leaf
-from hybrid.ops.control import for_
+from hybrid.ops.flow.control import for_
 from hybrid.trace.gradients.region_vjp import Kind, Tape
 from hybrid.trace.regions.flow import control_flows
 

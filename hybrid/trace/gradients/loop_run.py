@@ -20,9 +20,9 @@ from hybrid.autodiff.tape import Pull
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import tensor_type
 from hybrid.eager.tensor import Tensor
-from hybrid.ops.control import applied, for_
-from hybrid.ops.derivatives import onto_zeros
-from hybrid.ops.pick import pick
+from hybrid.ops.flow.control import applied, for_
+from hybrid.ops.index.pick import pick
+from hybrid.ops.support.derivatives import onto_zeros
 from hybrid.trace.gradients.loop_body import Answer, Item
 from hybrid.trace.gradients.region_vjp import places_of, tensors_of
 

@@ -21,7 +21,7 @@ from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import Leaf, node_of, record_call, recording, with_regions
-from hybrid.ops.control import FLAG
+from hybrid.ops.flow.control import FLAG
 from hybrid.trace.regions.build import live
 from hybrid.trace.regions.tracer import Tracer
 

@@ -23,12 +23,12 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Node, Value
 from hybrid.ir.record import AnyRecord, is_recording, node_of
 from hybrid.number.staging import OwnCall
-from hybrid.ops.checkpointed import checkpoint_call
-from hybrid.ops.control import cond, for_, py_call, while_
-from hybrid.ops.dtypes import identity
-from hybrid.ops.items import item, item_at
-from hybrid.ops.joining import join
-from hybrid.ops.shape import reshape_to
+from hybrid.ops.flow.checkpointed import checkpoint_call
+from hybrid.ops.flow.control import cond, for_, py_call, while_
+from hybrid.ops.index.items import item, item_at
+from hybrid.ops.shapes.joining import join
+from hybrid.ops.shapes.shape import reshape_to
+from hybrid.ops.support.dtypes import identity
 from hybrid.trace.gradients.checkpoint import forgotten
 from hybrid.trace.regions.replay import apply_node, replay
 

@@ -15,8 +15,8 @@ from hybrid import config, ops
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Node, Value
-from hybrid.ops.arithmetic import add, subtract
-from hybrid.ops.control import COUNT, applied, cond, for_
+from hybrid.ops.elementwise.arithmetic import add, subtract
+from hybrid.ops.flow.control import COUNT, applied, cond, for_
 from hybrid.trace.gradients.budget import LEAST_ROWS, capacity
 from hybrid.trace.gradients.loop_body import Answer
 from hybrid.trace.gradients.loop_run import Way

@@ -22,7 +22,7 @@ from hybrid.autodiff.tape import Pull
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import current
-from hybrid.ops.control import while_
+from hybrid.ops.flow.control import while_
 from hybrid.trace.gradients.budget import capacity
 from hybrid.trace.gradients.for_ import as_index, ask, item_by_item
 from hybrid.trace.gradients.loop_aliases import told

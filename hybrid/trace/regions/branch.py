@@ -11,7 +11,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op, Value
 from hybrid.ir.record import recording
-from hybrid.ops.control import cond
+from hybrid.ops.flow.control import cond
 from hybrid.trace.places.holes import Torn, torn
 from hybrid.trace.places.key import CONTENT, Key
 from hybrid.trace.places.slots import Slot, same_items

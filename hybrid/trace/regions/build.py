@@ -14,7 +14,7 @@ from hybrid.ir import with_regions as change_regions
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import Output, Record, is_recording
 from hybrid.number.staging import OwnCall
-from hybrid.ops.control import COUNT, applied, py_call
+from hybrid.ops.flow.control import COUNT, applied, py_call
 from hybrid.trace.regions.tracer import Tracer
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from hybrid.errors import Location, author_frame
 from hybrid.ir.record import recording
 from hybrid.number import Number
 from hybrid.number.staging import Place, Raises, branch, nothing, raise_at
-from hybrid.ops.control import FLAG
+from hybrid.ops.flow.control import FLAG
 from hybrid.trace.regions.ties import twins
 from hybrid.trace.values.deferred import Late, LateCall, call_late
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid.ir import Graph, Node, Op
-from hybrid.ops.control import CONTROL
+from hybrid.ops.flow.control import CONTROL
 
 
 def flows_of(graph: Graph, params: Sequence[bool], *, surely: bool = False) -> list[bool]:

@@ -24,7 +24,7 @@ from hybrid.errors import (
 )
 from hybrid.ir import Graph, Node, Op, Value
 from hybrid.number.staging import OwnCall
-from hybrid.ops.pick import pick, place
+from hybrid.ops.index.pick import pick, place
 
 Raised = type[BaseException]
 

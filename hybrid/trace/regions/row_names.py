@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from hybrid.core.dataclass import dataclass
 from hybrid.ir import Graph, Node
-from hybrid.ops.control import for_
-from hybrid.ops.creation import fill
+from hybrid.ops.flow.control import for_
+from hybrid.ops.shapes.creation import fill
 
 
 @dataclass(frozen=True, slots=True)

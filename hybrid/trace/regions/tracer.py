@@ -47,8 +47,8 @@ from hybrid.memory.bfloat16 import from_bfloat16, holds_bfloat16
 from hybrid.number import Number, number_of
 from hybrid.number.mixed import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
-from hybrid.ops.dtypes import as_variable
-from hybrid.ops.items import item
+from hybrid.ops.index.items import item
+from hybrid.ops.support.dtypes import as_variable
 from hybrid.trace.guards.constants import Fact, constant_value, refuse_change
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.holes import refuse_torn

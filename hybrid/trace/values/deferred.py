@@ -27,7 +27,7 @@ from hybrid.number import Number
 from hybrid.number.mixed import Mixed
 from hybrid.number.staging import OwnCall, Raises, locate
 from hybrid.number.tensor_or_number import TensorOrNumber
-from hybrid.ops.control import py_call
+from hybrid.ops.flow.control import py_call
 from hybrid.trace.values.texts import marks, written
 from hybrid.trace.values.varlist import Grown
 from hybrid.trace.values.varlist_items import items_of

@@ -19,9 +19,9 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number, check
-from hybrid.ops.control import FLAG, applied, while_
-from hybrid.ops.items import item_at
-from hybrid.ops.pick import pick
+from hybrid.ops.flow.control import FLAG, applied, while_
+from hybrid.ops.index.items import item_at
+from hybrid.ops.index.pick import pick
 from hybrid.trace.places.holes import Uncounted
 
 MOST = 2**53  # items: so many iterations are never made

@@ -168,7 +168,7 @@ def test_the_order_of_sets() -> None:
         ("numpy.random.mtrand", "rand", False),
         ("time", "time", False),
         ("os", "getenv", False),
-        ("hybrid.ops.arithmetic", "add", True),
+        ("hybrid.ops.elementwise.arithmetic", "add", True),
         ("hybrid.weights.read", "load", False),
         ("argparse", "Namespace", True),
         ("argparse", "ArgumentParser", False),

@@ -14,7 +14,7 @@ from hybrid.ir import Builder, Graph
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of
 from hybrid.ir.record import recording
-from hybrid.ops.control import COUNT, cond, for_, while_
+from hybrid.ops.flow.control import COUNT, cond, for_, while_
 from hybrid.trace.regions.tracer import Tracer
 
 

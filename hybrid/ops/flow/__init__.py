@@ -1,0 +1,1 @@
+"""Ops that own regions or call Python: branches, loops, maps, calls with gradients of their own."""

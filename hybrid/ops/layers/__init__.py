@@ -1,0 +1,1 @@
+"""What layers of networks compute: normalization, softmax, attention, losses."""

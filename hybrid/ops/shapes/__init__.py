@@ -1,0 +1,1 @@
+"""The same elements in another shape, joined or repeated; constants and ranges."""

@@ -1,0 +1,1 @@
+"""Windows over spatial axes: convolutions, pooling, folding, interpolation."""

@@ -1,0 +1,1 @@
+"""What declarations of ops share: checks, dtypes, derivatives, batching, samples."""

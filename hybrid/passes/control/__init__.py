@@ -1,0 +1,1 @@
+"""Passes on branches and loops: hoisting, sinking, sharing, pruning."""

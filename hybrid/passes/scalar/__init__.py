@@ -1,0 +1,1 @@
+"""Passes node by node: folding, common subexpressions, dead code, order."""
