@@ -15,12 +15,12 @@ Gradients of several small batches are added up by calling ``backward()`` for ea
     average.update_parameters(net)
 """
 
-from hybrid.nn.utils import clip_grad_norm as clip_grad_norm
-from hybrid.nn.utils import clip_grad_norm_ as clip_grad_norm_
-from hybrid.nn.utils import clip_grad_value as clip_grad_value
-from hybrid.nn.utils import clip_grad_value_ as clip_grad_value_
-from hybrid.nn.utils import clip_grads_with_norm_ as clip_grads_with_norm_
-from hybrid.nn.utils import get_total_norm as get_total_norm
+from hybrid.nn.clip import clip_grad_norm as clip_grad_norm
+from hybrid.nn.clip import clip_grad_norm_ as clip_grad_norm_
+from hybrid.nn.clip import clip_grad_value as clip_grad_value
+from hybrid.nn.clip import clip_grad_value_ as clip_grad_value_
+from hybrid.nn.clip import clip_grads_with_norm_ as clip_grads_with_norm_
+from hybrid.nn.clip import get_total_norm as get_total_norm
 from hybrid.optim import lr_scheduler as lr_scheduler
 from hybrid.optim import swa_utils as swa_utils
 from hybrid.optim.adam import Adam as Adam

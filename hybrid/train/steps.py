@@ -10,8 +10,8 @@ from hybrid.autodiff import no_grad
 from hybrid.core.types import float64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, ShapeError
+from hybrid.nn.clip import clip_grad_norm_
 from hybrid.nn.module import Module
-from hybrid.nn.utils import clip_grad_norm_
 from hybrid.optim.optimizer import Optimizer
 from hybrid.train.metrics import Average, Metric, rows
 

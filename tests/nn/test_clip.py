@@ -9,6 +9,7 @@ import hybrid as hy
 from hybrid import nn, optim
 from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError
 from hybrid.nn import Parameter
+from hybrid.nn.clip import _norm_and_scaled
 
 DRAW = np.random.RandomState(0)
 GRADS = [DRAW.randn(3, 4).astype("f4"), DRAW.randn(5).astype("f4"), DRAW.randn(2)]
@@ -183,5 +184,5 @@ def test_called_often_it_is_a_plan_with_the_same_bits(order):
         captured = hy.hybridize(lambda params, m=max_norm: whole(params, m), mode="trace")
         each.append(clipped(max_norm, lambda params, _, captured=captured: captured(params)))
         assert all(found == each[0] for found in each), max_norm
-    plans = nn.utils._norm_and_scaled(order).planned.plans
+    plans = _norm_and_scaled(order).planned.plans
     assert 1 <= len(plans) < 6  # the bound is no part of them
