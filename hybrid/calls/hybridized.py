@@ -25,7 +25,6 @@ from hybrid.errors import (
     ArgumentTypeError,
     CaptureError,
     EagerOnlyError,
-    NeedsValue,
     TracedBoolError,
     author_frame,
     author_location,
@@ -37,13 +36,13 @@ from hybrid.ops.support.checks import require_choice
 from hybrid.trace.capture.capture import capture
 from hybrid.trace.capture.captured import Capture
 from hybrid.trace.capture.first_gradients import adding
-from hybrid.trace.capture.recapture import refuse_lost, refuse_shared, settled, uncollected
+from hybrid.trace.capture.recapture import Attempt, recaptured, uncollected
+from hybrid.trace.capture.side_effects import refuse_lost, refuse_shared
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.needs_conversion import is_straight
 from hybrid.trace.places.reads import Reads
 from hybrid.trace.places.signature import aliases, is_number, key_of, lifted, plain
 from hybrid.trace.regions.requires_grad import turn
-from hybrid.trace.regions.ties import Unfollowed
 
 if TYPE_CHECKING:  # conversion and explanations are imported with the first capture
     from hybrid.explain.explanation import Explanation
@@ -265,33 +264,9 @@ class Hybridized:
         leaves: Sequence[Any],
         free: Free = NONE,
     ) -> Capture:
-        follows = False
-        needed: NeedsValue | None = None  # for which loops over ranges are unrolled
-        while True:
-            try:
-                made = self._traced(args, kwargs, leaves, free, needed is not None, follows)
-                if needed is not None:
-                    made.notes.append((needed.at, f"loops over ranges are unrolled: {needed.what}"))
-                return made
-            except NeedsValue as error:  # of a number that is traced as a loop is one node?
-                if needed is not None:
-                    raise
-                needed = error
-            except Unfollowed:
-                follows = True
-
-    def _traced(
-        self,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        leaves: Sequence[Any],
-        free: Free,
-        unrolls: bool,
-        follows: bool,
-    ) -> Capture:
         converts = self.options["mode"] != "trace"
         members = _as_they_are
-        options = {"unrolls": unrolls, "follows": follows, "numbers": free.numbers}
+        options: dict[str, Any] = {"numbers": free.numbers}
         if free or not is_straight(self.function, args, kwargs):
             with phase("import"):  # at the first capture of a process
                 from hybrid.staging.callee import resolving
@@ -300,8 +275,9 @@ class Hybridized:
             members = with_converted_members
             options["convert"] = resolving if converts else None
 
-        def once(reads: Reads, guards: Guards) -> Capture:
+        def once(reads: Reads, guards: Guards, attempt: Attempt) -> Capture:
             own = reads.classes if converts else ()
+            options.update(unrolls=attempt.unrolls, follows=attempt.follows)
 
             def traced() -> Capture:
                 with self._explaining_source(converts):
@@ -311,7 +287,7 @@ class Hybridized:
             return members(own, traced)
 
         with STATE:
-            return settled(self.function, leaves, is_configured, once, free.places)
+            return recaptured(self.function, leaves, is_configured, once, free.places)
 
     @contextmanager
     def _explaining_source(self, converts: bool) -> Iterator[None]:

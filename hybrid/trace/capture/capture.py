@@ -16,7 +16,7 @@ from hybrid.core.interrupts import is_interrupt
 from hybrid.core.tree import flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import ending
-from hybrid.errors import OF_CAPTURE, CaptureError, LeakedValueError, Location
+from hybrid.errors import OF_CAPTURE, CaptureError, LeakedValueError
 from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import ACTIVE, current, interpreting
 from hybrid.ir.record import AnyRecord, Leaf, Record, recording
@@ -32,15 +32,20 @@ from hybrid.trace.capture.leak_sweep import swept, traced_value_left
 from hybrid.trace.capture.number_inputs import Lent, as_input, number_cell, put_numbers
 from hybrid.trace.capture.outputs import Known, Making
 from hybrid.trace.capture.recapture import (
+    RewrittenContainer,
+    UnseenOwner,
+    UnsettledPlace,
+    refuse_unsettled,
+)
+from hybrid.trace.capture.side_effects import (
     Mine,
-    Rewritten,
-    Unseen,
-    Unsettled,
+    PlainWrites,
     constants_in,
     covers,
-    refuse_unsettled,
+    refuse_cached,
     remedy,
     remedy_of_items,
+    side_effect,
 )
 from hybrid.trace.gradients.region_vjp import cut, values_of
 from hybrid.trace.guards.conditions import Guards
@@ -75,8 +80,8 @@ def capture(
     stage their control flow; ``unrolls`` tells to trace loops over Python ranges iteration by
     iteration, ``follows`` to follow which tensors are one.  Whatever happens, function, cells,
     attributes and containers are left as they were, but for what may be the work of other threads:
-    ``Unsettled`` tells of that.  An exception of the author's carries what was written before it
-    (see partial_effects.py).
+    ``UnsettledPlace`` tells of that.  An exception of the author's carries what was written before
+    it (see partial_effects.py).
     """
     undo = _Undo()
     trace = functools.partial(
@@ -210,17 +215,17 @@ def _captured(
                 undo.traced = True
             refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
             if unseen:
-                raise Unseen({id(owner): owner for owner, _ in unseen})
+                raise UnseenOwner({id(owner): owner for owner, _ in unseen})
             if own or rest:
                 broken = [*own, *rest][0]
                 place = tracer.written_at(broken.key) or at
-                raise _side_effect(name, broken.label, place, remedy(broken))
+                raise side_effect(name, broken.label, place, remedy(broken))
             if guards.inputs:
-                _refuse_cached(name, computed, at)
+                refuse_cached(name, computed, at)
             if left:
                 names = {slot.name for slot in left if type(slot.owner) is not dict}
                 if names - guards.written.names:
-                    raise Unseen({}, names)
+                    raise UnseenOwner({}, names)
                 raise traced_value_left(tracer, left[0])
             outer = [lent.seen_through(c) for c in changes if id(c.container) in guards.containers]
             slots = tracer.slots.values()
@@ -232,8 +237,8 @@ def _captured(
                     label = guards.label(key)
                 place = None if key is None else tracer.written_at(key)
                 advice = remedy_of_items(label, None if constants or not changes else changes[0])
-                refusal = _side_effect(name, label, place or at, advice)
-                raise Rewritten(outer, slots, constants, refusal)
+                refusal = side_effect(name, label, place or at, advice)
+                raise RewrittenContainer(PlainWrites(outer, constants), slots, refusal)
             made = _Finish(tracer, leaves, guards, known).run(result, final, changes)
         except BaseException as error:
             lent.take_back()
@@ -242,7 +247,7 @@ def _captured(
             for moved in guards.moved(cached=True):
                 if moved.key not in others:
                     moved.undo()
-            if strange and not isinstance(error, Unsettled):
+            if strange and not isinstance(error, UnsettledPlace):
                 if isinstance(error, Exception):
                     refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
                 for m in strange:
@@ -261,31 +266,6 @@ def parted(items: Sequence[Any], test: Callable[[Any], bool]) -> tuple[list[Any]
     for item in items:
         parts[not test(item)].append(item)
     return parts
-
-
-def _refuse_cached(name: str, computed: str | None, at: Location | None) -> None:
-    """Refuse to keep what was computed from numbers that are inputs."""
-    if computed is not None:
-        raise CaptureError(
-            f"{name} computed {computed}, which keeps its value",
-            at=at,
-            why="It may depend on Python numbers that are read at every call.",
-            fix="read the cached property once before the call",
-        )
-
-
-def _side_effect(
-    name: str, broken: str | None, at: Location | None, remedy: tuple[str, str] = ("", "")
-) -> CaptureError:
-    why, fix = remedy
-    return CaptureError(
-        f"{name} changed {broken} while it was captured",
-        at=at,
-        why=why
-        or "A side effect on a Python value happens once, at capture, and could not be repeated "
-        "by the plan.",
-        fix=fix or "keep the value in a tensor (x.assign, +=), return it, or change it outside",
-    )
 
 
 class _Finish:

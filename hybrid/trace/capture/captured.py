@@ -211,6 +211,7 @@ class Capture:
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
     plans: Plans | None = None  # that run the graph, where they are known
+    recaptured: tuple[str, ...] = ()  # the reasons to capture again that have led to this one
 
     @property
     def graph(self) -> Graph:

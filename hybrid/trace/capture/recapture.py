@@ -1,99 +1,294 @@
-"""Settle: capture a function again until its guards suit the containers that it writes.
+"""Recapture: capture a function again, as often as what it does asks for, in one bounded loop.
 
-What a capture writes is known only afterwards.  Tensors in those containers are then inputs, not
-constants, so that a state that is written at each call does not make each call a new plan.
+What a capture writes, which numbers have to be known, whose work a change is: some of that shows
+only while it is traced.  It ends with an exception then, and ``REASONS`` has a row for each: what
+the next attempt is to be told, and how often that may happen.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.timing import phase
-from hybrid.core.tree import flatten, unflatten
-from hybrid.eager.execution import from_numpy
-from hybrid.eager.tensor import Tensor
-from hybrid.eager.thread_state import ending
-from hybrid.errors import CaptureError, Location
-from hybrid.ir import Value
-from hybrid.ir.record import Leaf
-from hybrid.memory.bfloat16 import memory_dtype
-from hybrid.number import Number
-from hybrid.trace.guards.conditions import Guards, holds_tensor, is_plain
+from hybrid.core.tree import flatten
+from hybrid.errors import CaptureError, NeedsValue
+from hybrid.trace.capture.side_effects import PlainWrites, held_tensors, numbers_in
+from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.matching import Written
 from hybrid.trace.places.address import Address
-from hybrid.trace.places.contents import Change, Content, containers_in
-from hybrid.trace.places.key import ANY, CONTENT, Key, key_of
-from hybrid.trace.places.objects import an_attribute
-from hybrid.trace.places.objects import is_plain as made_of_attributes
-from hybrid.trace.places.reads import ATOMS, CONTAINERS, Place, Reads
-from hybrid.trace.places.rewind import Moved, refill
+from hybrid.trace.places.contents import Change
+from hybrid.trace.places.key import Key
+from hybrid.trace.places.reads import ATOMS, Place, Reads
+from hybrid.trace.places.rewind import Moved
 from hybrid.trace.places.slots import Slot
-from hybrid.trace.values.optional import Maybe, is_optional
-from hybrid.trace.values.varlist import Grown
+from hybrid.trace.regions.ties import Unfollowed
 
 if TYPE_CHECKING:
     from hybrid.trace.capture.captured import Capture
-    from hybrid.trace.regions.tracer import Tracer
+
+LIMIT = 32  # captures for one plan, for all reasons together
+DISTURBANCES = 8  # of those that others may disturb, before all that moves counts as its own
 
 
-def settled(
+class UnsettledPlace(Exception):
+    """A capture cannot tell its own doing from that of others: it has to be made again.
+
+    Places have changed that nobody has announced to write: it may have been another thread, whose
+    work must stand, or library code.  The latter does the same every time.
+    """
+
+    def __init__(
+        self, moved: Sequence[Change | Moved], hosted: Collection[Place], called: Collection[Place]
+    ) -> None:
+        super().__init__()
+        self.moved = [m.taken() for m in moved]
+        self.hosted, self.called = hosted, called
+
+    def claims(self, before: Sequence[UnsettledPlace]) -> set[Key]:
+        """What the next capture is to take for its own, given those ``before`` this one."""
+        if len(before) == DISTURBANCES:
+            return {m.key for m in self.moved}
+        known = {m.key: _seen(m.after) for found in before for m in found.moved}
+        return {m.key for m in self.moved if m.key in known and known[m.key] == _seen(m.after)}
+
+    def redo(self, claimed: Collection[Key]) -> None:
+        """Put again what turned out to be the work of others: all that is not ``claimed``."""
+        for m in self.moved:
+            if m.key not in claimed:
+                m.redo()
+
+
+def _seen(value: Any) -> Any:
+    """What can be compared of ``value`` as two captures leave it."""
+    leaves, structure = flatten(value)
+    return structure, [(type(v), repr(v) if isinstance(v, ATOMS) else None) for v in leaves]
+
+
+def refuse_unsettled(
+    guards: Guards, moved: Sequence[Change | Moved], hosted: set[Place], called: set[Place]
+) -> None:
+    """Raise if ``moved`` may be the work of others, or if the reads are more than need be.
+
+    They are if functions that, as has turned out, the plan is to call were looked into.
+    """
+    reads = guards.reads
+    late = frozenset(hosted - called)
+    fewer = reads.without(late) if late - reads.hosted else None
+    if fewer is not None:
+        left = fewer.keys()
+        moved = [m for m in moved if m.key in left]
+    if moved or fewer is not None or reads.hosted & called:
+        raise UnsettledPlace(moved, hosted, called)
+
+
+class UnseenOwner(Exception):
+    """A capture sets attributes of objects, or of names, that its guards do not know of."""
+
+    def __init__(self, owners: dict[int, Any], names: Collection[str] = ()) -> None:
+        super().__init__()
+        self.owners, self.names = owners, set(names)
+
+
+class RewrittenContainer(Exception):
+    """A capture writes containers that its guards do not know of: it has to be made again.
+
+    ``refusal`` is what to raise if each call would change plain values once more.
+    """
+
+    def __init__(self, writes: PlainWrites, slots: Iterable[Slot], refusal: CaptureError) -> None:
+        super().__init__()
+        self.writes, self.refusal = writes, refusal
+        self.places = [slot for slot in slots if held_tensors(slot)]
+
+
+@dataclass
+class Hosts:
+    """Functions that a plan calls: what they alone use is no matter of the capture."""
+
+    hosted: set[Place] = field(default_factory=set)
+    called: set[Place] = field(default_factory=set)  # by the author's code too
+
+    @property
+    def places(self) -> frozenset[Place]:
+        return frozenset(self.hosted - self.called)
+
+
+@dataclass
+class Attempt:
+    """What the next capture of a function is told: all that earlier ones have found out."""
+
+    free: Sequence[Address] = ()  # places of numbers that are inputs
+    written: Written = field(default_factory=Written)
+    hosts: Hosts = field(default_factory=Hosts)
+    needed: NeedsValue | None = None  # why loops over Python ranges are unrolled
+    follows: bool = False  # whether flags say which tensors are one
+    disturbed: list[UnsettledPlace] = field(default_factory=list)  # since something else was found
+    reasons: list[str] = field(default_factory=list)  # to capture again, in their order
+
+    def __post_init__(self) -> None:
+        for address in self.free:
+            self.written.free(address)
+
+    @property
+    def unrolls(self) -> bool:
+        return self.needed is not None
+
+    def begin_anew(self) -> None:
+        """Let the next capture trace another graph: what this one writes is found once more."""
+        self.hosts = Hosts()
+        self.written = Written()
+        self.__post_init__()
+
+    def let_stand(self) -> None:
+        """Put again what others have done during captures that were given up."""
+        for found in reversed(self.disturbed):  # what is newest comes last, or stands
+            found.redo(self.written.claimed)
+        self.disturbed = []
+
+    def trial(self) -> Attempt:
+        """The first attempt of a call that follows: nothing it may write is known."""
+        written = self.written
+        known = Written(claimed=written.claimed, owners=written.owners, names=written.names)
+        return Attempt(written=known, hosts=self.hosts, needed=self.needed, follows=self.follows)
+
+
+Once = Callable[[Reads, Guards, Attempt], "Capture"]
+
+
+class Reason(NamedTuple):
+    """Why a capture is made again: what ends it, what that is called, what the next one is told."""
+
+    error: type[BaseException]
+    name: str
+    limit: int  # how often it can be one for a plan
+    note: Callable[[Attempt, Any, Callable[[Attempt], Capture]], None]
+    anew: bool = True  # whether what others have done meanwhile is put again before
+
+
+def _need_value(attempt: Attempt, found: NeedsValue, _: Any) -> None:
+    """Of a number that is traced as a loop is one node?  Then its loops are unrolled."""
+    attempt.needed = found
+    attempt.begin_anew()
+
+
+def _follow(attempt: Attempt, _found: Unfollowed, _: Any) -> None:
+    attempt.follows = True
+    attempt.begin_anew()
+
+
+def _watch(attempt: Attempt, found: UnseenOwner, _: Any) -> None:
+    attempt.written.owners |= found.owners
+    attempt.written.names |= found.names
+
+
+def _claim(attempt: Attempt, found: UnsettledPlace, _: Any) -> None:
+    attempt.hosts.hosted.update(found.hosted)
+    attempt.hosts.called.update(found.called)
+    attempt.written.claimed |= found.claims(attempt.disturbed)
+    attempt.disturbed.append(found)
+
+
+def _take_as_inputs(
+    attempt: Attempt, found: RewrittenContainer, capture: Callable[[Attempt], Capture]
+) -> None:
+    """Let guards know what is written; refuse plain values that each call would change once more.
+
+    Those that a call sets to what it has set them to before are fine.  Which of the two it is shows
+    when the function is captured once more from where the first call has left it.
+    """
+    writes, written = found.writes, attempt.written
+    if writes.may_count:
+
+        def capture_again() -> None:
+            try:
+                capture(attempt.trial())
+            except RewrittenContainer as second:
+                if second.writes.may_count:
+                    raise found.refusal from None
+            except CaptureError:
+                raise found.refusal from None
+
+        writes.in_force(capture_again)
+    written.containers.update((id(c.container), c.container) for c in writes.changes)
+    written.places.update((id(slot.owner), slot.name) for slot in found.places)
+    written.constants.update(constant.key for constant in writes.constants)
+    for change in writes.changes:
+        for place in numbers_in(change):
+            written.free(place)
+
+
+REASONS = (
+    Reason(NeedsValue, "a number has to be known", 1, _need_value),
+    Reason(Unfollowed, "which tensors are one has to be known", 1, _follow),
+    Reason(UnseenOwner, "it sets attributes that no code leads to", LIMIT, _watch, anew=False),
+    Reason(UnsettledPlace, "others may have changed a place", LIMIT, _claim, anew=False),
+    Reason(RewrittenContainer, "it writes containers", LIMIT, _take_as_inputs),
+)
+_WITHIN_A_TRIAL = tuple(reason for reason in REASONS if not reason.anew)
+
+
+def recaptured(
     function: Callable[..., Any],
     leaves: Sequence[Any],
     configured: Callable[[Any], bool],
-    once: Callable[[Reads, Guards], Capture],
+    once: Once,
     free: Iterable[Address] = (),
 ) -> Capture:
     """The capture that ``once`` makes of ``function`` for arguments of ``leaves``.
 
-    The numbers at ``free`` are inputs.
+    The numbers at ``free`` are inputs.  An exception of the function's, and a capture that is
+    refused, end it; so do more than ``LIMIT`` captures.
     """
 
-    hosts = Hosts()
+    def tried(attempt: Attempt) -> Capture:
+        with undisturbed(len(attempt.disturbed) > 1):
+            with phase("read"):
+                reads = Reads(function, list(leaves), attempt.hosts.places, attempt.written)
+                guards = Guards(reads, configured, attempt.written)
+            with phase("trace"):
+                return once(reads, guards, attempt)
 
-    def again(written: Written) -> Capture:
-        before: list[Unsettled] = []
+    def repeated(attempt: Attempt, reasons: Sequence[Reason]) -> Capture:
+        errors = tuple(reason.error for reason in reasons)
         try:
             while True:
                 try:
-                    with undisturbed(len(before) > 1):
-                        with phase("read"):
-                            reads = Reads(function, list(leaves), hosts.places, written)
-                            guards = Guards(reads, configured, written)
-                        with phase("trace"):
-                            return once(reads, guards)
-                except Unseen as found:
-                    written.owners |= found.owners
-                    written.names |= found.names
-                except Unsettled as found:
-                    hosts.note(found)
-                    written.claimed |= found.claims(before)
-                    before.append(found)
+                    return tried(attempt)
+                except errors as found:
+                    reason = next(r for r in reasons if isinstance(found, r.error))
+                    if attempt.reasons.count(reason.name) == reason.limit:
+                        raise
+                    if len(attempt.reasons) + 1 >= LIMIT:
+                        raise _refusal(function, attempt.reasons) from None
+                    if reason.anew:
+                        attempt.let_stand()
+                    attempt.reasons.append(reason.name)
+                    reason.note(attempt, found, lambda trial: repeated(trial, _WITHIN_A_TRIAL))
         finally:
-            for found in reversed(before):  # what is newest comes last, or stands
-                found.redo(written.claimed)
+            attempt.let_stand()
 
-    written = Written()
-    for address in free:
-        written.free(address)
-    while True:
-        try:
-            return again(written)
-        except Rewritten as found:
-            refuse_counting(
-                found,
-                lambda: again(
-                    Written(claimed=written.claimed, owners=written.owners, names=written.names)
-                ),
-            )
-            found.note(written)
+    attempt = Attempt(tuple(free))
+    made = repeated(attempt, REASONS)
+    made.recaptured = tuple(attempt.reasons)
+    if attempt.needed is not None:
+        needed = attempt.needed
+        made.notes.append((needed.at, f"loops over ranges are unrolled: {needed.what}"))
+    return made
+
+
+def _refusal(function: Callable[..., Any], reasons: Sequence[str]) -> CaptureError:
+    """What is raised of a function that each capture would have to be told more of."""
+    name = getattr(function, "__name__", type(function).__name__)
+    return CaptureError(
+        f"{name} was captured {LIMIT} times, and no capture came to an end",
+        why=f"Each time {reasons[-1]}, and others than the time before.",
+        fix="keep what it writes in objects, and under names, that are the same at each call",
+    )
 
 
 @contextmanager
@@ -122,370 +317,3 @@ def uncollected() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
-
-
-def refuse_shared(name: str, given: Any, outside: Sequence[Any]) -> None:
-    """Refuse a list or dict that a function which writes some gets in two ways."""
-    seen = {id(container) for container in outside}
-    for container, keys in containers_in(given):
-        if len(keys) > 1 and id(container) in seen:
-            raise CaptureError(
-                f"{name} got one {type(container).__name__} in two ways, and changes what its "
-                "lists and dicts hold",
-                why="A plan takes each list and dict among the arguments for one of its own.",
-                fix="pass it once, or pass a copy",
-            )
-        seen.add(id(container))
-
-
-def refuse_lost(
-    name: str,
-    given: Sequence[Any],
-    written: Mapping[int, Location | None],
-    names: Callable[[], Sequence[str]],
-) -> None:
-    """Refuse to write to NumPy arrays: ``given`` are the leaves of the arguments."""
-    for index, location in written.items():
-        if isinstance(given[index], np.ndarray):
-            argument = names()[index]
-            raise CaptureError(
-                f"{name} writes to its argument {argument}, a NumPy array",
-                at=location,
-                why="NumPy arrays among the arguments are tensors inside, made for the call: what "
-                "is written to them would be lost.",
-                fix=f"pass hybrid.asarray({argument}), which is a tensor that can be written to, "
-                "or return the new values",
-            )
-
-
-class Unsettled(Exception):
-    """A capture cannot tell its own doing from that of others: it has to be made again.
-
-    Places have changed that nobody has announced to write: it may have been another thread, whose
-    work must stand, or library code.  The latter does the same every time.
-    """
-
-    def __init__(
-        self, moved: Sequence[Change | Moved], hosted: Collection[Place], called: Collection[Place]
-    ) -> None:
-        super().__init__()
-        self.moved = [m.taken() for m in moved]
-        self.hosted, self.called = hosted, called
-
-    def claims(self, before: Sequence[Unsettled]) -> set[Key]:
-        """What the next capture is to take for its own, given those ``before`` this one."""
-        if len(before) == ATTEMPTS:
-            return {m.key for m in self.moved}
-        known = {m.key: _seen(m.after) for found in before for m in found.moved}
-        return {m.key for m in self.moved if m.key in known and known[m.key] == _seen(m.after)}
-
-    def redo(self, claimed: Collection[Key]) -> None:
-        """Put again what turned out to be the work of others: all that is not ``claimed``."""
-        for m in self.moved:
-            if m.key not in claimed:
-                m.redo()
-
-
-ATTEMPTS = 8  # that others may disturb
-
-
-@dataclass
-class Hosts:
-    """Functions that a plan calls: what they alone use is no matter of the capture."""
-
-    hosted: set[Place] = field(default_factory=set)
-    called: set[Place] = field(default_factory=set)  # by the author's code too
-
-    @property
-    def places(self) -> frozenset[Place]:
-        return frozenset(self.hosted - self.called)
-
-    def note(self, found: Unsettled) -> None:
-        self.hosted.update(found.hosted)
-        self.called.update(found.called)
-
-
-def refuse_unsettled(
-    guards: Guards, moved: Sequence[Change | Moved], hosted: set[Place], called: set[Place]
-) -> None:
-    """Raise if ``moved`` may be the work of others, or if the reads are more than need be.
-
-    They are if functions that, as has turned out, the plan is to call were looked into.
-    """
-    reads = guards.reads
-    late = frozenset(hosted - called)
-    fewer = reads.without(late) if late - reads.hosted else None
-    if fewer is not None:
-        left = fewer.keys()
-        moved = [m for m in moved if m.key in left]
-    if moved or fewer is not None or reads.hosted & called:
-        raise Unsettled(moved, hosted, called)
-
-
-def _seen(value: Any) -> Any:
-    """What can be compared of ``value`` as two captures leave it."""
-    leaves, structure = flatten(value)
-    return structure, [(type(v), repr(v) if isinstance(v, ATOMS) else None) for v in leaves]
-
-
-def remedy(moved: Moved) -> tuple[str, str]:
-    """Why a capture may not change a place so, and what to do; empty if that is nothing special."""
-    after = moved.after
-    if is_optional(after):
-        return (
-            "Whether it is there afterwards would depend on the value of a tensor.",
-            _given_before(moved.label, after),
-        )
-    if made_of_attributes(after):
-        return (
-            f"Each call would make another {type(after).__name__}, and a plan knows the objects "
-            "that it reads by which they are.",
-            _object_before(moved.label, after),
-        )
-    return "", ""
-
-
-def remedy_of_items(label: str | None, change: Change | None) -> tuple[str, str]:
-    """The same of a container that cannot be changed so."""
-    if change is not None and isinstance(change.after, dict):
-        for key, value in change.after.items():
-            if isinstance(value, Maybe) and isinstance(_innermost(value), Tensor):
-                return (
-                    f"Whether it has a tensor at {key!r} afterwards would depend on the value of "
-                    "a tensor.",
-                    f"let there be a tensor before the call ({label}[{key!r}])",
-                )
-    return "", ""
-
-
-def _innermost(value: Any) -> Any:
-    while isinstance(value, Maybe):
-        value = value.value
-    return value
-
-
-def _given_before(label: str, value: Any) -> str:
-    """How an attribute that some paths set to ``value`` can be there on all of them."""
-    value = _innermost(value)
-    name = label.rpartition(".")[2]
-    given = f"give it the attribute {name} before the call"
-    if made_of_attributes(value):
-        return _object_before(label, value)
-    if isinstance(value, Number):
-        return f"{given}, a tensor, and write to that ({label}.assign(...))"
-    if isinstance(value, (list, tuple)):
-        return f"{given}, a {type(value).__name__} of as many items"
-    if isinstance(value, dict):
-        return f"{given}, a dict of the same keys"
-    return f"{given}, None say"
-
-
-def _object_before(label: str, value: Any) -> str:
-    return (
-        f"let there be a {type(value).__name__} before the call, and set its attributes "
-        f"({label}.{an_attribute(value)} = ...)"
-    )
-
-
-class Mine:
-    """Whether a capture itself has changed the place of a key, where there is ``now`` something.
-
-    What its own code writes is announced, and what stands for the values of a run can only come
-    from it.  Where nothing is converted nothing is announced: then it is what has to do with
-    tensors.
-    """
-
-    def __init__(self, tracer: Tracer, written: Written, given: Iterable[tuple[Any, Any]]) -> None:
-        self.keys = (
-            tracer.announced,
-            written.claimed,
-            written.places,
-            {(key, CONTENT) for key in written.containers},
-            {(id(container), CONTENT) for container, _ in given},
-        )
-        self.kinds = (Number, Grown, Maybe) if tracer.convert else (Number, Grown, Maybe, Tensor)
-
-    def __call__(self, key: Key, now: Sequence[Any]) -> bool:
-        if any(key in keys for keys in self.keys) or (key[0], ANY) in self.keys[0]:
-            return True
-        return any(map(self._is_made, flatten(now)[0]))
-
-    def _is_made(self, leaf: Any) -> bool:
-        traced = isinstance(leaf, Tensor) and type(leaf.content) is Value
-        return traced or isinstance(leaf, self.kinds)
-
-
-class Rewritten(Exception):
-    """A capture writes containers that its guards do not know of: it has to be made again."""
-
-    def __init__(
-        self,
-        changes: list[Change],
-        slots: Iterable[Slot],
-        constants: list[Constant],
-        refusal: CaptureError,
-    ) -> None:
-        super().__init__()
-        self.changes, self.constants, self.refusal = changes, constants, refusal
-        self.places = [slot for slot in slots if holds_slots(slot)]
-
-    def note(self, written: Written) -> None:
-        """Let the guards of the next capture know."""
-        written.containers.update((id(c.container), c.container) for c in self.changes)
-        written.places.update((id(slot.owner), slot.name) for slot in self.places)
-        written.constants.update(constant.key for constant in self.constants)
-        for change in self.changes:
-            for place in numbers_in(change):
-                written.free(place)
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """An attribute or variable that a capture sets to a plain value."""
-
-    slot: Slot
-    value: Any
-
-    @property
-    def key(self) -> Key:
-        return key_of(self.slot.owner, self.slot.name)
-
-
-def constants_in(slots: Mapping[Key, Slot], final: Mapping[Key, Any]) -> list[Constant]:
-    """Those among what a capture has written, given what it has left there."""
-    return [
-        Constant(slot, final[key])
-        for key, slot in slots.items()
-        if slot.written
-        and not isinstance(slot.owner, Leaf)
-        and final[key] is not slot.original
-        and is_plain(final[key])
-        and not holds_tensor(slot.original)
-    ]
-
-
-class Unseen(Exception):
-    """A capture sets attributes of objects, or of names, that its guards do not know of."""
-
-    def __init__(self, owners: dict[int, Any], names: Collection[str] = ()) -> None:
-        super().__init__()
-        self.owners, self.names = owners, set(names)
-
-
-def covers(
-    written: Written,
-    changes: Iterable[Change],
-    slots: Iterable[Slot],
-    constants: Iterable[Constant] = (),
-) -> bool:
-    """Whether guards made for ``written`` are right for a capture."""
-    if any(constant.key not in written.constants for constant in constants):
-        return False
-    return all(
-        id(c.container) in written.containers
-        and all(place.key in written.numbers for place in numbers_in(c))
-        for c in changes
-    ) and all((id(slot.owner), slot.name) in written.places for slot in slots if holds_slots(slot))
-
-
-def numbers_in(change: Change) -> Iterator[Address]:
-    """The places of numbers that became others of their kind, which only a run knows."""
-    before, after = change.before, change.after
-    if isinstance(change.container, (list, dict, deque)):
-        for key in before if isinstance(before, dict) else range(min(len(before), len(after))):
-            now = after.get(key) if isinstance(after, dict) else after[key]
-            if isinstance(now, Number) and type(before[key]).__name__ == now.kind:
-                yield Address(change.container, CONTENT, (key,))
-
-
-def holds_slots(slot: Slot) -> bool:
-    """Whether a place that was written held tensors in a tuple, a list or a dict."""
-    return (
-        slot.written
-        and isinstance(slot.original, CONTAINERS)
-        and any(isinstance(leaf, Tensor) for leaf in flatten(slot.original)[0])
-    )
-
-
-def refuse_counting(found: Rewritten, capture_again: Callable[[], Any]) -> None:
-    """Refuse plain values that each call would change once more: no plan could repeat that.
-
-    Those that a call sets to what it has set them to before are fine.  Which of the two it is shows
-    when the function is captured once more from where the first call has left it.
-    """
-    moved = [c for c in found.changes if _counts(c)]
-    if not moved and not found.constants:
-        return
-    before = [constant.slot.content() for constant in found.constants]
-
-    def again() -> None:
-        for change in found.changes:
-            refill(change.container, _settled(change.after))
-        for constant in found.constants:
-            constant.slot.put(constant.value)
-        try:
-            capture_again()
-        except Rewritten as second:
-            if second.constants or any(_counts(c) for c in second.changes):
-                raise found.refusal from None
-        except CaptureError:
-            raise found.refusal from None
-
-    def put_back() -> None:
-        for constant, content in zip(found.constants, before, strict=True):
-            constant.slot.put(content)
-        for change in found.changes:
-            refill(change.container, change.before)
-
-    ending(again, put_back)
-
-
-def _counts(change: Change) -> bool:
-    """Whether what is plain has become another: not where there is now what only a run knows."""
-    before, after = change.before, change.after
-    if isinstance(after, dict):
-        late = {key for key, value in after.items() if _is_run_time(value)}
-        return _plain_items(before, late) != _plain_items(after, late)
-    if len(before) == len(after):
-        pairs = [pair for pair in zip(before, after, strict=True) if not _is_run_time(pair[1])]
-        before, after = ([pair[side] for pair in pairs] for side in (0, 1))
-    plain = ([_described(v) for v in content if not _is_run_time(v)] for content in (before, after))
-    return next(plain) != next(plain)
-
-
-def _plain_items(content: dict[Any, Any], late: Collection[Any]) -> list[Any]:
-    return [
-        (key, _described(value))
-        for key, value in content.items()
-        if key not in late and not _is_run_time(value)
-    ]
-
-
-def _is_run_time(value: Any) -> bool:
-    return isinstance(value, (Tensor, Number, Grown))
-
-
-def _described(value: Any) -> Any:
-    leaves, structure = flatten(value)
-    return structure, [
-        type(leaf)
-        if _is_run_time(leaf)
-        else (type(leaf), repr(leaf) if isinstance(leaf, ATOMS) else id(leaf))
-        for leaf in leaves
-    ]
-
-
-def _settled(content: Content) -> Content:
-    """``content`` with zeros for what only a run will know."""
-    if isinstance(content, list):
-        content = [item for item in content if type(item) is not Grown]
-    leaves, structure = flatten(content)
-    return unflatten(structure, [_zero(leaf) for leaf in leaves])
-
-
-def _zero(leaf: Any) -> Any:
-    if isinstance(leaf, Number):
-        return {"bool": False, "int": 0, "float": 0.0}[leaf.kind]
-    if isinstance(leaf, Tensor) and type(leaf.content) is Value:
-        return from_numpy(np.zeros(leaf.type.shape, memory_dtype(leaf.type.dtype)))
-    return leaf

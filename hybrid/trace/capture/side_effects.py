@@ -1,0 +1,332 @@
+"""Side effects: which changes of Python state a capture made itself, and which it refuses.
+
+A plan repeats what a capture has written as tensors, numbers of a run or the same plain values each
+time.  What it could not repeat is refused, with what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybrid.core.dataclass import dataclass
+from hybrid.core.tree import flatten, unflatten
+from hybrid.eager.execution import from_numpy
+from hybrid.eager.tensor import Tensor
+from hybrid.eager.thread_state import ending
+from hybrid.errors import CaptureError, Location
+from hybrid.ir import Value
+from hybrid.ir.record import Leaf
+from hybrid.memory.bfloat16 import memory_dtype
+from hybrid.number import Number
+from hybrid.trace.guards.conditions import holds_tensor, is_plain
+from hybrid.trace.guards.matching import Written
+from hybrid.trace.places.address import Address
+from hybrid.trace.places.contents import Change, Content, containers_in
+from hybrid.trace.places.key import ANY, CONTENT, Key, key_of
+from hybrid.trace.places.objects import an_attribute
+from hybrid.trace.places.objects import is_plain as made_of_attributes
+from hybrid.trace.places.reads import ATOMS, CONTAINERS
+from hybrid.trace.places.rewind import Moved, refill
+from hybrid.trace.places.slots import Slot
+from hybrid.trace.values.optional import Maybe, is_optional
+from hybrid.trace.values.varlist import Grown
+
+if TYPE_CHECKING:
+    from hybrid.trace.regions.tracer import Tracer
+
+
+def remedy(moved: Moved) -> tuple[str, str]:
+    """Why a capture may not change a place so, and what to do; empty if that is nothing special."""
+    after = moved.after
+    if is_optional(after):
+        return (
+            "Whether it is there afterwards would depend on the value of a tensor.",
+            _given_before(moved.label, after),
+        )
+    if made_of_attributes(after):
+        return (
+            f"Each call would make another {type(after).__name__}, and a plan knows the objects "
+            "that it reads by which they are.",
+            _object_before(moved.label, after),
+        )
+    return "", ""
+
+
+def remedy_of_items(label: str | None, change: Change | None) -> tuple[str, str]:
+    """The same of a container that cannot be changed so."""
+    if change is not None and isinstance(change.after, dict):
+        for key, value in change.after.items():
+            if isinstance(value, Maybe) and isinstance(_innermost(value), Tensor):
+                return (
+                    f"Whether it has a tensor at {key!r} afterwards would depend on the value of "
+                    "a tensor.",
+                    f"let there be a tensor before the call ({label}[{key!r}])",
+                )
+    return "", ""
+
+
+def _innermost(value: Any) -> Any:
+    while isinstance(value, Maybe):
+        value = value.value
+    return value
+
+
+def _given_before(label: str, value: Any) -> str:
+    """How an attribute that some paths set to ``value`` can be there on all of them."""
+    value = _innermost(value)
+    name = label.rpartition(".")[2]
+    given = f"give it the attribute {name} before the call"
+    if made_of_attributes(value):
+        return _object_before(label, value)
+    if isinstance(value, Number):
+        return f"{given}, a tensor, and write to that ({label}.assign(...))"
+    if isinstance(value, (list, tuple)):
+        return f"{given}, a {type(value).__name__} of as many items"
+    if isinstance(value, dict):
+        return f"{given}, a dict of the same keys"
+    return f"{given}, None say"
+
+
+def _object_before(label: str, value: Any) -> str:
+    return (
+        f"let there be a {type(value).__name__} before the call, and set its attributes "
+        f"({label}.{an_attribute(value)} = ...)"
+    )
+
+
+class Mine:
+    """Whether a capture itself has changed the place of a key, where there is ``now`` something.
+
+    What its own code writes is announced, and what stands for the values of a run can only come
+    from it.  Where nothing is converted nothing is announced: then it is what has to do with
+    tensors.
+    """
+
+    def __init__(self, tracer: Tracer, written: Written, given: Iterable[tuple[Any, Any]]) -> None:
+        self.keys = (
+            tracer.announced,
+            written.claimed,
+            written.places,
+            {(key, CONTENT) for key in written.containers},
+            {(id(container), CONTENT) for container, _ in given},
+        )
+        self.kinds = (Number, Grown, Maybe) if tracer.convert else (Number, Grown, Maybe, Tensor)
+
+    def __call__(self, key: Key, now: Sequence[Any]) -> bool:
+        if any(key in keys for keys in self.keys) or (key[0], ANY) in self.keys[0]:
+            return True
+        return any(map(self._is_made, flatten(now)[0]))
+
+    def _is_made(self, leaf: Any) -> bool:
+        traced = isinstance(leaf, Tensor) and type(leaf.content) is Value
+        return traced or isinstance(leaf, self.kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An attribute or variable that a capture sets to a plain value."""
+
+    slot: Slot
+    value: Any
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.slot.owner, self.slot.name)
+
+
+def constants_in(slots: Mapping[Key, Slot], final: Mapping[Key, Any]) -> list[Constant]:
+    """Those among what a capture has written, given what it has left there."""
+    return [
+        Constant(slot, final[key])
+        for key, slot in slots.items()
+        if slot.written
+        and not isinstance(slot.owner, Leaf)
+        and final[key] is not slot.original
+        and is_plain(final[key])
+        and not holds_tensor(slot.original)
+    ]
+
+
+def covers(
+    written: Written,
+    changes: Iterable[Change],
+    slots: Iterable[Slot],
+    constants: Iterable[Constant] = (),
+) -> bool:
+    """Whether guards made for ``written`` are right for a capture."""
+    if any(constant.key not in written.constants for constant in constants):
+        return False
+    return all(
+        id(c.container) in written.containers
+        and all(place.key in written.numbers for place in numbers_in(c))
+        for c in changes
+    ) and all((id(slot.owner), slot.name) in written.places for slot in slots if held_tensors(slot))
+
+
+def numbers_in(change: Change) -> Iterator[Address]:
+    """The places of numbers that became others of their kind, which only a run knows."""
+    before, after = change.before, change.after
+    if isinstance(change.container, (list, dict, deque)):
+        for key in before if isinstance(before, dict) else range(min(len(before), len(after))):
+            now = after.get(key) if isinstance(after, dict) else after[key]
+            if isinstance(now, Number) and type(before[key]).__name__ == now.kind:
+                yield Address(change.container, CONTENT, (key,))
+
+
+def held_tensors(slot: Slot) -> bool:
+    """Whether a place that was written held tensors in a tuple, a list or a dict."""
+    return (
+        slot.written
+        and isinstance(slot.original, CONTAINERS)
+        and any(isinstance(leaf, Tensor) for leaf in flatten(slot.original)[0])
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlainWrites:
+    """What a capture has left in containers, attributes and variables that its guards did not know.
+
+    ``changes`` are those of containers, ``constants`` attributes and variables set to plain values.
+    """
+
+    changes: Sequence[Change]
+    constants: Sequence[Constant]
+
+    @property
+    def may_count(self) -> bool:
+        """Whether plain values became others, as those do that each call counts up."""
+        return bool(self.constants) or any(map(_counts, self.changes))
+
+    def in_force(self, call: Callable[[], Any]) -> None:
+        """Call ``call`` where all is as a call of the captured function would leave it."""
+        before = [constant.slot.content() for constant in self.constants]
+
+        def calling() -> None:
+            for change in self.changes:
+                refill(change.container, _settled(change.after))
+            for constant in self.constants:
+                constant.slot.put(constant.value)
+            call()
+
+        def put_back() -> None:
+            for constant, content in zip(self.constants, before, strict=True):
+                constant.slot.put(content)
+            for change in self.changes:
+                refill(change.container, change.before)
+
+        ending(calling, put_back)
+
+
+def _counts(change: Change) -> bool:
+    """Whether what is plain has become another: not where there is now what only a run knows."""
+    before, after = change.before, change.after
+    if isinstance(after, dict):
+        late = {key for key, value in after.items() if _is_run_time(value)}
+        return _plain_items(before, late) != _plain_items(after, late)
+    if len(before) == len(after):
+        pairs = [pair for pair in zip(before, after, strict=True) if not _is_run_time(pair[1])]
+        before, after = ([pair[side] for pair in pairs] for side in (0, 1))
+    plain = ([_described(v) for v in content if not _is_run_time(v)] for content in (before, after))
+    return next(plain) != next(plain)
+
+
+def _plain_items(content: dict[Any, Any], late: Collection[Any]) -> list[Any]:
+    return [
+        (key, _described(value))
+        for key, value in content.items()
+        if key not in late and not _is_run_time(value)
+    ]
+
+
+def _is_run_time(value: Any) -> bool:
+    return isinstance(value, (Tensor, Number, Grown))
+
+
+def _described(value: Any) -> Any:
+    leaves, structure = flatten(value)
+    return structure, [
+        type(leaf)
+        if _is_run_time(leaf)
+        else (type(leaf), repr(leaf) if isinstance(leaf, ATOMS) else id(leaf))
+        for leaf in leaves
+    ]
+
+
+def _settled(content: Content) -> Content:
+    """``content`` with zeros for what only a run will know."""
+    if isinstance(content, list):
+        content = [item for item in content if type(item) is not Grown]
+    leaves, structure = flatten(content)
+    return unflatten(structure, [_zero(leaf) for leaf in leaves])
+
+
+def _zero(leaf: Any) -> Any:
+    if isinstance(leaf, Number):
+        return {"bool": False, "int": 0, "float": 0.0}[leaf.kind]
+    if isinstance(leaf, Tensor) and type(leaf.content) is Value:
+        return from_numpy(np.zeros(leaf.type.shape, memory_dtype(leaf.type.dtype)))
+    return leaf
+
+
+def refuse_cached(name: str, computed: str | None, at: Location | None) -> None:
+    """Refuse to keep what was computed from numbers that are inputs."""
+    if computed is not None:
+        raise CaptureError(
+            f"{name} computed {computed}, which keeps its value",
+            at=at,
+            why="It may depend on Python numbers that are read at every call.",
+            fix="read the cached property once before the call",
+        )
+
+
+def side_effect(
+    name: str, label: str | None, at: Location | None, remedy: tuple[str, str] = ("", "")
+) -> CaptureError:
+    """The refusal of a change of what messages call ``label``, which a plan could not repeat."""
+    why, fix = remedy
+    return CaptureError(
+        f"{name} changed {label} while it was captured",
+        at=at,
+        why=why
+        or "A side effect on a Python value happens once, at capture, and could not be repeated "
+        "by the plan.",
+        fix=fix or "keep the value in a tensor (x.assign, +=), return it, or change it outside",
+    )
+
+
+def refuse_shared(name: str, given: Any, outside: Sequence[Any]) -> None:
+    """Refuse a list or dict that a function which writes some gets in two ways."""
+    seen = {id(container) for container in outside}
+    for container, keys in containers_in(given):
+        if len(keys) > 1 and id(container) in seen:
+            raise CaptureError(
+                f"{name} got one {type(container).__name__} in two ways, and changes what its "
+                "lists and dicts hold",
+                why="A plan takes each list and dict among the arguments for one of its own.",
+                fix="pass it once, or pass a copy",
+            )
+        seen.add(id(container))
+
+
+def refuse_lost(
+    name: str,
+    given: Sequence[Any],
+    written: Mapping[int, Location | None],
+    names: Callable[[], Sequence[str]],
+) -> None:
+    """Refuse to write to NumPy arrays: ``given`` are the leaves of the arguments."""
+    for index, location in written.items():
+        if isinstance(given[index], np.ndarray):
+            argument = names()[index]
+            raise CaptureError(
+                f"{name} writes to its argument {argument}, a NumPy array",
+                at=location,
+                why="NumPy arrays among the arguments are tensors inside, made for the call: what "
+                "is written to them would be lost.",
+                fix=f"pass hybrid.asarray({argument}), which is a tensor that can be written to, "
+                "or return the new values",
+            )
