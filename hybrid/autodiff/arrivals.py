@@ -25,7 +25,7 @@ from hybrid import ops
 from hybrid.autodiff.kept import make_snapshot, type_kept
 from hybrid.autodiff.listed import At, Listed
 from hybrid.autodiff.origins import Edge, Items, Node, Origins, Slot
-from hybrid.autodiff.presence import Ct, Perhaps, added, either, marked, neutral
+from hybrid.autodiff.presence import Ct, OptionalCt, added, disjoined, marked, neutral
 from hybrid.autodiff.sums import results_of
 from hybrid.autodiff.terms import Term, conjoined, join
 from hybrid.core.dataclass import dataclass, field
@@ -93,7 +93,7 @@ class Arrivals:
             return self.listed(slot).total(at)
         if slot in self.lists:
             found = self.lists[slot].whole()
-            each = isinstance(found, Perhaps) and found.present.type.rank
+            each = isinstance(found, OptionalCt) and found.present.type.rank
             return neutral(found) if each else found
         found: Ct | None = None
         for term in self.terms.get(slot, ()):
@@ -395,7 +395,7 @@ class Arrivals:
         for way in ways:
             for end, where in self.ends(way.origin).items():
                 where = conjoined(way.flag, where)
-                found[end] = either(found[end], where) if end in found else where
+                found[end] = disjoined(found[end], where) if end in found else where
         if self._may_be_made(slot):
             found[slot] = _none_of(ways)
         return found
@@ -458,7 +458,7 @@ class Arrivals:
 
 
 def _none_of(edges: Sequence[Edge]) -> Tensor:
-    return ops.logical_not(functools.reduce(either, [edge.flag for edge in edges]))
+    return ops.logical_not(functools.reduce(disjoined, [edge.flag for edge in edges]))
 
 
 def _place(node: Record, at: int) -> Slot | None:

@@ -7,7 +7,16 @@ they are added up in the order of their arrival.
 from __future__ import annotations
 
 from hybrid import ops
-from hybrid.autodiff.presence import Ct, Perhaps, added, either, flag, marked, neutral, nothing
+from hybrid.autodiff.presence import (
+    Ct,
+    OptionalCt,
+    added,
+    disjoined,
+    flag,
+    marked,
+    neutral,
+    nothing,
+)
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.types import TensorType, tensor_type
 from hybrid.eager.batched_value import is_known
@@ -65,11 +74,11 @@ class Listed:
     def _part(self, term: ItemTerm, at: At) -> Ct | None:
         if term.at is None:
             whole = self.masked(term) if isinstance(at, Tensor) else term.ct
-            if not isinstance(whole, Perhaps):
+            if not isinstance(whole, OptionalCt):
                 return _row(whole, at)
             each = whole.present.type.rank
             present = _row(whole.present, at) if each else whole.present
-            return Perhaps(_row(whole.ct, at), present, whole.neutral)
+            return OptionalCt(_row(whole.ct, at), present, whole.neutral)
         if isinstance(at, int) and isinstance(term.at, int):
             return term.ct if at == term.at else None
         if isinstance(term.at, int) and term.turn < self.since.get(term.at, -1):
@@ -96,9 +105,9 @@ class Listed:
             if found is not None:
                 row = nothing(self.row)
                 ct = place(neutral(found), index, row, axis=0)
-                if isinstance(found, Perhaps):
+                if isinstance(found, OptionalCt):
                     present = place(found.present, index, flag(False), axis=0)
-                    self.terms.append(ItemTerm(turn, Perhaps(ct, present, True), None))
+                    self.terms.append(ItemTerm(turn, OptionalCt(ct, present, True), None))
                 else:
                     self.terms.append(ItemTerm(turn, ct, None))
         if total is not None:
@@ -150,16 +159,16 @@ class Listed:
                 row = ops.expand_dims(neutral(term.ct), axis=0)
                 total = add_slices(before, _index(term.at), row, axis=0)
             if not sure:
-                here = term.ct.present if isinstance(term.ct, Perhaps) else flag(True)
+                here = term.ct.present if isinstance(term.ct, OptionalCt) else flag(True)
                 if term.at is not None:
                     start = ops.full((count,), False, dtype="bool") if present is None else present
                     at = ops.reshape(_index(term.at), ())
                     old = pick(start, at, axis=0)
-                    present = place(start, at, either(old, here), axis=0)
+                    present = place(start, at, disjoined(old, here), axis=0)
                 else:
                     here = here if here.type.rank else ops.broadcast_to(here, (count,))
-                    present = here if present is None else either(present, here)
-        return total if sure else Perhaps(total, present, True)
+                    present = here if present is None else disjoined(present, here)
+        return total if sure else OptionalCt(total, present, True)
 
     def _of_items(self) -> Ct | None:
         count = self.type.shape[0]
@@ -170,8 +179,8 @@ class Listed:
         total = ops.stack(rows)
         if all(isinstance(ct, Tensor) for ct in found):
             return total
-        flags = [ct.present if isinstance(ct, Perhaps) else flag(ct is not None) for ct in found]
-        return Perhaps(total, ops.stack(flags), True)
+        flags = [ct.present if isinstance(ct, OptionalCt) else flag(ct is not None) for ct in found]
+        return OptionalCt(total, ops.stack(flags), True)
 
     def masked(self, term: ItemTerm) -> Ct:
         """A term of all items, without those that it does not count for."""
@@ -181,19 +190,19 @@ class Listed:
         ct = neutral(term.ct)
         for at in gone:
             ct = place(ct, _scalar(at), nothing(self.row), axis=0)
-        return Perhaps(ct, term.ct.present, True) if isinstance(term.ct, Perhaps) else ct
+        return OptionalCt(ct, term.ct.present, True) if isinstance(term.ct, OptionalCt) else ct
 
 
 def _moved(ct: Ct, row: TensorType) -> Ct:
     """A cotangent of all items for those that come one before."""
     end = ops.expand_dims(nothing(row), axis=0)
     moved = ops.concat([neutral(ct)[1:], end], axis=0)
-    if not isinstance(ct, Perhaps):
+    if not isinstance(ct, OptionalCt):
         return moved
     present = ct.present
     if present.type.rank:
         present = ops.concat([present[1:], ops.full((1,), False, dtype="bool")], axis=0)
-    return Perhaps(moved, present, True)
+    return OptionalCt(moved, present, True)
 
 
 def _row(stack: Tensor, at: At) -> Tensor:

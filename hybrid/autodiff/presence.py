@@ -2,9 +2,10 @@
 or an iteration not made would have used.
 
 Eagerly a value that nothing used gets no cotangent, and nothing flows back from it; a graph has to
-decide that while it runs.  A ``Perhaps`` is a cotangent with a flag that says whether it is there.
-Where it is not, it must not count: not as a NaN (0 times the infinite slope of a square root), and
-not as a zero (-0.0 + 0.0 is 0.0).  The one number that adds nothing to any float is -0.0.
+decide that while it runs.  An ``OptionalCt`` is a cotangent with a flag that says whether it is
+there.  Where it is not, it must not count: not as a NaN (0 times the infinite slope of a square
+root), and not as a zero (-0.0 + 0.0 is 0.0).  The one number that adds nothing to any float is
+-0.0.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hybrid.ops.flow.control import cond
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Perhaps:
+class OptionalCt:
     """A cotangent that counts where ``present`` (a bool scalar) holds."""
 
     ct: Tensor
@@ -36,16 +37,16 @@ class Perhaps:
         return self.ct.type
 
 
-Ct = Tensor | Perhaps
+Ct = Tensor | OptionalCt
 
 
-def perhaps(ct: Tensor, present: Tensor | bool, neutral: bool) -> Ct | None:
+def optional_ct(ct: Tensor, present: Tensor | bool, neutral: bool) -> Ct | None:
     """``ct`` where ``present`` holds; just that, or None, where this is known already."""
     if not isinstance(present, bool) and is_known(present):
         present = bool(present.item())
     if isinstance(present, bool):
         return ct if present else None
-    return Perhaps(ct, present, neutral)
+    return OptionalCt(ct, present, neutral)
 
 
 def nothing(type: TensorType) -> Tensor:
@@ -55,14 +56,14 @@ def nothing(type: TensorType) -> Tensor:
 
 def plain(ct: Ct | None) -> Tensor | None:
     """The cotangent as a tensor: zeros where it is not present."""
-    if not isinstance(ct, Perhaps):
+    if not isinstance(ct, OptionalCt):
         return ct
     return chosen(ct.present, ct.ct, ops.zeros(ct.type.shape, dtype=ct.type.dtype))
 
 
 def neutral(ct: Ct) -> Tensor:
     """The cotangent as a tensor: -0.0 where it is not present."""
-    if not isinstance(ct, Perhaps):
+    if not isinstance(ct, OptionalCt):
         return ct
     return ct.ct if ct.neutral else chosen(ct.present, ct.ct, nothing(ct.type))
 
@@ -84,9 +85,9 @@ def _choice(type: TensorType) -> tuple[Graph, Graph]:
 def added(first: Ct, second: Ct) -> Ct:
     """What has arrived so far, and what arrives next."""
     total = neutral(first) + neutral(second)
-    if not (isinstance(first, Perhaps) and isinstance(second, Perhaps)):
+    if not (isinstance(first, OptionalCt) and isinstance(second, OptionalCt)):
         return total
-    return Perhaps(total, either(first.present, second.present), True)
+    return OptionalCt(total, disjoined(first.present, second.present), True)
 
 
 def chosen_ct(holds: Tensor | bool, a: Ct | None, b: Ct | None) -> Ct | None:
@@ -101,11 +102,11 @@ def chosen_ct(holds: Tensor | bool, a: Ct | None, b: Ct | None) -> Ct | None:
     ct = chosen(holds, *[nothing(type) if c is None else neutral(c) for c in (a, b)])
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return ct
-    flags = [c.present if isinstance(c, Perhaps) else flag(c is not None) for c in (a, b)]
-    return Perhaps(ct, chosen(holds, *flags), True)
+    flags = [c.present if isinstance(c, OptionalCt) else flag(c is not None) for c in (a, b)]
+    return OptionalCt(ct, chosen(holds, *flags), True)
 
 
-def either(a: Tensor, b: Tensor) -> Tensor:
+def disjoined(a: Tensor, b: Tensor) -> Tensor:
     """Whether one of two bool scalars holds."""
     return a if a is b or a.content is b.content else ops.logical_or(a, b)
 
@@ -114,8 +115,8 @@ def presence_of(cts: Sequence[Ct | None]) -> Tensor | None:
     """The flag that one of ``cts`` is present; None when one is for sure."""
     found: Tensor | None = None
     for ct in cts:
-        if isinstance(ct, Perhaps):
-            found = ct.present if found is None else either(found, ct.present)
+        if isinstance(ct, OptionalCt):
+            found = ct.present if found is None else disjoined(found, ct.present)
         elif ct is not None:
             return None
     return found
@@ -130,7 +131,7 @@ def marked(ct: Any, present: Tensor | None) -> Any:
     """``ct``, computed from cotangents that are there where ``present`` holds (None: surely)."""
     if ct is None or present is None:
         return ct
-    if isinstance(ct, Perhaps):
+    if isinstance(ct, OptionalCt):
         present = ops.logical_and(ct.present, present)
         ct = ct.ct
-    return Perhaps(ct, present, neutral=False)
+    return OptionalCt(ct, present, neutral=False)

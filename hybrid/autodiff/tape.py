@@ -17,7 +17,7 @@ from hybrid.autodiff.kept import make_snapshot, restored, type_kept
 from hybrid.autodiff.origins import Edge, Node, Slot
 from hybrid.autodiff.presence import (
     Ct,
-    Perhaps,
+    OptionalCt,
     added,
     chosen_ct,
     marked,
@@ -329,7 +329,7 @@ def apply_vjp(node: Record, cts: Sequence[Ct | None], flow: Sequence[bool]) -> S
     operands = [make_snapshot(saved) for saved in node.saved]
     present = presence_of(cts)
     if len(cts) == 1:
-        ct = cts[0].ct if isinstance(cts[0], Perhaps) else cts[0]
+        ct = cts[0].ct if isinstance(cts[0], OptionalCt) else cts[0]
         out = rule(ct, results[0], *operands, **node.attrs)
     else:
         full = [plain(ct) if ct is not None else _zeros(type_kept(saved)) for ct, saved in
@@ -388,7 +388,7 @@ def _push(node: Record, incoming: Sequence[Ct | None]) -> list[Ct | None]:
     if any(t is not None for t in sure):
         total = _apply_jvp(node, sure)
     for at, t in enumerate(incoming):  # what may be absent goes alone, so that it can stay out
-        if isinstance(t, Perhaps):
+        if isinstance(t, OptionalCt):
             alone = [t.ct if i == at else None for i in range(len(incoming))]
             terms = [marked(term, t.present) for term in _apply_jvp(node, alone)]
             total = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hybrid import ops
-from hybrid.autodiff.presence import Ct, either, marked
+from hybrid.autodiff.presence import Ct, disjoined, marked
 from hybrid.core.dataclass import dataclass
 from hybrid.eager.batched_value import is_known
 from hybrid.eager.tensor import Tensor
@@ -34,6 +34,6 @@ def join(terms: list[Term], new: Term) -> None:
     """Add a term; the same one may come by two ways, of which a run takes one."""
     for term in terms:
         if term.turn == new.turn and term.flag is not None:
-            term.flag = either(term.flag, new.flag)
+            term.flag = disjoined(term.flag, new.flag)
             return
     terms.append(new)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from hybrid import ops
-from hybrid.autodiff.presence import Ct, Perhaps, added, flag, neutral, nothing, perhaps
+from hybrid.autodiff.presence import Ct, OptionalCt, added, flag, neutral, nothing, optional_ct
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.calls.bind.generate import bind, holds
 from hybrid.calls.bind.precomputed import Kept, fits, fixed_sources
@@ -233,7 +233,7 @@ class _CallOp:
                 plan = self.plans[backward] = optimized_plan(backward.graph, fast=self.planned.fast)
             grads = call_plan(plan, operands)
         for at, (i, where) in enumerate(zip(backward.reached, backward.flags, strict=True)):
-            ct = grads[at] if where < 0 else perhaps(grads[at], grads[where], True)
+            ct = grads[at] if where < 0 else optional_ct(grads[at], grads[where], True)
             apart = given[i] is None and found[i] is not None and ct is not None
             found[i] = added(found[i], ct) if apart else ct
         return [ct if flows else None for ct, flows in zip(found, pull.flow, strict=True)]
@@ -266,11 +266,11 @@ class _CallOp:
         ]
 
 
-def _flagged(ct: Ct | None, type: TensorType) -> Perhaps:
+def _flagged(ct: Ct | None, type: TensorType) -> OptionalCt:
     """A cotangent that may be absent."""
-    if isinstance(ct, Perhaps):
-        return Perhaps(neutral(ct), ct.present, True)
-    return Perhaps(nothing(type) if ct is None else ct, flag(ct is not None), True)
+    if isinstance(ct, OptionalCt):
+        return OptionalCt(neutral(ct), ct.present, True)
+    return OptionalCt(nothing(type) if ct is None else ct, flag(ct is not None), True)
 
 
 def _places(pull: Pull) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from hybrid.core.types import DType, float32, float64
 from hybrid.eager.asarray import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import current
-from hybrid.trace.values.optional import Maybe
+from hybrid.trace.values.optional import OptionalValue
 
 
 class Parameter(Tensor):
@@ -36,13 +36,13 @@ def present(grad: Any) -> Tensor:
 
     One that a captured function has on some paths only counts for nothing on the others.
     """
-    return grad.or_nothing() if isinstance(grad, Maybe) else grad
+    return grad.or_nothing() if isinstance(grad, OptionalValue) else grad
 
 
 def put_gradient(p: Tensor, new: Tensor) -> None:
     """Let ``new`` be the gradient of ``p`` where it has one."""
     grad: Any = p.grad
-    if isinstance(grad, Maybe):
+    if isinstance(grad, OptionalValue):
         current().write_slot(p.leaf, "grad", grad.of(new, grad.flag))
     else:
         p.grad = new

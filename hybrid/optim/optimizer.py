@@ -22,7 +22,7 @@ from hybrid.nn.parameter import in_dtype, present, put_gradient, working_dtype
 from hybrid.optim.group import NOTES, Group, State
 from hybrid.optim.rule import Rule
 from hybrid.optim.state import describe_group, load_groups
-from hybrid.trace.values.optional import Maybe
+from hybrid.trace.values.optional import OptionalValue
 
 _PARAMETERS = "pass model.parameters(), a list of tensors, or a list of dicts with 'params'"
 
@@ -86,7 +86,7 @@ class Optimizer:
         if ACTIVE:
             for _, p, g, state in work:
                 stage = functools.partial(self._stage, rule, p, present(g), state, numbers[p.dtype])
-                if isinstance(g, Maybe):
+                if isinstance(g, OptionalValue):
                     cond(g.flag, stage, _nothing)
                 else:
                     stage()

@@ -33,7 +33,7 @@ from hybrid.staging.sessions.views import handed, look, ordered, refuse_partial,
 from hybrid.staging.values.number_kinds import for_both
 from hybrid.staging.values.texts import method_of
 from hybrid.trace.places.reads import is_library, is_library_class, of_package
-from hybrid.trace.values.optional import Maybe
+from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.texts import Text
 
 _MANAGING = contextlib.contextmanager(lambda: iter(())).__code__
@@ -56,7 +56,7 @@ def callee(site: Site, function: Any) -> Any:
 
 def result(value: Any) -> Any:
     """What a call has returned; where only some paths return it, the plan checks for them."""
-    return read(value, "what is returned here") if isinstance(value, Maybe) else value
+    return read(value, "what is returned here") if isinstance(value, OptionalValue) else value
 
 
 def shown(names: Any) -> Any:

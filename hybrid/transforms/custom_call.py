@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.presence import Ct, Perhaps, added, marked, plain, presence_of
+from hybrid.autodiff.presence import Ct, OptionalCt, added, marked, plain, presence_of
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
@@ -51,7 +51,7 @@ def custom_call_vjp(
             for ct, t in zip(given, results, strict=False)
         ]
         lone = outs == 1
-        cts = [ct.ct if lone and isinstance(ct, Perhaps) else plain(ct) for ct in full]
+        cts = [ct.ct if lone and isinstance(ct, OptionalCt) else plain(ct) for ct in full]
         behind = operands[len(operands) - shared :]
         found = replay(backward, [*results[outs:], *cts, *behind])
         present = presence_of(given) if lone else None

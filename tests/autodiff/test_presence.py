@@ -7,15 +7,15 @@ import pytest
 import hybrid as hy
 from hybrid import ops
 from hybrid.autodiff.presence import (
-    Perhaps,
+    OptionalCt,
     added,
     chosen_ct,
-    either,
+    disjoined,
     flag,
     marked,
     neutral,
     nothing,
-    perhaps,
+    optional_ct,
     plain,
     presence_of,
 )
@@ -35,16 +35,16 @@ def test_nothing_adds_nothing() -> None:
 
 
 def test_eagerly_everything_is_known() -> None:
-    assert perhaps(ODD, YES, True) is ODD
-    assert perhaps(ODD, NO, True) is None
-    assert perhaps(ODD, True, True) is ODD
+    assert optional_ct(ODD, YES, True) is ODD
+    assert optional_ct(ODD, NO, True) is None
+    assert optional_ct(ODD, True, True) is ODD
     assert chosen_ct(YES, ODD, None) is ODD
     assert chosen_ct(NO, ODD, None) is None
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_what_is_not_present_does_not_count(there) -> None:
-    unclean = Perhaps(ODD if there else NAN, flag(there), neutral=False)
+    unclean = OptionalCt(ODD if there else NAN, flag(there), neutral=False)
     for total in (added(ODD, unclean), added(unclean, ODD)):
         assert bits(total) == bits(ODD + ODD if there else ODD)
     assert bits(plain(unclean)) == bits(ODD if there else ops.zeros((6,), dtype=hy.float64))
@@ -52,9 +52,9 @@ def test_what_is_not_present_does_not_count(there) -> None:
 
 
 def test_sums_are_present_where_a_term_is() -> None:
-    a, b = Perhaps(ODD, YES, False), Perhaps(NAN, NO, False)
+    a, b = OptionalCt(ODD, YES, False), OptionalCt(NAN, NO, False)
     total = added(b, a)
-    assert isinstance(total, Perhaps)
+    assert isinstance(total, OptionalCt)
     assert total.neutral
     assert total.present.item() is True
     assert bits(total.ct) == bits(ODD)
@@ -62,18 +62,18 @@ def test_sums_are_present_where_a_term_is() -> None:
 
 
 def test_presence_of_many() -> None:
-    perhaps_no = Perhaps(NAN, NO, False)
+    perhaps_no = OptionalCt(NAN, NO, False)
     assert presence_of([None, perhaps_no, ODD]) is None
     assert presence_of([None, perhaps_no]).item() is False
-    assert presence_of([perhaps_no, Perhaps(ODD, YES, False)]).item() is True
-    assert either(YES, YES) is YES
+    assert presence_of([perhaps_no, OptionalCt(ODD, YES, False)]).item() is True
+    assert disjoined(YES, YES) is YES
 
 
 def test_marks_meet() -> None:
     assert marked(None, YES) is None
     assert marked(ODD, None) is ODD
     assert marked(ODD, NO).present is NO
-    both = marked(Perhaps(ODD, YES, True), NO)
+    both = marked(OptionalCt(ODD, YES, True), NO)
     assert both.present.item() is False
     assert both.neutral is False
 

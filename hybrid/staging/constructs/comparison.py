@@ -21,7 +21,7 @@ from hybrid.staging.values.iterables import TracedRange
 from hybrid.staging.values.subscripts import contains, numbers_in
 from hybrid.trace.regions.region import truth
 from hybrid.trace.regions.ties import is_one
-from hybrid.trace.values.optional import Maybe
+from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.texts import Text
 
 STAGED = ("is", "is not", "in", "not in")
@@ -83,13 +83,13 @@ def _compared_objects(left: Any, symbol: str, right: Any) -> Any:
 
 def _is(left: Any, right: Any) -> Any:
     """Whether two values are one object; None when Python knows."""
-    if isinstance(left, Maybe) or isinstance(right, Maybe):
-        maybe, other = (left, right) if isinstance(left, Maybe) else (right, left)
-        if isinstance(other, Maybe):
+    if isinstance(left, OptionalValue) or isinstance(right, OptionalValue):
+        optional, other = (left, right) if isinstance(left, OptionalValue) else (right, left)
+        if isinstance(other, OptionalValue):
             return None
-        if maybe.other is other:
-            return Number("bool", ops.logical_not(maybe.flag))
-        return Number("bool", maybe.flag) if maybe.value is other else None
+        if optional.other is other:
+            return Number("bool", ops.logical_not(optional.flag))
+        return Number("bool", optional.flag) if optional.value is other else None
     if isinstance(left, Tensor) and isinstance(right, Tensor):
         return is_one(current(), left, right)
     for number, other in ((left, right), (right, left)):

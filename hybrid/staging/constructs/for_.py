@@ -14,7 +14,7 @@ from hybrid.staging.constructs.try_ import catching_in
 from hybrid.staging.effects.library_effects import gone_over
 from hybrid.staging.sessions.session import ONE_BY_ONE, Session, unrolled
 from hybrid.staging.sessions.views import look, refuse_partial, tracing
-from hybrid.trace.values.varlist import Grown
+from hybrid.trace.values.varlist import VarList
 
 
 class For(Session):
@@ -89,7 +89,7 @@ def following(site: Site, iterator: Iterator[Any]) -> Any:
     ends = (StopIteration, IndexError) if type(iterator) is _BY_INDEX else (StopIteration,)
     with catching_in(site, "for", *ends):
         item = next(iterator)
-    if type(item) is Grown:
+    if type(item) is VarList:
         raise CaptureError(
             "a list grows on some paths while a loop goes over it",
             at=site.location,

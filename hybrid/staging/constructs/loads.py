@@ -11,17 +11,17 @@ from hybrid.staging.sessions.variables import read
 from hybrid.staging.sessions.views import LOOKED_INTO, look, tracing
 from hybrid.staging.values import subscripts
 from hybrid.staging.values.dicts import DictView
-from hybrid.trace.values.optional import Maybe
+from hybrid.trace.values.optional import OptionalValue
 
 
 def taken(value: Any) -> Any:
     """What an attribute or item holds; if only some paths have set it, the plan checks that."""
-    return read(value, "what is read here") if isinstance(value, Maybe) else value
+    return read(value, "what is read here") if isinstance(value, OptionalValue) else value
 
 
 def offered(value: Any) -> Any:
     """The same of what goes where it need not be there on all paths: None is a value, too."""
-    is_none = type(value) is Maybe and value.other is None
+    is_none = type(value) is OptionalValue and value.other is None
     return value if is_none else taken(value)
 
 

@@ -15,7 +15,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
 from hybrid.staging.sessions.views import is_traced, look, tracing
 from hybrid.trace.regions.region import truth
-from hybrid.trace.values.optional import Maybe, unbound_error
+from hybrid.trace.values.optional import OptionalValue, unbound_error
 
 Thunk = Callable[[], Any]
 
@@ -99,7 +99,7 @@ def _clear(flags: Sequence[Any]) -> Any:
     """The same of flags of which some are traced."""
     found: Tensor | None = None
     for flag in flags:
-        if isinstance(flag, Maybe):
+        if isinstance(flag, OptionalValue):
             flag = flag.value
         if is_traced(flag):
             here = truth(flag)

@@ -33,7 +33,7 @@ def matched(subject: Any) -> Any:
     for leaf in flatten(subject)[0] if tracing() else ():
         if type(leaf) is Mixed:
             leaf.need_value("match")
-    if tracing() and current().grown:
+    if tracing() and current().indefinite_values:
         for value in subject if type(subject) in (list, tuple) else (subject,):
             refuse_partial(value, "matched")
     return subject

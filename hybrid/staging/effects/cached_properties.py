@@ -21,7 +21,7 @@ from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.places.reads import MISSING
-from hybrid.trace.values.optional import Maybe
+from hybrid.trace.values.optional import OptionalValue
 
 
 class Cached(functools.cached_property):
@@ -34,7 +34,7 @@ class Cached(functools.cached_property):
         found = kept.get(self.attrname, MISSING)
         if found is MISSING:
             made = self._computed(instance)
-        elif isinstance(found, Maybe) and found.other is MISSING:
+        elif isinstance(found, OptionalValue) and found.other is MISSING:
             made = self._completed(instance, found)
         else:
             return found
@@ -61,7 +61,7 @@ class Cached(functools.cached_property):
     def _computed(self, instance: Any) -> Any:
         return current().converted(self.func, optional=True)(instance)
 
-    def _completed(self, instance: Any, found: Maybe) -> Any:
+    def _completed(self, instance: Any, found: OptionalValue) -> Any:
         """What some paths have computed, computed on the others."""
         known = Number("bool", found.flag)
         site = _site(self.func)

@@ -18,7 +18,7 @@ from hybrid.staging.sessions.views import CONTAINERS, HOLDERS, handed, held, loo
 from hybrid.trace.places.reads import of_package
 from hybrid.trace.places.slots import read_place
 from hybrid.trace.values.optional import is_optional
-from hybrid.trace.values.varlist import Grown
+from hybrid.trace.values.varlist import VarList
 
 # Methods that change their object without a look at what it holds.
 ADDING = frozenset({"append", "extend", "appendleft", "extendleft", "add", "update", "__iadd__"})
@@ -92,17 +92,20 @@ def _method(name: str, owner: Any = None, *args: Any) -> None:
         return
     if name not in ADDING:
         current().will_read_container(owner)
-        if not (name in WHOLE or (name == "pop" and not args and owner and not _ends_grown(owner))):
+        if not (
+            name in WHOLE
+            or (name == "pop" and not args and owner and not _ends_with_varlist(owner))
+        ):
             handed(owner, f"{type(owner).__name__}.{name}")
-        if name in COMPARING and current().grown:
+        if name in COMPARING and current().indefinite_values:
             for item in owner:
                 refuse_partial(item, "compared")
     if name in ADDING or name in CHANGING:
         current().will_write_container(owner)
 
 
-def _ends_grown(owner: Any) -> bool:
-    return type(owner) is list and type(owner[-1]) is Grown
+def _ends_with_varlist(owner: Any) -> bool:
+    return type(owner) is list and type(owner[-1]) is VarList
 
 
 def will_set(owner: Any = None, name: Any = None, *_: Any) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from hybrid.staging.effects.printing import caller, warn
 from hybrid.staging.sessions.overrides import OVERRIDES, Override, overrides
 from hybrid.staging.sessions.views import tracing
-from hybrid.trace.values.deferred import call_late
+from hybrid.trace.values.deferred import call_deferred
 
 
 def _log(
@@ -43,7 +43,7 @@ def _log(
         exc_info = (type(exc_info), exc_info, exc_info.__traceback__)
     stack = _stack(frame) if stack_info else None
     write = functools.partial(_write_record, logger, rooted, level, place, exc_info or None, stack)
-    call_late(write, message, arguments, None if extra is None else dict(extra))
+    call_deferred(write, message, arguments, None if extra is None else dict(extra))
 
 
 def _stack(frame: FrameType | None) -> str:

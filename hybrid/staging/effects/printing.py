@@ -16,7 +16,7 @@ from typing import Any
 from hybrid.errors import author_frame
 from hybrid.staging.sessions.overrides import Override, overrides
 from hybrid.staging.sessions.views import tracing
-from hybrid.trace.values.deferred import call_late
+from hybrid.trace.values.deferred import call_deferred
 
 
 @overrides(print)
@@ -26,7 +26,7 @@ def print_(*values: Any, **options: Any) -> Any:
         return NotImplemented
     texts = [str(value) for value in values]
     stream = _stream(options.pop("file", None))
-    return call_late(functools.partial(_print, stream), options, *texts)
+    return call_deferred(functools.partial(_print, stream), options, *texts)
 
 
 def _print(stream: Callable[[], Any], options: dict[str, Any], *texts: str) -> None:
@@ -53,7 +53,7 @@ def write_method(method: Any) -> Override | None:
     def write(text: str) -> int:
         if not isinstance(text, str):
             return method(text)  # which raises
-        call_late(functools.partial(_write, stream), text)
+        call_deferred(functools.partial(_write, stream), text)
         return len(text)
 
     return write
@@ -105,7 +105,7 @@ def warn(
     write = functools.partial(
         _warn, category, path, line, module=module, registry=registry, source=source
     )
-    return call_late(write, message)
+    return call_deferred(write, message)
 
 
 def _warn(category: type[Warning], path: str, line: int, message: Any, **options: Any) -> None:

@@ -1,7 +1,7 @@
 """Comprehensions: plain, or item by item while a function is captured.
 
 Each item is traced by itself as long as their number is known, else a loop node appends them to a
-list.  An item that a condition on a tensor keeps is a Grown of one.
+list.  An item that a condition on a tensor keeps is a VarList of one.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def joined(value: Any) -> Any:
 
 def united(*parts: dict[Any, Any]) -> dict[Any, Any]:
     """The items of ``parts`` in one dict."""
-    if tracing() and current().grown:
+    if tracing() and current().indefinite_values:
         return dicts.united(*parts)
     made: dict[Any, Any] = {}
     for part in parts:

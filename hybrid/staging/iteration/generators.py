@@ -12,11 +12,11 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.number import Number
 from hybrid.staging.effects.library_effects import gone_over
-from hybrid.staging.sessions.views import is_grown, look, refuse_partial
+from hybrid.staging.sessions.views import is_varlist, look, refuse_partial
 from hybrid.staging.values.feed import Feed, Walk
 from hybrid.staging.values.lists import compacted
 from hybrid.staging.values.walks import feed_of
-from hybrid.trace.values.varlist import Grown, refuse_grown
+from hybrid.trace.values.varlist import VarList, refuse_varlist
 
 Step = Callable[[Iterable[Any]], Any]
 
@@ -27,7 +27,7 @@ def is_counted(iterable: Any) -> bool:
     look(iterable)
     if isinstance(iterable, Walk):
         return type(iterable.length) is not Number
-    return not is_grown(iterable)
+    return not is_varlist(iterable)
 
 
 def gone_over_by(site: Site, iterable: Any) -> Any:
@@ -37,7 +37,7 @@ def gone_over_by(site: Site, iterable: Any) -> Any:
         return iter(iterable)
     look(iterable)
     gone_over(iterable, "a comprehension", site.location)
-    refuse_grown(iterable, "gone over by a comprehension")
+    refuse_varlist(iterable, "gone over by a comprehension")
     refuse_partial(iterable, "gone over by a comprehension")
     return iterable
 
@@ -73,7 +73,7 @@ class Generated:
 
     @property
     def native(self) -> Any:
-        """The generator itself, which may give a Grown for what is there or not."""
+        """The generator itself, which may give a VarList for what is there or not."""
         if self._native is None:
             self._native = self._begun()
         return self._native
@@ -95,7 +95,7 @@ class Generated:
         return found
 
     def _certain(self, item: Any) -> Any:
-        if type(item) is Grown:
+        if type(item) is VarList:
             raise self._refusal()
         return item
 

@@ -16,7 +16,7 @@ from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.staging.iteration.folds import fold
 from hybrid.staging.values.lists import length_of, list_feed
-from hybrid.trace.values.varlist import Column, Grown, Otherwise
+from hybrid.trace.values.varlist import Column, OptionalResult, VarList
 
 
 def sum_of(items: Sequence[Any], start: Any) -> Any:
@@ -33,16 +33,16 @@ def sum_of(items: Sequence[Any], start: Any) -> Any:
     if type(start) is int and start == 0:
         first = _zero(kinds)
     total = fold(list_feed(items), first, operator.add, label="the sum")
-    if first is not start and all(type(item) is Grown for item in items):
+    if first is not start and all(type(item) is VarList for item in items):
         flag = (length_of(items) > 0).tensor
         tensor = current().traced(total.tensor if isinstance(total, Number) else total)
-        current().grown.append(Otherwise(tensor.content, flag, start))
+        current().indefinite_values.append(OptionalResult(tensor.content, flag, start))
     return total
 
 
 def _kind_of(item: Any) -> Any:
-    """The TensorType of a tensor, the kind of a number; of a Grown, that of its items."""
-    if type(item) is Grown:
+    """The TensorType of a tensor, the kind of a number; of a VarList, that of its items."""
+    if type(item) is VarList:
         column = item.columns[0] if item.structure == LEAF else None
         if isinstance(column, Column):
             stack = column.stack.type

@@ -25,7 +25,7 @@ from hybrid.staging.iteration.generators import Generated, is_late, listed
 from hybrid.staging.library import math_calls
 from hybrid.staging.library import operator_calls as operator_calls  # the same
 from hybrid.staging.sessions.overrides import OVERRIDES, Override, overrides
-from hybrid.staging.sessions.views import is_grown, is_partial, is_traced, look, ordered, tracing
+from hybrid.staging.sessions.views import is_partial, is_traced, is_varlist, look, ordered, tracing
 from hybrid.staging.values import dicts
 from hybrid.staging.values.feed import Walk
 from hybrid.staging.values.iterables import (
@@ -118,7 +118,7 @@ def _type(*args: Any) -> Any:
 
 @overrides(len)
 def _len(*args: Any) -> Any:
-    if len(args) == 1 and is_grown(args[0]):
+    if len(args) == 1 and is_varlist(args[0]):
         look(args[0])
         return length_of(args[0])
     if len(args) == 1 and is_partial(args[0]):
@@ -179,7 +179,7 @@ _LATE = (Tensor, Walk, Supplying)
 
 def _feeds(iterables: Iterable[Any]) -> list[Any] | None:
     """How to walk over all of ``iterables``; None when only Python can, or need not be asked."""
-    found = [x for x in iterables if isinstance(x, (*_LATE, range)) or is_grown(x)]
+    found = [x for x in iterables if isinstance(x, (*_LATE, range)) or is_varlist(x)]
     if len(found) != len(list(iterables)) or not found:
         return None
     feeds = [feed_of(x) for x in found]
@@ -195,7 +195,7 @@ def _enumerate(iterable: Any, start: Any = 0) -> Any:
 
 
 def _has_unknown_length(iterable: Any) -> bool:
-    return is_grown(iterable) or (isinstance(iterable, Walk) and type(iterable.length) is Number)
+    return is_varlist(iterable) or (isinstance(iterable, Walk) and type(iterable.length) is Number)
 
 
 def _beside_unknown(iterable: Any) -> Any:
@@ -216,7 +216,7 @@ def _beside_unknown(iterable: Any) -> Any:
 
 @overrides(zip)
 def _zip(*iterables: Any, strict: bool = False) -> Any:
-    if not any(isinstance(x, _LATE) or is_grown(x) for x in iterables):
+    if not any(isinstance(x, _LATE) or is_varlist(x) for x in iterables):
         return NotImplemented
     feeds = _feeds(iterables)
     if feeds is None and any(map(_has_unknown_length, iterables)):
@@ -288,8 +288,8 @@ def _extremum(function: Callable[..., Any], better: Callable[[Any, Any], Any]) -
         if not args or (len(args) > 1 and kwargs) or kwargs.keys() - {"default"}:
             return NotImplemented
         items = listed(args[0]) if len(args) == 1 else list(args)
-        if is_grown(items):
-            return _grown_extremum(site, function, better, items, key, kwargs)
+        if is_varlist(items):
+            return _varlist_extremum(site, function, better, items, key, kwargs)
         rated = items if key is None else [_call(site, key, item) for item in items]
         if not any(map(is_traced, rated)):
             name = function.__name__
@@ -308,7 +308,7 @@ def _extremum(function: Callable[..., Any], better: Callable[[Any, Any], Any]) -
     return override
 
 
-def _grown_extremum(
+def _varlist_extremum(
     site: Site,
     function: Callable[..., Any],
     better: Callable[[Any, Any], Any],
@@ -356,7 +356,7 @@ def _all_or_any(logic: str, decides: bool) -> Override:
     join = operator.or_ if decides else operator.and_
 
     def override(site: Site, iterable: Any) -> Any:
-        if is_grown(iterable):
+        if is_varlist(iterable):
             look(iterable)
             return settled(hyb__.decided(feed_of(iterable), _truth, decides))
         if type(iterable) is Generated:
@@ -417,7 +417,7 @@ def _truth(x: Any) -> Any:
 @overrides(sum)
 def _sum(iterable: Any, /, start: Any = 0) -> Any:
     items = listed(iterable) if is_late(iterable) else iterable
-    if is_grown(items):
+    if is_varlist(items):
         look(items)
         return hyb__.sum_of(items, start)
     if sys.version_info < (3, 12):

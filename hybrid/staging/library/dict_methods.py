@@ -39,7 +39,9 @@ _KINDS = (
 
 def method_of(function: Any) -> Callable[..., Any] | None:
     """What to call for a method of a dict, should it or another dict turn out to be partial."""
-    if not (isinstance(function, _KINDS) and (current().grown or function.__name__ == "get")):
+    if not (
+        isinstance(function, _KINDS) and (current().indefinite_values or function.__name__ == "get")
+    ):
         return None
     owner = getattr(function, "__self__", None)
     if isinstance(owner, dict):

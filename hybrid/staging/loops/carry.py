@@ -34,8 +34,8 @@ from hybrid.trace.regions.merge import (
 )
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.tracer import Tracer
-from hybrid.trace.values.optional import UNBOUND, Maybe
-from hybrid.trace.values.varlist import Grown, unwritten
+from hybrid.trace.values.optional import UNBOUND, OptionalValue
+from hybrid.trace.values.varlist import VarList, unwritten
 
 UNWRITTEN: Any = object()  # in place of the initial value of what nobody reads
 
@@ -108,8 +108,8 @@ class Carry:
 
     def _given(self, shape: Any, initial: Any, region: Region) -> Any:
         """What the body gets for ``shape``, to change as it likes."""
-        if isinstance(shape, Maybe):
-            initial = initial.value if isinstance(initial, Maybe) else initial
+        if isinstance(shape, OptionalValue):
+            initial = initial.value if isinstance(initial, OptionalValue) else initial
             return shape.of(self._given(shape.value, initial, region), shape.flag)
         if id(shape) in self.outside or not isinstance(shape, (tuple, list, dict, Object)):
             return shape
@@ -136,13 +136,13 @@ class Carry:
             param = region.param(tensor_type(NUMBER_DTYPES[kind], ()), readable(self.label))
             self.leaves.append(Leaf(value, param))
             return Number(kind, param)
-        if isinstance(value, Maybe):
+        if isinstance(value, OptionalValue):
             inner = self._placeholder(value.value, region, parent)
             flag = self._placeholder(value.flag, region, parent)
             return value.of(inner, getattr(flag, "tensor", flag))
         if isinstance(value, Zeros):
             return self._zeros(value.like, region)
-        if type(value) is Grown:
+        if type(value) is VarList:
             return value.with_tensors(
                 [self._placeholder(t, region, parent) for t in value.tensors()], region
             )
@@ -176,9 +176,9 @@ class Carry:
         if is_number(like):
             kind = kind_of(like)
             return Number(kind, self._zeros(_scalar(region, kind), region))
-        if isinstance(like, Maybe):
+        if isinstance(like, OptionalValue):
             return like.of(self._zeros(like.value, region), self._zeros(like.flag, region))
-        if type(like) is Grown:
+        if type(like) is VarList:
             params = [region.param(t.type, readable(self.label)) for t in like.tensors()]
             self.leaves += [Leaf(UNWRITTEN, param) for param in params]
             return like.with_tensors(params, region)
@@ -219,8 +219,8 @@ class Carry:
 
     def _note(self, made: Any, places: Sequence[Any]) -> None:
         """Tell what ``made`` stands for after the loop."""
-        places = [place.value if isinstance(place, Maybe) else place for place in places]
-        if isinstance(made, Maybe):
+        places = [place.value if isinstance(place, OptionalValue) else place for place in places]
+        if isinstance(made, OptionalValue):
             made = made.value
         if id(made) in self.outside or any(made is place for place in places):
             return
@@ -254,7 +254,7 @@ def with_parts(shape: Any, parts: Mapping[Any, Any]) -> Any:
 
 
 def _pairs(final: Any, inside: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(final, Maybe) and isinstance(inside, Maybe):
+    if isinstance(final, OptionalValue) and isinstance(inside, OptionalValue):
         final, inside = final.value, inside.value
     if type(final) is type(inside):
         if isinstance(final, (list, dict)) or is_plain(final):
@@ -284,8 +284,8 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
     if id(inside) in outside:
         if final is not inside:
             raise Mismatch
-    elif type(inside) is Grown:
-        if type(final) is not Grown or not inside.is_like(final):
+    elif type(inside) is VarList:
+        if type(final) is not VarList or not inside.is_like(final):
             raise Mismatch
         yield from final.tensors()
     elif type(inside) is Mixed:
@@ -298,7 +298,7 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
             raise Mismatch
         yield number_tensor(final, inside.kind)
     elif type(inside) is TensorOrNumber:
-        members = _as_either(final, inside)
+        members = _members_like(final, inside)
         if members is None:
             raise Mismatch
         for x, y in zip(inside.members, members, strict=True):
@@ -307,8 +307,8 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
         if not _is_tensor(final) or final.type is not inside.type:
             raise Mismatch
         yield final
-    elif isinstance(inside, Maybe):
-        yield from _finals_of_maybe(inside, final, region, outside)
+    elif isinstance(inside, OptionalValue):
+        yield from _finals_of_optional(inside, final, region, outside)
     elif isinstance(inside, (tuple, list)):
         if type(final) is not type(inside) or len(final) != len(inside):
             raise Mismatch
@@ -331,13 +331,13 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
         raise Mismatch
 
 
-def _finals_of_maybe(
-    inside: Maybe, final: Any, region: Region, outside: Collection[int]
+def _finals_of_optional(
+    inside: OptionalValue, final: Any, region: Region, outside: Collection[int]
 ) -> Iterator[Tensor]:
     if final is inside.other:
         yield from _finals(inside.value, inside.value, region, outside)
         yield number_tensor(False, "bool")
-    elif isinstance(final, Maybe):
+    elif isinstance(final, OptionalValue):
         if final.other is not inside.other:
             raise Mismatch
         yield from _finals(inside.value, final.value, region, outside)
@@ -351,7 +351,7 @@ def _rebuild(inside: Any, results: Iterator[Tensor], outside: Collection[int]) -
     """The structure of ``inside`` with results in place of its placeholders."""
     if id(inside) in outside:
         return inside
-    if type(inside) is Grown:
+    if type(inside) is VarList:
         mine = [next(results) for _ in inside.tensors()]
         return inside.with_tensors(mine, current())
     if type(inside) is Mixed:
@@ -362,7 +362,7 @@ def _rebuild(inside: Any, results: Iterator[Tensor], outside: Collection[int]) -
         return inside.of(*[_rebuild(part, results, outside) for part in inside.members])
     if isinstance(inside, Tensor):
         return next(results)
-    if isinstance(inside, Maybe):
+    if isinstance(inside, OptionalValue):
         value = _rebuild(inside.value, results, outside)
         return inside.of(value, next(results))
     if isinstance(inside, (tuple, list)):
@@ -380,7 +380,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor) and type(value) is not TensorOrNumber
 
 
-def _as_either(value: Any, like: TensorOrNumber) -> tuple[Tensor, Any, Any] | None:
+def _members_like(value: Any, like: TensorOrNumber) -> tuple[Tensor, Any, Any] | None:
     """The members of ``value`` as one like that; None if it cannot be one."""
     if type(value) is TensorOrNumber:
         return value.members
@@ -426,10 +426,14 @@ def widened(initial: Any, final: Any) -> Any:
     None if that is no help.
     """
     if is_absent(initial):
-        if isinstance(final, Maybe):
-            return Maybe(Zeros(final.value), False, initial) if final.other is initial else None
-        return Maybe(Zeros(final), False, initial)
-    if isinstance(initial, Maybe):
+        if isinstance(final, OptionalValue):
+            return (
+                OptionalValue(Zeros(final.value), False, initial)
+                if final.other is initial
+                else None
+            )
+        return OptionalValue(Zeros(final), False, initial)
+    if isinstance(initial, OptionalValue):
         return None
     if is_number(initial) and is_number(final):
         return _of_kinds(initial, union(kinds_of(initial), kinds_of(final)))
@@ -440,9 +444,9 @@ def widened(initial: Any, final: Any) -> Any:
         return (
             tuple(items) if any(x is not y for x, y in zip(initial, items, strict=True)) else None
         )
-    if isinstance(final, Maybe):
-        return Maybe(initial, True, final.other)
-    return Maybe(initial, True, final) if is_absent(final) else None
+    if isinstance(final, OptionalValue):
+        return OptionalValue(initial, True, final.other)
+    return OptionalValue(initial, True, final) if is_absent(final) else None
 
 
 def _tensor_or_number(initial: Any, final: Any) -> TensorOrNumber | None:

@@ -23,7 +23,7 @@ from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import DOUBT
 from hybrid.trace.regions.tracer import Tracer
 from hybrid.trace.values.texts import Text
-from hybrid.trace.values.varlist import Grown
+from hybrid.trace.values.varlist import VarList
 
 
 class Growth:
@@ -84,7 +84,7 @@ def appended(before: Any, after: Any) -> list[Any] | None:
 
 def has_one(items: Sequence[Any]) -> bool:
     """Whether each of ``items`` is surely one item."""
-    return all(type(item) is not Grown for item in items)
+    return all(type(item) is not VarList for item in items)
 
 
 # The leaves of an item --------------------------------------------------------------------------

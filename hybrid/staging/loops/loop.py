@@ -52,7 +52,7 @@ from hybrid.trace.regions.merge import describe, is_number, remedy, spoken
 from hybrid.trace.regions.merge_lists import chosen_list
 from hybrid.trace.regions.region import Region, truth
 from hybrid.trace.regions.tracer import Tracer
-from hybrid.trace.values.optional import UNBOUND, Maybe
+from hybrid.trace.values.optional import UNBOUND, OptionalValue
 from hybrid.trace.values.varlist import require_room
 
 ONCE_MORE = "in an iteration"
@@ -436,19 +436,21 @@ class Loop(Staged):
         stacks = [list(islice(rest, len(found))) for found in rows_of]
         self._put(going_places, after, runs)
         self._put(self.places, after, runs)
-        grown: dict[int, list[Any]] = {}
+        extended: dict[int, list[Any]] = {}
         for growth, mine in zip(growths, stacks, strict=True):
             if isinstance(growth, Growth):
                 growth.apply(self.parent, mine, known or 0)
             else:
-                grown[id(growth)] = growth.apply(self.parent, mine, trips, after, fits)
+                extended[id(growth)] = growth.apply(self.parent, mine, trips, after, fits)
         for key, slot in region.slots.items():
-            if id(self.stretches.get(key)) in grown:
-                self.parent.put(slot.owner, CONTENT, grown[id(self.stretches[key])])
+            if id(self.stretches.get(key)) in extended:
+                self.parent.put(slot.owner, CONTENT, extended[id(self.stretches[key])])
         names = dict(self.before)
         for name, carry in {**self.names, **outgoing}.items():
             names[name] = after.get(id(carry), self.before[name])
-        names.update({n: grown[id(self.stretches[n])] for n in self.growing if isinstance(n, str)})
+        names.update(
+            {n: extended[id(self.stretches[n])] for n in self.growing if isinstance(n, str)}
+        )
         self.finals = names
 
     def _after(self, carry: Carry, results: Iterator[Tensor], trips: Tensor) -> Any:
@@ -519,7 +521,7 @@ class Loop(Staged):
         traced: Tensor | None = None
         for name in self.site.stops:
             flag = found.get(name, False)
-            if isinstance(flag, Maybe):
+            if isinstance(flag, OptionalValue):
                 flag = flag.value
             if isinstance(flag, (Number, Tensor)):
                 here = truth(flag)

@@ -4,7 +4,7 @@ The loop returns a row for each item that an iteration may append, and carries w
 how many there are, which is the last, whether some iteration has appended nothing.  ::
 
     while x < 100:            %n, %x, ..., %rows = while ... {length=2**20} { ... }
-        xs.append(x)   ==>    xs = [Grown of %n rows]
+        xs.append(x)   ==>    xs = [VarList of %n rows]
         x = x * 2
 """
 
@@ -28,13 +28,13 @@ from hybrid.trace.places.slots import same_items
 from hybrid.trace.regions.merge import describe, is_number, kind_of, number_tensor, same_constant
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.tracer import Tracer
-from hybrid.trace.values.varlist import MOST, Column, Gaps, Grown
+from hybrid.trace.values.varlist import MOST, Column, Gaps, VarList
 
 COUNT, LAST, MISSED, GAP = "the length", "the last item", "a gap", "a gap before an item"
 
 
 class Stretch:
-    """The items that an iteration appends, in order; a Grown of one stands for one or none."""
+    """The items that an iteration appends, in order; a VarList of one stands for one or none."""
 
     def __init__(self, before: Sequence[Any], items: Sequence[Any], at: Location) -> None:
         self.before, self.items, self.at = before, items, at
@@ -81,7 +81,7 @@ class Stretch:
 
     def _tree(self, item: Any, region: Region) -> Any:
         """One item, there or not."""
-        if type(item) is not Grown:
+        if type(item) is not VarList:
             self.flags.append(None)
             return item
         if item.capacity != 1 or item.gaps is not None:
@@ -195,7 +195,7 @@ class Stretch:
             getattr(leaf, "tensor", leaf) if stacked else None
             for leaf, stacked in zip(flatten(carried[LAST])[0], self.is_stacked, strict=True)
         ]
-        grown = Grown(
+        varlist = VarList(
             Number("int", count, 0, MOST),
             columns,
             self.structure,
@@ -206,7 +206,7 @@ class Stretch:
             gaps,
             fits,
         )
-        return [*self.before, grown]
+        return [*self.before, varlist]
 
     # What it cannot do ------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class Stretch:
             fix="append one tuple in each iteration, or use a list for each kind of item",
         )
 
-    def _refuse_inner(self, item: Grown) -> NoReturn:
+    def _refuse_inner(self, item: VarList) -> NoReturn:
         raise CaptureError(
             "a loop inside a loop appends to a list, and both make as many iterations as tensors "
             "tell them to",
@@ -273,12 +273,12 @@ class Inside:
             is_value = isinstance(leaf, (Tensor, Number))
             tensors.append(getattr(leaf, "tensor", leaf) if is_value else None)
             columns.append(Column(tensors[-1], _kind(leaf)) if is_value else leaf)
-        grown = Grown(
+        varlist = VarList(
             Number("int", number.tensor, 0, MOST), tuple(columns), structure, 0, self.at, region,
             tuple(tensors), None, True, False,
         )  # fmt: skip
         self.parts = {COUNT: count, LAST: last}
-        self.before, self.content = before, [*before, grown]
+        self.before, self.content = before, [*before, varlist]
         return list(self.content)
 
     def leave(self, final: Any, region: Region, parent: Tracer) -> Stretch | None:
@@ -295,7 +295,7 @@ class Inside:
 
 def _sample(item: Any) -> Any:
     """A tree of the structure of an item."""
-    if type(item) is not Grown:
+    if type(item) is not VarList:
         return item
     leaves = []
     for column in item.columns:

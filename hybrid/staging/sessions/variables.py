@@ -12,7 +12,7 @@ from hybrid.trace.places.reads import MISSING
 from hybrid.trace.regions.checks import check
 from hybrid.trace.values.optional import (
     UNBOUND,
-    Maybe,
+    OptionalValue,
     Unbound,
     is_optional,
     refuse_missing,
@@ -21,7 +21,7 @@ from hybrid.trace.values.optional import (
 
 
 def read(value: Any, name: str, free: bool = False) -> Any:
-    """The value of the variable ``name``, which holds UNBOUND or a Maybe.
+    """The value of the variable ``name``, which holds UNBOUND or an OptionalValue.
 
     It is one of an enclosing function if it is ``free``.
     """
@@ -39,7 +39,7 @@ def resolved(tree: Any, name: str = "the result", *, optional: bool) -> Any:
 
     What is None on some paths is refused there unless it is ``optional``.
     """
-    if isinstance(tree, Maybe):
+    if isinstance(tree, OptionalValue):
         if tree.other is UNBOUND:
             return resolved(read(tree, name), name, optional=optional)
         if optional and tree.other is None:
@@ -48,10 +48,10 @@ def resolved(tree: Any, name: str = "the result", *, optional: bool) -> Any:
             raise NeedsValue("whether the result is there", "bool", tree.flag, at=tree.at)
         check(Number("bool", tree.flag), _absent(tree, name), at=tree.at)
         return tree.value
-    if isinstance(tree, (tuple, list)) and any(map(_has_maybe, tree)):
+    if isinstance(tree, (tuple, list)) and any(map(_has_optional, tree)):
         items = [resolved(item, f"{name}[{i}]", optional=optional) for i, item in enumerate(tree)]
         return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
-    if isinstance(tree, dict) and any(map(_has_maybe, dict.values(tree))):
+    if isinstance(tree, dict) and any(map(_has_optional, dict.values(tree))):
         kind = OrderedDict if type(tree) is OrderedDict else dict
         items = [(k, _item(item, f"{name}[{k!r}]", optional)) for k, item in tree.items()]
         return kind(items)
@@ -67,15 +67,15 @@ def _item(item: Any, name: str, optional: bool) -> Any:
     return item.of(resolved(item.value, name, optional=optional), item.flag)
 
 
-def _has_maybe(value: Any) -> bool:
+def _has_optional(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
-        return any(map(_has_maybe, value))
+        return any(map(_has_optional, value))
     if isinstance(value, dict):
-        return any(map(_has_maybe, value.values()))
-    return isinstance(value, Maybe)
+        return any(map(_has_optional, value.values()))
+    return isinstance(value, OptionalValue)
 
 
-def _absent(value: Maybe, name: str) -> Exception:
+def _absent(value: OptionalValue, name: str) -> Exception:
     other = "absent" if value.other is MISSING else repr(value.other)
     return CaptureError(
         f"{name} is {other} on the path that this call takes, and a tensor on another",
@@ -86,12 +86,12 @@ def _absent(value: Maybe, name: str) -> Exception:
 
 def load(name: str, value: Any, free: bool = False) -> Any:
     """The value of the variable ``name``, one of an enclosing function if it is ``free``."""
-    if type(value) in (Unbound, Maybe):
+    if type(value) in (Unbound, OptionalValue):
         return read(value, name, free)
     return value
 
 
 def peek(name: str, value: Any, free: bool = False) -> Any:
     """The same for a look at the identity of the value alone."""
-    known = type(value) is Maybe and value.other is not UNBOUND
+    known = type(value) is OptionalValue and value.other is not UNBOUND
     return value if known else load(name, value, free)

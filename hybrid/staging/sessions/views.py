@@ -13,8 +13,8 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, NeedsValue, TracedBoolError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.number import Number
-from hybrid.trace.values.optional import Maybe, is_optional, refuse_missing
-from hybrid.trace.values.varlist import Grown, holds_grown, refuse_grown
+from hybrid.trace.values.optional import OptionalValue, is_optional, refuse_missing
+from hybrid.trace.values.varlist import VarList, holds_varlist, refuse_varlist
 
 CONTAINERS = (list, dict, set, deque, bytearray)
 LOOKED_INTO = (*CONTAINERS, tuple)
@@ -26,10 +26,10 @@ def is_traced(value: Any) -> bool:
     if not ACTIVE:
         return False
     if type(value) in (list, tuple):
-        return is_grown(value) and all(type(item) is Grown for item in value)
+        return is_varlist(value) and all(type(item) is VarList for item in value)
     if isinstance(value, dict):
         return is_partial(value) and all(map(is_optional, dict.values(value)))
-    return isinstance(value, (Tensor, Number, Maybe)) and current().traces
+    return isinstance(value, (Tensor, Number, OptionalValue)) and current().traces
 
 
 def tracing() -> bool:
@@ -49,12 +49,12 @@ def look(value: Any) -> Any:
     if isinstance(value, HOLDERS) and tracing():
         inner, how = held(value), f"looked into through a {type(value).__name__}"
         look(inner)
-        refuse_grown(inner, how)
+        refuse_varlist(inner, how)
         refuse_partial(inner, how)
     if tracing() and isinstance(value, LOOKED_INTO):
         if type(value) is not tuple:
             current().will_read_container(value)
-        if is_grown(value):
+        if is_varlist(value):
             return hyb__.View(value)
         if is_partial(value):
             return hyb__.DictView(value)
@@ -66,7 +66,7 @@ def handed(value: Any, name: str = "") -> Any:
     inner = unwrapped(value)
     if type(look(inner)) is not type(inner):
         how = f"given to {name}()" if name else "looked into"
-        refuse_grown(inner, how)
+        refuse_varlist(inner, how)
         refuse_partial(inner, how)
     return value
 
@@ -89,9 +89,14 @@ def ordered(name: str, order: Callable[[], Any], items: Sequence[Any]) -> Any:
         ) from None
 
 
-def is_grown(value: Any) -> bool:
+def is_varlist(value: Any) -> bool:
     """Whether ``value`` is a list whose length only the run knows."""
-    return bool(ACTIVE) and current().traces and bool(current().grown) and holds_grown(value)
+    return (
+        bool(ACTIVE)
+        and current().traces
+        and bool(current().indefinite_values)
+        and holds_varlist(value)
+    )
 
 
 def is_partial(value: Any) -> bool:
@@ -100,7 +105,7 @@ def is_partial(value: Any) -> bool:
         isinstance(value, dict)
         and bool(ACTIVE)
         and current().traces
-        and bool(current().grown)
+        and bool(current().indefinite_values)
         and any(map(is_optional, dict.values(value)))
     )
 
@@ -114,7 +119,7 @@ def refuse_partial(value: Any, how: str) -> None:
 def compared(value: Any) -> Any:
     """``value``, which is about to be compared with another by ``==``."""
     seen = look(value)
-    if type(seen) in (list, tuple) and tracing() and current().grown:
+    if type(seen) in (list, tuple) and tracing() and current().indefinite_values:
         for item in value:
             refuse_partial(item, "compared")
     return seen

@@ -26,21 +26,21 @@ from hybrid.number import Number, as_number, choose
 from hybrid.staging.values.feed import Feed
 from hybrid.staging.values.iterables import index_of, not_negative
 from hybrid.trace.regions.checks import check
-from hybrid.trace.values.varlist import Column, Gaps, Grown, grown_in, refuse
+from hybrid.trace.values.varlist import Column, Gaps, VarList, refuse, varlists_in
 
-Items = Sequence[Any]  # some of them Grown
+Items = Sequence[Any]  # some of them VarList
 
 
 def length_of(items: Items) -> Any:
     """``len(items)``."""
-    counts = [grown.count for grown in grown_in(items)]
+    counts = [varlist.count for varlist in varlists_in(items)]
     plain = len(items) - len(counts)
     return functools.reduce(operator.add, [plain, *counts] if plain else counts)
 
 
 def truth_of(items: Items) -> Any:
     """``bool(items)``."""
-    if any(type(item) is not Grown for item in items):
+    if any(type(item) is not VarList for item in items):
         return True
     return length_of(items) > 0
 
@@ -100,15 +100,15 @@ class View:
 
 
 def _front(items: Items) -> int:
-    """How many items come before the first Grown."""
+    """How many items come before the first VarList."""
     for count, item in enumerate(items):
-        if type(item) is Grown:
+        if type(item) is VarList:
             return count
     return len(items)
 
 
 def _refuse(items: Items, how: str) -> NoReturn:
-    refuse(how, next(grown_in(items)).at)
+    refuse(how, next(varlists_in(items)).at)
 
 
 def _slice(items: Items, taken: slice) -> Any:
@@ -159,21 +159,21 @@ def _require(inside: Any) -> None:
 
 
 def _last(items: Items) -> Any:
-    """The last of items that end with a Grown."""
-    *before, grown = items
+    """The last of items that end with a VarList."""
+    *before, varlist = items
     if before:
-        return choose_between(grown.count > 0, grown.last_item, lambda: item_at(before, -1))
-    _require(grown.count > 0)
-    return grown.last_item()
+        return choose_between(varlist.count > 0, varlist.last_item, lambda: item_at(before, -1))
+    _require(varlist.count > 0)
+    return varlist.last_item()
 
 
 def _position(items: Items, at: Any) -> Any:
     """The item at ``at``, an index from the front that is in range."""
     first, *rest = items
-    count = first.count if type(first) is Grown else 1
+    count = first.count if type(first) is VarList else 1
 
     def here() -> Any:
-        return first.item(as_number(at).whole()) if type(first) is Grown else first
+        return first.item(as_number(at).whole()) if type(first) is VarList else first
 
     if not rest:
         return here()
@@ -185,7 +185,7 @@ def _position(items: Items, at: Any) -> Any:
 
 def _is_row(first: Any, rest: Any) -> bool:
     """Whether the item ``first`` is a tensor, as those that follow."""
-    if not isinstance(first, Tensor) or type(rest) is not Grown or rest.gaps is not None:
+    if not isinstance(first, Tensor) or type(rest) is not VarList or rest.gaps is not None:
         return False
     column = rest.columns[0] if rest.structure == LEAF else None
     return isinstance(column, Column) and not column.kind
@@ -224,7 +224,7 @@ class ListFeed:
         first = self.items[0]
         if (
             len(self.items) > 1
-            or type(first) is not Grown
+            or type(first) is not VarList
             or first.gaps is not None
             or type(index) is int
         ):
@@ -236,10 +236,10 @@ class ListFeed:
 
 def list_feed(items: Items) -> Feed:
     """How to walk over a list by index."""
-    for grown in grown_in(items):
-        grown.require_readable()
-        grown.limit()
-    capacity = sum(item.capacity if type(item) is Grown else 1 for item in items)
+    for varlist in varlists_in(items):
+        varlist.require_readable()
+        varlist.limit()
+    capacity = sum(item.capacity if type(item) is VarList else 1 for item in items)
     return ListFeed(tuple(items), length_of(items), capacity)
 
 
@@ -249,9 +249,9 @@ def list_feed(items: Items) -> Feed:
 def compacted(items: list[Any]) -> list[Any]:
     """``items``, each there or not, as rows that know of gaps; any other list as it is."""
     first = items[0] if items else None
-    if type(first) is not Grown or len(items) == 1:
+    if type(first) is not VarList or len(items) == 1:
         return items
-    if not all(type(item) is Grown and item.is_like(first) for item in items):
+    if not all(type(item) is VarList and item.is_like(first) for item in items):
         return items
     if first.capacity != 1 or first.gaps is not None or first.last:
         return items
@@ -265,7 +265,7 @@ def compacted(items: list[Any]) -> list[Any]:
     count = Number("int", ops.sum(ops.astype(filled, "int64")), 0, len(items))
     in_front = ops.arange(len(items)) < count.tensor
     gaps = Gaps(ops.any(filled != in_front), filled, ops.full((), len(items), dtype="int64"))
-    made = Grown(
+    made = VarList(
         count, tuple(columns), first.structure, len(items), first.at, current(), (), gaps, True
     )
     return [made]
@@ -273,6 +273,6 @@ def compacted(items: list[Any]) -> list[Any]:
 
 def optional(item: Any, value: Callable[[Any], Any], absent: Any) -> Any:
     """``value`` of an item; ``absent`` where the item is not there."""
-    if type(item) is not Grown:
+    if type(item) is not VarList:
         return value(item)
     return choose_between(item.count > 0, lambda: value(item.last_item()), lambda: absent)

@@ -11,7 +11,7 @@ from hybrid.ir.interpreter import current
 from hybrid.number import Number, number_of, sample
 from hybrid.number.mixed import Mixed
 from hybrid.staging.sessions.views import tracing
-from hybrid.trace.values.deferred import Shown, call_late
+from hybrid.trace.values.deferred import Shown, call_deferred
 from hybrid.trace.values.texts import JOINING, Text, mark, marks, text_in
 
 
@@ -35,13 +35,13 @@ class Template:
 
     def __mod__(self, values: Any) -> Any:
         items = _items(values)
-        late = isinstance(self.text, Text) or any(map(_is_late, items))
+        deferred = isinstance(self.text, Text) or any(map(_is_deferred, items))
         if isinstance(self.text, bytes):
             for item in items:
                 if isinstance(item, Number):
                     item.need_value("the text in a bytes object")
             return self.text % values
-        if not late:
+        if not deferred:
             return text(self.text % values)
         if not isinstance(self.text, Text):
             self._try(values)
@@ -62,7 +62,7 @@ class Template:
         except Exception as error:
             if is_interrupt(error):
                 raise
-            call_late(lambda template, values: template % values, self.text, values)
+            call_deferred(lambda template, values: template % values, self.text, values)
 
 
 def _items(values: Any) -> list[Any]:
@@ -77,7 +77,7 @@ def _each(values: Any, change: Callable[[Any], Any]) -> Any:
     return tuple(map(change, values)) if isinstance(values, tuple) else change(values)
 
 
-def _is_late(value: Any) -> bool:
+def _is_deferred(value: Any) -> bool:
     return isinstance(value, (Tensor, Number, Text))
 
 
@@ -102,7 +102,7 @@ def _as_now(value: Any) -> Any:
     if isinstance(value, Tensor):
         if plain or value.size == 1:
             return current().kept(value)
-    elif _is_late(value) or isinstance(value, (bool, int, float, complex, str, bytes)):
+    elif _is_deferred(value) or isinstance(value, (bool, int, float, complex, str, bytes)):
         return value
     shown, told = str(value), repr(value)
     return Shown(shown, told) if marks(shown) or marks(told) else value

@@ -37,7 +37,7 @@ from hybrid.memory import native
 from hybrid.number import Number
 from hybrid.number.staging import TYPES, OwnCall, locate
 from hybrid.ops.flow.control import FLAG, py_call
-from hybrid.staging.sessions.views import is_grown
+from hybrid.staging.sessions.views import is_varlist
 from hybrid.staging.values.feed import Feed, Range, Rows, TreeRows, Walk
 from hybrid.staging.values.lists import list_feed
 from hybrid.trace.regions.merge import number_tensor
@@ -296,6 +296,6 @@ def feed_of(iterable: Any) -> Feed | None:
         return Rows(iterable)
     if isinstance(iterable, TreeRows):
         return iterable
-    if is_grown(iterable):
+    if is_varlist(iterable):
         return list_feed(iterable)
     return iterable.feed() if isinstance(iterable, Walk) else None

@@ -15,7 +15,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff.origins import Origins
-from hybrid.autodiff.presence import either, flag
+from hybrid.autodiff.presence import disjoined, flag
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Value
@@ -138,7 +138,7 @@ class _Side:
         if isinstance(a, bool) or isinstance(b, bool):
             return (True if a else b) if isinstance(a, bool) else True if b else a
         with interpreting(self.tracer), recording(False):
-            return either(a, b)
+            return disjoined(a, b)
 
     def negated(self, a: Holds) -> Holds:
         if isinstance(a, bool):

@@ -34,7 +34,7 @@ from hybrid.trace.places.slots import Slot, write_place
 from hybrid.trace.regions.requires_grad import Turned, turn
 from hybrid.trace.regions.ties import Unfollowed, twins
 from hybrid.trace.regions.tracer import Cell, Tracer
-from hybrid.trace.values.deferred import Build, Late
+from hybrid.trace.values.deferred import Build, Deferred
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +162,7 @@ class Remaining:
         """
         found, left = self.now(self.root)
         with interpreting(self.root):
-            late = Late(error)
+            late = Deferred(error)
         told = (error, late.build, len(found)) if late.operands else None
         found += late.operands
         builder = self.root.builder

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from hybrid.autodiff.arrivals import Arrivals
 from hybrid.autodiff.origins import Slot
-from hybrid.autodiff.presence import Perhaps, either, neutral
+from hybrid.autodiff.presence import OptionalCt, disjoined, neutral
 from hybrid.autodiff.tape import history
 from hybrid.autodiff.terms import conjoined
 from hybrid.eager.tensor import Tensor
@@ -64,7 +64,7 @@ def alike(
                 ]
                 if both:
                     known = None in both
-                    where = None if known else functools.reduce(either, both)
+                    where = None if known else functools.reduce(disjoined, both)
                     found.append((at, "output", other, where))
             ends.append(mine)
     return found
@@ -109,8 +109,8 @@ def _derived(capture: Capture, asked: Asked) -> Backward:
             reached.append(at)
             results.append(neutral(ct).content)
         for _, ct in news:
-            flags.append(len(results) if isinstance(ct, Perhaps) else -1)
-            results += [ct.present.content] if isinstance(ct, Perhaps) else []
+            flags.append(len(results) if isinstance(ct, OptionalCt) else -1)
+            results += [ct.present.content] if isinstance(ct, OptionalCt) else []
     kept = {
         graph.results[i]: ("output", i) for of, i in gradient.backward.residuals if of == "output"
     }

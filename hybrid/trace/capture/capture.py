@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from hybrid.autodiff.presence import Ct, Perhaps, neutral
+from hybrid.autodiff.presence import Ct, OptionalCt, neutral
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.core.interrupts import is_interrupt
 from hybrid.core.tree import flatten, unflatten
@@ -291,7 +291,7 @@ class _Finish:
         tracer = self.tracer
         assert tracer.turning is not None
         turned = tracer.turning.turned()
-        refuse_written(tracer.grown)
+        refuse_written(tracer.indefinite_values)
         lasting_slots = self.lasting_slots()
         written = [
             (slot, self.kept(final[key]))
@@ -514,7 +514,7 @@ class _Finish:
         unsure = {same.output for same in alike}
         for at, index in enumerate(live):
             ct = tracer.input(self.outputs[index].type)
-            cts.append(Perhaps(ct, tracer.input(FLAG), True) if at in unsure else ct)
+            cts.append(OptionalCt(ct, tracer.input(FLAG), True) if at in unsure else ct)
         seeds = list(zip(records, cts, strict=True))
         with recording(False):
             grads = pulled_back(seeds, targets)
@@ -524,8 +524,8 @@ class _Finish:
         reached = tuple(i for i, g in enumerate(grads) if g is not None)
         flags = []
         for g in found:
-            flags.append(len(results) if isinstance(g, Perhaps) else -1)
-            results += [g.present.content] if isinstance(g, Perhaps) else []
+            flags.append(len(results) if isinstance(g, OptionalCt) else -1)
+            results += [g.present.content] if isinstance(g, OptionalCt) else []
         sources = [cell.initial for cell in self.cells()]
         given = [v for ct in cts for v in values_of(ct)]
         back = cut(tracer.builder.nodes, forward_count, results, [*sources, *given])

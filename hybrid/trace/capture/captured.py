@@ -58,11 +58,11 @@ class Made:
     """A tree of which some leaves are made by the graph: each leaf is (kind, what).
 
     Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
-    ``text`` (a LateText: what builds a string, of which results), ``items`` (Items: all that stand
-    in the place of one), ``either`` (Either: a leaf, or what is there instead of it), ``tree``
-    (Made: a tuple, list or dict), ``argument`` and ``source`` (index: that very tensor), ``given``
-    (keys: a container among the arguments), ``object`` (index of one that is made at each run),
-    ``constant`` (a Python object).
+    ``text`` (a DeferredText: what builds a string, of which results), ``items`` (Items: all that
+    stand in the place of one), ``either`` (Either: a leaf, or what is there instead of it),
+    ``tree`` (Made: a tuple, list or dict), ``argument`` and ``source`` (index: that very tensor),
+    ``given`` (keys: a container among the arguments), ``object`` (index of one that is made at each
+    run), ``constant`` (a Python object).
     """
 
     structure: Structure

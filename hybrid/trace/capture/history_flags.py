@@ -17,7 +17,7 @@ import functools
 from collections.abc import Sequence
 
 from hybrid.autodiff.kept import type_of
-from hybrid.autodiff.presence import Perhaps, either, flag, nothing
+from hybrid.autodiff.presence import OptionalCt, disjoined, flag, nothing
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.record import AnyRecord, Leaf, Record, node_of, recording
@@ -76,9 +76,9 @@ def _asked(tracer: Tracer, record: AnyRecord) -> Tensor | None:
         ct = nothing(type_of(record))  # passes drop what is computed of it
         found: Tensor | None = None
         arrivals = [ct for ct in pulled_back([(record, ct)], leaves) if ct is not None]
-        if all(isinstance(arrived, Perhaps) for arrived in arrivals):
+        if all(isinstance(arrived, OptionalCt) for arrived in arrivals):
             flags = [arrived.present for arrived in arrivals]
-            found = functools.reduce(either, flags) if flags else tracer.traced(flag(False))
+            found = functools.reduce(disjoined, flags) if flags else tracer.traced(flag(False))
     behind = builder.nodes[nodes:]
     builder.nodes[nodes:] = [] if found is None else live(behind, [found.content])
     return found

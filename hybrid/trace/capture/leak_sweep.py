@@ -18,15 +18,15 @@ from hybrid.trace.places.key import key_of
 from hybrid.trace.places.reads import CONTAINERS, content_of, user_object
 from hybrid.trace.places.slots import Slot, label_of, read_place
 from hybrid.trace.regions.tracer import Tracer
-from hybrid.trace.values.optional import Maybe
-from hybrid.trace.values.varlist import Grown
+from hybrid.trace.values.optional import OptionalValue
+from hybrid.trace.values.varlist import VarList
 
 
 def hidden(value: Any, seen: set[int], arguments: Collection[int]) -> str | None:
     """The way from ``value`` to a traced tensor, or one of the arguments, that it holds."""
     if isinstance(value, Tensor):
         return "" if type(value.content) is Value or id(value) in arguments else None
-    if type(value) in (Number, Mixed, Maybe, Grown):
+    if type(value) in (Number, Mixed, OptionalValue, VarList):
         return ""
     if id(value) in seen or isinstance(value, (type, types.ModuleType)):
         return None

@@ -30,13 +30,13 @@ from hybrid.trace.places.key import CONTENT
 from hybrid.trace.places.objects import CONTAINERS, attributes, is_authors, is_plain
 from hybrid.trace.places.reads import MISSING
 from hybrid.trace.regions.tracer import Cell, Tracer
-from hybrid.trace.values.deferred import Late, LateText
-from hybrid.trace.values.optional import Maybe, is_optional
+from hybrid.trace.values.deferred import Deferred, DeferredText
+from hybrid.trace.values.optional import OptionalValue, is_optional
 from hybrid.trace.values.texts import marks
-from hybrid.trace.values.varlist import Grown, otherwise
+from hybrid.trace.values.varlist import VarList, optional_result
 from hybrid.trace.values.varlist_items import items_of
 
-_LEAVES = (Tensor, Number, Mixed, Maybe, Grown, str, int, float, bool, NoneType)
+_LEAVES = (Tensor, Number, Mixed, OptionalValue, VarList, str, int, float, bool, NoneType)
 
 
 class Known:
@@ -121,7 +121,7 @@ class Making:
                 rest += value if kind is list else value.values()
             elif isinstance(value, tuple):
                 rest += value
-            elif kind is Maybe:
+            elif kind is OptionalValue:
                 rest.append(value.value)
             elif key not in seen and type(value) not in _LEAVES and self.is_made(value):
                 seen.add(key)
@@ -157,8 +157,8 @@ class Making:
             return found
         if id(leaf) in self.shared:
             return "object", self.object(leaf)
-        if self.root.grown and isinstance(leaf, (Tensor, Number)):
-            found = otherwise(self.root.grown, getattr(leaf, "tensor", leaf))
+        if self.root.indefinite_values and isinstance(leaf, (Tensor, Number)):
+            found = optional_result(self.root.indefinite_values, getattr(leaf, "tensor", leaf))
             if found is not None:
                 flag = self.leaf(found.flag)[1]
                 return "either", Either(self.place(leaf), flag, ("constant", found.other))
@@ -171,12 +171,12 @@ class Making:
         if isinstance(leaf, Number):
             return "number", self.place(leaf.tensor)[1]
         if isinstance(leaf, str) and marks(leaf):
-            late = Late(leaf)
+            late = Deferred(leaf)
             operands = [make_tensor(t.type, t.content) for t in late.operands]
-            return "text", LateText(late.build, tuple([self.leaf(t)[1] for t in operands]))
-        if isinstance(leaf, Maybe):
+            return "text", DeferredText(late.build, tuple([self.leaf(t)[1] for t in operands]))
+        if isinstance(leaf, OptionalValue):
             return "either", self.either(leaf)
-        if type(leaf) is Grown:
+        if type(leaf) is VarList:
             leaf.require_whole()
             return "items", items_of(leaf, self.leaf)
         if not isinstance(leaf, Tensor):
@@ -194,7 +194,7 @@ class Making:
             return "source", list(self.root.cells).index(id(leaf))
         return "output", self.output(leaf)
 
-    def either(self, maybe: Maybe) -> Either:
+    def either(self, maybe: OptionalValue) -> Either:
         """What only some paths have set: an attribute (``p.grad``), an item of a dict."""
         value, other = maybe.value, Several() if maybe.other is MISSING else maybe.other
         whole = isinstance(value, (list, tuple, dict))

@@ -32,8 +32,8 @@ from hybrid.trace.places.objects import is_plain as made_of_attributes
 from hybrid.trace.places.reads import ATOMS, CONTAINERS
 from hybrid.trace.places.rewind import Moved, refill
 from hybrid.trace.places.slots import Slot
-from hybrid.trace.values.optional import Maybe, is_optional
-from hybrid.trace.values.varlist import Grown
+from hybrid.trace.values.optional import OptionalValue, is_optional
+from hybrid.trace.values.varlist import VarList
 
 if TYPE_CHECKING:
     from hybrid.trace.regions.tracer import Tracer
@@ -60,7 +60,7 @@ def remedy_of_items(label: str | None, change: Change | None) -> tuple[str, str]
     """The same of a container that cannot be changed so."""
     if change is not None and isinstance(change.after, dict):
         for key, value in change.after.items():
-            if isinstance(value, Maybe) and isinstance(_innermost(value), Tensor):
+            if isinstance(value, OptionalValue) and isinstance(_innermost(value), Tensor):
                 return (
                     f"Whether it has a tensor at {key!r} afterwards would depend on the value of "
                     "a tensor.",
@@ -70,7 +70,7 @@ def remedy_of_items(label: str | None, change: Change | None) -> tuple[str, str]
 
 
 def _innermost(value: Any) -> Any:
-    while isinstance(value, Maybe):
+    while isinstance(value, OptionalValue):
         value = value.value
     return value
 
@@ -114,7 +114,11 @@ class Mine:
             {(key, CONTENT) for key in written.containers},
             {(id(container), CONTENT) for container, _ in given},
         )
-        self.kinds = (Number, Grown, Maybe) if tracer.convert else (Number, Grown, Maybe, Tensor)
+        self.kinds = (
+            (Number, VarList, OptionalValue)
+            if tracer.convert
+            else (Number, VarList, OptionalValue, Tensor)
+        )
 
     def __call__(self, key: Key, now: Sequence[Any]) -> bool:
         if any(key in keys for keys in self.keys) or (key[0], ANY) in self.keys[0]:
@@ -243,7 +247,7 @@ def _plain_items(content: dict[Any, Any], late: Collection[Any]) -> list[Any]:
 
 
 def _is_run_time(value: Any) -> bool:
-    return isinstance(value, (Tensor, Number, Grown))
+    return isinstance(value, (Tensor, Number, VarList))
 
 
 def _described(value: Any) -> Any:
@@ -259,7 +263,7 @@ def _described(value: Any) -> Any:
 def _settled(content: Content) -> Content:
     """``content`` with zeros for what only a run will know."""
     if isinstance(content, list):
-        content = [item for item in content if type(item) is not Grown]
+        content = [item for item in content if type(item) is not VarList]
     leaves, structure = flatten(content)
     return unflatten(structure, [_zero(leaf) for leaf in leaves])
 

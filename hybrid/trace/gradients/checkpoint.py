@@ -14,7 +14,7 @@ from typing import Any
 
 from hybrid.autodiff.kept import make_snapshot, type_of
 from hybrid.autodiff.origins import Origins
-from hybrid.autodiff.presence import Ct, Perhaps
+from hybrid.autodiff.presence import Ct, OptionalCt
 from hybrid.autodiff.tape import Pull, history, node_of, pulled_back, pushed_ahead
 from hybrid.core.dataclass import replace
 from hybrid.core.tree import flatten
@@ -357,7 +357,7 @@ def checkpoint_vjp(
 ) -> list[Ct | None]:
     """The total of each operand, once the call has been made again and gone back through."""
     first = next(ct for ct in pull.cts if ct is not None)
-    ct = first.ct if isinstance(first, Perhaps) else first
+    ct = first.ct if isinstance(first, OptionalCt) else first
 
     def run() -> list[Tensor]:
         read = []

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hybrid.autodiff.presence import Ct, Perhaps, flag, neutral, nothing, perhaps
+from hybrid.autodiff.presence import Ct, OptionalCt, flag, neutral, nothing, optional_ct
 from hybrid.autodiff.tape import Pull
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType
@@ -92,7 +92,7 @@ def cond_vjp(
     totals: list[Ct | None] = [None] * (1 + len(arrived))
     for total in derived.totals:
         ct = next(found)
-        totals[1 + total.place] = perhaps(ct, next(found), True) if total.flagged else ct
+        totals[1 + total.place] = optional_ct(ct, next(found), True) if total.flagged else ct
     return totals
 
 
@@ -161,7 +161,7 @@ class _Half:
                 ct = self.found[total.place]
                 self.results.append((nothing(total.type) if ct is None else neutral(ct)).content)
                 if total.flagged:
-                    known = ct.present if isinstance(ct, Perhaps) else flag(ct is not None)
+                    known = ct.present if isinstance(ct, OptionalCt) else flag(ct is not None)
                     self.results.append(known.content)
         given = [*tape.graph.params, *self.flat]
         return cut(tape.builder.nodes, tape.forward, self.results, given)
@@ -208,7 +208,7 @@ def _totals(halves: Sequence[_Half]) -> list[Total]:
         found = [half.found[i] for half in halves]
         news = [ct is not half.arrived[i] for ct, half in zip(found, halves, strict=True)]
         if any(news):
-            sure = all(ct is not None and not isinstance(ct, Perhaps) for ct in found)
+            sure = all(ct is not None and not isinstance(ct, OptionalCt) for ct in found)
             type = next(ct.type for ct in found if ct is not None)
             totals.append(Total(i, type, not sure))
     return totals

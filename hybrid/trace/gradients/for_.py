@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hybrid import ops
-from hybrid.autodiff.presence import Ct, Perhaps, neutral
+from hybrid.autodiff.presence import Ct, OptionalCt, neutral
 from hybrid.autodiff.tape import Pull
 from hybrid.core.types import int64
 from hybrid.eager.tensor import Tensor
@@ -136,11 +136,11 @@ def ask(
 def item_by_item(ct: Ct | None, body: Graph, at: int, carried: int) -> Ct | None:
     """The cotangent of a result; of a stack of carried values with a flag for each row."""
     row = body.results[at] if at < len(body.results) else None
-    if not isinstance(ct, Perhaps) or ct.present.type.rank or at < carried:
+    if not isinstance(ct, OptionalCt) or ct.present.type.rank or at < carried:
         return ct
     if all(row is not other for other in body.results[:carried]):
         return ct
-    return Perhaps(neutral(ct), ops.broadcast_to(ct.present, ct.type.shape[:1]), True)
+    return OptionalCt(neutral(ct), ops.broadcast_to(ct.present, ct.type.shape[:1]), True)
 
 
 def as_index(number: int) -> Tensor:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.presence import Ct, Perhaps, flag, neutral, nothing, perhaps, plain
+from hybrid.autodiff.presence import Ct, OptionalCt, flag, neutral, nothing, optional_ct, plain
 from hybrid.autodiff.tape import pushed_ahead
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
@@ -65,19 +65,19 @@ def cond_jvp(
     out: list[Ct | None] = []
     for state in states:
         tangent = next(found) if state else None
-        out.append(perhaps(tangent, next(found), True) if state == "perhaps" else tangent)
+        out.append(optional_ct(tangent, next(found), True) if state == "optional" else tangent)
     return out[0] if len(out) == 1 else out
 
 
 def _cond_ahead(
     regions: tuple[Graph, Graph], kinds: Sequence[Kind | None]
 ) -> tuple[list[str], tuple[Graph, ...]]:
-    """Of each result whether it has a tangent ("sure", "perhaps", or "" for none); regions."""
+    """Of each result whether it has a tangent ("sure", "optional", or "" for none); regions."""
     halves = [_Ahead(region, kinds) for region in regions]
     pairs = list(zip(*[half.found for half in halves], strict=True))
     states = [
         "" if pair == (None, None)
-        else "sure" if all(isinstance(t, Tensor) for t in pair) else "perhaps"
+        else "sure" if all(isinstance(t, Tensor) for t in pair) else "optional"
         for pair in pairs
     ]  # fmt: skip
     made = []
@@ -87,7 +87,7 @@ def _cond_ahead(
             for state, t, value in zip(states, half.found, half.tape.results, strict=True):
                 if state:
                     results.append(_tensor(t, value.type).content)
-                if state == "perhaps":
+                if state == "optional":
                     results.append(_presence(t).content)
         tangents = [v for t in half.given for v in values_of(t)]
         made.append(half.closed([*half.tape.graph.params, *tangents], results))
@@ -95,7 +95,7 @@ def _cond_ahead(
 
 
 def _presence(tangent: Ct | None) -> Tensor:
-    return tangent.present if isinstance(tangent, Perhaps) else flag(tangent is not None)
+    return tangent.present if isinstance(tangent, OptionalCt) else flag(tangent is not None)
 
 
 def _tensor(tangent: Ct | None, type: TensorType) -> Tensor:
@@ -184,7 +184,7 @@ class _Loop:
     def graph(self, ahead: _Ahead, found: Sequence[Ct | None]) -> Graph:
         tape, body = ahead.tape, self.body
         given = ahead.given[self.before :]
-        flags = [t.present.content for t in given if isinstance(t, Perhaps)]
+        flags = [t.present.content for t in given if isinstance(t, OptionalCt)]
         carried_flags = len(self.flagged)
         operands = body.params[self.before :]
         n, m = self.carried, self.carried + self.sliced
@@ -230,13 +230,13 @@ class _Loop:
             *[neutral(given[at]) for at in self.slices],
             *operands[m:],
             *[neutral(given[at]) for at in self.invariants],
-            *[t.present for t in rest if isinstance(t, Perhaps)],
+            *[t.present for t in rest if isinstance(t, OptionalCt)],
         ]
         found = applied(self.op, every, (self.ahead,), carried=len(carried), **attrs)[self.skip :]
         out: list[Ct | None] = [None] * (len(self.body.results) - self.skip)
         flags = dict(zip(self.flagged, found[n + len(self.active) :], strict=False))
         for at, t in zip(self.active, found[n:], strict=False):
-            out[at] = perhaps(t, flags[at], True) if at in flags else t
+            out[at] = optional_ct(t, flags[at], True) if at in flags else t
         for at, stack in zip(self.rows, found[len(carried) :], strict=True):
             out[at] = stack
         return out

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from hybrid import ops
-from hybrid.autodiff.presence import Ct, Perhaps, flag, neutral, nothing, plain
+from hybrid.autodiff.presence import Ct, OptionalCt, flag, neutral, nothing, plain
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
@@ -36,7 +36,7 @@ class Item:
     of: str  # "ct" of a carried value, or "sum" of an invariant
     at: int  # which operand of the loop
     type: TensorType
-    perhaps: bool  # whether it may be absent
+    optional: bool  # whether it may be absent
     made: bool  # whether it is present once there was an iteration
     flag: int  # which carried flag says so; -1: none, since nothing in the loop asks
     into: int  # the item that starts with its cotangent too: the body returns the same for both
@@ -167,10 +167,10 @@ class _Variant:
         index = self.tape.param_at(0)
         at = ops.maximum(index - 1, 0)
         present = ops.greater(index, 0)
-        if isinstance(stack, Perhaps):
+        if isinstance(stack, OptionalCt):
             present = ops.logical_and(present, pick(stack.present, at))
         row = pick(neutral(stack), at)
-        return Perhaps(ops.where(present, row, nothing(row.type)), present, True)
+        return OptionalCt(ops.where(present, row, nothing(row.type)), present, True)
 
     def extended(self) -> Graph:
         """The body with its nodes as they are now: nested ones may give more results."""
@@ -192,20 +192,22 @@ class _Variant:
                 zeros = ops.zeros(type.shape, dtype=type.dtype)
                 self.outs.append((zeros if ct is None else plain(ct)).content)
             for ct in [self.slices[at] for at in marked]:
-                there = ct.present if isinstance(ct, Perhaps) else flag(ct is not None)
+                there = ct.present if isinstance(ct, OptionalCt) else flag(ct is not None)
                 self.outs.append(there.content)
 
     def asks(self, kept: Collection[int]) -> set[int]:
         """The items whose flags are read, when those in ``kept`` are given on."""
         tape = self.tape
         nodes = tape.builder.nodes[tape.forward :]
-        flags = [self.found[i].present.content for i in kept if isinstance(self.found[i], Perhaps)]
+        flags = [
+            self.found[i].present.content for i in kept if isinstance(self.found[i], OptionalCt)
+        ]
         needed = [*self.totals, *self.outs, *flags]
         read = {v for node in live(nodes, needed) for v in node.operands} | set(needed)
         return {
             i
             for i, param in enumerate(self.params)
-            if isinstance(param, Perhaps) and param.present.content in read
+            if isinstance(param, OptionalCt) and param.present.content in read
         }
 
     def cut(self, flags: Sequence[int]) -> Cut:
@@ -234,7 +236,7 @@ class _Variant:
     def flag_of(self, item: int) -> Tensor:
         """Whether the item is present after the iteration."""
         ct = self.found[item]
-        return ct.present if isinstance(ct, Perhaps) else flag(item not in self.unsure)
+        return ct.present if isinstance(ct, OptionalCt) else flag(item not in self.unsure)
 
 
 class _Assembly:
@@ -322,7 +324,7 @@ class _Assembly:
 
     def flag_param(self, variant: _Variant, item: int) -> Value:
         param = variant.params[item]
-        return param.present.content if isinstance(param, Perhaps) else Value(FLAG)
+        return param.present.content if isinstance(param, OptionalCt) else Value(FLAG)
 
     def item(self, i: int, positions: dict[int, int]) -> Item:
         asked, last = self.asked, self.variants[-1]
@@ -332,7 +334,7 @@ class _Assembly:
             of,
             at,
             asked.types[at],
-            isinstance(last.params[i], Perhaps),
+            isinstance(last.params[i], OptionalCt),
             i not in last.unsure,
             self.flags.index(i) if i in self.flags else -1,
             positions[asked.later[at]] if is_ct else i,

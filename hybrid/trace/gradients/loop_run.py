@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from hybrid import ops
 from hybrid.autodiff.presence import (
     Ct,
-    Perhaps,
+    OptionalCt,
     added,
     chosen_ct,
-    either,
+    disjoined,
     flag,
     neutral,
     nothing,
-    perhaps,
+    optional_ct,
 )
 from hybrid.autodiff.tape import Pull
 from hybrid.core.dataclass import dataclass
@@ -88,7 +88,7 @@ def way_back(
         for item, ct in zip(answer.items, begin, strict=True)
     ]
     start += [
-        begin[i].present if isinstance(begin[i], Perhaps) else flag(begin[i] is not None)
+        begin[i].present if isinstance(begin[i], OptionalCt) else flag(begin[i] is not None)
         for i in answer.flags
     ]
     invariants = [operands[i] for i in answer.invariants]
@@ -127,10 +127,10 @@ def _shifted(stack: Tensor, none: Tensor, reverse: bool) -> Tensor:
 def _last(stack: Ct, count: Tensor) -> Ct:
     """The row of the last of ``count`` iterations, if there was any."""
     at, present = ops.maximum(count - 1, 0), ops.greater(count, 0)
-    if isinstance(stack, Perhaps):
+    if isinstance(stack, OptionalCt):
         present = ops.logical_and(present, pick(stack.present, at))
     row = pick(neutral(stack), at)
-    return Perhaps(ops.where(present, row, nothing(row.type)), present, True)
+    return OptionalCt(ops.where(present, row, nothing(row.type)), present, True)
 
 
 def totals_of(
@@ -148,14 +148,14 @@ def totals_of(
     flags = found[len(items) :]
 
     def settled(item: Item, ct: Tensor) -> Ct | None:
-        if not item.perhaps or (item.made and ran is True):
+        if not item.optional or (item.made and ran is True):
             return ct
         if item.flag >= 0:
-            return perhaps(ct, flags[item.flag], True)
+            return optional_ct(ct, flags[item.flag], True)
         before = given(item, pull, cts, answer)
         if before is None:
-            return perhaps(ct, ran, True)
-        return before if ran is False else perhaps(ct, either(before.present, ran), True)
+            return optional_ct(ct, ran, True)
+        return before if ran is False else optional_ct(ct, disjoined(before.present, ran), True)
 
     for item, ct in items:
         if item.of == "sum":
@@ -165,7 +165,7 @@ def totals_of(
     for at, stack in zip(answer.sliced, stacks, strict=False):
         ct = onto_zeros(stack)  # as slices are
         there = ops.any(marks[at]) if at in marks else ran
-        totals[places[at]] = _sum(totals[places[at]], perhaps(ct, there, False))
+        totals[places[at]] = _sum(totals[places[at]], optional_ct(ct, there, False))
     into = {item.into for i, (item, _) in enumerate(items) if item.into != i}
     for i, (item, ct) in enumerate(items):
         place = places[item.at]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from hybrid.autodiff.origins import Edge
 from hybrid.autodiff.origins import Node as TapeNode
-from hybrid.autodiff.presence import Ct, Perhaps
+from hybrid.autodiff.presence import Ct, OptionalCt
 from hybrid.autodiff.tape import pulled_back
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType, bool_, tensor_type
@@ -92,7 +92,7 @@ class Tape(Tracer):
         if ct.sure:
             return made
         flags = tensor_type(bool_, ct.type.shape[:1]) if ct.each else FLAG
-        return Perhaps(made, self.param(flags, f"has_{hint}"), ct.neutral)
+        return OptionalCt(made, self.param(flags, f"has_{hint}"), ct.neutral)
 
     def pull(
         self,
@@ -134,7 +134,7 @@ class Kind:
 
 
 def kind_of(ct: Ct | None) -> Kind | None:
-    if isinstance(ct, Perhaps):
+    if isinstance(ct, OptionalCt):
         return Kind(ct.type, False, ct.neutral, bool(ct.present.type.rank))
     return None if ct is None else Kind(ct.type)
 
@@ -145,7 +145,7 @@ def kinds_of(cts: Iterable[Ct | None]) -> tuple[Kind | None, ...]:
 
 def tensors_of(ct: Ct | None) -> list[Tensor]:
     """The tensors that stand for a cotangent, in the order of ``Tape.params_like``."""
-    if isinstance(ct, Perhaps):
+    if isinstance(ct, OptionalCt):
         return [ct.ct, ct.present]
     return [] if ct is None else [ct]
 

@@ -25,7 +25,7 @@ from hybrid.trace.places.key import CONTENT, Key, key_of
 from hybrid.trace.places.members import Members
 from hybrid.trace.places.reads import ATOMS, MUTABLE, Reads, content_of, watched
 from hybrid.trace.places.rewind import Moved, arrays_in, put_attribute
-from hybrid.trace.values.optional import Maybe
+from hybrid.trace.values.optional import OptionalValue
 
 if TYPE_CHECKING:
     from hybrid.trace.capture.captured import Capture
@@ -317,7 +317,7 @@ class Guards:
             lent = begun is not value  # then the same as before is another all the same
             moved = now is not begun and (
                 holds_tensor(now)
-                or type(now) is Maybe
+                or type(now) is OptionalValue
                 or type(now) in (list, dict)  # which the capture has made
                 or holds_tensor(begun)
                 or (is_plain(now) and (lent or not self.matching.exactly(value)(now)))

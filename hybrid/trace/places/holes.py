@@ -42,5 +42,5 @@ def refuse_torn(container: Any) -> None:
 def torn(owner: Any, error: CaptureError) -> Torn:
     """What stands for the content of a container, once somebody looks."""
     made = Torn(error)
-    owner.grown.append(made)
+    owner.indefinite_values.append(made)
     return made

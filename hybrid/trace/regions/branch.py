@@ -20,8 +20,8 @@ from hybrid.trace.regions.merge import DIVERGED, Build, Merge, Side
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import meet
 from hybrid.trace.regions.tracer import Tracer
-from hybrid.trace.values.optional import UNBOUND, Maybe, is_optional, of_attribute
-from hybrid.trace.values.varlist import Grown
+from hybrid.trace.values.optional import UNBOUND, OptionalValue, is_optional, of_attribute
+from hybrid.trace.values.varlist import VarList
 
 
 class Path:
@@ -131,10 +131,10 @@ def _differ(a: Any, b: Any) -> bool:
     """Whether what comes of two values is one of a structure that only a run decides."""
     if a is b or a is DIVERGED or b is DIVERGED:
         return False
-    if isinstance(b, Maybe) or (b is None or b is UNBOUND):
-        return not isinstance(a, Maybe)
+    if isinstance(b, OptionalValue) or (b is None or b is UNBOUND):
+        return not isinstance(a, OptionalValue)
     if isinstance(a, (list, tuple)) and type(a) is type(b):
-        uncertain = any(type(item) in (Grown, Torn) for item in b)
+        uncertain = any(type(item) in (VarList, Torn) for item in b)
         return uncertain or len(a) != len(b) or any(map(_differ, a, b))
     return isinstance(a, dict) and type(a) is type(b) and a.keys() != b.keys()
 

@@ -15,7 +15,7 @@ from hybrid.number import Number
 from hybrid.number.staging import Place, Raises, branch, nothing, raise_at
 from hybrid.ops.flow.control import FLAG
 from hybrid.trace.regions.ties import twins
-from hybrid.trace.values.deferred import Late, LateCall, call_late
+from hybrid.trace.values.deferred import Deferred, DeferredCall, call_deferred
 
 Raised = BaseException | type[BaseException] | Callable[..., Any]
 
@@ -33,15 +33,15 @@ def check(
     if passes.type is not FLAG:
         passes = ops.astype(ops.reshape(passes, ()), bool_)
     place = _place(error, at)
-    late = Late((place, error, *values))
-    call = LateCall(_raise, late, place.location, _kinds(error))
-    branch(passes, late.operands, nothing, call)
+    deferred = Deferred((place, error, *values))
+    call = DeferredCall(_raise, deferred, place.location, _kinds(error))
+    branch(passes, deferred.operands, nothing, call)
 
 
 def fail(error: Raised, *values: Any) -> None:
     """Stage: raise ``error``, as ``check`` does, whenever the plan gets here."""
     place = _place(error, None)
-    call_late(_raise, place, error, *values, at=place.location, raises=_kinds(error))
+    call_deferred(_raise, place, error, *values, at=place.location, raises=_kinds(error))
 
 
 def check_change(tracer: Any, tensor: Tensor) -> None:

@@ -32,8 +32,8 @@ from hybrid.trace.regions.merge_lists import merged_lists, optional
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import Met
 from hybrid.trace.regions.tracer import Tracer
-from hybrid.trace.values.optional import UNBOUND, Maybe, of_attribute
-from hybrid.trace.values.varlist import Grown
+from hybrid.trace.values.optional import UNBOUND, OptionalValue, of_attribute
+from hybrid.trace.values.varlist import VarList
 
 Build = Callable[[Sequence[Tensor]], Any]  # from the node's results to the merged value
 NUMBER_DTYPES: dict[str, DType] = {"bool": bool_, "int": int64, "float": float64}
@@ -92,7 +92,7 @@ class Merge:
         for absent in (UNBOUND, MISSING, None):
             if a is absent or b is absent or _absence(a, absent) or _absence(b, absent):
                 return self._maybe(a, b, absent, name)
-        if isinstance(a, Maybe) or isinstance(b, Maybe):
+        if isinstance(a, OptionalValue) or isinstance(b, OptionalValue):
             self.refuse(a, b, name)
         if a is DIVERGED or b is DIVERGED:
             return self.only(a, b)
@@ -270,14 +270,14 @@ class Merge:
         if isinstance(value, Number):
             part = self.filled(value.tensor, side, other)
             return lambda results: Number(value.kind, part(results))
-        if isinstance(value, Maybe):
+        if isinstance(value, OptionalValue):
             inner, flag = self.filled(value.value, side, other), self.filled(
                 value.flag, side, other
             )  # fmt: skip
             return lambda results: value.of(inner(results), flag(results))
         if isinstance(value, (list, dict)) and side.region.is_outside(value):
             return lambda results: value  # what it holds is merged as a place
-        if type(value) is Grown:
+        if type(value) is VarList:
             return optional(self, side, other, value)
         if isinstance(value, tuple):
             parts = [self.filled(item, side, other) for item in value]
@@ -310,7 +310,7 @@ class Merge:
         for value in (a, b):
             if value is absent:
                 parts.append((absent, False))
-            elif isinstance(value, Maybe):
+            elif isinstance(value, OptionalValue):
                 if value.other is not absent:
                     self.refuse(a, b, name)
                 parts.append((value.value, Number("bool", value.flag)))
@@ -328,7 +328,7 @@ class Merge:
         def build(results: Sequence[Tensor]) -> Any:
             known = flag(results)
             if isinstance(known, Number):
-                return Maybe(value(results), known.tensor, absent, at=self.at)
+                return OptionalValue(value(results), known.tensor, absent, at=self.at)
             return value(results) if known else absent
 
         return build
@@ -376,11 +376,11 @@ def spoken(name: str) -> str:
 
 
 def _differ_in_length(a: list[Any], b: list[Any]) -> bool:
-    return len(a) != len(b) or any(type(item) in (Grown, Torn) for item in (*a, *b))
+    return len(a) != len(b) or any(type(item) in (VarList, Torn) for item in (*a, *b))
 
 
 def _absence(value: Any, absent: Any) -> bool:
-    return isinstance(value, Maybe) and value.other is absent
+    return isinstance(value, OptionalValue) and value.other is absent
 
 
 def is_number(value: Any) -> bool:
@@ -479,7 +479,7 @@ def remedy(a: Any, b: Any) -> str:
         return "keep what is in the set in a tensor of flags (seen[i] = True)"
     if type(a) is Queue and type(b) is Queue:
         return "use a list, or let the deque keep its length (maxlen, or popleft for each append)"
-    plain = (Tensor, Number, Maybe, list, tuple, dict, *ATOMS)
+    plain = (Tensor, Number, OptionalValue, list, tuple, dict, *ATOMS)
     if type(a) is type(b) and not isinstance(a, plain):
         return (
             "set the attributes of one object, which is made before, or keep the values in "
@@ -499,10 +499,10 @@ def describe(value: Any) -> str:
         return f"{name} ({place})" if place else name
     if value is UNBOUND or value is MISSING:
         return "unbound"
-    if isinstance(value, Maybe):
+    if isinstance(value, OptionalValue):
         return f"{describe(value.value)} or {describe(value.other)}"
     if isinstance(value, (list, tuple)):
-        known = all(type(item) is not Grown for item in value)
+        known = all(type(item) is not VarList for item in value)
         kind = "deque" if type(value) is Queue else type(value).__name__
         return f"a {kind} of {len(value) if known else 'unknown length'}"
     if isinstance(value, dict):

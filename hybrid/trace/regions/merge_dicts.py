@@ -3,7 +3,7 @@
 ::
 
     where the condition holds: {"a": x, "b": y}        where it does not: {"a": x}
-    after it:                  {"a": x, "b": Maybe(y, other=MISSING)}
+    after it:                  {"a": x, "b": OptionalValue(y, other=MISSING)}
 
 Keys that the paths have in another order are there for sure, and still no plain items: where they
 stand is as unknown as if they could be missing.
@@ -18,7 +18,7 @@ from hybrid.core.dataclass import replace
 from hybrid.core.types import bool_
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.places.reads import MISSING
-from hybrid.trace.values.optional import Maybe, is_optional
+from hybrid.trace.values.optional import OptionalValue, is_optional
 
 if TYPE_CHECKING:
     from hybrid.trace.regions.merge import Merge
@@ -41,7 +41,7 @@ def merged_dicts(merge: Merge, a: dict[Any, Any], b: dict[Any, Any], name: str) 
             return value
         if not is_optional(value):
             there = merge.first.region.parent.lift(True, bool_)
-            value = Maybe(value, there, MISSING)
+            value = OptionalValue(value, there, MISSING)
         at = merge.at if value.at is None else value.at
         return replace(value, error=KeyError(key), placed=key not in unsure, at=at)
 

@@ -3,7 +3,7 @@
 ::
 
     where the condition holds: [a, b]        where it does not: [a]
-    after it:                  [a, Grown of one b, or of none]
+    after it:                  [a, VarList of one b, or of none]
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hybrid.number import Number
 from hybrid.trace.places.holes import Torn
 from hybrid.trace.places.reads import ATOMS
 from hybrid.trace.values.texts import Text
-from hybrid.trace.values.varlist import Column, Grown, unwritten
+from hybrid.trace.values.varlist import Column, VarList, unwritten
 
 if TYPE_CHECKING:
     from hybrid.trace.regions.merge import Merge, Side
@@ -40,7 +40,7 @@ def merged_lists(merge: Merge, a: list[Any], b: list[Any], name: str) -> Build:
     back = _alike(a[front:][::-1], b[front:][::-1])
     of_a, of_b = a[front : len(a) - back], b[front : len(b) - back]
     parts: list[Build] = []
-    if not any(type(item) is Grown for item in (*of_a, *of_b)):
+    if not any(type(item) is VarList for item in (*of_a, *of_b)):
         count = min(len(of_a), len(of_b))
         for i in range(count):
             parts.append(merge.tree(of_a[i], of_b[i], f"{name}[{front + i}]"))
@@ -68,14 +68,14 @@ def chosen_list(
         ]
 
 
-def _counted(item: Any, times: Tensor, owner: Tracer, at: Location | None) -> Grown:
+def _counted(item: Any, times: Tensor, owner: Tracer, at: Location | None) -> VarList:
     """``item`` as often as ``times`` says: once or not at all."""
-    if type(item) is Grown:
+    if type(item) is VarList:
         count = Number("int", ops.multiply(item.count.tensor, times), 0, item.count.high)
         return replace(item, count=count)
     leaves, structure = flatten(item)
     columns = tuple([_column_of_one(leaf, owner) for leaf in leaves])
-    return Grown(Number("int", times, 0, 1), columns, structure, 1, at, owner, fits=True)
+    return VarList(Number("int", times, 0, 1), columns, structure, 1, at, owner, fits=True)
 
 
 def _column_of_one(leaf: Any, owner: Tracer) -> Any:
@@ -97,7 +97,7 @@ def _alike(a: Sequence[Any], b: Sequence[Any]) -> int:
 
 
 def _can_be_optional(item: Any, side: Side) -> bool:
-    if type(item) is Grown:
+    if type(item) is VarList:
         return True
     return all(
         type(leaf) is not Text
@@ -120,11 +120,11 @@ class _Optional:
 
     def part(self, item: Any) -> Build:
         """What builds that which stands for ``item``."""
-        if type(item) is Grown:
+        if type(item) is VarList:
             columns = [self._shared(leaf) for leaf in item.columns]
             places = [self._filled(t) for t in item.tensors()]
 
-            def built(results: Sequence[Tensor]) -> Grown:
+            def built(results: Sequence[Tensor]) -> VarList:
                 made = item.with_tensors([results[i] for i in places], self.owner)
                 pairs = zip(made.columns, columns, strict=True)
                 return replace(
@@ -136,13 +136,15 @@ class _Optional:
         count = self._number(1)
         found = [self._column(leaf) for leaf in leaves]
 
-        def build(results: Sequence[Tensor]) -> Grown:
+        def build(results: Sequence[Tensor]) -> VarList:
             columns = [
                 leaf if made is None else made(results)
                 for leaf, made in zip(leaves, found, strict=True)
             ]
             there = Number("int", results[count], 0, 1)
-            return Grown(there, tuple(columns), structure, 1, self.merge.at, self.owner, fits=True)
+            return VarList(
+                there, tuple(columns), structure, 1, self.merge.at, self.owner, fits=True
+            )
 
         return build
 

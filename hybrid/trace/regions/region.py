@@ -47,7 +47,7 @@ class Region(Tracer):
             parent=parent,
             notes=parent.notes,
             texts=parent.texts,
-            grown=parent.grown,
+            indefinite_values=parent.indefinite_values,
             handlers=parent.handlers,
             standing=parent.standing,
             convert=parent.convert,

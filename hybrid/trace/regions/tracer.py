@@ -94,7 +94,8 @@ class Tracer:
     taken: dict[tuple[Value, int], Tensor] = field(default_factory=dict)
     notes: list[tuple[Location | None, str]] = field(default_factory=list)  # for explain()
     texts: list[Entry] = field(default_factory=list)  # that were asked of traced values
-    grown: list[Any] = field(default_factory=list)  # what lists hold, and hand out, that have grown
+    # Of the whole capture: lists of unknown length, items of those, optional values.
+    indefinite_values: list[Any] = field(default_factory=list)
     standing: StandIns = field(default_factory=StandIns)  # those of the whole capture
     ties: Ties = field(default_factory=Ties)  # which tensors may be one
     follows: bool = False  # whether flags tell which they are, as far as only a run knows it
@@ -417,7 +418,7 @@ class Tracer:
 
     def will_read_container(self, container: Any) -> None:
         """What ``container`` holds is about to be looked at."""
-        if self.grown:
+        if self.indefinite_values:
             refuse_torn(container)
 
     def will_write_cell(self, cell: Any) -> None:

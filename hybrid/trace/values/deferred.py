@@ -1,4 +1,4 @@
-"""Late: Python values with traced parts, put together again when the plan runs.
+"""Deferred values: Python values with traced parts, put together again when the plan runs.
 
 ``print(f"{x} of {[n]}")`` is captured as an ordered call into Python whose operands are the values
 of ``x`` and ``n``; before it prints, its arguments are made what they would have been eagerly.
@@ -29,14 +29,14 @@ from hybrid.number.staging import OwnCall, Raises, locate
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.ops.flow.control import py_call
 from hybrid.trace.values.texts import marks, written
-from hybrid.trace.values.varlist import Grown
+from hybrid.trace.values.varlist import VarList
 from hybrid.trace.values.varlist_items import items_of
 
 Arrays = Sequence[Any]
 Build = Callable[[Arrays], Any]
 
 
-class Late:
+class Deferred:
     """What ``tree`` will be: the operands to call Python with, and how to build it from those.
 
     Lists, tuples, dicts, sets, texts and exceptions are looked into; of other objects that hold
@@ -54,7 +54,7 @@ class Late:
         builds = [self._leaf(leaf) for leaf in leaves]
         if not builds or all(b is None for b in builds):
             return lambda _arrays: unflatten(structure, leaves)
-        join = unflatten_several if any(type(leaf) is Grown for leaf in leaves) else unflatten
+        join = unflatten_several if any(type(leaf) is VarList for leaf in leaves) else unflatten
         return lambda arrays: join(
             structure,
             [
@@ -72,7 +72,7 @@ class Late:
         if type(leaf) is Number:
             at = self._place(leaf.tensor)
             return lambda arrays: arrays[at].item()
-        if type(leaf) is Grown:
+        if type(leaf) is VarList:
             return self._items(leaf)
         if isinstance(leaf, str):
             return self._text(leaf) if marks(leaf) else None
@@ -124,7 +124,7 @@ class Late:
 
         return build
 
-    def _items(self, grown: Grown) -> Build:
+    def _items(self, varlist: VarList) -> Build:
         """The items of a list whose length only the run knows."""
 
         recorded: dict[int, Callable[[Arrays], bool]] = {}
@@ -136,7 +136,7 @@ class Late:
             recorded[at] = self._recorded(value)
             return "operand", at
 
-        items = items_of(grown, leaf)
+        items = items_of(varlist, leaf)
 
         def build(arrays: Arrays) -> Any:
             results = [from_numpy(np.asarray(a)) for a in arrays]
@@ -173,7 +173,7 @@ class Late:
             pair = self._builder(entry.value)
             return lambda arrays: operator.mod(*pair(arrays))
         value = self._leaf(entry.value)
-        if type(entry.value) is Grown:
+        if type(entry.value) is VarList:
             return lambda arrays: ", ".join(map(repr, value(arrays))) or _NOTHING
         write = {"s": str, "r": repr}.get(entry.conversion) or (lambda v: format(v, entry.spec))
         return lambda arrays: write(value(arrays))
@@ -226,7 +226,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class LateText:
+class DeferredText:
     """A string that a plan's results complete."""
 
     build: Build
@@ -237,17 +237,17 @@ class LateText:
         return self.build([array_of(results[at]) for at in self.outputs])
 
 
-class LateCall(OwnCall):
+class DeferredCall(OwnCall):
     """``function`` as a py_call calls it: its arguments are built from the arrays first."""
 
     def __init__(
         self,
         function: Callable[..., Any],
-        late: Late,
+        deferred: Deferred,
         location: Location | None,
         raises: Raises | None = (),
     ) -> None:
-        self.function, self.build, self.location = function, late.build, location
+        self.function, self.build, self.location = function, deferred.build, location
         self.raises = raises
 
     def __call__(self, *arrays: Any) -> tuple[()]:
@@ -262,14 +262,14 @@ class LateCall(OwnCall):
         return getattr(self.function, "__name__", type(self.function).__name__)
 
 
-def call_late(
+def call_deferred(
     function: Callable[..., Any],
     *arguments: Any,
     at: Location | None = None,
     raises: Raises | None = (),
 ) -> None:
     """Call ``function`` when the plan runs, after all calls into Python that came before."""
-    late = Late(arguments)
-    call = LateCall(function, late, at or author_location(), raises)
-    call, operands = current().leaving(call, late.operands)
+    deferred = Deferred(arguments)
+    call = DeferredCall(function, deferred, at or author_location(), raises)
+    call, operands = current().leaving(call, deferred.operands)
     results_of(current().apply(py_call, operands, {"function": call, "types": ()}))

@@ -1,7 +1,7 @@
 """What a variable holds when only some of the paths that lead here have bound it.
 
-``UNBOUND`` stands for no value at all.  ``Maybe`` stands for a value on the paths where ``flag``
-holds, and for ``other`` (UNBOUND, MISSING, or a constant such as None) on the rest.
+``UNBOUND`` stands for no value at all.  ``OptionalValue`` stands for a value on the paths where
+``flag`` holds, and for ``other`` (UNBOUND, MISSING, or a constant such as None) on the rest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNBOUND = Unbound()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Maybe:
+class OptionalValue:
     """``value`` where ``flag`` (a traced bool tensor of rank 0) holds, else ``other``."""
 
     value: Any
@@ -43,9 +43,9 @@ class Maybe:
 
     def __post_init__(self) -> None:
         if self.other is MISSING:  # whoever looks into a dict asks whether there are any
-            current().grown.append(self)
+            current().indefinite_values.append(self)
 
-    def of(self, value: Any, flag: Any) -> Maybe:
+    def of(self, value: Any, flag: Any) -> OptionalValue:
         """The same of another value and flag."""
         return replace(self, value=value, flag=flag)
 
@@ -74,7 +74,7 @@ class Maybe:
 
 def is_optional(value: Any) -> bool:
     """Whether ``value`` is an item or attribute that only some paths have set."""
-    return type(value) is Maybe and value.other is MISSING
+    return type(value) is OptionalValue and value.other is MISSING
 
 
 def of_attribute(value: Any, kind: type, name: str, at: Location | None) -> Any:
@@ -87,7 +87,7 @@ def of_attribute(value: Any, kind: type, name: str, at: Location | None) -> Any:
     return replace(value, error=error, at=value.at or at)
 
 
-def refuse_missing(how: str, item: Maybe, at: Location | None = None) -> NoReturn:
+def refuse_missing(how: str, item: OptionalValue, at: Location | None = None) -> NoReturn:
     """Raise: what is about to be done to a dict needs its keys."""
     error = item.error
     named = isinstance(error, KeyError)

@@ -1,8 +1,8 @@
-"""Grown: what stands in a list for as many items as only the run knows.
+"""VarLists: what stands in a list for as many items as only the run knows.
 
-A loop of unknown length appends to ``[a]``; after it the list is ``[a, Grown]``.  A list may hold
+A loop of unknown length appends to ``[a]``; after it the list is ``[a, VarList]``.  A list may hold
 several of them, with other items before, between and behind: it is copied, joined and appended to
-as any list is, while ``len``, subscripts and loops ask each Grown how many items it stands for.
+as any list is, while ``len``, subscripts and loops ask each VarList how many items it stands for.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Gaps:
 
 
 @dataclass(eq=False, slots=True)
-class Grown(Uncounted):
+class VarList(Uncounted):
     """``count`` items of one structure."""
 
     count: Number
@@ -69,7 +69,7 @@ class Grown(Uncounted):
     order: Tensor | None = None  # the rows that are items, where there are gaps
 
     def __post_init__(self) -> None:
-        self.owner.grown.append(self)
+        self.owner.indefinite_values.append(self)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -94,7 +94,7 @@ class Grown(Uncounted):
         stacks = [c.stack for c in self.columns if isinstance(c, Column)]
         return [self.count.tensor, *stacks, *[t for t in self.last if t is not None], *gaps]
 
-    def with_tensors(self, tensors: Sequence[Tensor], owner: Any) -> Grown:
+    def with_tensors(self, tensors: Sequence[Tensor], owner: Any) -> VarList:
         """The same of other tensors, which ``owner`` owns."""
         rest = iter(tensors)
         count = Number("int", next(rest), 0, self.count.high)
@@ -107,7 +107,7 @@ class Grown(Uncounted):
             self, count=count, columns=columns, last=last, gaps=gaps, owner=owner, order=None
         )
 
-    def is_like(self, other: Grown) -> bool:
+    def is_like(self, other: VarList) -> bool:
         """Whether the two differ in nothing but their tensors."""
         return (
             self.structure == other.structure
@@ -148,7 +148,7 @@ class Grown(Uncounted):
         leaves = []
         for column, tensor in zip(self.columns, tensors, strict=True):
             if isinstance(column, Column):
-                lend(tensor)
+                protect(tensor)
                 column = column.value(tensor)
             leaves.append(column)
         return unflatten(self.structure, leaves)
@@ -259,7 +259,7 @@ def of_place(at: Location | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class RowCopy:
     """A tensor that was handed out for a row, so that writing to it would be lost."""
 
     tensor: Tensor
@@ -267,15 +267,15 @@ class Lent:
     at: Location | None
 
 
-def lend(tensor: Tensor) -> None:
+def protect(tensor: Tensor) -> None:
     """Remember that ``tensor``, an item, must not be written to."""
-    current().grown.append(Lent(tensor, tensor.content, author_location()))
+    current().indefinite_values.append(RowCopy(tensor, tensor.content, author_location()))
 
 
-def refuse_written(grown: Sequence[Any]) -> None:
+def refuse_written(indefinite_values: Sequence[Any]) -> None:
     """Raise if an item that was handed out has been written to."""
-    for entry in grown:
-        if isinstance(entry, Lent) and entry.tensor.content is not entry.value:
+    for entry in indefinite_values:
+        if isinstance(entry, RowCopy) and entry.tensor.content is not entry.value:
             raise CaptureError(
                 "an item of a list that has grown in a loop is changed in place",
                 at=entry.at,
@@ -285,7 +285,7 @@ def refuse_written(grown: Sequence[Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Otherwise:
+class OptionalResult:
     """A value that, should the function return it, is a Python object where ``flag`` is false."""
 
     value: Any
@@ -293,10 +293,10 @@ class Otherwise:
     other: Any
 
 
-def otherwise(grown: Sequence[Any], tensor: Tensor) -> Otherwise | None:
+def optional_result(indefinite_values: Sequence[Any], tensor: Tensor) -> OptionalResult | None:
     """What is known of ``tensor`` in this respect."""
-    for entry in grown:
-        if isinstance(entry, Otherwise) and entry.value is tensor.content:
+    for entry in indefinite_values:
+        if isinstance(entry, OptionalResult) and entry.value is tensor.content:
             return entry
     return None
 
@@ -304,9 +304,9 @@ def otherwise(grown: Sequence[Any], tensor: Tensor) -> Otherwise | None:
 # Lists that hold it -----------------------------------------------------------------------------
 
 
-def holds_grown(value: Any) -> bool:
+def holds_varlist(value: Any) -> bool:
     """Whether ``value`` is a list or tuple whose length is known only at run time."""
-    return type(value) in (list, tuple) and any(type(item) is Grown for item in value)
+    return type(value) in (list, tuple) and any(type(item) is VarList for item in value)
 
 
 def refuse(how: str, at: Location | None) -> NoReturn:
@@ -321,10 +321,10 @@ def refuse(how: str, at: Location | None) -> NoReturn:
     )
 
 
-def refuse_grown(value: Any, how: str) -> None:
+def refuse_varlist(value: Any, how: str) -> None:
     """Raise if ``value`` is a list whose length is not known."""
-    if holds_grown(value):
-        refuse(how, next(item.at for item in value if type(item) is Grown))
+    if holds_varlist(value):
+        refuse(how, next(item.at for item in value if type(item) is VarList))
 
 
 # Stacks of nothing ------------------------------------------------------------------------------
@@ -349,6 +349,6 @@ def unwritten(tensor: Tensor) -> Tensor:
 _SMALL = 1 << 16  # bytes that may as well be written
 
 
-def grown_in(items: Sequence[Any]) -> Iterator[Grown]:
+def varlists_in(items: Sequence[Any]) -> Iterator[VarList]:
     """Those among ``items``."""
-    return (item for item in items if type(item) is Grown)
+    return (item for item in items if type(item) is VarList)

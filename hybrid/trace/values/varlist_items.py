@@ -20,7 +20,7 @@ from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import Output, Record, is_recording
 from hybrid.memory import native
-from hybrid.trace.values.varlist import Column, Grown
+from hybrid.trace.values.varlist import Column, VarList
 
 Place = tuple[str, Any]
 
@@ -67,18 +67,18 @@ class Items:
         )
 
 
-def items_of(grown: Grown, leaf: Callable[[Any], Place]) -> Items:
-    """How to make what ``grown`` stands for; ``leaf`` makes a result of a tensor."""
-    grown.limit()
+def items_of(varlist: VarList, leaf: Callable[[Any], Place]) -> Items:
+    """How to make what ``varlist`` stands for; ``leaf`` makes a result of a tensor."""
+    varlist.limit()
     columns = []
-    for column in grown.columns:
+    for column in varlist.columns:
         if isinstance(column, Column):
             columns.append(("numbers" if column.kind else "rows", leaf(column.stack)[1]))
         else:
             columns.append(leaf(column))
-    gaps = grown.gaps
+    gaps = varlist.gaps
     found = None if gaps is None else (leaf(gaps.filled)[1], leaf(gaps.rows)[1])
-    return Items(leaf(grown.count.tensor)[1], grown.structure, tuple(columns), found)
+    return Items(leaf(varlist.count.tensor)[1], varlist.structure, tuple(columns), found)
 
 
 def _rows(stack: Tensor, rows: Sequence[int], count: int) -> list[Tensor]:
