@@ -29,7 +29,7 @@ def restored(node: Record, index: int) -> Any:
     return tensor
 
 
-def type_kept(saved: Any) -> TensorType:
+def saved_type(saved: Any) -> TensorType:
     """The type of an operand or result, however much of it a record kept."""
     return saved if type(saved) is TensorType else saved[0]
 
@@ -37,4 +37,4 @@ def type_kept(saved: Any) -> TensorType:
 def type_of(record: AnyRecord) -> TensorType:
     """The type of the value that has this record."""
     node, index = node_of(record)
-    return node.type if isinstance(node, Leaf) else type_kept(node.results[index])
+    return node.type if isinstance(node, Leaf) else saved_type(node.results[index])

@@ -38,7 +38,7 @@ class ItemTerm:
 
 
 @dataclass(slots=True)
-class Listed:
+class RowTerms:
     """The terms of a list, whose items are the rows of a stack of this ``type``."""
 
     type: TensorType
@@ -113,8 +113,8 @@ class Listed:
         if total is not None:
             self.terms.append(ItemTerm(turn, total, at))
 
-    def take(self, other: Listed, *, ahead: bool) -> None:
-        """The terms of another list of these items; if ``ahead``, of item i + 1 there for i here.
+    def take(self, other: RowTerms, *, shifted: bool) -> None:
+        """The terms of another list of these items; if ``shifted``, of item i + 1 there for i here.
 
         What item 0 there has got goes elsewhere then.
         """
@@ -124,14 +124,14 @@ class Listed:
                 continue
             if at is None:
                 ct = other.masked(term)
-            if ahead and at is not None:
+            if shifted and at is not None:
                 at = at - 1
                 if isinstance(at, int) and at < 0:
                     continue
                 ct = ct if isinstance(at, int) else marked(ct, ops.greater_equal(at, 0))
                 at = at if isinstance(at, int) else ops.maximum(at, 0)
-            elif ahead:
-                ct = _moved(ct, self.row)
+            elif shifted:
+                ct = _shifted(ct, self.row)
             self.terms.append(ItemTerm(term.turn, ct, at))
         self.terms.sort(key=lambda term: term.turn)
 
@@ -193,16 +193,16 @@ class Listed:
         return OptionalCt(ct, term.ct.present, True) if isinstance(term.ct, OptionalCt) else ct
 
 
-def _moved(ct: Ct, row: TensorType) -> Ct:
+def _shifted(ct: Ct, row: TensorType) -> Ct:
     """A cotangent of all items for those that come one before."""
     end = ops.expand_dims(nothing(row), axis=0)
-    moved = ops.concat([neutral(ct)[1:], end], axis=0)
+    shifted = ops.concat([neutral(ct)[1:], end], axis=0)
     if not isinstance(ct, OptionalCt):
-        return moved
+        return shifted
     present = ct.present
     if present.type.rank:
         present = ops.concat([present[1:], ops.full((1,), False, dtype="bool")], axis=0)
-    return OptionalCt(moved, present, True)
+    return OptionalCt(shifted, present, True)
 
 
 def _row(stack: Tensor, at: At) -> Tensor:

@@ -9,11 +9,11 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir.record import Leaf, Record
 
 Node = Leaf | Record
-Slot = tuple[Node, int]  # a value: a result of a node
+TapeValue = tuple[Node, int]  # a value: a result of a node
 
 
 @dataclass(frozen=True, slots=True)
-class Origins:
+class Aliases:
     """For each result of a node the values that it may be: operands, and results before it."""
 
     places: tuple[tuple[int, ...], ...]  # the position of an operand; ~i for result i
@@ -22,7 +22,7 @@ class Origins:
     asks: str  # of which operands the vjp rule asks which they may be: "all", or those of "several"
     items: Mapping[int, Items] = field(default_factory=dict)  # of results that are lists
     # Of a loop: which results may be which operands all along, and which operands its body reads.
-    kept: Mapping[int, Collection[int]] = field(default_factory=dict)
+    lasting: Mapping[int, Collection[int]] = field(default_factory=dict)
     read: Collection[int] = ()
 
 
@@ -30,7 +30,7 @@ class Origins:
 class Items:
     """Which items of a list have other names: results, or operands, of the same node."""
 
-    twin: int  # a list of the same items; all of these are -1 where there is none
+    duplicate_of: int  # a list of the same items; all of these are -1 where there is none
     behind: int  # a list whose item i is item i + 1 here
     first: int  # the operand that is the first item
     last: int  # the result that is the last item
@@ -41,6 +41,6 @@ class Items:
 class Edge:
     """A value is another one itself where ``flag`` holds."""
 
-    slot: Slot
-    origin: Slot
+    value: TapeValue
+    source: TapeValue
     flag: Tensor

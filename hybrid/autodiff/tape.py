@@ -13,8 +13,8 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.autodiff.arrivals import Arrivals
-from hybrid.autodiff.kept import make_snapshot, restored, type_kept
-from hybrid.autodiff.origins import Edge, Node, Slot
+from hybrid.autodiff.kept import make_snapshot, restored, saved_type
+from hybrid.autodiff.origins import Edge, Node, TapeValue
 from hybrid.autodiff.presence import (
     Ct,
     OptionalCt,
@@ -157,12 +157,12 @@ def pulled_back(
     targets: Sequence[AnyRecord],
     *,
     stop: bool = False,
-    known: Mapping[Slot, Sequence[Edge]] | None = None,
+    known: Mapping[TapeValue, Sequence[Edge]] | None = None,
 ) -> list[Ct | None]:
     """``cotangents``, which at run time may turn out to be none, of seeds that may be none.
 
     With ``stop`` the way back ends at the targets, even if one came from another.  The ``known``
-    origins of targets get what is theirs.
+    sources of targets get what is theirs.
     """
     wanted = {node_of(target)[0] for target in targets}
     spent: set[Node] = set()
@@ -176,7 +176,7 @@ def _pull(
     wanted: set[Node],
     needed: set[Node],
     stop: bool = False,
-    known: Mapping[Slot, Sequence[Edge]] | None = None,
+    known: Mapping[TapeValue, Sequence[Edge]] | None = None,
 ) -> list[Ct | None]:
     controls = any(
         type(node) is Record and ("regions" in node.attrs or node.op in OF_LISTS) for node in needed
@@ -213,68 +213,68 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
     cts = [arrivals.taken((node, i)) for i in range(len(node.results))]
     if all(ct is None for ct in cts):
         return
-    slots = [None if p is None else node_of(p) for p in node.parents]
-    own = dict.fromkeys(s for s, flows in zip(slots, flow, strict=True) if flows)
-    arrivals.settle_heirs(own, node)
-    unsure = [slot for slot in own if arrivals.must_tell(slot, own)]
-    below = dict.fromkeys(origin for slot in unsure for origin in arrivals.below(slot))
-    arrivals.settle_heirs(below, node)
-    further, edges, lent = [], [], {}
+    values = [None if p is None else node_of(p) for p in node.parents]
+    own = dict.fromkeys(s for s, flows in zip(values, flow, strict=True) if flows)
+    arrivals.settle_aliases(own, node)
+    unsure = [value for value in own if arrivals.must_tell(value, own)]
+    below = dict.fromkeys(source for value in unsure for source in arrivals.below(value))
+    arrivals.settle_aliases(below, node)
+    further, edges, ends_of = [], [], {}
     asks = arrivals.asks(node)
     if asks != "all":
-        lent = {slot: arrivals.ends(slot) for slot in unsure if arrivals.is_alone(slot, own)}
+        ends_of = {value: arrivals.ends(value) for value in unsure if arrivals.is_alone(value, own)}
     if asks:
-        told = [slot for slot in unsure if slot not in lent]
-        below = dict.fromkeys(origin for slot in told for origin in arrivals.below(slot))
-        further = [slot for slot in below if slot not in own]
-        each = sorted({*told, *below}, key=lambda slot: (-slot[0].sequence, -slot[1]))
-        edges = [edge for slot in each for edge in arrivals.ways(slot)]
-    every = [*slots, *further]
-    apart = arrivals.items_apart([slot for slot in every if slot is not None])
+        aliased = [value for value in unsure if value not in ends_of]
+        below = dict.fromkeys(source for value in aliased for source in arrivals.below(value))
+        further = [value for value in below if value not in own]
+        each = sorted({*aliased, *below}, key=lambda value: (-value[0].sequence, -value[1]))
+        edges = [edge for value in each for edge in arrivals.edges_of(value)]
+    every = [*values, *further]
+    apart = arrivals.items_apart([value for value in every if value is not None])
     arrived = [
-        None if slot is None else apart[slot] if slot in apart
-        else arrivals.total(slot) if slot not in lent else _so_far(lent[slot], arrivals)
-        for slot in every
+        None if value is None else apart[value] if value in apart
+        else arrivals.total(value) if value not in ends_of else _so_far(ends_of[value], arrivals)
+        for value in every
     ]  # fmt: skip
-    count = len(slots)
+    count = len(values)
     pull = Pull(
         tuple(cts),
         tuple(flow),
         tuple(arrived[:count]),
         node,
         tuple(arrived[count:]),
-        tuple([(every.index(e.slot), every.index(e.origin), e.flag) for e in edges]),
-        tuple([record_at(slot) for slot in further]),
+        tuple([(every.index(e.value), every.index(e.source), e.flag) for e in edges]),
+        tuple([record_at(value) for value in further]),
     )
     totals = _apply_control_vjp(node, pull)
-    settled = {edge.slot for edge in edges}
+    settled = {edge.value for edge in edges}
     totals, returned = list(totals), []
-    for at, slot in enumerate(slots):
-        if slot in apart and slots.index(slot) == at:
+    for at, value in enumerate(values):
+        if value in apart and values.index(value) == at:
             total = arrived[at] if totals[at] is None else totals[at]
-            returned.append((slot, total))
+            returned.append((value, total))
             totals[at] = None
-    for slot, before, total in zip(every, arrived, totals, strict=True):
+    for value, before, total in zip(every, arrived, totals, strict=True):
         if total is None or total is before:
             continue
-        if slot not in lent:
-            if type(slot[0]) is Record and slot[0].saved is None:
+        if value not in ends_of:
+            if type(value[0]) is Record and value[0].saved is None:
                 raise _spent()
-            arrivals.put(slot, total, own=slot in settled)
+            arrivals.put(value, total, own=value in settled)
             continue
-        for end, where in lent[slot].items():
-            arrivals.put(end, chosen_ct(where, total, arrivals.total(end)), own=end == slot)
-    for slot, total in returned:
-        arrivals.bring_back(slot, total)
+        for end, where in ends_of[value].items():
+            arrivals.put(end, chosen_ct(where, total, arrivals.total(end)), own=end == value)
+    for value, total in returned:
+        arrivals.bring_back(value, total)
 
 
-def record_at(slot: Slot) -> AnyRecord:
+def record_at(value: TapeValue) -> AnyRecord:
     """The record of a value."""
-    node, index = slot
+    node, index = value
     return Output(node, index) if type(node) is Record and len(node.results) > 1 else node
 
 
-def _so_far(ends: Mapping[Slot, Tensor | None], arrivals: Arrivals) -> Ct | None:
+def _so_far(ends: Mapping[TapeValue, Tensor | None], arrivals: Arrivals) -> Ct | None:
     """What has arrived at that one of ``ends`` which a value is."""
     found: Ct | None = None
     for end, where in ends.items():
@@ -292,7 +292,7 @@ class Pull:
 
     An operand may, as ``edges`` say, be another one, or one of some ``further`` values (numbered
     after the operands), of which the rule gives the totals too.  The rules of ops whose results
-    have origins are asked that.
+    have aliases are asked that.
     """
 
     cts: tuple[Ct | None, ...]  # of the results
@@ -332,7 +332,7 @@ def apply_vjp(node: Record, cts: Sequence[Ct | None], flow: Sequence[bool]) -> S
         ct = cts[0].ct if isinstance(cts[0], OptionalCt) else cts[0]
         out = rule(ct, results[0], *operands, **node.attrs)
     else:
-        full = [plain(ct) if ct is not None else _zeros(type_kept(saved)) for ct, saved in
+        full = [plain(ct) if ct is not None else _zeros(saved_type(saved)) for ct, saved in
                 zip(cts, node.results, strict=True)]  # fmt: skip
         out = rule(tuple(full), tuple(results), *operands, **node.attrs)
     return [
@@ -351,10 +351,10 @@ def tangents(
     outputs: Sequence[Tensor], targets: Sequence[AnyRecord], given: Sequence[Tensor]
 ) -> list[Tensor | None]:
     """The tangents of ``outputs`` when those of ``targets`` are ``given``; None is zero."""
-    return [plain(t) for t in pushed_ahead(outputs, targets, given)]
+    return [plain(t) for t in pushed_forward(outputs, targets, given)]
 
 
-def pushed_ahead(
+def pushed_forward(
     outputs: Sequence[Tensor], targets: Sequence[AnyRecord], given: Sequence[Ct]
 ) -> list[Ct | None]:
     """``tangents``, which at run time may turn out to be none, of tangents that may be none."""
@@ -414,7 +414,7 @@ def _push_by_transposing(node: Record, incoming: Sequence[Tensor | None]) -> lis
     """Tangents from the vjp alone: it is linear in the cotangent, and its transpose is the jvp."""
     probes, leaves = [], []
     for saved in node.results:
-        probe = _zeros(type_kept(saved)).detach()
+        probe = _zeros(saved_type(saved)).detach()
         probe.record = Leaf(probe.type)
         probes.append(probe)
         leaves.append(probe.record)

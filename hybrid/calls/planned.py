@@ -189,7 +189,7 @@ class _CallOp:
     differentiable = True
     may_skip = True  # there may be operands that a run has not used
     jvp_rule = None
-    origin_rule = None
+    alias_rule = None
     name = "hybridized call"
 
     def __init__(self, planned: Planned) -> None:

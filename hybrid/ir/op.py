@@ -105,7 +105,7 @@ class Op:
         self.vjp_rule: Callable[..., Any] | None = None
         self.jvp_rule: Callable[..., Any] | None = None
         self.batch_rule: Callable[..., Any] | None = None
-        self.origin_rule: Callable[..., Any] | None = None
+        self.alias_rule: Callable[..., Any] | None = None
         self.record_of: int | None = None  # the operand whose record is that of the result
         self.lowering_rule: Callable[..., Any] | None = None
         self.view_rule: Callable[..., Any] | None = None
@@ -162,9 +162,9 @@ class Op:
         self.batch_rule = function
         return function
 
-    def origins(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def aliases(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``(record)`` -> which results are an operand itself, of an op that hands some on."""
-        self.origin_rule = function
+        self.alias_rule = function
         return function
 
     def lowering(self, function: Callable[..., Any]) -> Callable[..., Any]:

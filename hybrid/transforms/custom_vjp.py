@@ -252,7 +252,7 @@ class _Call:
     structure: Structure
     differentiable = True
     jvp_rule = None
-    origin_rule = None
+    alias_rule = None
 
     @property
     def name(self) -> str:

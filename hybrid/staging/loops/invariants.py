@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Graph
 from hybrid.staging.loops.carry import Carry, Leaf
-from hybrid.trace.alias.relation import origins_in
+from hybrid.trace.alias.relation import aliases_in
 from hybrid.trace.regions.region import Region
 
 
@@ -27,14 +27,14 @@ def let_stay(carries: Sequence[Carry], region: Region) -> None:
         return
     cells = [cell for cell in region.cells.values() if not cell.written]
     params = (*[leaf.param.content for leaf in leaves], *[cell.initial for cell in cells])
-    origins = origins_in(Graph("body", params, tuple(region.builder.nodes), ()))
+    aliases = aliases_in(Graph("body", params, tuple(region.builder.nodes), ()))
     before: list[Leaf] = []
     while len(before) != len(staying):
         before = staying
         staying = [
             leaf
             for leaf in before
-            if origins(leaf.final.content)
+            if aliases(leaf.final.content)
             <= {other.param.content for other in before if other.initial is leaf.initial}
             | {cell.initial for cell in cells if cell.tensor is leaf.initial}
         ]

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 from hybrid import ops
-from hybrid.autodiff.origins import Origins
+from hybrid.autodiff.origins import Aliases
 from hybrid.autodiff.presence import flag
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Graph, Value
@@ -34,7 +34,7 @@ class Side(Protocol):
 
     tracer: Tracer
 
-    def ways(self, value: Value) -> dict[Value, Holds]: ...
+    def aliases(self, value: Value) -> dict[Value, Holds]: ...
     def value(self, holds: Holds) -> Value: ...
     def both(self, a: Holds, b: Holds) -> Holds: ...
     def any(self, a: Holds, b: Holds) -> Holds: ...
@@ -61,14 +61,14 @@ class Carried:
         self.steps: list[dict[int, Holds]] = []
         self.fresh: list[dict[Value, Holds]] = []
         for result in results:
-            ways = side.ways(result) if result.type.floating else {}
-            at = {v: position[v] for v in ways if v in position and own[position[v]]}
-            self.steps.append({at[v]: holds for v, holds in ways.items() if v in at})
-            self.fresh.append({v: holds for v, holds in ways.items() if v not in at})
+            aliases = side.aliases(result) if result.type.floating else {}
+            at = {v: position[v] for v in aliases if v in position and own[position[v]]}
+            self.steps.append({at[v]: holds for v, holds in aliases.items() if v in at})
+            self.fresh.append({v: holds for v, holds in aliases.items() if v not in at})
         used = {v for node in body.nodes for v in node.operands}
         inside = list(enumerate(body.params))[1 + self.first_invariant :]
         self.read = [at for at, value in inside if value in used]
-        self.twins = [results.index(v) if v.type.floating else i for i, v in enumerate(results)]
+        self.firsts = [results.index(v) if v.type.floating else i for i, v in enumerate(results)]
         self.possible = self._possible()
         # Mostly the loop is run again to tell; not if the author would notice.
         self.repeatable = is_repeatable(computing(body, body.results))
@@ -115,26 +115,26 @@ class Carried:
                 return found
             found |= grown
 
-    def origins(
+    def aliases(
         self, count: Tensor, known: int | None, operands: list[Tensor], attrs: dict[str, Any]
-    ) -> Origins:
+    ) -> Aliases:
         """What is known after ``count`` iterations."""
         may_run, may_not = known is None or known > 0, known is None or known <= 0
         wanted: list[list[int]] = []  # of each value the operands and others that it may be
         made = []
-        for at, (twin, floats) in enumerate(zip(self.twins, self.floats, strict=True)):
+        for at, (first, floats) in enumerate(zip(self.firsts, self.floats, strict=True)):
             found = {at} if may_not else set()
             others = []
-            if may_run and twin == at:
+            if may_run and first == at:
                 found |= self.possible[at]
-                others = [b for b in range(at) if self.twins[b] == b and (at, b) in self.pairs]
+                others = [b for b in range(at) if self.firsts[b] == b and (at, b) in self.pairs]
             elif may_run:
-                others = [twin]
+                others = [first]
             own = [o for o in sorted(found) if o >= 0] if floats else []
             own = [*[~b for b in others], *own]
-            told = self.repeatable or self._is_simple(at, own)
-            wanted.append(own if told else [])
-            made.append(-1 in found or not floats or not told)
+            decidable = self.repeatable or self._is_simple(at, own)
+            wanted.append(own if decidable else [])
+            made.append(-1 in found or not floats or not decidable)
         places = [tuple([o if o < 0 else 1 + o for o in each]) for each in wanted]
         results = len(self.body.results) - self.carried
 
@@ -144,8 +144,8 @@ class Carried:
             return [*found, *[[] for _ in range(results)]]
 
         every = (*places, *[()] * results), (*made, *[True] * results)
-        kept = {at: [1 + o for o in found if o >= 0] for at, found in enumerate(self.possible)}
-        return Origins(*every, flags, SEVERAL, kept=kept if may_run else {}, read=self.read)
+        lasting = {at: [1 + o for o in found if o >= 0] for at, found in enumerate(self.possible)}
+        return Aliases(*every, flags, SEVERAL, lasting=lasting if may_run else {}, read=self.read)
 
     def flags(
         self,
@@ -161,7 +161,7 @@ class Carried:
             return [each for each in simple if each is not None]
         keys = self.needed((at, o) for at, each in enumerate(wanted) for o in each)
         n = self.carried
-        body = self.telling(keys)
+        body = self.flagged_body(keys)
         body = computing(body, body.results[: n + len(keys)])
         if attrs["sliced"] or (len(self.body.results) > n and attrs["length"]):
             count = ops.minimum(count, attrs["length"])
@@ -189,7 +189,7 @@ class Carried:
 
     def _is_simple(self, at: int, wanted: list[int]) -> bool:
         """Whether it is one thing if the loop runs, and its first value if not."""
-        if self.twins[at] < at or not wanted:
+        if self.firsts[at] < at or not wanted:
             return True
         possible = self.possible[at]
         return min(wanted) >= 0 and at not in possible and len(possible) < 2
@@ -198,7 +198,7 @@ class Carried:
         """The flags of what is simple."""
         if not self._is_simple(at, wanted):
             return None
-        if self.twins[at] < at:
+        if self.firsts[at] < at:
             return [ran if o < 0 else ops.logical_not(ran) for o in wanted]
         return [ops.logical_not(ran) if o == at else ran for o in wanted]
 
@@ -229,7 +229,7 @@ class Carried:
         """The flags of ``keys`` before the loop."""
         return [flag(at == o) for at, o in keys]
 
-    def telling(self, keys: tuple[Key, ...]) -> Graph:
+    def flagged_body(self, keys: tuple[Key, ...]) -> Graph:
         """The body that carries the flags of ``keys``, which are all that it needs."""
         if keys in self.bodies:
             return self.bodies[keys]
@@ -257,8 +257,8 @@ class Carried:
             for b, where in self.steps[at].items():
                 holds = side.any(holds, side.both(where, before(b, o) if b < n else b == o))
             return holds
-        ways, others = self.fresh[at], self.fresh[~o]
-        for value, where in ways.items():
+        aliases, others = self.fresh[at], self.fresh[~o]
+        for value, where in aliases.items():
             holds = side.any(holds, side.both(where, others.get(value, False)))
         for p, where in self.steps[at].items():
             for q, there in self.steps[~o].items():
@@ -286,25 +286,25 @@ class Carried:
         uses = self.side.uses()
         count = [uses.get(v, 0) for v in self.body.params[1:]]
         found = []
-        for at, (twin, floats) in enumerate(zip(self.twins, self.floats, strict=True)):
-            if twin != at or not floats or places[at] < 0:
+        for at, (first, floats) in enumerate(zip(self.firsts, self.floats, strict=True)):
+            if first != at or not floats or places[at] < 0:
                 continue
             for o in sorted({at, *self.possible[at]} - {-1}):
-                if places[o] < 0 or at not in self._kept(o):
+                if places[o] < 0 or at not in self._carriers(o):
                     continue
-                others = [p for p in self._kept(o) if p != at]
+                others = [p for p in self._carriers(o) if p != at]
                 named = any(places[p] == places[o] for p in range(self.first_invariant, len(count)))
                 if count[at] and (named or others or places[o] in shared):
                     found.append((at, o))
             for b in range(at):
-                if (at, b) not in self.pairs or self.twins[b] != b or places[b] < 0:
+                if (at, b) not in self.pairs or self.firsts[b] != b or places[b] < 0:
                     continue
                 most = count[at] + count[b]
                 if most > 1 or (most and self._may_last(at, b)):
                     found.append((at, ~b))
         return tuple(found)
 
-    def _kept(self, o: int) -> list[int]:
+    def _carriers(self, o: int) -> list[int]:
         """The carried values that may be an operand in later iterations."""
         return [at for at in range(self.carried) if o in self.possible[at]]
 

@@ -1,4 +1,4 @@
-"""Handed: which values of a region are its operands, or one another: inner regions hand them on.
+"""Alias analysis of regions: which results are operands, or one another, and where that holds.
 
 ::
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.origins import Origins
+from hybrid.autodiff.origins import Aliases
 from hybrid.autodiff.presence import disjoined, flag
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.eager.tensor import Tensor, make_tensor
@@ -30,7 +30,7 @@ Regions = tuple[Graph, Graph]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ResultAlias:
     """A result is the value at ``place`` (an operand; ~i for result i) where a flag says so.
 
     The flag is one of each region, if these are known, else a further result of the node.
@@ -42,42 +42,42 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class RegionAliases:
     """What regions hand on, and those regions with the flags that tell it as further results."""
 
     regions: Regions
-    ways: tuple[tuple[Way, ...], ...]  # of each result
+    aliases: tuple[tuple[ResultAlias, ...], ...]  # of each result
     made: tuple[bool, ...]  # whether it may be none of these
 
 
-def handed(regions: Regions) -> Handed:
+def region_aliases(regions: Regions) -> RegionAliases:
     """What ``regions`` hand on."""
-    return remembered(regions, "handed on", lambda: _handed(regions))
+    return remembered(regions, "handed on", lambda: _region_aliases(regions))
 
 
-def _handed(regions: Regions) -> Handed:
+def _region_aliases(regions: Regions) -> RegionAliases:
     sides = [_Side(region) for region in regions]
     further: list[tuple[Value, Value]] = []
     count = len(regions[0].results)
 
-    def way(place: int, holds: list[Holds]) -> Way | None:
+    def alias(place: int, holds: list[Holds]) -> ResultAlias | None:
         first, second = holds
         if isinstance(first, bool) and isinstance(second, bool):
-            return Way(place, (first, second)) if first or second else None
+            return ResultAlias(place, (first, second)) if first or second else None
         values = [side.value(h) for side, h in zip(sides, holds, strict=True)]
         further.append((values[0], values[1]))
-        return Way(place, (False, False), count + len(further) - 1)
+        return ResultAlias(place, (False, False), count + len(further) - 1)
 
-    ways, made = [], []
+    aliases, made = [], []
     for j, result in enumerate(regions[0].results):
-        found: list[Way | None] = []
+        found: list[ResultAlias | None] = []
         own = not result.type.floating
         for side in sides if not own else ():
-            own = own or not side.params.issuperset(side.ways(side.graph.results[j]))
+            own = own or not side.params.issuperset(side.aliases(side.graph.results[j]))
         made.append(own)
         if result.type.floating:
             for at in range(len(regions[0].params)):
-                found.append(way(1 + at, [side.is_param(j, at) for side in sides]))
+                found.append(alias(1 + at, [side.is_param(j, at) for side in sides]))
             taken: list[Holds] = [False, False]
             for i in range(j):
                 shared = [
@@ -85,8 +85,8 @@ def _handed(regions: Regions) -> Handed:
                     for side, t in zip(sides, taken, strict=True)
                 ]
                 taken = [s.any(t, h) for s, t, h in zip(sides, taken, shared, strict=True)]
-                found.append(way(~i, shared))
-        ways.append(tuple([w for w in found if w is not None]))
+                found.append(alias(~i, shared))
+        aliases.append(tuple([w for w in found if w is not None]))
     made_regions = tuple(
         Graph(
             region.name,
@@ -96,13 +96,13 @@ def _handed(regions: Regions) -> Handed:
         )
         for at, (region, side) in enumerate(zip(regions, sides, strict=True))
     )
-    return Handed(made_regions, tuple(ways), tuple(made))
+    return RegionAliases(made_regions, tuple(aliases), tuple(made))
 
 
-def origins_in(graph: Graph) -> Callable[[Value], set[Value]]:
+def aliases_in(graph: Graph) -> Callable[[Value], set[Value]]:
     """What tells which values of ``graph`` one of them may be: parameters, or such as it makes."""
     side = _Side(graph)
-    return lambda value: set(side.ways(value))
+    return lambda value: set(side.aliases(value))
 
 
 class _Side:
@@ -118,7 +118,7 @@ class _Side:
         self.params = set(graph.params)
         self.known: dict[Value, dict[Value, Holds]] = {}
         self.flags: dict[Node, list[Tensor]] = {}
-        self.loops: dict[Node, Origins] = {}
+        self.loops: dict[Node, Aliases] = {}
 
     # Flags ------------------------------------------------------------------------------------
 
@@ -150,22 +150,22 @@ class _Side:
 
     def is_param(self, result: int, at: int) -> Holds:
         """Whether a result is a parameter."""
-        return self.ways(self.graph.results[result]).get(self.graph.params[at], False)
+        return self.aliases(self.graph.results[result]).get(self.graph.params[at], False)
 
     def shared(self, result: int, other: int) -> Holds:
         """Whether two results are one value that is made here."""
         found: Holds = False
-        one, two = (self.ways(self.graph.results[i]) for i in (result, other))
+        one, two = (self.aliases(self.graph.results[i]) for i in (result, other))
         for value, holds in one.items():
             if value in two and value not in self.params:
                 found = self.any(found, self.both(holds, two[value]))
         return found
 
-    def ways(self, value: Value) -> dict[Value, Holds]:
+    def aliases(self, value: Value) -> dict[Value, Holds]:
         """The values that ``value`` may be, itself among them, and where it is each of them."""
         found = self.known.get(value)
         if found is None:
-            found = self.known[value] = self._ways(value)
+            found = self.known[value] = self._aliases(value)
         return found
 
     def uses(self, wanted: Sequence[bool] | None = None) -> dict[Value, int]:
@@ -193,34 +193,34 @@ class _Side:
             for v, count in zip(node.operands, counts, strict=True):
                 if v.type.floating:
                     alive.add(v)
-                    for base in self.ways(v) if count else ():
+                    for base in self.aliases(v) if count else ():
                         found[base] = found.get(base, 0) + count
         return found
 
-    def _ways(self, value: Value) -> dict[Value, Holds]:
+    def _aliases(self, value: Value) -> dict[Value, Holds]:
         node = self.makers.get(value)
         if node is None or not value.type.floating:
             return {value: True}
         if node.op is for_ or node.op is while_:
-            return self._ways_of_loop(node, node.results.index(value))
+            return self._aliases_of_loop(node, node.results.index(value))
         if node.op.record_of is not None:
-            return self.ways(node.operands[node.op.record_of])
+            return self.aliases(node.operands[node.op.record_of])
         if node.op is not cond:
             return {value: True}
-        inner, at = handed(node.regions), node.results.index(value)
+        inner, at = region_aliases(node.regions), node.results.index(value)
         found: dict[Value, Holds] = {}
         other: Holds = False
-        for way in inner.ways[at]:
-            holds = self._flag(node, inner, way)
-            origin = node.operands[way.place] if way.place >= 0 else node.results[~way.place]
+        for alias in inner.aliases[at]:
+            holds = self._flag(node, inner, alias)
+            source = node.operands[alias.place] if alias.place >= 0 else node.results[~alias.place]
             other = self.any(other, holds)
-            for base, where in self.ways(origin).items():
+            for base, where in self.aliases(source).items():
                 found[base] = self.any(found.get(base, False), self.both(holds, where))
         if inner.made[at]:
             found[value] = self.negated(other)
         return found
 
-    def _ways_of_loop(self, node: Node, at: int) -> dict[Value, Holds]:
+    def _aliases_of_loop(self, node: Node, at: int) -> dict[Value, Holds]:
         with interpreting(self.tracer), recording(False):
             if node not in self.loops:
                 tensors = [make_tensor(v.type, v) for v in node.operands]
@@ -228,59 +228,59 @@ class _Side:
                 body = node.regions[0]
                 if node.op is while_:
                     trips = make_tensor(node.results[0].type, node.results[0])
-                    self.loops[node] = origins_of_while(body, trips, tensors[1:], attrs)
+                    self.loops[node] = aliases_of_while(body, trips, tensors[1:], attrs)
                 else:
-                    self.loops[node] = origins_of_loop(body, trips, tensors[1:], attrs)
-            origins = self.loops[node]
-            flags = origins.flags()[at] if origins.places[at] else []
+                    self.loops[node] = aliases_of_loop(body, trips, tensors[1:], attrs)
+            aliases = self.loops[node]
+            flags = aliases.flags()[at] if aliases.places[at] else []
         found: dict[Value, Holds] = {}
         other: Holds = False
-        for place, holds in zip(origins.places[at], flags, strict=True):
+        for place, holds in zip(aliases.places[at], flags, strict=True):
             other = self.any(other, holds)
-            origin = node.operands[place] if place >= 0 else node.results[~place]
-            for base, where in self.ways(origin).items():
+            source = node.operands[place] if place >= 0 else node.results[~place]
+            for base, where in self.aliases(source).items():
                 found[base] = self.any(found.get(base, False), self.both(holds, where))
-        if origins.made[at]:
+        if aliases.made[at]:
             found[node.results[at]] = self.negated(other)
         return found
 
-    def _flag(self, node: Node, inner: Handed, way: Way) -> Holds:
-        if way.result < 0:
-            if way.known[0] == way.known[1]:
-                return way.known[0]
+    def _flag(self, node: Node, inner: RegionAliases, alias: ResultAlias) -> Holds:
+        if alias.result < 0:
+            if alias.known[0] == alias.known[1]:
+                return alias.known[0]
             pred = make_tensor(FLAG, node.operands[0])
-            return pred if way.known[0] else self.negated(pred)
+            return pred if alias.known[0] else self.negated(pred)
         if node not in self.flags:
             made = self.tracer.extend(node.results[0], inner.regions, {})
             self.flags[node] = [make_tensor(FLAG, v) for v in made]
-        return self.flags[node][way.result - len(node.results)]
+        return self.flags[node][alias.result - len(node.results)]
 
 
 # Loops ------------------------------------------------------------------------------------------
 
 
-def origins_of_while(
+def aliases_of_while(
     region: Graph, trips: Tensor, operands: list[Tensor], attrs: Mapping[str, Any]
-) -> Origins:
+) -> Aliases:
     body = remembered((region,), "as of for", lambda: as_of_for(region))
     attrs = {"carried": attrs["carried"], "length": 0, "reverse": False, "sliced": 0}
-    found = origins_of_loop(body, trips, operands, attrs)
+    found = aliases_of_loop(body, trips, operands, attrs)
     places = ((), *[tuple([at - (at < 0) for at in each]) for each in found.places])
     return replace(
         found,
         places=places,
         made=(True, *found.made),
         flags=lambda: [[], *found.flags()],
-        kept={1 + at: operands for at, operands in found.kept.items()},
+        lasting={1 + at: operands for at, operands in found.lasting.items()},
     )
 
 
-def origins_of_loop(
+def aliases_of_loop(
     body: Graph, count: Tensor, operands: list[Tensor], attrs: Mapping[str, Any]
-) -> Origins:
+) -> Aliases:
     attrs = {name: attrs[name] for name in ("carried", "length", "reverse", "sliced")}
     carried = carried_of(body, attrs["carried"], attrs["sliced"])
-    return carried.origins(count, known_int(count), operands, attrs)
+    return carried.aliases(count, known_int(count), operands, attrs)
 
 
 def carried_of(body: Graph, carried: int, sliced: int) -> Carried:

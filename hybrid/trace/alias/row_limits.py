@@ -25,7 +25,7 @@ from hybrid.ops.flow.control import for_, while_
 from hybrid.ops.index.items import OF_LISTS
 from hybrid.ops.shapes.joining import join
 from hybrid.ops.shapes.shape import reshape_to
-from hybrid.trace.alias.relation import origins_in
+from hybrid.trace.alias.relation import aliases_in
 from hybrid.trace.regions.build import as_of_for, is_repeatable, live, remembered
 from hybrid.trace.regions.tracer import Tracer
 
@@ -96,8 +96,8 @@ def _hands_out_items(region: Graph) -> bool:
     taken = [n for n in region.nodes if n.op in OF_LISTS and n.operands[0] in given]
     if not taken:
         return False
-    items, origins = {node.results[0] for node in taken}, origins_in(region)
-    return any(not items.isdisjoint(origins(v)) for v in region.results if v.type.floating)
+    items, aliases = {node.results[0] for node in taken}, aliases_in(region)
+    return any(not items.isdisjoint(aliases(v)) for v in region.results if v.type.floating)
 
 
 def _names_of_lists(node: Node, used: Collection[Value]) -> dict[Value, set[Value]] | None:
@@ -122,7 +122,7 @@ def _names_of_lists(node: Node, used: Collection[Value]) -> dict[Value, set[Valu
 
 def _meet(graph: Graph, lists: dict[Value, set[Value]]) -> Iterator[bool]:
     """Whether some list, and another name of an item, go into a region, or both leave this one."""
-    origins = origins_in(graph)
+    aliases = aliases_in(graph)
     items = {
         node.results[0]: node.operands[0]
         for node in graph.nodes
@@ -130,7 +130,7 @@ def _meet(graph: Graph, lists: dict[Value, set[Value]]) -> Iterator[bool]:
     }
 
     def stands_for(value: Value) -> set[Value]:
-        return {v for o in origins(value) for v in (o, items.get(o, o))}
+        return {v for o in aliases(value) for v in (o, items.get(o, o))}
 
     names = {stack: {stack}.union(*map(stands_for, of)) for stack, of in lists.items()}
     for values in (*[n.operands for n in graph.nodes if n.regions], graph.results):
@@ -159,12 +159,12 @@ class _Rows:
         self, body: Graph, carried: int, rows: dict[int, Value], read: Collection[int]
     ) -> None:
         self.rows = rows
-        self.origins = origins_in(body)
+        self.aliases = aliases_in(body)
         self.makers = {v: node for node in body.nodes for v in node.results}
         self.params = body.params[1 : 1 + carried]
         self.given = set(body.params)
         self.finals = {
-            self.params[at]: self.origins(body.results[at])
+            self.params[at]: self.aliases(body.results[at])
             for at in _alive(body, carried, read)
             if body.results[at].type.floating
         }
@@ -181,7 +181,7 @@ class _Rows:
         return found
 
     def _names(self, row: Value) -> tuple[list[int], int] | None:
-        value, *others = self.origins(row)
+        value, *others = self.aliases(row)
         given = value in self.given
         if others or (given and not self._is_made(value)):
             return None

@@ -6,56 +6,65 @@ from collections.abc import Callable
 
 from hybrid import ops
 from hybrid.autodiff.kept import make_snapshot, restored
-from hybrid.autodiff.origins import Items, Origins
+from hybrid.autodiff.origins import Aliases, Items
 from hybrid.autodiff.presence import flag
 from hybrid.core.dataclass import replace
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
 from hybrid.ir.record import Record, recording
 from hybrid.ops.flow.control import cond, for_, while_
-from hybrid.trace.alias.relation import Regions, Way, handed, origins_of_loop, origins_of_while
+from hybrid.trace.alias.relation import (
+    Regions,
+    ResultAlias,
+    aliases_of_loop,
+    aliases_of_while,
+    region_aliases,
+)
 from hybrid.trace.regions.build import as_of_for, here, known_int, remembered
-from hybrid.trace.regions.row_names import kin_of
+from hybrid.trace.regions.row_names import row_ties
 
 ALL = "all"
 
 
-@cond.origins
-def cond_origins(record: Record) -> Origins:
+@cond.aliases
+def cond_aliases(record: Record) -> Aliases:
     """What may be what, for the way back through ``record``."""
     regions: Regions = record.attrs["regions"]
-    found = handed(regions)
-    places = tuple([tuple([way.place for way in ways]) for ways in found.ways])
+    found = region_aliases(regions)
+    places = tuple([tuple([alias.place for alias in aliases]) for aliases in found.aliases])
 
     def flags() -> list[list[Tensor]]:
         results = [restored(record, i) for i in range(len(record.results))]
         pred, *operands = [make_snapshot(saved) for saved in record.saved]
         node = here(cond, record, results, (pred, *operands), {}, regions)
-        now = handed(node.regions)
+        now = region_aliases(node.regions)
         with recording(False):
             outcome = node.extended(len(now.regions[0].results) - len(node.results), now.regions)
-            return [[_flag(way, pred, outcome) for way in now.ways[i]] for i in range(len(places))]
+            return [
+                [_flag(alias, pred, outcome) for alias in now.aliases[i]]
+                for i in range(len(places))
+            ]
 
-    return Origins(places, found.made, flags, asks=ALL)
+    return Aliases(places, found.made, flags, asks=ALL)
 
 
-def _flag(way: Way, pred: Tensor, results: list[Tensor]) -> Tensor:
-    if way.result >= 0:
-        return results[way.result]
-    if way.known[0] == way.known[1]:
-        return flag(way.known[0])
-    return pred if way.known[0] else ops.logical_not(pred)
+def _flag(alias: ResultAlias, pred: Tensor, results: list[Tensor]) -> Tensor:
+    if alias.result >= 0:
+        return results[alias.result]
+    if alias.known[0] == alias.known[1]:
+        return flag(alias.known[0])
+    return pred if alias.known[0] else ops.logical_not(pred)
 
 
 # Loops ------------------------------------------------------------------------------------------
 
 
-@for_.origins
-def for_origins(record: Record) -> Origins:
+@for_.aliases
+def for_aliases(record: Record) -> Aliases:
     """What the carried values may be after the loop."""
     count, *operands = [make_snapshot(saved) for saved in record.saved]
     attrs, body = record.attrs, record.attrs["regions"][0]
-    found = origins_of_loop(body, count, operands, attrs)
+    found = aliases_of_loop(body, count, operands, attrs)
     if attrs["reverse"]:  # the way back of a loop makes no lists
         return found
     most = attrs["length"] if attrs["sliced"] or attrs["length"] else None
@@ -74,26 +83,26 @@ def _items(
     body: Graph, carried: int, skip: int, count: Callable[[], int | Tensor]
 ) -> dict[int, Items]:
     """What is known of the lists that a loop of this body, which is as that of ``for``, makes."""
-    kin = remembered((body,), ("kin", carried), lambda: kin_of(body, carried))
+    ties = remembered((body,), ("row ties", carried), lambda: row_ties(body, carried))
     return {
         at + skip: Items(
-            *[i if i < 0 else i + skip for i in (of.twin, of.behind)],
+            *[i if i < 0 else i + skip for i in (of.duplicate_of, of.behind)],
             of.first if of.first < 0 else 1 + of.first,
             of.last if of.last < 0 else of.last + skip,
             count,
         )
-        for at, of in kin.items()
+        for at, of in ties.items()
         if body.results[at].type.floating
     }
 
 
-@while_.origins
-def while_origins(record: Record) -> Origins:
+@while_.aliases
+def while_aliases(record: Record) -> Aliases:
     """The same; the number of iterations is nobody else."""
     _, *operands = [make_snapshot(saved) for saved in record.saved]
     region = record.attrs["regions"][0]
     trips = restored(record, 0)
-    found = origins_of_while(region, trips, operands, record.attrs)
+    found = aliases_of_while(region, trips, operands, record.attrs)
     body = remembered((region,), "as of for", lambda: as_of_for(region))
     items = _items(body, record.attrs["carried"], 1, lambda: _trips(trips, None))
     return replace(found, items=items)

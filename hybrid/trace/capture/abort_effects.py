@@ -24,7 +24,7 @@ from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import LOST, Leaf, is_recording, set_record
 from hybrid.trace.capture.captured import Built, SlotWrite, Source, build, build_objects
 from hybrid.trace.capture.outputs import Known, Making
-from hybrid.trace.gradients.replay_run import Untold, done, told_by
+from hybrid.trace.gradients.replay_run import Unrepeatable, done, leaving_operands
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.places.address import GIVEN, Address
 from hybrid.trace.places.contents import Contents
@@ -32,7 +32,7 @@ from hybrid.trace.places.key import CONTENT, Key, key_of
 from hybrid.trace.places.rewind import refill
 from hybrid.trace.places.slots import Slot, write_place
 from hybrid.trace.regions.requires_grad import Turned, turn
-from hybrid.trace.regions.ties import Unfollowed, twins
+from hybrid.trace.regions.ties import Unfollowed, ties_of
 from hybrid.trace.regions.tracer import Cell, Tracer
 from hybrid.trace.values.deferred import Build, Deferred
 
@@ -71,8 +71,8 @@ class Left:
             flowing |= self.carried
         if flowing and is_recording():
             try:
-                told = told_by(graph, tensors, recorded, leaving)
-            except Untold:
+                told = leaving_operands(graph, tensors, recorded, leaving)
+            except Unrepeatable:
                 histories = dict.fromkeys(flowing, LOST)
             else:
                 histories = {index: told[index].record for index in flowing}
@@ -226,12 +226,12 @@ class Remaining:
         same = []
         sources = {key: at for at, key in enumerate(self.root.cells)}
         everyone = [*keep, *[cell.tensor for cell in self.root.cells.values()]]
-        doubtful = {id(t) for t in everyone if id(None) in twins(here, t)}
+        doubtful = {id(t) for t in everyone if id(None) in ties_of(here, t)}
         for tensor in [t for t in keep if id(t) not in sources]:
             index = index_of[id(tensor)]
             for tracer in chain:
                 tracer.ties.asked.add(id(tensor))
-            for key, (_, where) in twins(here, tensor).items():
+            for key, (_, where) in ties_of(here, tensor).items():
                 before = index_of.get(key, index)
                 if key == id(None):
                     if not doubtful - {id(tensor)}:  # else it may be any of these

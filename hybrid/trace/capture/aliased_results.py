@@ -15,7 +15,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir import Value
 from hybrid.trace.capture.captured import Alias
 from hybrid.trace.capture.outputs import Known
-from hybrid.trace.regions.ties import Unfollowed, twins
+from hybrid.trace.regions.ties import Unfollowed, ties_of
 from hybrid.trace.regions.tracer import Tracer
 
 
@@ -37,7 +37,7 @@ def found_aliases(
     doubtful = {id(t) for t in everyone if id(None) in tracer.ties.of(t)}
     for tensor in tensors:
         output = output_of[id(tensor)]
-        others = twins(tracer, tensor)
+        others = ties_of(tracer, tensor)
         if id(None) in others and doubtful - {id(tensor)}:  # it may be any of these, too
             error = others[id(None)][1].error
             if error is Unfollowed and not tracer.follows:

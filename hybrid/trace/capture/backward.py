@@ -11,7 +11,7 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from hybrid.autodiff.arrivals import Arrivals
-from hybrid.autodiff.origins import Slot
+from hybrid.autodiff.origins import TapeValue
 from hybrid.autodiff.presence import OptionalCt, disjoined, neutral
 from hybrid.autodiff.tape import history
 from hybrid.autodiff.terms import conjoined
@@ -43,7 +43,7 @@ def uses_of(records: Sequence[AnyRecord | None], leaves: Sequence[Leaf]) -> tupl
 
 
 def alike(
-    records: Sequence[AnyRecord], sources: Mapping[Slot, int]
+    records: Sequence[AnyRecord], sources: Mapping[TapeValue, int]
 ) -> list[tuple[int, str, int, Tensor | None]]:
     """Which of ``records`` are one of the ``sources`` or an earlier one, and where; None: always.
 
@@ -51,7 +51,7 @@ def alike(
     """
     arrivals = Arrivals(set(history(records)))
     found: list[tuple[int, str, int, Tensor | None]] = []
-    ends: list[dict[Slot, Tensor | None]] = []
+    ends: list[dict[TapeValue, Tensor | None]] = []
     with recording(False):
         for at, record in enumerate(records):
             mine = arrivals.ends(node_of(record))

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from hybrid.autodiff.kept import make_snapshot, type_of
-from hybrid.autodiff.origins import Origins
+from hybrid.autodiff.origins import Aliases
 from hybrid.autodiff.presence import Ct, OptionalCt
-from hybrid.autodiff.tape import Pull, history, node_of, pulled_back, pushed_ahead
+from hybrid.autodiff.tape import Pull, history, node_of, pulled_back, pushed_forward
 from hybrid.core.dataclass import replace
 from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor, make_tensor
@@ -72,7 +72,7 @@ class _Again:
     def __init__(self, run: Callable[[], list[Tensor]], outside: tuple[AnyRecord, ...]) -> None:
         self.run, self.outside = run, outside
 
-    def origin_rule(self, _record: Record) -> Origins:
+    def alias_rule(self, _record: Record) -> Aliases:
         """See ``_asks``."""
         return _asks(_record)
 
@@ -89,9 +89,9 @@ class _Again:
         return _pushed(incoming, self.outside, self.run, isinstance(result, tuple))
 
 
-def _asks(_record: Record) -> Origins:
+def _asks(_record: Record) -> Aliases:
     """Its results are its own; that its operands may be one value it wants to know."""
-    return Origins((), (), lambda: [], asks="several")
+    return Aliases((), (), lambda: [], asks="several")
 
 
 def _pulled(
@@ -103,8 +103,10 @@ def _pulled(
         results = run()
     targets, arrived = (*outside, *pull.others), (*pull.arrived, *pull.further)
     flow = (*pull.flow, *[True] * len(pull.others))
-    slots = [None if r is None or not f else node_of(r) for r, f in zip(targets, flow, strict=True)]
-    first = [slot is not None and slots.index(slot) == at for at, slot in enumerate(slots)]
+    values = [
+        None if r is None or not f else node_of(r) for r, f in zip(targets, flow, strict=True)
+    ]
+    first = [value is not None and values.index(value) == at for at, value in enumerate(values)]
     wanted = [r for r, is_first in zip(targets, first, strict=True) if is_first]
     seeds = list(zip(wanted, [a for a, f in zip(arrived, first, strict=True) if f], strict=True))
     seeds += [(t.record, ct) for t, ct in zip(results, pull.cts, strict=True)]
@@ -124,7 +126,7 @@ def _pushed(
     given = [(r, t) for r, t in zip(outside, incoming, strict=True) if t is not None]
     with recording(True), keeping_operands():
         results = run()
-        found = pushed_ahead(results, [r for r, _ in given], [t for _, t in given])
+        found = pushed_forward(results, [r for r, _ in given], [t for _, t in given])
     return found if several else found[0]
 
 
@@ -185,7 +187,7 @@ class _Watch:
         self.going_back, self.first_gradient = around.going_back, around.first_gradient
         self.met: dict[int, tuple[Tensor, Any, AnyRecord | None]] = {}
         self.made: dict[int, weakref.ref] = {}
-        self.slots: dict[tuple[int, str], tuple[Any, str, Any]] = {}
+        self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
 
     def meet(self, tensor: Tensor) -> None:
         made = self.made.get(id(tensor))
@@ -211,27 +213,28 @@ class _Watch:
         return self.around.traced(tensor)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
-        self.slots.setdefault((id(owner), name), (owner, name, getattr(owner, name, MISSING)))
+        self.attributes.setdefault((id(owner), name), (owner, name, getattr(owner, name, MISSING)))
         self.around.write_slot(owner, name, value)
 
     @contextmanager
     def as_before(self) -> Iterator[None]:
         """Let everything hold what it held before the call."""
         now = [(t, t.content, t.record) for t, _, _ in self.met.values()]
-        slots = [
-            (owner, name, getattr(owner, name, MISSING)) for owner, name, _ in self.slots.values()
+        attributes = [
+            (owner, name, getattr(owner, name, MISSING))
+            for owner, name, _ in self.attributes.values()
         ]
-        _hold(self.met.values(), self.slots.values())
+        _hold(self.met.values(), self.attributes.values())
         try:
             yield
         finally:
-            _hold(now, slots)
+            _hold(now, attributes)
 
 
-def _hold(tensors: Iterable[tuple], slots: Iterable[tuple]) -> None:
+def _hold(tensors: Iterable[tuple], attributes: Iterable[tuple]) -> None:
     for t, data, record in tensors:
         t.content, t.record = data, record
-    for owner, name, value in slots:
+    for owner, name, value in attributes:
         put_attribute(owner, name, value)
 
 
@@ -240,11 +243,11 @@ def _eager(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     with interpreting(watch):
         result = function(*args, **kwargs)
     cells = [t for t, _, _ in watch.met.values()]
-    slots = list(watch.slots.values())
+    attributes = list(watch.attributes.values())
 
     def left(result: Any) -> list[Any]:
         """What the call has left behind: results, tensors and attributes that it wrote."""
-        written = [getattr(owner, name, None) for owner, name, _ in slots]
+        written = [getattr(owner, name, None) for owner, name, _ in attributes]
         return [*flatten(result)[0], *cells, *written]
 
     outputs: dict[int, tuple[int, Tensor]] = {}
@@ -335,13 +338,13 @@ def call_again(
 ) -> Sequence[Tensor]:
     """The results of a node that stands for a call: what it ``made``, which ``again`` makes."""
     params = tuple([Value(t.type) for t in (*made, *read)])
-    handed = Graph("made", params, (), params[: len(made)])
+    passed_on = Graph("made", params, (), params[: len(made)])
     attrs = {"outs": len(made), "late": late}
-    return results_of(current().apply(checkpoint_call, (*made, *read), attrs, (handed, again)))
+    return results_of(current().apply(checkpoint_call, (*made, *read), attrs, (passed_on, again)))
 
 
-@checkpoint_call.origins
-def checkpoint_origins(record: Record) -> Origins:
+@checkpoint_call.aliases
+def checkpoint_aliases(record: Record) -> Aliases:
     """See ``_asks``."""
     return _asks(record)
 

@@ -60,7 +60,7 @@ class Derived:
     forward: tuple[Graph, Graph]
     backward: tuple[Graph, Graph]
     operands: tuple[int, ...]  # those that the backward regions read
-    slots: tuple[int, ...]  # results of the forward node that they read
+    residuals: tuple[int, ...]  # results of the forward node that they read
     cts: tuple[int, ...]  # which of the tensors of the cotangents and sums given they read
     totals: tuple[Total, ...]
 
@@ -77,7 +77,7 @@ def cond_vjp(
     places = places_of(operands, pull.flow[1:])
     further = (None,) * (len(node.results) - len(pull.cts))
     arrived = [*firsts(places, pull.arrived[1:]), *pull.further]
-    edges = tuple([(heir - 1, origin - 1) for heir, origin, _ in pull.edges])
+    edges = tuple([(alias - 1, source - 1) for alias, source, _ in pull.edges])
     kinds = (places, kinds_of((*pull.cts, *further)), kinds_of(arrived), edges)
     derived = remembered(node.regions, kinds, lambda: _derive(node.regions, *kinds))
     if not derived.totals:
@@ -87,8 +87,8 @@ def cond_vjp(
     flat = [t for ct in (*pull.cts, *arrived) for t in tensors_of(ct)]
     flat += [where for _, _, where in pull.edges]
     cts = [flat[i] for i in derived.cts]
-    kept = [*[operands[i] for i in derived.operands], *[outcome[i] for i in derived.slots]]
-    found = iter(applied(cond, (pred, *kept, *cts), derived.backward))
+    read = [*[operands[i] for i in derived.operands], *[outcome[i] for i in derived.residuals]]
+    found = iter(applied(cond, (pred, *read, *cts), derived.backward))
     totals: list[Ct | None] = [None] * (1 + len(arrived))
     for total in derived.totals:
         ct = next(found)
@@ -106,17 +106,17 @@ def _derive(
     halves = [_Half(region, places, cts, arrived, edges) for region in regions]
     totals = _totals(halves)
     cuts = [half.cut(totals) for half in halves]
-    forward, slots = _with_slots(regions, halves, cuts)
+    forward, residuals = _with_residuals(regions, halves, cuts)
     used = {v for c in cuts for v in c.given}
     operands = tuple([i for i in range(len(places)) if any(r.params[i] in used for r in regions)])
     flat = [half.flat for half in halves]
     cts = tuple([i for i in range(len(flat[0])) if any(f[i] in used for f in flat)])
-    types = [forward[0].results[i].type for i in slots]
+    types = [forward[0].results[i].type for i in residuals]
     backward = tuple(
-        half.finish(name, c, operands, slots, types, cts, graph)
+        half.finish(name, c, operands, residuals, types, cts, graph)
         for name, half, c, graph in zip(NAMES, halves, cuts, forward, strict=True)
     )
-    return Derived(forward, backward, operands, tuple(slots), cts, tuple(totals))
+    return Derived(forward, backward, operands, tuple(residuals), cts, tuple(totals))
 
 
 class _Half:
@@ -131,10 +131,10 @@ class _Half:
         edges: tuple[tuple[int, int], ...],
     ) -> None:
         leaves = leaves_at(region, places)
-        order = _origins_first(range(len(arrived)), edges)
+        order = _sources_first(range(len(arrived)), edges)
         types = {i: v.type for i, v in enumerate(region.params)}
         for i in reversed(order):
-            types.update({origin: types[i] for heir, origin in edges if heir == i})
+            types.update({source: types[i] for alias, source in edges if alias == i})
         leaves += [Leaf(types[i]) for i in range(len(places), len(arrived))]
         self.tape = Tape(region, leaves[: len(places)])
         self.cts = [self.tape.params_like(ct, "ct") for ct in cts]
@@ -171,30 +171,30 @@ class _Half:
         name: str,
         c: Cut,
         operands: Sequence[int],
-        slots: Sequence[int],
+        residuals: Sequence[int],
         types: Sequence[TensorType],
         cts: Sequence[int],
         forward: Graph,
     ) -> Graph:
         """The backward region, of parameters that both regions have."""
-        own = {forward.results[i]: i for i in slots if forward.results[i] in c.residuals}
+        own = {forward.results[i]: i for i in residuals if forward.results[i] in c.residuals}
         params = [self.tape.graph.params[i] for i in operands]
-        for i, type in zip(slots, types, strict=True):
+        for i, type in zip(residuals, types, strict=True):
             value = forward.results[i]
             params.append(value if own.get(value) == i else Value(type))
         params += [self.flat[i] for i in cts]
         return Graph(name, tuple(params), c.nodes, tuple(self.results))
 
 
-def _origins_first(values: Iterable[int], edges: Sequence[tuple[int, int]]) -> list[int]:
+def _sources_first(values: Iterable[int], edges: Sequence[tuple[int, int]]) -> list[int]:
     """The ``values``, each after those that it may be."""
     found: dict[int, None] = {}
 
     def visit(value: int) -> None:
         if value not in found:
-            for heir, origin in edges:
-                if heir == value:
-                    visit(origin)
+            for alias, source in edges:
+                if alias == value:
+                    visit(source)
             found[value] = None
 
     for value in values:
@@ -214,7 +214,7 @@ def _totals(halves: Sequence[_Half]) -> list[Total]:
     return totals
 
 
-def _with_slots(
+def _with_residuals(
     regions: tuple[Graph, Graph], halves: Sequence[_Half], cuts: Sequence[Cut]
 ) -> tuple[tuple[Graph, Graph], list[int]]:
     """The forward regions that give their residuals too, and which results hold any.
@@ -223,13 +223,13 @@ def _with_slots(
     """
     results = [list(region.results) for region in regions]
     nodes = [list(half.tape.builder.nodes[: half.tape.forward]) for half in halves]
-    slots: list[int] = []
+    residuals: list[int] = []
     rest: list[list[Value]] = []
     for side, c in enumerate(cuts):
         missing = []
         for value in c.residuals:
             if value in results[side]:
-                slots.append(results[side].index(value))
+                residuals.append(results[side].index(value))
             else:
                 missing.append(value)
         rest.append(missing)
@@ -243,11 +243,11 @@ def _with_slots(
             nodes[1 - side].append(Node(fill, (), fill.attributes(zeros), (other,)))
         else:
             rest[1 - side].remove(other)
-        slots.append(len(results[0]))
+        residuals.append(len(results[0]))
         results[side].append(value)
         results[1 - side].append(other)
     made = tuple(
         Graph(region.name, region.params, tuple(n), tuple(r))
         for region, n, r in zip(regions, nodes, results, strict=True)
     )
-    return made, sorted(set(slots))
+    return made, sorted(set(residuals))

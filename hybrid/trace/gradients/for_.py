@@ -23,10 +23,10 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
 from hybrid.ops.flow.control import for_
 from hybrid.trace.gradients.budget import capacity
-from hybrid.trace.gradients.loop_aliases import told
+from hybrid.trace.gradients.loop_aliases import flagged_loop
 from hybrid.trace.gradients.loop_body import derive
-from hybrid.trace.gradients.loop_request import Question, Tie
-from hybrid.trace.gradients.loop_run import totals_of, way_back
+from hybrid.trace.gradients.loop_request import LoopRequest, Tie
+from hybrid.trace.gradients.loop_run import backward_run, totals_of
 from hybrid.trace.gradients.region_vjp import firsts, kinds_of, places_of
 from hybrid.trace.gradients.unbounded import Unbounded
 from hybrid.trace.regions.build import Here, here, known_int, remembered
@@ -49,7 +49,7 @@ def for_vjp(
     body = node.regions[0]
     cts = (*pull.cts, *[None] * (len(node.results) - len(pull.cts)))
     cts = tuple([item_by_item(ct, body, at, carried) for at, ct in enumerate(cts)])
-    loop = told(pull, operands, body, carried, sliced)
+    loop = flagged_loop(pull, operands, body, carried, sliced)
     if loop is None:
         return _gone_back(node, pull, cts)
     attrs = node.attrs | {"carried": carried + loop.flags}
@@ -68,37 +68,37 @@ def _gone_back(
     known = known_int(count)
     bounded = sliced > 0 or len(node.results) > carried
     whole = bounded and known is not None and known >= node.attrs["length"] > 0
-    question = ask(pull, operands, carried, sliced, cts, whole, not reverse, ties)
-    answer = remembered((body,), question, lambda: derive(body, question))
-    if answer is None:
+    request = request_for(pull, operands, carried, sliced, cts, whole, not reverse, ties)
+    derived = remembered((body,), request, lambda: derive(body, request))
+    if derived is None:
         return [None] * (1 + len(operands) + len(pull.further))
     start = ops.maximum(count - 1, 0) if reverse else as_index(0)
     ran = ops.greater(count, 0) if known is None else known > 0
-    types = [answer.forward.results[i].type for i in answer.stacks]
+    types = [derived.forward.results[i].type for i in derived.stacks]
     rows = capacity(types)
     # A stack of the most rows that there can be is within the budget, or has to be that long.
     fits = bounded and (node.attrs["length"] <= rows or reverse or sliced)
     if known is None and types and not fits:
         if bounded:
             count, rows = ops.minimum(count, node.attrs["length"]), min(rows, node.attrs["length"])
-        way = way_back(answer, pull, cts, operands, None, start, count)
+        run = backward_run(derived, pull, cts, operands, None, start, count)
         before, invariants = operands[:carried], operands[carried:]
-        loop = Unbounded(answer, count, reverse, before, invariants, way, rows)
-        return totals_of(answer, pull, cts, operands, loop.go(None), ran)
+        loop = Unbounded(derived, count, reverse, before, invariants, run, rows)
+        return totals_of(derived, pull, cts, operands, loop.go(None), ran)
     length = node.attrs["length"] if bounded else max(known or 0, 0)
-    fresh = len(answer.forward.results) - len(node.results)
-    outcome = node.extended(fresh, (answer.forward,), length=length)
+    fresh = len(derived.forward.results) - len(node.results)
+    outcome = node.extended(fresh, (derived.forward,), length=length)
     if bounded and reverse:
         start = ops.minimum(start, length - 1)
-    way = way_back(answer, pull, cts, operands, outcome, start, count, reverse)
-    if bounded and not (way.stacks or way.row_cts or way.slices):
+    run = backward_run(derived, pull, cts, operands, outcome, start, count, reverse)
+    if bounded and not (run.stacks or run.row_cts or run.slices):
         count = ops.minimum(count, length)
-    found = way.go(count, length, not reverse)
-    n = len(way.start)
+    found = run.go(count, length, not reverse)
+    n = len(run.start)
     if known is None or known < length:
         made = ops.less(ops.arange(length), count)
         found[n:] = [_rows_made(made, stack) for stack in found[n:]]
-    return totals_of(answer, pull, cts, operands, found, ran)
+    return totals_of(derived, pull, cts, operands, found, ran)
 
 
 def _rows_made(made: Tensor, stack: Tensor) -> Tensor:
@@ -107,28 +107,28 @@ def _rows_made(made: Tensor, stack: Tensor) -> Tensor:
     return ops.where(made, stack, ops.zeros((), dtype=stack.dtype))
 
 
-def ask(
+def request_for(
     pull: Pull,
     operands: Sequence[Tensor],
     carried: int,
     sliced: int,
     cts: Sequence[Ct | None],
     whole: bool,
-    ahead: bool,
+    ascending: bool,
     ties: tuple[Tie, ...] = (),
-) -> Question:
+) -> LoopRequest:
     """What is known before the graph runs."""
     flow = pull.flow[1:]
     inside = range(carried, carried + sliced)  # slices are values of their own
     places = places_of(operands, [f and i not in inside for i, f in enumerate(flow)])
     places = tuple([i if flow[i] and i in inside else at for i, at in enumerate(places)])
     arrived = [*firsts(places, pull.arrived[1:]), *pull.further]
-    edges = [(heir - 1, origin - 1) for heir, origin, _ in pull.edges]
+    edges = [(alias - 1, source - 1) for alias, source, _ in pull.edges]
     types = {at: t.type for at, t in enumerate(operands)}
-    for heir, origin in edges:  # heirs come first
-        types.setdefault(origin, types[heir])
-    return Question(
-        carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived), whole, ahead,
+    for alias, source in edges:  # aliases come before their sources
+        types.setdefault(source, types[alias])
+    return LoopRequest(
+        carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived), whole, ascending,
         tuple(edges), tuple([types[i] for i in range(len(operands), len(arrived))]), ties,
     )  # fmt: skip
 

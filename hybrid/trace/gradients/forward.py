@@ -16,7 +16,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, OptionalCt, flag, neutral, nothing, optional_ct, plain
-from hybrid.autodiff.tape import pushed_ahead
+from hybrid.autodiff.tape import pushed_forward
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Op
@@ -27,7 +27,7 @@ from hybrid.trace.regions.build import computing, remembered
 from hybrid.trace.regions.flow import control_flows
 
 
-class _Ahead:
+class _RegionTangents:
     """A region with tangents of its parameters pushed through."""
 
     def __init__(self, region: Graph, kinds: Sequence[Kind | None]) -> None:
@@ -37,7 +37,7 @@ class _Ahead:
         self.given = [tape.params_like(kind, "tangent") for kind in kinds]
         pairs = [(leaf, t) for leaf, t in zip(leaves, self.given, strict=True) if leaf is not None]
         with opened(tape), recording(False), keeping_operands():
-            self.found = pushed_ahead(
+            self.found = pushed_forward(
                 tape.results, [leaf for leaf, _ in pairs], [t for _, t in pairs]
             )
 
@@ -59,9 +59,9 @@ def cond_jvp(
 ) -> Any:
     """The tangents of the results of the region taken."""
     kinds = kinds_of(incoming[1:])
-    states, ahead = remembered(regions, ("jvp", kinds), lambda: _cond_ahead(regions, kinds))
+    states, jvp_regions = remembered(regions, ("jvp", kinds), lambda: _cond_regions(regions, kinds))
     given = [t for tangent in incoming[1:] for t in tensors_of(tangent)]
-    found = iter(applied(cond, (pred, *operands, *given), ahead) if any(states) else ())
+    found = iter(applied(cond, (pred, *operands, *given), jvp_regions) if any(states) else ())
     out: list[Ct | None] = []
     for state in states:
         tangent = next(found) if state else None
@@ -69,11 +69,11 @@ def cond_jvp(
     return out[0] if len(out) == 1 else out
 
 
-def _cond_ahead(
+def _cond_regions(
     regions: tuple[Graph, Graph], kinds: Sequence[Kind | None]
 ) -> tuple[list[str], tuple[Graph, ...]]:
     """Of each result whether it has a tangent ("sure", "optional", or "" for none); regions."""
-    halves = [_Ahead(region, kinds) for region in regions]
+    halves = [_RegionTangents(region, kinds) for region in regions]
     pairs = list(zip(*[half.found for half in halves], strict=True))
     states = [
         "" if pair == (None, None)
@@ -161,14 +161,14 @@ class _Loop:
         self.invariants = [at for at in given if at >= carried + sliced]
         self.flagged = [at for at in self.active if kinds[at] is None or not kinds[at].sure]
         while True:
-            ahead = _Ahead(body, self.kinds_inside(kinds))
-            found = ahead.found[self.skip :]
+            pushed = _RegionTangents(body, self.kinds_inside(kinds))
+            found = pushed.found[self.skip :]
             absent = {at for at in self.active if not isinstance(found[at], Tensor)}
             if absent <= set(self.flagged):
                 break
             self.flagged = sorted({*self.flagged, *absent})
         self.rows = [at for at in range(carried, len(found)) if found[at] is not None]
-        self.ahead = self.graph(ahead, found)
+        self.jvp_body = self.graph(pushed, found)
 
     def kinds_inside(self, kinds: Sequence[Kind | None]) -> list[Kind | None]:
         """What is known of the tangents of the body's parameters."""
@@ -181,9 +181,9 @@ class _Loop:
             inside[self.before + at] = Kind(type, kinds[at].sure)
         return inside
 
-    def graph(self, ahead: _Ahead, found: Sequence[Ct | None]) -> Graph:
-        tape, body = ahead.tape, self.body
-        given = ahead.given[self.before :]
+    def graph(self, pushed: _RegionTangents, found: Sequence[Ct | None]) -> Graph:
+        tape, body = pushed.tape, self.body
+        given = pushed.given[self.before :]
         flags = [t.present.content for t in given if isinstance(t, OptionalCt)]
         carried_flags = len(self.flagged)
         operands = body.params[self.before :]
@@ -205,7 +205,7 @@ class _Loop:
                 results.append(_tensor(found[at], operands[at].type).content)
             results += [_presence(found[at]).content for at in self.flagged]
             results += [plain(found[at]).content for at in self.rows]
-        return ahead.closed(params, results)
+        return pushed.closed(params, results)
 
     def run(
         self,
@@ -232,7 +232,8 @@ class _Loop:
             *[neutral(given[at]) for at in self.invariants],
             *[t.present for t in rest if isinstance(t, OptionalCt)],
         ]
-        found = applied(self.op, every, (self.ahead,), carried=len(carried), **attrs)[self.skip :]
+        found = applied(self.op, every, (self.jvp_body,), carried=len(carried), **attrs)
+        found = found[self.skip :]
         out: list[Ct | None] = [None] * (len(self.body.results) - self.skip)
         flags = dict(zip(self.flagged, found[n + len(self.active) :], strict=False))
         for at, t in zip(self.active, found[n:], strict=False):

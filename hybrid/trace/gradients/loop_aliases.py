@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FlaggedLoop:
     """The loop with flags, which it carries behind its own values."""
 
     body: Graph
@@ -47,15 +47,17 @@ class Told:
         return [*found[: 1 + self.own], *found[1 + self.own + self.flags :]]
 
 
-def told(
+def flagged_loop(
     pull: Pull, operands: Sequence[Tensor], body: Graph, carried: int, sliced: int
-) -> Told | None:
+) -> FlaggedLoop | None:
     """The loop of ``body`` with flags; None where it needs none."""
     found = carried_of(body, carried, sliced)
     places = places_of(operands, pull.flow[1:])
-    moved = {origin - 1 for _, origin, _ in pull.edges} | {heir - 1 for heir, _, _ in pull.edges}
+    aliased = {source - 1 for _, source, _ in pull.edges} | {
+        alias - 1 for alias, _, _ in pull.edges
+    }
     arrived = {at for at, ct in enumerate(pull.arrived[1:]) if ct is not None}
-    ties = found.ties(places, arrived | moved)
+    ties = found.ties(places, arrived | aliased)
     if not ties:
         return None
     keys = found.needed(ties)
@@ -69,8 +71,8 @@ def told(
     def among(entries: Sequence[T], none: T) -> tuple[T, ...]:
         return (*entries[:at], *[none] * count, *entries[at:])
 
-    return Told(
-        found.telling(keys),
+    return FlaggedLoop(
+        found.flagged_body(keys),
         (*operands[:carried], *start, *operands[carried:]),
         carried,
         count,
@@ -78,7 +80,7 @@ def told(
             pull,
             flow=among(pull.flow, False),
             arrived=among(pull.arrived, None),
-            edges=tuple([(place(heir), place(origin), t) for heir, origin, t in pull.edges]),
+            edges=tuple([(place(alias), place(source), t) for alias, source, t in pull.edges]),
         ),
         tuple(
             [(a, o if o < 0 else place(1 + o) - 1, carried + keys.index((a, o))) for a, o in ties]

@@ -24,7 +24,7 @@ from hybrid.ir.record import recording
 from hybrid.ops.elementwise.comparison import equal
 from hybrid.ops.flow.control import COUNT, FLAG, cond
 from hybrid.ops.index.pick import pick
-from hybrid.trace.gradients.loop_request import Asked, Key, Question
+from hybrid.trace.gradients.loop_request import CotangentLayout, Key, LoopRequest
 from hybrid.trace.gradients.region_vjp import Cut, Kind, cut, opened, values_of
 from hybrid.trace.regions.build import copied, live
 
@@ -45,7 +45,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DerivedLoop:
     """The bodies, and what the loop back takes and gives.
 
     Its operands: the carried values (``items``, then their flags), the slices (stacks of the
@@ -74,19 +74,19 @@ class Answer:
     edges: tuple[int, ...]  # the edges whose flags are read
 
 
-def derive(body: Graph, question: Question) -> Answer | None:
+def derive(body: Graph, request: LoopRequest) -> DerivedLoop | None:
     """Lead back through ``body``; None when no operand gets a cotangent."""
-    asked = Asked(body, question)
-    if not (asked.carried or asked.sums or asked.slices):
+    layout = CotangentLayout(body, request)
+    if not (layout.carried or layout.sums or layout.slices):
         return None
     flagged: set[Key] = set()
     while True:
-        variants = [_Variant(asked, flagged, body, first=False)]
-        if asked.differs:
-            variants.append(_Variant(asked, flagged, variants[0].extended(), first=True))
+        variants = [_Variant(layout, flagged, body, first=False)]
+        if layout.differs:
+            variants.append(_Variant(layout, flagged, variants[0].extended(), first=True))
         absent = variants[0].absent.union(*[v.absent for v in variants])
         if absent <= flagged:
-            return _Assembly(asked, variants).answer()
+            return _Assembly(layout, variants).derived()
         flagged |= absent
 
 
@@ -94,73 +94,75 @@ class _Variant:
     """The body led back through once, when the items in ``flagged`` may be absent."""
 
     def __init__(
-        self, asked: Asked, flagged: Collection[Key], graph: Graph, *, first: bool
+        self, layout: CotangentLayout, flagged: Collection[Key], graph: Graph, *, first: bool
     ) -> None:
-        self.asked, question = asked, asked.question
-        names = asked.first if first else asked.later
-        tape, leaves = asked.open(graph, names)
+        self.layout, request = layout, layout.request
+        names = layout.first if first else layout.later
+        tape, leaves = layout.open(graph, names)
         self.tape = tape
         kinds = {
-            ("ct", at): question.cts[at] if asked.later[at] == at else None for at in asked.carried
-        } | {("sum", at): question.arrived[asked.places[at]] for at in asked.sums}
-        rows = [(row, at) for row, at in asked.shifted.items() if row not in asked.wholes]
-        surely = {("ct", at) for row, at in rows if question.cts[row].sure}  # begins with the last
+            ("ct", at): request.cts[at] if layout.later[at] == at else None for at in layout.carried
+        } | {("sum", at): request.arrived[layout.places[at]] for at in layout.sums}
+        rows = [(row, at) for row, at in layout.shifted.items() if row not in layout.wholes]
+        surely = {("ct", at) for row, at in rows if request.cts[row].sure}  # begins with the last
         self.params: list[Ct] = []
-        for key in asked.keys:
+        for key in layout.keys:
             kind = kinds[key]
-            dead = key[0] == "ct" and asked.later[key[1]] != key[1]
+            dead = key[0] == "ct" and layout.later[key[1]] != key[1]
             sure = dead or key in surely or (kind is not None and kind.sure)
             sure = sure and key not in flagged
-            type = asked.types[key[1]]
+            type = layout.types[key[1]]
             self.params.append(tape.params_like(Kind(type, sure), key[0]))
         self.rows: dict[int, Ct] = {}
-        for at in asked.rows:
-            if at not in asked.wholes:
-                kind = Kind(graph.results[at].type, question.cts[at].sure)
+        for at in layout.rows:
+            if at not in layout.wholes:
+                kind = Kind(graph.results[at].type, request.cts[at].sure)
                 self.rows[at] = tape.params_like(kind, "ct")
-        self.wholes = {at: tape.params_like(question.cts[at], "cts") for at in asked.wholes}
-        arrived = [question.arrived[question.places[at]] for at in asked.bases]
+        self.wholes = {at: tape.params_like(request.cts[at], "cts") for at in layout.wholes}
+        arrived = [request.arrived[request.places[at]] for at in layout.bases]
         self.bases = [tape.params_like(kind, "before") for kind in arrived]
-        pairs = asked.pairs(names, first=first)
+        pairs = layout.pairs(names, first=first)
         self.edges = {i: tape.param(FLAG, "same") for i, pair in enumerate(pairs) if min(pair) >= 0}
         edges = [(*(leaves[at] for at in pairs[i]), where) for i, where in self.edges.items()]
         if not first:
             edges += [
-                (leaves[heir], leaves[origin], tape.param_at(1 + where))
-                for (heir, origin), (_, _, where) in zip(
-                    asked.tied(names), question.ties, strict=True
+                (leaves[alias], leaves[source], tape.param_at(1 + where))
+                for (alias, source), (_, _, where) in zip(
+                    layout.tied(names), request.ties, strict=True
                 )
-                if min(heir, origin) >= 0 and heir != origin
+                if min(alias, source) >= 0 and alias != source
             ]
-        self.given_first = tape.param(COUNT, "first") if asked.differs else None
-        carried = dict(zip(asked.keys, self.params, strict=True))
+        self.given_first = tape.param(COUNT, "first") if layout.differs else None
+        carried = dict(zip(layout.keys, self.params, strict=True))
         with opened(tape), recording(False):
-            seeds = [(leaves[at], carried["sum", at]) for at in asked.sums]
+            seeds = [(leaves[at], carried["sum", at]) for at in layout.sums]
             if first:
-                seeds += [(leaves[at], t) for at, t in zip(asked.bases, self.bases, strict=True)]
+                seeds += [(leaves[at], t) for at, t in zip(layout.bases, self.bases, strict=True)]
             else:
-                late = self.rows | {at: self.row_before(ct) for at, ct in self.wholes.items()}
-                seeds += [(leaves[at], late[row]) for row, at in asked.shifted.items()]
+                row_cotangents = self.rows | {
+                    at: self.row_before(ct) for at, ct in self.wholes.items()
+                }
+                seeds += [(leaves[at], row_cotangents[row]) for row, at in layout.shifted.items()]
             results = tape.results
-            rows = [at for at in self.rows if at not in asked.shifted]
+            rows = [at for at in self.rows if at not in layout.shifted]
             seeds += [(results[at].record, self.rows[at]) for at in rows]
-            own = [at for at in asked.carried if asked.later[at] == at]
+            own = [at for at in layout.carried if layout.later[at] == at]
             seeds += [(results[at].record, carried["ct", at]) for at in own]
-            targets = list(dict.fromkeys([leaves[at] for at in (*asked.sums, *asked.carried)]))
-            targets += [leaves[at] for at in asked.slices]
+            targets = list(dict.fromkeys([leaves[at] for at in (*layout.sums, *layout.carried)]))
+            targets += [leaves[at] for at in layout.slices]
             cts = dict(zip(targets, tape.pull(seeds, targets, edges), strict=True))
         # Of one value for several items, the first has it all; to the others nothing is added.
-        self.idle = {i for i, (_, at) in enumerate(asked.keys) if names[at] != at}
+        self.idle = {i for i, (_, at) in enumerate(layout.keys) if names[at] != at}
         self.found = [
-            None if i in self.idle else cts[leaves[at]] for i, (_, at) in enumerate(asked.keys)
+            None if i in self.idle else cts[leaves[at]] for i, (_, at) in enumerate(layout.keys)
         ]
-        self.slices = {at: cts[leaves[at]] for at in asked.slices}
+        self.slices = {at: cts[leaves[at]] for at in layout.slices}
         self.unsure = {
             i
             for i, ct in enumerate(self.found)
             if i not in self.idle and not isinstance(ct, Tensor)
         }
-        self.absent = {asked.keys[i] for i in self.unsure if isinstance(self.params[i], Tensor)}
+        self.absent = {layout.keys[i] for i in self.unsure if isinstance(self.params[i], Tensor)}
 
     def row_before(self, stack: Ct) -> Ct:
         """The cotangent of the row that the iteration before has made, if there was one."""
@@ -174,13 +176,13 @@ class _Variant:
 
     def extended(self) -> Graph:
         """The body with its nodes as they are now: nested ones may give more results."""
-        body, tape = self.asked.body, self.tape
+        body, tape = self.layout.body, self.tape
         nodes = tuple(tape.builder.nodes[: tape.forward])
         return Graph(body.name, body.params, nodes, body.results)
 
     def give(self, stacked: Sequence[int], marked: Sequence[int]) -> None:
         """Make what the body returns: ``totals``, and cotangents of slices and flags, ``outs``."""
-        types = [self.asked.types[at] for _, at in self.asked.keys]
+        types = [self.layout.types[at] for _, at in self.layout.keys]
         with opened(self.tape), recording(False):
             self.totals = [
                 (nothing(type) if ct is None else neutral(ct)).content
@@ -188,19 +190,19 @@ class _Variant:
             ]
             self.outs = []
             for at in stacked:
-                ct, type = self.slices[at], self.asked.body.params[1 + at].type
+                ct, type = self.slices[at], self.layout.body.params[1 + at].type
                 zeros = ops.zeros(type.shape, dtype=type.dtype)
                 self.outs.append((zeros if ct is None else plain(ct)).content)
             for ct in [self.slices[at] for at in marked]:
                 there = ct.present if isinstance(ct, OptionalCt) else flag(ct is not None)
                 self.outs.append(there.content)
 
-    def asks(self, kept: Collection[int]) -> set[int]:
-        """The items whose flags are read, when those in ``kept`` are given on."""
+    def asks(self, returned: Collection[int]) -> set[int]:
+        """The items whose flags are read, when those in ``returned`` are given on."""
         tape = self.tape
         nodes = tape.builder.nodes[tape.forward :]
         flags = [
-            self.found[i].present.content for i in kept if isinstance(self.found[i], OptionalCt)
+            self.found[i].present.content for i in returned if isinstance(self.found[i], OptionalCt)
         ]
         needed = [*self.totals, *self.outs, *flags]
         read = {v for node in live(nodes, needed) for v in node.operands} | set(needed)
@@ -214,19 +216,19 @@ class _Variant:
         """Separate what leads back, when the items ``flags`` carry theirs."""
         with opened(self.tape), recording(False):
             self.flags = [self.flag_of(i).content for i in flags]
-        question, tape = self.asked.question, self.tape
-        index, *operands = self.asked.body.params
+        request, tape = self.layout.request, self.tape
+        index, *operands = self.layout.body.params
         row_values = [v for ct in self.rows.values() for v in values_of(ct)]
         own = [*(v for ct in self.params for v in values_of(ct)), *row_values]
         own += [v for ct in (*self.bases, *self.wholes.values()) for v in values_of(ct)]
         own += [t.content for t in self.edges.values()]
-        n = question.carried
+        n = request.carried
         return cut(
             tape.builder.nodes,
             tape.forward,
             self.results(),
             [index, *operands[n:], *own],
-            fixed=operands[n + question.sliced :],
+            fixed=operands[n + request.sliced :],
             lost=operands[:n],
         )
 
@@ -242,10 +244,10 @@ class _Variant:
 class _Assembly:
     """The bodies made of the variants."""
 
-    def __init__(self, asked: Asked, variants: Sequence[_Variant]) -> None:
-        self.asked, self.variants = asked, variants
+    def __init__(self, layout: CotangentLayout, variants: Sequence[_Variant]) -> None:
+        self.layout, self.variants = layout, variants
         self.stacked = [
-            at for at in asked.slices if any(v.slices[at] is not None for v in variants)
+            at for at in layout.slices if any(v.slices[at] is not None for v in variants)
         ]
         self.marked = [
             at for at in self.stacked if not all(isinstance(v.slices[at], Tensor) for v in variants)
@@ -257,17 +259,17 @@ class _Assembly:
 
     def carried_flags(self) -> list[int]:
         """The items whose flags must be carried: those that are read, or not yet known."""
-        kept = set().union(*[variant.unsure for variant in self.variants])
+        returned = set().union(*[variant.unsure for variant in self.variants])
         while True:
-            more = set().union(*[variant.asks(kept) for variant in self.variants])
-            if more <= kept:
-                return sorted(kept)
-            kept |= more
+            more = set().union(*[variant.asks(returned) for variant in self.variants])
+            if more <= returned:
+                return sorted(returned)
+            returned |= more
 
-    def answer(self) -> Answer:
-        asked, question = self.asked, self.asked.question
+    def derived(self) -> DerivedLoop:
+        layout, request = self.layout, self.layout.request
         body = self.variants[-1].extended()
-        n, m = question.carried, question.carried + question.sliced
+        n, m = request.carried, request.carried + request.sliced
         forward = list(body.results)
         residuals = list(dict.fromkeys([v for c in self.cuts for v in c.residuals]))
         forward += [v for v in residuals if v not in forward[n:]]
@@ -275,14 +277,14 @@ class _Assembly:
         operands = body.params[1:]
         slices = [at for at in range(n, m) if operands[at] in used]
         fixed = [at for at in range(m, len(operands)) if operands[at] in used]
-        sliced = [at for at in asked.rows if at not in asked.wholes]
+        sliced = [at for at in layout.rows if at not in layout.wholes]
         uncertain = [
             at
             for at in sliced
-            if not question.cts[at].sure
+            if not request.cts[at].sure
             and any(variant.rows[at].present.content in used for variant in self.variants)
         ]
-        masks = [at for at in uncertain if question.cts[at].each]
+        masks = [at for at in uncertain if request.cts[at].each]
         row_flags = [at for at in uncertain if at not in masks]
         edges = sorted({i for v in self.variants for i, t in v.edges.items() if t.content in used})
         graphs = []
@@ -300,25 +302,25 @@ class _Assembly:
                 *(variant.edges[i].content if i in variant.edges else Value(FLAG) for i in edges),
             ]
             graphs.append(Graph("body", tuple(params), c.nodes, tuple(variant.results())))
-        positions = {at: i for i, (of, at) in enumerate(asked.keys) if of == "ct"}
-        return Answer(
+        positions = {at: i for i, (of, at) in enumerate(layout.keys) if of == "ct"}
+        return DerivedLoop(
             Graph(body.name, body.params, body.nodes, tuple(forward)),
             graphs[0] if len(graphs) == 1 else _by_index(*graphs),
-            tuple([self.item(i, positions) for i in range(len(asked.keys))]),
+            tuple([self.item(i, positions) for i in range(len(layout.keys))]),
             tuple(self.flags),
             tuple([forward.index(v, n) for v in residuals]),
             tuple(sliced),
-            tuple([(row, positions[at]) for row, at in asked.shifted.items()]),
+            tuple([(row, positions[at]) for row, at in layout.shifted.items()]),
             tuple(masks),
-            tuple(asked.wholes),
+            tuple(layout.wholes),
             tuple(slices),
             tuple(fixed),
             tuple(row_flags),
-            tuple(asked.bases),
-            asked.differs,
+            tuple(layout.bases),
+            layout.differs,
             tuple(self.stacked),
             tuple(self.marked),
-            asked.absent,
+            layout.absent,
             tuple(edges),
         )
 
@@ -327,19 +329,19 @@ class _Assembly:
         return param.present.content if isinstance(param, OptionalCt) else Value(FLAG)
 
     def item(self, i: int, positions: dict[int, int]) -> Item:
-        asked, last = self.asked, self.variants[-1]
-        of, at = asked.keys[i]
+        layout, last = self.layout, self.variants[-1]
+        of, at = layout.keys[i]
         is_ct = of == "ct"
         return Item(
             of,
             at,
-            asked.types[at],
+            layout.types[at],
             isinstance(last.params[i], OptionalCt),
             i not in last.unsure,
             self.flags.index(i) if i in self.flags else -1,
-            positions[asked.later[at]] if is_ct else i,
-            is_ct and (asked.first[at] != at or last.found[i] is None),
-            is_ct and asked.first[at] in asked.bases,
+            positions[layout.later[at]] if is_ct else i,
+            is_ct and (layout.first[at] != at or last.found[i] is None),
+            is_ct and layout.first[at] in layout.bases,
         )
 
 

@@ -21,7 +21,7 @@ Tie = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LoopRequest:
     """What is asked of a body: what is known before the graph runs."""
 
     carried: int
@@ -31,31 +31,31 @@ class Question:
     cts: tuple[Kind | None, ...]  # of what the body returns: of rows, the kinds of their stacks
     arrived: tuple[Kind | None, ...]  # of each operand
     whole: bool  # whether there is an iteration, and one for each row
-    ahead: bool  # whether iteration i - 1 comes before iteration i
+    ascending: bool  # whether iteration i - 1 comes before iteration i
     edges: tuple[tuple[int, int], ...] = ()  # places of values, and of others that they may be
     further: tuple[TensorType, ...] = ()  # types of values that are no operands; places follow
     ties: tuple[Tie, ...] = ()  # which carried values may be others
 
 
-class Asked:
+class CotangentLayout:
     """Which cotangents there are to carry, to sum and to stack, and which of them are one.
 
     ``own``, ``first`` and ``later`` name the value that an operand's parameter holds: of itself, in
     the first iteration, and in the others.
     """
 
-    def __init__(self, body: Graph, question: Question) -> None:
-        self.body, self.question = body, question
-        n, m = question.carried, question.carried + question.sliced
+    def __init__(self, body: Graph, request: LoopRequest) -> None:
+        self.body, self.request = body, request
+        n, m = request.carried, request.carried + request.sliced
         attrs = {"carried": n}
-        held = set(question.places[m:])
-        others = [o for _, o in question.edges]
-        others += [question.places[o] for _, o, _ in question.ties if o >= 0]
+        held = set(request.places[m:])
+        others = [o for _, o in request.edges]
+        others += [request.places[o] for _, o, _ in request.ties if o >= 0]
         self.absent = tuple(dict.fromkeys(o for o in others if o not in held))
-        self.places = places = (*question.places, *self.absent)
-        types = [*[v.type for v in body.params[1:]], *question.further]
+        self.places = places = (*request.places, *self.absent)
+        types = [*[v.type for v in body.params[1:]], *request.further]
         self.types = [*types[: len(body.params) - 1], *[types[at] for at in self.absent]]
-        active = control_flows(for_, [False, *question.flow], attrs, (body,))
+        active = control_flows(for_, [False, *request.flow], attrs, (body,))
         first_of: dict[int, int] = {}
         self.own = [
             (at if active[at] else -1)
@@ -69,15 +69,15 @@ class Asked:
         ]
         tape, leaves = self.open(body, self.own)
         reached = [_leaves_behind(t) for t in tape.results]
-        alive = [ct is not None for ct in question.cts]
+        alive = [ct is not None for ct in request.cts]
         edges = [*self.tied(self.own), *self.pairs(self.own, first=True)]
         found: set[Leaf] = set()
         count = -1
         while count != (count := sum(alive) + len(found)):
             found |= {leaf for r, lives in zip(reached, alive, strict=True) if lives for leaf in r}
-            for heir, origin in edges:
-                if min(heir, origin) >= 0 and leaves[heir] in found:
-                    found.add(leaves[origin])
+            for alias, source in edges:
+                if min(alias, source) >= 0 and leaves[alias] in found:
+                    found.add(leaves[source])
             alive[:n] = [a or leaf in found for a, leaf in zip(alive[:n], leaves, strict=False)]
         self.carried = [at for at in range(n) if self.own[at] >= 0 and alive[at]]
         rest = [at for at in range(n, len(places)) if self.own[at] == at and leaves[at] in found]
@@ -104,18 +104,18 @@ class Asked:
 
         Carried values are those that edges tell of in the first iteration only.
         """
-        question = self.question
-        holders = [*range(question.carried + question.sliced, len(self.places))]
-        holders += range(question.carried) if first else ()
+        request = self.request
+        holders = [*range(request.carried + request.sliced, len(self.places))]
+        holders += range(request.carried) if first else ()
         held: dict[int, int] = {}
         for at in holders:
             if names[at] >= 0:
                 held.setdefault(self.places[at], names[at])
-        return [(held.get(heir, -1), held.get(origin, -1)) for heir, origin in question.edges]
+        return [(held.get(alias, -1), held.get(source, -1)) for alias, source in request.edges]
 
     def tied(self, names: Sequence[int]) -> list[tuple[int, int]]:
         """Of each tie the operands, by ``names``, that hold its values; -1 where none does."""
-        m = self.question.carried + self.question.sliced
+        m = self.request.carried + self.request.sliced
         held: dict[int, int] = {}
         for at in range(m, len(self.places)):
             if names[at] >= 0:
@@ -123,9 +123,9 @@ class Asked:
         return [
             (
                 names[at] if names[at] == at else -1,
-                names[~o] if o < 0 else held.get(self.question.places[o], -1),
+                names[~o] if o < 0 else held.get(self.request.places[o], -1),
             )
-            for at, o, _ in self.question.ties
+            for at, o, _ in self.request.ties
         ]
 
     def name_values(self) -> None:
@@ -145,12 +145,12 @@ class Asked:
 
     def compare(self, ends: Sequence[Tensor], leaves: Sequence[Leaf | None]) -> None:
         """Find out where the order of additions asks for more than one term at a time."""
-        question, results = self.question, self.body.results
+        request, results = self.request, self.body.results
         uses = _uses(ends)
         self.bases = []
         for at in self.carried:
-            place = question.places[at]
-            before = question.arrived[place] if place >= 0 else None
+            place = request.places[at]
+            before = request.arrived[place] if place >= 0 else None
             shared = [leaves[i] for i in self.carried if self.first[i] == at]
             many = sum(uses.get(leaf, 0) for leaf in shared) > 1
             if self.first[at] == at and before is not None and many:
@@ -159,10 +159,10 @@ class Asked:
         for row in self.rows:
             same = [at for at in self.carried if results[at] is results[row]]
             many = bool(same) and uses.get(leaves[same[0]], 0) > 1
-            kind = question.cts[row]
-            if many and (question.whole or question.ahead) and (kind.sure or kind.each):
+            kind = request.cts[row]
+            if many and (request.whole or request.ascending) and (kind.sure or kind.each):
                 self.shifted[row] = same[0]
-        self.wholes = [] if question.whole else list(self.shifted)
+        self.wholes = [] if request.whole else list(self.shifted)
         both = [self.pairs(self.own, first=first) for first in (True, False)]
         self.differs = self.first != self.later or bool(self.bases) or both[0] != both[1]
 

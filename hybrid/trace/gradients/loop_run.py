@@ -23,15 +23,15 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ops.flow.control import applied, for_
 from hybrid.ops.index.pick import pick
 from hybrid.ops.support.derivatives import onto_zeros
-from hybrid.trace.gradients.loop_body import Answer, Item
+from hybrid.trace.gradients.loop_body import DerivedLoop, Item
 from hybrid.trace.gradients.region_vjp import places_of, tensors_of
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class BackwardRun:
     """What the loop back reads, as tensors."""
 
-    answer: Answer
+    derived: DerivedLoop
     start: tuple[Tensor, ...]  # what it carries at first
     stacks: tuple[Tensor, ...]
     row_cts: tuple[Tensor, ...]
@@ -44,7 +44,7 @@ class Way:
         return applied(
             for_,
             (count, *self.start, *rows, *self.invariants),
-            (self.answer.backward,),
+            (self.derived.backward,),
             carried=len(self.start),
             length=length,
             reverse=reverse,
@@ -52,8 +52,8 @@ class Way:
         )
 
 
-def way_back(
-    answer: Answer,
+def backward_run(
+    derived: DerivedLoop,
     pull: Pull,
     cts: Sequence[Ct | None],
     operands: Sequence[Tensor],
@@ -61,21 +61,21 @@ def way_back(
     first: Tensor,
     count: Tensor,
     reverse: bool = False,
-) -> Way:
+) -> BackwardRun:
     """What to go back with, over ``count`` iterations.
 
     ``outcome`` holds the results of the forward loop, residuals included, if it gave them;
     ``first`` is the index of its first iteration, and ``reverse`` how it went.
     """
-    begin = [given(item, pull, cts, answer) for item in answer.items]
-    for i, item in enumerate(answer.items):
+    begin = [given(item, pull, cts, derived) for item in derived.items]
+    for i, item in enumerate(derived.items):
         if item.into != i and begin[i] is not None:
             begin[item.into] = _sum(begin[item.into], begin[i])
             begin[i] = None
-    row_cts = {i: neutral(cts[i]) for i in answer.row_cts}
-    masks = {i: cts[i].present for i in answer.masks}
-    for row, i in answer.shifted:
-        if row in answer.wholes:
+    row_cts = {i: neutral(cts[i]) for i in derived.row_cts}
+    masks = {i: cts[i].present for i in derived.masks}
+    for row, i in derived.shifted:
+        if row in derived.wholes:
             begin[i] = _sum(begin[i], _last(cts[row], count))
             continue
         begin[i] = _sum(begin[i], row_cts[row][0 if reverse else -1])
@@ -85,33 +85,33 @@ def way_back(
             masks[row] = _shifted(masks[row], flag(False), reverse)
     start = [
         nothing(item.type) if ct is None else neutral(ct)
-        for item, ct in zip(answer.items, begin, strict=True)
+        for item, ct in zip(derived.items, begin, strict=True)
     ]
     start += [
         begin[i].present if isinstance(begin[i], OptionalCt) else flag(begin[i] is not None)
-        for i in answer.flags
+        for i in derived.flags
     ]
-    invariants = [operands[i] for i in answer.invariants]
-    invariants += [cts[i].present for i in answer.row_flags]
-    bases = [pull.arrived[1 + i] for i in answer.bases]
-    invariants += [t for ct in (*bases, *[cts[i] for i in answer.wholes]) for t in tensors_of(ct)]
-    invariants += [pull.edges[i][2] for i in answer.edges]
-    return Way(
-        answer,
+    invariants = [operands[i] for i in derived.invariants]
+    invariants += [cts[i].present for i in derived.row_flags]
+    bases = [pull.arrived[1 + i] for i in derived.bases]
+    invariants += [t for ct in (*bases, *[cts[i] for i in derived.wholes]) for t in tensors_of(ct)]
+    invariants += [pull.edges[i][2] for i in derived.edges]
+    return BackwardRun(
+        derived,
         tuple(start),
-        () if outcome is None else tuple([outcome[i] for i in answer.stacks]),
+        () if outcome is None else tuple([outcome[i] for i in derived.stacks]),
         (*row_cts.values(), *masks.values()),
-        tuple([operands[i] for i in answer.slices]),
-        (*invariants, first) if answer.asks_first else tuple(invariants),
+        tuple([operands[i] for i in derived.slices]),
+        (*invariants, first) if derived.asks_first else tuple(invariants),
     )
 
 
-def given(item: Item, pull: Pull, cts: Sequence[Ct | None], answer: Answer) -> Ct | None:
+def given(item: Item, pull: Pull, cts: Sequence[Ct | None], derived: DerivedLoop) -> Ct | None:
     """What an item is before the loop."""
     if item.of == "ct":
         return cts[item.at]
     arrived, count = (*pull.arrived[1:], *pull.further), len(pull.arrived) - 1
-    return arrived[item.at if item.at < count else answer.absent[item.at - count]]
+    return arrived[item.at if item.at < count else derived.absent[item.at - count]]
 
 
 def _sum(a: Ct | None, b: Ct | None) -> Ct | None:
@@ -134,7 +134,7 @@ def _last(stack: Ct, count: Tensor) -> Ct:
 
 
 def totals_of(
-    answer: Answer,
+    derived: DerivedLoop,
     pull: Pull,
     cts: Sequence[Ct | None],
     operands: Sequence[Tensor],
@@ -142,9 +142,9 @@ def totals_of(
     ran: Tensor | bool,
 ) -> list[Ct | None]:
     """The totals of the operands, from what the loop back gave; ``ran``: whether it ran at all."""
-    places = (*places_of(operands, pull.flow[1:]), *answer.absent)
+    places = (*places_of(operands, pull.flow[1:]), *derived.absent)
     totals: dict[int, Ct | None] = dict(enumerate((*pull.arrived[1:], *pull.further)))
-    items = list(zip(answer.items, found, strict=False))
+    items = list(zip(derived.items, found, strict=False))
     flags = found[len(items) :]
 
     def settled(item: Item, ct: Tensor) -> Ct | None:
@@ -152,7 +152,7 @@ def totals_of(
             return ct
         if item.flag >= 0:
             return optional_ct(ct, flags[item.flag], True)
-        before = given(item, pull, cts, answer)
+        before = given(item, pull, cts, derived)
         if before is None:
             return optional_ct(ct, ran, True)
         return before if ran is False else optional_ct(ct, disjoined(before.present, ran), True)
@@ -160,9 +160,9 @@ def totals_of(
     for item, ct in items:
         if item.of == "sum":
             totals[places[item.at]] = settled(item, ct)
-    stacks = flags[len(answer.flags) :]
-    marks = dict(zip(answer.marked, stacks[len(answer.sliced) :], strict=True))
-    for at, stack in zip(answer.sliced, stacks, strict=False):
+    stacks = flags[len(derived.flags) :]
+    marks = dict(zip(derived.marked, stacks[len(derived.sliced) :], strict=True))
+    for at, stack in zip(derived.sliced, stacks, strict=False):
         ct = onto_zeros(stack)  # as slices are
         there = ops.any(marks[at]) if at in marks else ran
         totals[places[at]] = _sum(totals[places[at]], optional_ct(ct, there, False))
@@ -177,7 +177,7 @@ def totals_of(
             totals[place] = _sum(before, ct)
             continue
         after = before if item.merged else ct if item.based else _sum(before, ct)
-        totals[place] = chosen_ct(ran, after, _sum(before, given(item, pull, cts, answer)))
+        totals[place] = chosen_ct(ran, after, _sum(before, given(item, pull, cts, derived)))
     count = len(operands)
     return [
         None,

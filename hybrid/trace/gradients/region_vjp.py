@@ -106,20 +106,20 @@ class Tape(Tracer):
         """
         pairs = [(record, ct) for record, ct in seeds if record is not None and ct is not None]
         known: dict[Any, list[Edge]] = {}
-        for leaf, origin, where in edges:
-            known.setdefault((leaf, 0), []).append(Edge((leaf, 0), (origin, 0), where))
+        for leaf, source, where in edges:
+            known.setdefault((leaf, 0), []).append(Edge((leaf, 0), (source, 0), where))
         _number(known)
         return pulled_back(pairs, targets, known=known)
 
 
 def _number(known: dict[Any, list[Edge]]) -> None:
     """Let leaves come after those that they may be, as values do."""
-    left = {slot for edges in known.values() for slot in [e.origin for e in edges]} | set(known)
+    left = {value for edges in known.values() for value in [e.source for e in edges]} | set(known)
     numbers = iter(sorted([leaf.sequence for leaf, _ in left]))
     while left:
-        last = [s for s in left if left.isdisjoint(e.origin for e in known.get(s, ()))]
+        last = [s for s in left if left.isdisjoint(e.source for e in known.get(s, ()))]
         left.difference_update(last)
-        for leaf, _ in sorted(last, key=lambda slot: slot[0].sequence):
+        for leaf, _ in sorted(last, key=lambda value: value[0].sequence):
             leaf.sequence = next(numbers)
 
 

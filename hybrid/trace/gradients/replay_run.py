@@ -33,13 +33,13 @@ from hybrid.trace.gradients.checkpoint import forgotten
 from hybrid.trace.regions.replay import apply_node, replay
 
 
-class Untold(Exception):
+class Unrepeatable(Exception):
     """The run has called Python in a way that cannot be repeated."""
 
 
 class _Ended(Exception):
-    def __init__(self, told: list[Tensor]) -> None:
-        self.told = told
+    def __init__(self, operands: list[Tensor]) -> None:
+        self.operands = operands
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ def done(
     return [_whole(value) for value in follower.results(graph, operands, recorded)]
 
 
-def told_by(
+def leaving_operands(
     graph: Graph, operands: Sequence[Tensor], recorded: Collection[Value] | None, leaving: Leaving
 ) -> list[Tensor]:
     """What ``leaving`` is given, behind its own operands, where it raises in a run of ``graph``.
@@ -104,8 +104,8 @@ def told_by(
     try:
         _Follower(leaving).results(graph, operands, recorded)
     except _Ended as ended:
-        return ended.told
-    raise Untold
+        return ended.operands
+    raise Unrepeatable
 
 
 class _Follower:
@@ -239,15 +239,15 @@ class _Follower:
 
     def _call(self, node: Node, operands: list[Any]) -> list[Tensor]:
         function = inner = node.attributes["function"]
-        own, told = operands, []
+        own, further = operands, []
         if type(function) is Leaving:
             inner = function.function
-            own, told = operands[: function.own], operands[function.own :]
+            own, further = operands[: function.own], operands[function.own :]
         ends = function is self.leaving
         if self.leaving is None:
             return list(self._apply(node, operands)) if node.results else []
         if not isinstance(inner, OwnCall) or (ends and inner.raises == ()):
-            raise Untold
+            raise Unrepeatable
         if not ends and not node.results:
             return []  # what it had to print is printed, and it has not raised
         try:
@@ -256,8 +256,8 @@ class _Follower:
             if is_interrupt(error):
                 raise
             if not ends:
-                raise Untold from None
-            raise _Ended([_whole(value) for value in told]) from None
+                raise Unrepeatable from None
+            raise _Ended([_whole(value) for value in further]) from None
         return [from_numpy(array, copy=True) for array in found]
 
 

@@ -18,8 +18,8 @@ from hybrid.ir import Graph, Node, Value
 from hybrid.ops.elementwise.arithmetic import add, subtract
 from hybrid.ops.flow.control import COUNT, applied, cond, for_
 from hybrid.trace.gradients.budget import LEAST_ROWS, capacity
-from hybrid.trace.gradients.loop_body import Answer
-from hybrid.trace.gradients.loop_run import Way
+from hybrid.trace.gradients.loop_body import DerivedLoop
+from hybrid.trace.gradients.loop_run import BackwardRun
 from hybrid.trace.regions.build import computing, remembered, silent
 from hybrid.trace.regions.tracer import region_of
 
@@ -28,12 +28,12 @@ from hybrid.trace.regions.tracer import region_of
 class Unbounded:
     """A loop of ``count`` iterations, a number that only the run knows."""
 
-    answer: Answer
+    derived: DerivedLoop
     count: Tensor
     reverse: bool
     carried: tuple[Tensor, ...]  # before the loop
     invariants: tuple[Tensor, ...]  # of the forward loop
-    way: Way  # without stacks, when the loop must run again to fill them
+    run: BackwardRun  # without stacks, when the loop must run again to fill them
     rows: int  # how many iterations the stacks, or the cotangents of rows, hold
 
     def go(self, known: int | None) -> list[Tensor]:
@@ -48,16 +48,16 @@ class Unbounded:
 
     def tensors(self) -> tuple[Tensor, ...]:
         """All that it reads."""
-        way = self.way
-        read = (way.start, way.stacks, way.row_cts, way.invariants)
+        run = self.run
+        read = (run.start, run.stacks, run.row_cts, run.invariants)
         return (self.count, *self.carried, *self.invariants, *[t for part in read for t in part])
 
     def as_region(self, name: str, function: Callable[[Unbounded], list[Tensor]]) -> Graph:
         """``function`` of this loop as a region on its tensors."""
         tensors = self.tensors()
         types = tuple([t.type for t in tensors])
-        key = (name, self.rows, self.reverse, config.RESIDUAL_NBYTES, types, len(self.way.stacks))
-        graphs = (self.answer.forward, self.answer.backward)
+        key = (name, self.rows, self.reverse, config.RESIDUAL_NBYTES, types, len(self.run.stacks))
+        graphs = (self.derived.forward, self.derived.backward)
         return remembered(
             graphs, key, lambda: region_of(name, types, lambda *ts: function(self.on(ts)))
         )
@@ -65,20 +65,20 @@ class Unbounded:
     def on(self, tensors: Sequence[Tensor]) -> Unbounded:
         """This loop on other tensors."""
         rest = iter(tensors)
-        way = self.way
+        run = self.run
         return Unbounded(
-            self.answer,
+            self.derived,
             next(rest),
             self.reverse,
             _like(self.carried, rest),
             _like(self.invariants, rest),
-            Way(
-                self.answer,
-                _like(way.start, rest),
-                _like(way.stacks, rest),
-                _like(way.row_cts, rest),
+            BackwardRun(
+                self.derived,
+                _like(run.start, rest),
+                _like(run.stacks, rest),
+                _like(run.row_cts, rest),
                 (),
-                _like(way.invariants, rest),
+                _like(run.invariants, rest),
             ),
             self.rows,
         )
@@ -87,31 +87,33 @@ class Unbounded:
 
     def straight(self, length: int) -> list[Tensor]:
         """Over stacks that hold all iterations."""
-        way = self.way
-        stacks = way.stacks
-        if not stacks and self.answer.stacks:
+        run = self.run
+        stacks = run.stacks
+        if not stacks and self.derived.stacks:
             found = applied(
                 for_,
                 (self.count, *self.carried, *self.invariants),
-                (silent(self.answer.forward),),
+                (silent(self.derived.forward),),
                 carried=len(self.carried),
                 length=length,
                 reverse=self.reverse,
             )
-            stacks = [found[i] for i in self.answer.stacks]
-        row_cts = [ct if ct.shape[0] == length else ct[:length] for ct in way.row_cts]
-        way = Way(self.answer, way.start, tuple(stacks), tuple(row_cts), (), way.invariants)
-        return way.go(self.count, length, not self.reverse)
+            stacks = [found[i] for i in self.derived.stacks]
+        row_cts = [ct if ct.shape[0] == length else ct[:length] for ct in run.row_cts]
+        run = BackwardRun(
+            self.derived, run.start, tuple(stacks), tuple(row_cts), (), run.invariants
+        )
+        return run.go(self.count, length, not self.reverse)
 
     # Block by block ---------------------------------------------------------------------------
 
     def piecewise(self) -> list[Tensor]:
         """From checkpoints, so many iterations at a time as the stacks hold."""
-        n, rows, way = len(self.carried), self.rows, self.way
-        forward = self.answer.forward
+        n, rows, run = len(self.carried), self.rows, self.run
+        forward = self.derived.forward
         step = numbered(computing(forward, forward.results[:n]), self.reverse)
         fill = numbered(silent(forward), self.reverse)
-        back = replace(self.answer, backward=numbered(self.answer.backward, self.reverse))
+        back = replace(self.derived, backward=numbered(self.derived.backward, self.reverse))
         kept = capacity([t.type for t in self.carried])
         blocks = _ceil_divide(self.count, rows)
         stride = _ceil_divide(blocks, kept)  # blocks from checkpoint to checkpoint
@@ -135,8 +137,8 @@ class Unbounded:
             rest = iter(shared)
             marks = _like(self.carried, rest)
             invariants = _like(self.invariants, rest)
-            row_cts = _like(way.row_cts, rest)
-            own = _like(way.invariants, rest)
+            row_cts = _like(run.row_cts, rest)
+            own = _like(run.invariants, rest)
             count, stride, last = rest
             c = ops.floor_divide(b, stride)
             state = [_row(mark, c) for mark in marks]
@@ -148,12 +150,12 @@ class Unbounded:
             found = applied(for_, operands, (fill,), carried=n, length=rows)
             stacks = tuple([found[i] for i in back.stacks])
             row_cts = tuple([_rows(ct, base, rows) for ct in row_cts])
-            return Way(back, carried, stacks, row_cts, (), (*own, base, last)).go(
+            return BackwardRun(back, carried, stacks, row_cts, (), (*own, base, last)).go(
                 length, rows, reverse=True
             )
 
-        shared = (*marks, *self.invariants, *way.row_cts, *way.invariants, *numbers)
-        return _looped(blocks, way.start, shared, block, reverse=True)
+        shared = (*marks, *self.invariants, *run.row_cts, *run.invariants, *numbers)
+        return _looped(blocks, run.start, shared, block, reverse=True)
 
 
 Tensors = tuple[Tensor, ...]

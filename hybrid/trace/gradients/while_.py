@@ -24,11 +24,11 @@ from hybrid.ir import Graph
 from hybrid.ir.interpreter import current
 from hybrid.ops.flow.control import while_
 from hybrid.trace.gradients.budget import capacity
-from hybrid.trace.gradients.for_ import as_index, ask, item_by_item
-from hybrid.trace.gradients.loop_aliases import told
+from hybrid.trace.gradients.for_ import as_index, item_by_item, request_for
+from hybrid.trace.gradients.loop_aliases import flagged_loop
 from hybrid.trace.gradients.loop_body import derive
 from hybrid.trace.gradients.loop_request import Tie
-from hybrid.trace.gradients.loop_run import totals_of, way_back
+from hybrid.trace.gradients.loop_run import backward_run, totals_of
 from hybrid.trace.gradients.region_vjp import Tape
 from hybrid.trace.gradients.unbounded import Unbounded
 from hybrid.trace.regions.build import Here, as_of_for, here, known_int, remembered
@@ -53,7 +53,7 @@ def while_vjp(
     cts = (*pull.cts[1:], *[None] * (len(node.results) - len(pull.cts)))
     body = remembered(node.regions, "as of for", lambda: as_of_for(node.regions[0]))
     cts = tuple([item_by_item(ct, body, at, carried) for at, ct in enumerate(cts)])
-    loop = told(pull, operands, body, carried, 0)
+    loop = flagged_loop(pull, operands, body, carried, 0)
     if loop is None:
         return _gone_back(node, pull, body, cts, trips)
     attrs = node.attrs | {"carried": carried + loop.flags}
@@ -73,30 +73,30 @@ def _gone_back(
     """The same, with the ``body`` as of a for and the cotangents of all but the ``trips`` made."""
     _, *operands = node.operands
     carried = node.attrs["carried"]
-    question = ask(pull, operands, carried, 0, cts, whole=False, ahead=True, ties=ties)
-    answer = remembered((body,), question, lambda: derive(body, question))
-    if answer is None:
+    request = request_for(pull, operands, carried, 0, cts, whole=False, ascending=True, ties=ties)
+    derived = remembered((body,), request, lambda: derive(body, request))
+    if derived is None:
         return [None] * (1 + len(operands) + len(pull.further))
     known = known_int(trips)
     ran = ops.greater(trips, 0) if known is None else known > 0
-    types = [answer.forward.results[i].type for i in answer.stacks]
+    types = [derived.forward.results[i].type for i in derived.stacks]
     rows = capacity(types)
     stacked = len(body.results) > carried
     outcome = None
     if node.tracer is not None and (not stacked or node.attrs["length"] <= rows):
         rows = node.attrs["length"] if stacked else rows
         test = node.regions[0].results[0]
-        asked = answer.forward
-        region = Graph(asked.name, asked.params[1:], asked.nodes, (test, *asked.results))
+        made = derived.forward
+        region = Graph(made.name, made.params[1:], made.nodes, (test, *made.results))
         fresh = len(region.results) - len(node.results)
         outcome = node.extended(fresh, (region,), length=rows)[1:]
-    elif answer.row_cts:
+    elif derived.row_cts:
         rows = min(rows, node.attrs["length"])
-    way = way_back(answer, pull, cts, operands, outcome, as_index(0), trips)
+    run = backward_run(derived, pull, cts, operands, outcome, as_index(0), trips)
     before, invariants = operands[:carried], operands[carried:]
-    if not (answer.stacks or answer.row_cts):
-        found = way.go(trips, 0, reverse=True)
+    if not (derived.stacks or derived.row_cts):
+        found = run.go(trips, 0, reverse=True)
     else:
-        loop = Unbounded(answer, trips, False, before, invariants, way, rows)
+        loop = Unbounded(derived, trips, False, before, invariants, run, rows)
         found = loop.go(known)
-    return totals_of(answer, pull, cts, operands, found, ran)
+    return totals_of(derived, pull, cts, operands, found, ran)

@@ -14,7 +14,7 @@ from hybrid.ir.record import recording
 from hybrid.number import Number
 from hybrid.number.staging import Place, Raises, branch, nothing, raise_at
 from hybrid.ops.flow.control import FLAG
-from hybrid.trace.regions.ties import twins
+from hybrid.trace.regions.ties import ties_of
 from hybrid.trace.values.deferred import Deferred, DeferredCall, call_deferred
 
 Raised = BaseException | type[BaseException] | Callable[..., Any]
@@ -44,9 +44,9 @@ def fail(error: Raised, *values: Any) -> None:
     call_deferred(_raise, place, error, *values, at=place.location, raises=_kinds(error))
 
 
-def check_change(tracer: Any, tensor: Tensor) -> None:
+def check_writable(tracer: Any, tensor: Tensor) -> None:
     """Raise, or stage that the run raises, where ``tensor`` is one that requires a gradient."""
-    for leaf, where in twins(tracer, tensor).values():
+    for leaf, where in ties_of(tracer, tensor).values():
         if getattr(leaf, "leaf", None) is not None:
             if where.error is not None:
                 raise where.error()

@@ -1,4 +1,4 @@
-"""Kin: which items of the lists that a loop stacks have other names.
+"""Row ties: which items of the lists that a loop stacks have other names.
 
 ::
 
@@ -17,16 +17,16 @@ from hybrid.ops.shapes.creation import fill
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
+class RowTies:
     """Of one stack.  Other stacks and carried values are numbered as the body returns them."""
 
-    twin: int = -1  # an earlier stack of the same values
+    duplicate_of: int = -1  # an earlier stack of the same values
     behind: int = -1  # the stack whose items these are, one iteration later
     first: int = -1  # the carried value that is the first item before the loop
     last: int = -1  # the carried value that is the last item after it
 
 
-def kin_of(body: Graph, carried: int) -> dict[int, Kin]:
+def row_ties(body: Graph, carried: int) -> dict[int, RowTies]:
     """For each result of ``body(i, carried..., ...)`` that is stacked, if there is anything."""
     found = {}
     results, params = body.results, body.params[1 : 1 + carried]
@@ -35,15 +35,15 @@ def kin_of(body: Graph, carried: int) -> dict[int, Kin]:
         first = params.index(row) if row in params else -1
         if first >= 0 and results[first] is row:
             first = -1  # it never changes
-        twin = results.index(row, carried)
-        kin = Kin(
-            twin if twin < at else -1,
+        earliest = results.index(row, carried)
+        ties = RowTies(
+            earliest if earliest < at else -1,
             _index(results, results[first], carried, len(results)) if first >= 0 else -1,
             first,
             _index(results, row, 0, carried),
         )
-        if kin != Kin():
-            found[at] = kin
+        if ties != RowTies():
+            found[at] = ties
     return found
 
 
@@ -62,13 +62,13 @@ def same_item(node: Node, count: Node | None, result: int, at: int) -> tuple[str
     attrs, length = node.attributes, count.attributes["value"]
     if attrs["reverse"] or length != attrs["length"]:
         return None
-    kin = kin_of(node.regions[0], attrs["carried"]).get(result)
-    if kin is None:
+    ties = row_ties(node.regions[0], attrs["carried"]).get(result)
+    if ties is None:
         return None
-    if kin.last >= 0 and at == length - 1:
-        return "result", kin.last, 0
-    if kin.first >= 0 and at == 0:
-        return "operand", 1 + kin.first, 0
-    if kin.behind >= 0:
-        return "item", kin.behind, at - 1
-    return ("item", kin.twin, at) if kin.twin >= 0 else None
+    if ties.last >= 0 and at == length - 1:
+        return "result", ties.last, 0
+    if ties.first >= 0 and at == 0:
+        return "operand", 1 + ties.first, 0
+    if ties.behind >= 0:
+        return "item", ties.behind, at - 1
+    return ("item", ties.duplicate_of, at) if ties.duplicate_of >= 0 else None

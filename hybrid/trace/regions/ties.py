@@ -83,38 +83,38 @@ class Where:
 
 ALWAYS = Where()
 DOUBT = Where(error=Unfollowed)
-Twins = dict[int, tuple[Any, Where]]  # by id; None: in doubt, whoever it may be
+TiedTensors = dict[int, tuple[Any, Where]]  # by id; None: in doubt, whoever it may be
 
 
 class Ties:
     """Which tensors may be one, as a tracer knows it."""
 
     def __init__(self) -> None:
-        self._twins: dict[int, tuple[Any, Twins]] = {}
+        self._ties: dict[int, tuple[Any, TiedTensors]] = {}
         self.asked: set[int] = set()  # ids of those of which somebody has asked who they are
 
     def tie(self, a: Any, b: Any, where: Where) -> None:
         """``a`` and ``b`` are one there."""
         if a is b:
             return
-        self._twins.setdefault(id(a), (a, {}))[1][id(b)] = b, where
+        self._ties.setdefault(id(a), (a, {}))[1][id(b)] = b, where
         if b is not None:
-            self._twins.setdefault(id(b), (b, {}))[1][id(a)] = a, where
+            self._ties.setdefault(id(b), (b, {}))[1][id(a)] = a, where
 
-    def of(self, one: Any) -> Twins:
+    def of(self, one: Any) -> TiedTensors:
         """The others that ``one`` may be."""
-        return self._twins[id(one)][1] if id(one) in self._twins else {}
+        return self._ties[id(one)][1] if id(one) in self._ties else {}
 
     def in_doubt(self, owns: Callable[[Any], bool]) -> Iterator[tuple[Any, Where]]:
         """Those that may be anyone, but for such as ``owns`` says."""
-        for one, found in list(self._twins.values()):
+        for one, found in list(self._ties.values()):
             if id(None) in found and not owns(one):
                 yield one, found[id(None)][1]
 
 
-def twins(tracer: Tracer | None, one: Any) -> Twins:
+def ties_of(tracer: Tracer | None, one: Any) -> TiedTensors:
     """What ``one`` may be besides itself, as seen from ``tracer``."""
-    found: Twins = {}
+    found: TiedTensors = {}
     one = as_plain(one)
     while tracer is not None:
         found = {**tracer.ties.of(one), **found}
@@ -122,37 +122,37 @@ def twins(tracer: Tracer | None, one: Any) -> Twins:
     return found
 
 
-def identities(tracer: Tracer, tensor: Any) -> Twins:
+def identities(tracer: Tracer, tensor: Any) -> TiedTensors:
     """All that ``tensor`` may be, itself among it; nothing for what is no tensor."""
     if not isinstance(tensor, Tensor):
         return {}
     tensor = as_plain(tensor)
-    return {id(tensor): (tensor, ALWAYS), **twins(tracer, tensor)}
+    return {id(tensor): (tensor, ALWAYS), **ties_of(tracer, tensor)}
 
 
-def write_twins(tracer: Tracer, tensor: Tensor, value: Tensor) -> None:
+def write_tied(tracer: Tracer, tensor: Tensor, value: Tensor) -> None:
     """``tensor`` has been given ``value``: so have those that it is."""
-    found = twins(tracer, tensor).values()
+    found = ties_of(tracer, tensor).values()
     for _, where in found:
         if where.error is not None:
             raise where.error()
-    for twin, where in found:
+    for tied, where in found:
         with interpreting(tracer), recording(True):
-            if isinstance(twin, DataView):
-                twin.require_shared()
-            tracer.give(twin, _seen(tracer, twin, where, value))
-            if isinstance(twin, DataView):
-                twin.pass_on()
+            if isinstance(tied, DataView):
+                tied.require_shared()
+            tracer.give(tied, _seen(tracer, tied, where, value))
+            if isinstance(tied, DataView):
+                tied.pass_on()
 
 
-def _seen(tracer: Tracer, twin: Tensor, where: Where, value: Tensor) -> Tensor:
-    """What ``twin`` holds once ``value`` is written where it is the tensor written to."""
+def _seen(tracer: Tracer, tied: Tensor, where: Where, value: Tensor) -> Tensor:
+    """What ``tied`` holds once ``value`` is written where it is the tensor written to."""
     if where.pred is None:
         return value
-    leaf = getattr(twin, "leaf", None)
+    leaf = getattr(tied, "leaf", None)
     given = make_tensor(value.type, value.content)
     given.record = value.record or leaf
-    old = tracer.traced(twin)
+    old = tracer.traced(tied)
     if given.record is leaf and old.record is leaf:  # of either a leaf, which it remains, or none
         with recording(False):
             return tracer.traced(chosen(where.tensor(tracer), given, old))
@@ -168,8 +168,8 @@ def is_one(tracer: Tracer, a: Tensor, b: Tensor) -> bool | Number:
     while here is not None:
         here.ties.asked |= {id(a), id(b)}
         here = here.parent
-    found = twins(tracer, a)
-    doubt = found.get(id(None)) if id(None) in twins(tracer, b) else None
+    found = ties_of(tracer, a)
+    doubt = found.get(id(None)) if id(None) in ties_of(tracer, b) else None
     _, where = found.get(id(b)) or doubt or (None, None)
     if where is None:
         return False

@@ -56,11 +56,11 @@ from hybrid.trace.places.key import ANY, CONTENT, Key, key_of
 from hybrid.trace.places.reads import MISSING, Place, place_of
 from hybrid.trace.places.slots import Slot, read_place, write_place
 from hybrid.trace.places.stand_ins import StandIns
-from hybrid.trace.regions.checks import check_change
+from hybrid.trace.regions.checks import check_writable
 from hybrid.trace.regions.handlers import Handler, refuse_caught
 from hybrid.trace.regions.requires_grad import Turning, refusal
 from hybrid.trace.regions.row_names import same_item
-from hybrid.trace.regions.ties import Ties, twins, write_twins
+from hybrid.trace.regions.ties import Ties, ties_of, write_tied
 from hybrid.trace.values.texts import Entry, mark
 
 
@@ -193,12 +193,12 @@ class Tracer:
     def assign(self, cell: Tensor, value: Tensor) -> None:
         value = self.traced(value)
         self.give(cell, value)
-        write_twins(self, cell, value)
+        write_tied(self, cell, value)
 
     def will_change(self, cell: Tensor) -> None:
         """``cell`` is about to be changed in place, which a leaf in whose place it is refuses."""
-        if twins(self, cell):
-            check_change(self, cell)
+        if ties_of(self, cell):
+            check_writable(self, cell)
 
     def will_turn(self, tensor: Tensor, wanted: bool) -> None:
         """``requires_grad`` of ``tensor`` is about to change: a plan repeats that, if it can."""
