@@ -22,16 +22,16 @@ Item = int | Address  # the position of an argument leaf, or a place outside
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class NumberInputs:
     """The numbers that are inputs of a plan."""
 
     numbers: frozenset[int] = frozenset()  # positions of argument leaves
     places: tuple[Address, ...] = ()
 
     @staticmethod
-    def of(items: Sequence[Item]) -> Free:
+    def of(items: Sequence[Item]) -> NumberInputs:
         numbers = frozenset([item for item in items if isinstance(item, int)])
-        return Free(numbers, tuple([item for item in items if isinstance(item, Address)]))
+        return NumberInputs(numbers, tuple([item for item in items if isinstance(item, Address)]))
 
     def matches(self, planned: Planned) -> bool:
         """Whether these are the numbers that are inputs of ``planned``."""
@@ -42,8 +42,8 @@ class Free:
         return bool(self.numbers or self.places)
 
 
-NONE = Free()
-Trace = Callable[[Free], Capture]
+NONE = NumberInputs()
+Trace = Callable[[NumberInputs], Capture]
 
 
 class Family:
@@ -71,7 +71,7 @@ class Family:
                     found[place.key] = place
         return list(found.values())
 
-    def free(self, keys: Sequence[Hashable], leaves: Sequence[Any]) -> list[Item]:
+    def candidates(self, keys: Sequence[Hashable], leaves: Sequence[Any]) -> list[Item]:
         """Those of them that may become inputs."""
         found = [i for i in self.differing(keys, leaves) if _key(i) not in self.specific]
         return found if len(found) <= _MOST else []
@@ -83,20 +83,20 @@ class Family:
 
     def capture(
         self, keys: Sequence[Hashable], leaves: Sequence[Any], trace: Trace
-    ) -> tuple[Capture, Free]:
+    ) -> tuple[Capture, NumberInputs]:
         """The capture of a call, and which numbers are its inputs: as many as can be."""
-        items = self.free(keys, leaves)
+        items = self.candidates(keys, leaves)
         if not items:
             return trace(NONE), NONE
         try:
-            return trace(Free.of(items)), Free.of(items)
+            return trace(NumberInputs.of(items)), NumberInputs.of(items)
         except Exception as error:
             failure = _refusal(error)
         specific = trace(NONE)  # raises what the call raises whatever its numbers are
         allowed = self._allowed(items, failure, trace)
         if allowed:
             try:
-                return trace(Free.of(allowed)), Free.of(allowed)
+                return trace(NumberInputs.of(allowed)), NumberInputs.of(allowed)
             except Exception as error:  # each of them can be, and not all at once
                 self._refuse(allowed, _refusal(error))
         return specific, NONE
@@ -110,7 +110,7 @@ class Family:
         half = len(items) // 2
         for part in (items[:half], items[half:]):
             try:
-                trace(Free.of(part))
+                trace(NumberInputs.of(part))
                 found += part
             except Exception as error:
                 found += self._allowed(part, _refusal(error), trace)

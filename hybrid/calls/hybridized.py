@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hybrid.calls.families import NONE, Family, Free, Trace, covers, family_key
+from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
 from hybrid.calls.planned import PlanInfo, Planned
 from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
 from hybrid.config import is_configured, plan_cache
@@ -236,22 +236,22 @@ class Hybridized:
         self._forget_oldest()
         return planned
 
-    def _capture_of(self, call: Call, family: Family, free: Free) -> Capture:
+    def _capture_of(self, call: Call, family: Family, inputs: NumberInputs) -> Capture:
         """A new capture, or one of those there for the gradients that this call finds."""
         for planned in family.plans:
-            same = free.matches(planned) and covers(planned, call.key[1])
+            same = inputs.matches(planned) and covers(planned, call.key[1])
             capture = adding(planned.capture, call.leaves) if same else None
             if capture is not None:
                 return capture
-        return self._trace(call.args, call.kwargs, call.leaves, free)
+        return self._trace(call.args, call.kwargs, call.leaves, inputs)
 
     def _planned(self, call: Call, family: Family, trace: Trace) -> tuple[Planned, str]:
         """The plan of what ``trace`` captures, and what there is to say of numbers in it."""
         keys, leaves = call.key[1], call.leaves
-        capture, free = family.capture(keys, leaves, trace)
-        about = about_numbers(call, free, family.refusal(keys, leaves), capture)
+        capture, inputs = family.capture(keys, leaves, trace)
+        about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)
         fast = self.options["optimize"] == "fast"
-        return Planned(capture, leaves, call.key, free.numbers, fast=fast), about
+        return Planned(capture, leaves, call.key, inputs.numbers, fast=fast), about
 
     def _why(self, call: Call) -> str:
         dropped = call.key in self._dropped and not self._plans.get(call.key)
@@ -262,12 +262,12 @@ class Hybridized:
         args: Sequence[Any],
         kwargs: dict[str, Any],
         leaves: Sequence[Any],
-        free: Free = NONE,
+        inputs: NumberInputs = NONE,
     ) -> Capture:
         converts = self.options["mode"] != "trace"
         members = _as_they_are
-        options: dict[str, Any] = {"numbers": free.numbers}
-        if free or not is_straight(self.function, args, kwargs):
+        options: dict[str, Any] = {"numbers": inputs.numbers}
+        if inputs or not is_straight(self.function, args, kwargs):
             with phase("import"):  # at the first capture of a process
                 from hybrid.staging.callee import resolving
                 from hybrid.staging.classes import with_converted_members
@@ -287,7 +287,7 @@ class Hybridized:
             return members(own, traced)
 
         with STATE:
-            return recaptured(self.function, leaves, is_configured, once, free.places)
+            return recaptured(self.function, leaves, is_configured, once, inputs.places)
 
     @contextmanager
     def _explaining_source(self, converts: bool) -> Iterator[None]:
@@ -370,22 +370,22 @@ class Hybridized:
         family = self._families.get(family_key(key, leaves), Family())
         if planned is None:
             why = self._why(call)
-            free, failure = Free.of(family.free(key[1], leaves)), ""
+            inputs, failure = NumberInputs.of(family.candidates(key[1], leaves)), ""
         else:
-            free = Free(planned.numbers, planned.places)
-        used = free
+            inputs = NumberInputs(planned.numbers, planned.places)
+        used = inputs
         try:
             with Watch() as watch:
-                capture = self._trace(args, kwargs, leaves, free)
+                capture = self._trace(args, kwargs, leaves, inputs)
         except CaptureError as error:
-            if planned is not None or not free:
+            if planned is not None or not inputs:
                 raise
             failure = f", but that fails: {str(error).splitlines()[0]}"
             used = NONE
             with Watch() as watch:
                 capture = self._trace(args, kwargs, leaves)
         if planned is None:
-            why += about_numbers(call, free, family.refusal(key[1], leaves), capture)
+            why += about_numbers(call, inputs, family.refusal(key[1], leaves), capture)
             verdict = f"a call builds a new plan: {why}{failure}"
         else:
             verdict = f"a call runs plan {self._all_plans().index(planned) + 1} of "
@@ -418,7 +418,7 @@ class Hybridized:
                 tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
                 planned.calls,
                 planned.why,
-                0 if planned.kept is None else planned.kept.nbytes,
+                0 if planned.precomputed is None else planned.precomputed.nbytes,
                 planned.filed,
                 planned.plan,
             )

@@ -12,7 +12,7 @@ from hybrid import ops
 from hybrid.autodiff.presence import Ct, OptionalCt, added, flag, neutral, nothing, optional_ct
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.calls.bind.generate import bind, holds
-from hybrid.calls.bind.precomputed import Kept, fits, fixed_sources
+from hybrid.calls.bind.precomputed import PrecomputedResults, fits, fixed_sources
 from hybrid.calls.bind.queued import QueuedBinding
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.timing import phase
@@ -93,18 +93,18 @@ class Planned:
         )
         record = None if capture.gradient is None else self._record
         with phase("bind"):
-            self.kept = None if first is None else self._keeping(first, cells)
-            self.run = bind(capture, self.plan, record, USED, self.kept)
+            self.precomputed = None if first is None else self._precomputing(first, cells)
+            self.run = bind(capture, self.plan, record, USED, self.precomputed)
             self.holds = capture.guards.compiled(capture)
 
-    def _keeping(self, plan: Plan, cells: Sequence[int]) -> Kept:
+    def _precomputing(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:
         """What keeps the results of ``plan``; it does not keep what it belongs to."""
         own, capture, fast = weakref.ref(self), self.capture, self.fast
 
         def whole() -> Any:
             return bind(capture, optimized_plan(capture.graph, fast=fast), None, USED)
 
-        return Kept(plan, cells, whole, lambda: own().calls)
+        return PrecomputedResults(plan, cells, whole, lambda: own().calls)
 
     def serves(self, leaves: Sequence[Any]) -> bool:
         """Whether all that the capture has read is as it was, at a call of these leaves."""
@@ -119,7 +119,7 @@ class Planned:
         capture, fast = self.capture, self.fast
         record = None if capture.gradient is None else self._record
         return QueuedBinding(
-            capture, self.plan, record, USED, self.kept,
+            capture, self.plan, record, USED, self.precomputed,
             now=self.run, whole=lambda: optimized_plan(capture.graph, fast=fast),
         ).write()  # fmt: skip
 

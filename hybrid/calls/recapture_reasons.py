@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from hybrid.calls.families import Free
+from hybrid.calls.families import NumberInputs
 from hybrid.calls.planned import Planned
 from hybrid.core.dataclass import dataclass
 from hybrid.trace.capture.captured import Capture
@@ -41,17 +41,17 @@ def why_new(call: Call, plans: Sequence[Planned], most: int | None) -> str:
     return why_new(Request(call.key, call.leaves, call.names()), plans, most)
 
 
-def about_numbers(call: Call, free: Free, refusal: str, capture: Capture) -> str:
-    """What that goes on to say of numbers: those ``free`` are inputs, others cannot be."""
-    if not (free or refusal):
+def about_numbers(call: Call, inputs: NumberInputs, refusal: str, capture: Capture) -> str:
+    """What that goes on to say of numbers: those ``inputs`` are inputs, others cannot be."""
+    if not (inputs or refusal):
         return ""
     from hybrid.explain.inputs import place_names
     from hybrid.explain.reasons import numbers_text
 
     names = call.names()
-    inputs = [names[i] for i in sorted(free.numbers)]
-    inputs += place_names(free.places, capture, call.function, call.leaves, names)
-    return numbers_text(inputs, refusal)
+    named = [names[i] for i in sorted(inputs.numbers)]
+    named += place_names(inputs.places, capture, call.function, call.leaves, names)
+    return numbers_text(named, refusal)
 
 
 def described(leaves: Sequence[Any], numbers: Collection[int]) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def with_objects(
     if code.co_varnames[: code.co_argcount] == (ITEMS,) and hasattr(code, "co_qualname"):
         local = ".<locals>."  # what conversion puts around a comprehension is in no name
         outer = code.co_qualname.rpartition(local)[0] + local
-        inner = (code.co_qualname + local, _moved(outer, prefix))
+        inner = (code.co_qualname + local, _with_prefix(outer, prefix))
 
     def replaced(constant: Any) -> Any:
         if isinstance(constant, types.CodeType):
@@ -123,18 +123,18 @@ def with_objects(
         if isinstance(constant, str):
             if constant in objects:
                 return objects[constant]
-            return _moved(constant, prefix)
+            return _with_prefix(constant, prefix)
         if isinstance(constant, tuple):
             return tuple([replaced(item) for item in constant])
         return constant
 
     changes: dict[str, Any] = {"co_consts": tuple([replaced(c) for c in code.co_consts])}
     if hasattr(code, "co_qualname"):  # Python 3.11
-        changes["co_qualname"] = _moved(code.co_qualname, prefix)
+        changes["co_qualname"] = _with_prefix(code.co_qualname, prefix)
     return code.replace(**changes)
 
 
-def _moved(name: str, prefix: tuple[str, str]) -> str:
+def _with_prefix(name: str, prefix: tuple[str, str]) -> str:
     return prefix[1] + name[len(prefix[0]) :] if name.startswith(prefix[0]) else name
 
 

@@ -33,7 +33,7 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ir.record import AnyRecord, Leaf, is_recording, record_binary
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import array_dtype, memory_dtype
-from hybrid.memory.ownership import lend
+from hybrid.memory.ownership import export
 from hybrid.memory.slices import part_at
 from hybrid.ops.shapes.shape import reshape_method
 
@@ -134,21 +134,23 @@ class Tensor:
 
     def numpy(self) -> np.ndarray:
         """The values as a read-only NumPy array that shares this value's memory."""
-        return self._array("numpy()", lent=True)
+        return self._array("numpy()", read_only=True)
 
-    def _array(self, asked: str, *, lent: bool = False) -> np.ndarray:  # which is read-only
+    def _array(self, asked: str, *, read_only: bool = False) -> np.ndarray:
         if ACTIVE or isinstance(self.content, Value):
             self._require_value(asked)
             if isinstance(self.content, Lane):
-                return shared(self.content, asked)._array(asked, lent=lent)
+                return shared(self.content, asked)._array(asked, read_only=read_only)
         kind, as_bits = self.type, asked == "DLPack"
         dtype = memory_dtype(kind.dtype) if as_bits else array_dtype(kind.dtype, asked)
         if not kind.size:
             return np.empty(kind.shape, dtype)
         if as_bits:  # not all of its consumers heed that memory is read-only
-            lend(native.filled(self.content))
+            export(native.filled(self.content))
         memory = memoryview(native.view(self.content, kind.nbytes))
-        return np.frombuffer(memory.toreadonly() if lent else memory, dtype).reshape(kind.shape)
+        return np.frombuffer(memory.toreadonly() if read_only else memory, dtype).reshape(
+            kind.shape
+        )
 
     def _repr_html_(self) -> str:
         """The type and a table of values, for notebooks."""
@@ -187,7 +189,7 @@ class Tensor:
             raise ArgumentError(f"no stream {stream!r} on a CPU", fix="pass stream=None")
         options: dict[str, Any] = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
         options = {name: value for name, value in options.items() if value is not None}
-        array = self._array("DLPack", lent=True)
+        array = self._array("DLPack", read_only=True)
         try:
             return above.exported(array, **options)
         except BufferError:  # the consumer knows nothing of read-only memory: it gets its own

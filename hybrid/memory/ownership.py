@@ -22,7 +22,7 @@ class Keeper(Protocol):
 
 
 LOCK = threading.RLock()  # held to ask, to keep what follows, and to lend
-_lent: dict[int, weakref.ref[Any]] = {}  # by id, which is theirs as long as they live
+_exported: dict[int, weakref.ref[Any]] = {}  # by id, which is theirs as long as they live
 _keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
 
 
@@ -32,16 +32,16 @@ def watch(keeper: Keeper) -> None:
         _keepers.add(keeper)
 
 
-def lend(data: Any) -> None:
+def export(data: Any) -> None:
     """From now on others may write to ``data``."""
     with LOCK:
         key = id(data)
-        if key not in _lent:
-            _lent[key] = weakref.ref(data, lambda _: _lent.pop(key, None))
+        if key not in _exported:
+            _exported[key] = weakref.ref(data, lambda _: _exported.pop(key, None))
             for keeper in list(_keepers):
                 keeper.forget()
 
 
 def is_own(data: Any) -> bool:
     """Whether nobody else can write to ``data``."""
-    return native.owns(data) and id(data) not in _lent
+    return native.owns(data) and id(data) not in _exported

@@ -21,8 +21,7 @@ from types import CodeType
 from typing import Any
 
 from hybrid.errors import CancelledError, HybridError, Location, author_frame
-from hybrid.memory import native
-from hybrid.memory import ownership as lending
+from hybrid.memory import native, ownership
 from hybrid.memory.native import ffi, lib
 
 CAPACITY = 1024  # runs that a queue holds; whoever has more to queue waits
@@ -135,7 +134,7 @@ class Queue:
                     held.append(data.buffer)
                     continue
                 data = data.wait()
-            held.append(data if lending.is_own(data) else native.part(data, 0, type_.nbytes))
+            held.append(data if ownership.is_own(data) else native.part(data, 0, type_.nbytes))
         run.after = list(after.values())
         tickets = [(queue.handle, other.number) for queue, other in after.items()]
         pointers = native.new(native.pointer_array(len(held)), held)
@@ -328,14 +327,14 @@ def drain_all() -> None:
         queue.drain()
 
 
-class _Lender:
+class _QueueKeeper:
     """Whoever is lent a buffer may write to it: what is queued and reads it is done before."""
 
     forget = staticmethod(drain_all)
 
 
-_lender = _Lender()
-lending.watch(_lender)
+_keeper = _QueueKeeper()
+ownership.watch(_keeper)
 
 
 # Where the author has queued it -------------------------------------------------------------------

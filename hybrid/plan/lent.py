@@ -11,27 +11,27 @@ from hybrid.plan.lower import is_whole
 from hybrid.plan.steps import Buffer, Lowered, Step, step_touches, walk
 
 
-def lent_buffers(lowered: Lowered) -> dict[Buffer, Step]:
+def queue_batches(lowered: Lowered) -> dict[Buffer, Step]:
     """Those buffers, each with its loop."""
     found: dict[Buffer, Step] = {}
     for loop in lowered.walk():
         if loop.control is None or loop.control.kind not in ("for", "while"):
             continue
         [body] = loop.blocks
-        asking = [step for step in walk(body) if _kept(step) is not None]
+        asking = [step for step in walk(body) if _extra_outputs(step) is not None]
         if len(asking) == 1 and asking[0] in body:
-            buffers = _lent(lowered, body, asking[0])
+            buffers = _batch_buffers(lowered, body, asking[0])
             found.update(dict.fromkeys(buffers, loop))
     return found
 
 
-def _kept(step: Step) -> int | None:
+def _extra_outputs(step: Step) -> int | None:
     """Of a step that asks a queue, how many outputs are not of the batch."""
     return None if step.call is None else getattr(step.call.function, "asks_queue", None)
 
 
-def _lent(lowered: Lowered, body: list[Step], asking: Step) -> list[Buffer]:
-    views = asking.outputs[: len(asking.outputs) - (_kept(asking) or 0)]
+def _batch_buffers(lowered: Lowered, body: list[Step], asking: Step) -> list[Buffer]:
+    views = asking.outputs[: len(asking.outputs) - (_extra_outputs(asking) or 0)]
     buffers = [view.buffer for view in views]
     inside = set(walk(body))
     spoilt: set[Buffer] = set()  # written by others, moved by loops, or known outside

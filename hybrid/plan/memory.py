@@ -17,7 +17,7 @@ from bisect import insort
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.ir import View
-from hybrid.plan.lent import lent_buffers
+from hybrid.plan.lent import queue_batches
 from hybrid.plan.lower import without
 from hybrid.plan.steps import Buffer, Lowered, Step, overwrites, step_touches, walk
 
@@ -35,7 +35,8 @@ class Placement:
     # Outputs that are written before a step that may fail: it would leave what they replace spoilt.
     exposed: frozenset[int] = frozenset()
     scratch_nbytes: int = 0  # the sum of all scratch buffers, for comparison
-    lent: dict[Buffer, Step] = field(default_factory=dict)  # batches left in queues, and the loops
+    # Buffers of batches that are read where their queue has made them, and the loops that do.
+    batches: dict[Buffer, Step] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -212,14 +213,14 @@ def place(lowered: Lowered) -> Placement:
         if buffer.kind == "arena":
             starting.setdefault(life.born, []).append(buffer)
     last = {buffer: times.step_at[life.last] for buffer, life in lives.items()}
-    placed, idle = Placement(0, dict(last), lent=lent_buffers(lowered)), set()
+    placed, idle = Placement(0, dict(last), batches=queue_batches(lowered)), set()
     failure = times.last_failure(lowered.steps)
     placed.exposed = frozenset(
         b.index for b in lowered.outputs if b in lives and lives[b].first <= failure
     )
     home: dict[Buffer, _Place] = {}
     for now, step in enumerate(times.step_at):
-        taken = set(placed.lent)  # operands whose place no result of this step may take over
+        taken = set(placed.batches)  # operands whose place no result of this step may take over
         for view in step.outputs if step.control is None else ():
             buffer = view.buffer
             if buffer.kind not in ("arena", "output") or lives[buffer].born != now:

@@ -238,7 +238,7 @@ class _Writer:
             step = self.placement.last_step[buffer]
             last = -1 if step is None else self.number.get(step, -1)
             place = write(native.ARENA, 0, buffer.offset, buffer.nbytes, last)
-            return self._lent(buffer, place) if buffer in self.placement.lent else place
+            return self._batch_slot(buffer, place) if buffer in self.placement.batches else place
         assert buffer.base is not None and buffer.loop is not None
         base, loop = self._slot(buffer.base), self.number[buffer.loop]
         if buffer.kind == "carried":
@@ -249,9 +249,9 @@ class _Writer:
             buffer.count,
         )  # fmt: skip
 
-    def _lent(self, buffer: Buffer, place: int) -> int:
+    def _batch_slot(self, buffer: Buffer, place: int) -> int:
         """A slot that is ``place`` in each iteration, until a queue has lent another place."""
-        loop = self.placement.lent[buffer]
+        loop = self.placement.batches[buffer]
         spare = -1 if loop.control is not None and loop.control.kind == "for" else place
         return self.native.slot(
             native.ROW, 0, 0, buffer.nbytes, -1, self.number[loop], place, spare, 0, native.ENDLESS

@@ -29,7 +29,7 @@ from hybrid.staging.effects.printing import write_method
 from hybrid.staging.library import dict_methods
 from hybrid.staging.library.numpy_calls import numpy_function
 from hybrid.staging.sessions.variables import read, resolved
-from hybrid.staging.sessions.views import handed, look, ordered, refuse_partial, tracing
+from hybrid.staging.sessions.views import library_argument, look, ordered, refuse_partial, tracing
 from hybrid.staging.values.number_kinds import for_both
 from hybrid.staging.values.texts import method_of
 from hybrid.trace.places.reads import is_library, is_library_class, of_package
@@ -119,11 +119,11 @@ def _resolved(site: Site, function: Any) -> Any:
         return converted(function)
     stand_in = dict_methods.method_of(function)
     if stand_in is not None:
-        return _either(stand_in, _announced(function))
+        return _with_fallback(stand_in, _announced(function))
     return write_method(function) or method_of(function) or _announced(function)
 
 
-def _either(override: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+def _with_fallback(override: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
     """A call of ``override``, unless that leaves its arguments to ``plain``."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -150,7 +150,7 @@ def _overridden(
     def call(*args: Any, **kwargs: Any) -> Any:
         if function not in KNOWING:
             for argument in (*args, *kwargs.values()):
-                handed(argument, _name(function))
+                library_argument(argument, _name(function))
         elif function not in SHALLOW:
             args = tuple([unwrapped(argument) for argument in args])
             refuse_keys(function, args)
@@ -269,7 +269,7 @@ def _with_functions(function: Any) -> Any:
 
 
 def _given(argument: Any) -> Any:
-    handed(argument)
+    library_argument(argument)
     return converted(argument) if isinstance(argument, FUNCTIONS) else argument
 
 
@@ -293,7 +293,7 @@ def _announced(function: Any) -> Any:
         if not tracing():  # nor is anything asked of proxies of what is no more
             return
         for argument in (*args, *kwargs.values()):
-            handed(argument, name)
+            library_argument(argument, name)
             if looks and type(argument) is Text:
                 argument.refuse()
             if not keeps and isinstance(argument, FUNCTIONS):

@@ -227,9 +227,9 @@ def test_queues_end_with_their_passes():
     assert thread_count_within(before) <= before
 
 
-def lent(call):
+def batches(call):
     [info] = call.plans
-    return len(info.plan.placement.lent)
+    return len(info.plan.placement.batches)
 
 
 @pytest.mark.parametrize("width", [3, 5000])
@@ -265,7 +265,7 @@ def test_large_batches_stay_where_the_queue_has_made_them():
         expected = totals(loader)
         hy.random.seed(3)
         assert call(loader).tolist() == expected.tolist()
-    assert lent(call) == 2
+    assert batches(call) == 2
 
 
 def kept_for_the_next(walk):

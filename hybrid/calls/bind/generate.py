@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.calls.bind.loops import Loops, many, runs
-from hybrid.calls.bind.precomputed import Kept
+from hybrid.calls.bind.precomputed import PrecomputedResults
 from hybrid.calls.bind.writer import Writer
 from hybrid.config import advance_epoch
 from hybrid.core.partial_effects import Leaving, taken
@@ -47,15 +47,15 @@ def bind(
     plan: Plan,
     record: Callable[..., None] | None,
     used: Any,
-    kept: Kept | None = None,
+    precomputed: PrecomputedResults | None = None,
 ) -> Any:
     """``call(leaves)``: fetch, run, write back, record, and build the result.
 
     ``record(tensors, datas, results, buffers)`` attaches the history of a call that takes part in a
-    gradient; ``used`` is the record of results whose history was used up inside; ``kept`` holds
-    what ``plan`` takes besides the sources of the capture.
+    gradient; ``used`` is the record of results whose history was used up inside; ``precomputed``
+    holds what ``plan`` takes besides the sources of the capture.
     """
-    return Binding(capture, plan, record, used, kept).write()
+    return Binding(capture, plan, record, used, precomputed).write()
 
 
 def _waits(plan: Plan, capture: Capture) -> bool:
@@ -72,10 +72,15 @@ class Binding(Loops):
     """Writes that function."""
 
     def __init__(
-        self, capture: Capture, plan: Plan, record: Any, used: Any, kept: Kept | None
+        self,
+        capture: Capture,
+        plan: Plan,
+        record: Any,
+        used: Any,
+        precomputed: PrecomputedResults | None,
     ) -> None:
         self.capture, self.plan, self.record, self.used = capture, plan, record, used
-        self.kept = kept
+        self.precomputed = precomputed
         self.types = plan.output_types
         self.n_outputs = len(self.types)
         self.writer = Writer(
@@ -168,7 +173,8 @@ class Binding(Loops):
     def write(self) -> Any:
         w = self.writer
         n_externals = self.n_outputs + len(self.plan.input_types)
-        n_made = self.n_outputs + (self.kept is not None)  # the last: whose results are there
+        # The last, if any, tells whose results are there.
+        n_made = self.n_outputs + (self.precomputed is not None)
         spare: list[Any] = []
         w.names["spare"] = spare
         w.names["new_state"] = lambda: (native.pointers(n_externals), [None] * n_made)
@@ -196,8 +202,8 @@ class Binding(Loops):
         w = self.writer
         self._containers(depth)
         self._inputs(depth)
-        if self.kept is not None:
-            self._kept(self.kept, depth, locks)
+        if self.precomputed is not None:
+            self._precomputed(self.precomputed, depth, locks)
         if self.in_place:
             w.line("moved = False", depth)
         self._cells_in_a_loop(depth)
@@ -214,7 +220,7 @@ class Binding(Loops):
             else:
                 self._fresh(output, depth)
         tensors = "".join([f"t{i}, " for i in range(len(self.capture.sources))])
-        if not locks and self.kept is None:
+        if not locks and self.precomputed is None:
             self._wait(depth)
         w.line("status = run_plan(handle, externals)", depth)
         w.line("if status:", depth)
@@ -250,18 +256,20 @@ class Binding(Loops):
         datas, tensors = ("".join([f"{x}{i}, " for i in sources]) for x in "dt")
         places = f"externals[{self.n_outputs}:{self.n_outputs + len(sources)}]"
         w.line(f"{datas}= {places} = [t.content for t in ({tensors})]", depth + 2)
-        if self.kept is not None:
+        if self.precomputed is not None:
             w.line("made[-1] = None  # pointers are no longer those of what is kept", depth + 1)
         w.line("else:", depth)
         w.line("WRITER.release()", depth + 1)
 
-    def _kept(self, kept: Kept, depth: int, locks: bool) -> None:
+    def _precomputed(self, precomputed: PrecomputedResults, depth: int, locks: bool) -> None:
         """What is kept, renewed if a cell holds another buffer than then."""
         w = self.writer
         if not locks:
             self._wait(depth)
-        name = w.name("kept", kept)
-        w.line(f"held, now = ({''.join([f'd{i}, ' for i in kept.cells])}), {name}.now", depth)
+        name = w.name("precomputed", precomputed)
+        w.line(
+            f"held, now = ({''.join([f'd{i}, ' for i in precomputed.cells])}), {name}.now", depth
+        )
         w.line("if now is None or now[1] != held:", depth)
         w.line(f"now = {name}.renewed(held)", depth + 1)
         w.line("if now is None:", depth + 1)
@@ -271,14 +279,17 @@ class Binding(Loops):
         first = self.n_outputs + len(self.capture.sources)
         w.line(f"externals[{first}:{len(self.plan.input_types) + self.n_outputs}] = now[2]",
                depth + 1)  # fmt: skip
-        places = w.name("places", [self.n_outputs + i for i in kept.cells])
+        places = w.name("places", [self.n_outputs + i for i in precomputed.cells])
         w.line(f"for at, data in zip({places}, held):", depth + 1)
         w.line("externals[at] = data", depth + 2)
         w.line("made[-1] = now[0]", depth + 1)
 
     def _inputs(self, depth: int) -> None:
         w, sources = self.writer, self.capture.sources
-        swapped = {*self.in_place.values(), *(() if self.kept is None else self.kept.cells)}
+        swapped = {
+            *self.in_place.values(),
+            *(() if self.precomputed is None else self.precomputed.cells),
+        }
         looped = {self.in_place[output] for output in self.many_cells}
         for run in runs([source.kind == "cell" for source in sources]):
             if sources[run[0]].kind == "cell":

@@ -2,7 +2,7 @@
 
 It is computed at the first call, and again when one of those cells holds another buffer.  That is
 enough to ask: a buffer that is held here is never written in place (see ``generate.py``), and those
-that others can write (see ``lending``) take no part.
+that others can write (see ``ownership``) take no part.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.errors import OutOfMemoryError
-from hybrid.memory import native
-from hybrid.memory import ownership as lending
+from hybrid.memory import native, ownership
 from hybrid.plan import Plan
 from hybrid.trace.capture.captured import Capture
 
@@ -34,11 +33,12 @@ def fixed_sources(capture: Capture) -> list[int]:
     return [
         i
         for i, source in enumerate(capture.sources)
-        if source.kind == "cell" and i not in written and lending.is_own(source.tensor.content)
+        if source.kind == "cell" and i not in written and ownership.is_own(source.tensor.content)
     ]
 
 
-_holders: dict[int, weakref.ref[Kept]] = {}  # what keeps something, the one renewed last at the end
+# By their ids; the one that was renewed last is at the end.
+_holders: dict[int, weakref.ref[PrecomputedResults]] = {}
 
 
 def fits(plan: Plan) -> bool:
@@ -50,7 +50,7 @@ def _nbytes(plan: Plan) -> int:
     return sum([t.nbytes for t in plan.output_types])
 
 
-def _make_room(newest: Kept) -> None:
+def _make_room(newest: PrecomputedResults) -> None:
     """Let others forget what is beyond the limit with ``newest``."""
     key = id(newest)
     _holders.pop(key, None)
@@ -65,7 +65,7 @@ def _make_room(newest: Kept) -> None:
             other.forget()
 
 
-class Kept:
+class PrecomputedResults:
     """The results of ``plan``, on the sources ``cells`` of a capture.
 
     ``now`` is None or a mark of its own, the buffers that the cells held, and the results.  Buffers
@@ -88,7 +88,7 @@ class Kept:
         self._served = -2  # the number of the call that ``now`` was made for
         self._vain = 0  # how often, in a row, it served no other
         self._left, self._pause = 0, PAUSE
-        lending.watch(self)
+        ownership.watch(self)
 
     @property
     def nbytes(self) -> int:
@@ -108,7 +108,7 @@ class Kept:
             if self._left > 0:
                 self._left -= 1
                 return None
-            if not all(map(lending.is_own, datas)):
+            if not all(map(ownership.is_own, datas)):
                 return None
             call = self._calls()
             self._vain = self._vain + 1 if call - self._served <= 1 else 0
@@ -121,8 +121,8 @@ class Kept:
                 made = self._computed(datas)
             except OutOfMemoryError:  # a run without takes less
                 return None
-            with lending.LOCK:
-                if not all(map(lending.is_own, datas)):
+            with ownership.LOCK:
+                if not all(map(ownership.is_own, datas)):
                     return None
                 self.now = now = object(), datas, made
                 _make_room(self)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.calls.bind.generate import WRITER, Binding
-from hybrid.calls.bind.precomputed import Kept
+from hybrid.calls.bind.precomputed import PrecomputedResults
 from hybrid.eager.tensor import Tensor, refuse_leaked
 from hybrid.ir.interpreter import current
 from hybrid.memory import native
@@ -33,7 +33,7 @@ class QueuedBinding(Binding):
     def write(self) -> Any:
         w, sources = self.writer, self.capture.sources
         w.names["now"] = self.now
-        w.names["start"] = _Start(self.plan, self.kept, self.whole)
+        w.names["start"] = _Start(self.plan, self.precomputed, self.whole)
         self._containers(1)
         for i, source in enumerate(sources):
             w.line(f"t{i} = {self._fetch(source)}")
@@ -61,8 +61,10 @@ class QueuedBinding(Binding):
 class _Start:
     """Queues a run in the current stream."""
 
-    def __init__(self, plan: Plan, kept: Kept | None, whole: Callable[[], Plan]) -> None:
-        self.plan, self.kept = plan, kept
+    def __init__(
+        self, plan: Plan, precomputed: PrecomputedResults | None, whole: Callable[[], Plan]
+    ) -> None:
+        self.plan, self.precomputed = plan, precomputed
         self._make_whole, self._whole = whole, None
 
     def __call__(self, tensors: Sequence[Tensor]) -> tuple[Any, list[Any], list[Any]] | None:
@@ -76,15 +78,17 @@ class _Start:
         with WRITER:  # no run is writing these
             datas = [t.content for t in tensors]
         plan, operands = self.plan, datas
-        if self.kept is not None:
-            plan, operands = self._with_kept(self.kept, datas)
+        if self.precomputed is not None:
+            plan, operands = self._with_precomputed(self.precomputed, datas)
         return stream.will_write, datas, stream.start(plan, operands)
 
-    def _with_kept(self, kept: Kept, datas: list[Any]) -> tuple[Plan, list[Any]]:
-        held = tuple([native.known(datas[i]) for i in kept.cells])
-        now = kept.now
+    def _with_precomputed(
+        self, precomputed: PrecomputedResults, datas: list[Any]
+    ) -> tuple[Plan, list[Any]]:
+        held = tuple([native.known(datas[i]) for i in precomputed.cells])
+        now = precomputed.now
         if now is None or now[1] != held:
-            now = kept.renewed(held)
+            now = precomputed.renewed(held)
         if now is not None:
             return self.plan, [*datas, *now[2]]
         if self._whole is None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import config
-from hybrid.calls.families import Free
+from hybrid.calls.families import NumberInputs
 from hybrid.calls.files.fingerprint import Fingerprint
 from hybrid.calls.files.guards import LoadedGuards
 from hybrid.calls.files.reading import Malformed, read
@@ -50,7 +50,7 @@ class Lookup:
         leaves: Sequence[Any],
         key: Any,
         options: dict[str, Any],
-        trace: Callable[[Free], Capture],
+        trace: Callable[[NumberInputs], Capture],
     ) -> None:
         self.function, self.given, self.leaves = function, given, leaves
         self.key, self.options, self.trace = key, options, trace
@@ -59,7 +59,7 @@ class Lookup:
         self.folder, self.limit = found
         self.tries: list[_Try] = []  # a family may capture a call in several ways
 
-    def __call__(self, free: Free) -> Capture:
+    def __call__(self, free: NumberInputs) -> Capture:
         found, capture, reason = None, None, ""
         with phase("load"), STATE:
             try:
@@ -75,14 +75,14 @@ class Lookup:
         self.tries.append(_Try(capture, free, found, loaded, reason))
         return capture
 
-    def _reads(self, free: Free) -> Reads:
+    def _reads(self, free: NumberInputs) -> Reads:
         if ACTIVE:
             raise Unkeepable("it was called inside a transform or another capture")
         if free.places:
             raise Unkeepable("numbers outside its arguments are inputs of it")
         return Reads(self.function, list(self.leaves))
 
-    def _fingerprint(self, reads: Reads, free: Free) -> Fingerprint:
+    def _fingerprint(self, reads: Reads, free: NumberInputs) -> Fingerprint:
         _, keys, recording, aliases, many = self.key
         tensors = [len(key) == 2 and type(key[1]) is bool for key in keys]
         about = (
@@ -108,7 +108,7 @@ class Lookup:
             warn(self.folder, f"plans in {self.folder} are not used: {error}")
             return None
 
-    def _require_unchanged(self, free: Free, found: Fingerprint) -> None:
+    def _require_unchanged(self, free: NumberInputs, found: Fingerprint) -> None:
         """Raise if the capture has left something behind: a loaded plan would not."""
         now = self._fingerprint(self._reads(free), free)
         if now.digest != found.digest or list(map(id, now.objects)) != list(map(id, found.objects)):
@@ -132,8 +132,8 @@ class Lookup:
         assert made.found is not None
         try:
             self._require_unchanged(made.free, made.found)
-            kept = planned.kept
-            early = ((), None) if kept is None else (kept.cells, kept.plan)
+            precomputed = planned.precomputed
+            early = ((), None) if precomputed is None else (precomputed.cells, precomputed.plan)
             entry = written(planned.capture, (planned.plan, *early), made.found)
             save(self.folder, made.found.digest, entry, self.limit)
         except Unkeepable as error:
@@ -153,7 +153,7 @@ class _Try:
     """A capture of the call in one way."""
 
     capture: Capture
-    free: Free
+    free: NumberInputs
     found: Fingerprint | None
     loaded: bool  # whether it came from a file
     reason: str  # why it is not to be kept, known before it was made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from hybrid.convert.constructs.names import handed_on
+from hybrid.convert.constructs.names import unchecked
 from hybrid.convert.converter import Converter, call, is_runtime_call
 
 LISTING = frozenset({"locals", "vars", "dir"})  # without arguments they show the author's variables
@@ -38,12 +38,12 @@ class CallConverter(Converter):
         return call(node, "shown" if lists else "result", node)
 
 
-class HandedConverter(Converter):
+class ResultConverter(Converter):
     """A call whose result is returned, or let go of."""
 
     nodes = (ast.Return, ast.Expr)
 
     def convert(self, node: ast.Return | ast.Expr) -> ast.stmt:
         if node.value is not None:
-            node.value = handed_on(self.rewriter.visit(node.value))
+            node.value = unchecked(self.rewriter.visit(node.value))
         return node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from hybrid.convert.constructs.defer import deferred
-from hybrid.convert.constructs.names import handed_on
+from hybrid.convert.constructs.names import unchecked
 from hybrid.convert.converter import Converter, call, constant, is_runtime_call
 
 SYMBOLS = {
@@ -55,7 +55,7 @@ def peeking(loaded: ast.expr) -> ast.expr:
     """A converted load that takes what only some paths have bound as it is."""
     if is_runtime_call(loaded) and loaded.func.attr == "taken":
         return loaded.args[0]
-    return handed_on(loaded)
+    return unchecked(loaded)
 
 
 def looked(left: ast.expr, right: ast.expr, function: str = "look") -> tuple[ast.expr, ast.expr]:

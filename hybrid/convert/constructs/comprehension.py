@@ -14,9 +14,9 @@ class ComprehensionConverter(Converter):
 
     ::
 
-        [f(x) for x in xs if x]  ==>  hyb__.listed(SITE, lambda items: [
+        [f(x) for x in xs if x]  ==>  hyb__.list_comprehension(SITE, lambda items: [
                                           item for x in items
-                                          for item in hyb__.kept(SITE, x, lambda: f(x))
+                                          for item in hyb__.filtered_item(SITE, x, lambda: f(x))
                                       ])(xs)
 
     Sets, dicts and what cannot be deferred (``:=``, ``yield``, ``locals()``) stay as they are, over
@@ -55,7 +55,7 @@ class ComprehensionConverter(Converter):
         step.args.args.append(located(ast.arg(ITEMS), node))
         lists = isinstance(node, ast.ListComp)
         arguments = [site, step] if lists else [site, step, constant(node, filtered)]
-        made = call(node, "listed" if lists else "generated", *arguments)
+        made = call(node, "list_comprehension" if lists else "generated", *arguments)
         return located(ast.Call(made, [iterable], []), node)
 
     def _may_defer(self, node: Any) -> bool:
@@ -71,10 +71,12 @@ class ComprehensionConverter(Converter):
         at = last.ifs[0]
         joined = at if len(last.ifs) == 1 else located(ast.BoolOp(ast.And(), last.ifs), at)
         site = rewriter.site("condition", at)
-        kept = call(at, "kept", site, rewriter.test(joined), thunk(at, rewriter.visit(node.elt)))
+        filtered_item = call(
+            at, "filtered_item", site, rewriter.test(joined), thunk(at, rewriter.visit(node.elt))
+        )
         item = rewriter.fresh("item")
         target = located(ast.Name(item, ast.Store()), at)
-        node.generators.append(ast.comprehension(target, kept, [], 0))
+        node.generators.append(ast.comprehension(target, filtered_item, [], 0))
         node.elt = name(node.elt, item)
         last.ifs = []
 

@@ -20,7 +20,7 @@ class MatchConverter(Converter):
     def convert(self, node: ast.Match) -> Any:
         rewriter = self.rewriter
         subject = rewriter.visit(node.subject)
-        function = "matched_plain" if is_marked(node, PLAIN) else "matched"
+        function = "plain_match_subject" if is_marked(node, PLAIN) else "match_subject"
         node.subject = call(subject, function, subject)
         for case in node.cases:
             if case.guard is not None:

@@ -30,7 +30,7 @@ def loaded(rewriter: Any, node: ast.Name) -> ast.Call:
     return call(node, "load", constant(node, node.id), node, *free)
 
 
-def handed_on(converted: ast.expr) -> ast.expr:
+def unchecked(converted: ast.expr) -> ast.expr:
     """A converted name or call whose value goes where it need not be there on all paths."""
     if is_runtime_call(converted) and converted.func.attr == "load":
         converted.func.attr = "peek"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hybrid.convert.constructs.assert_ import AssertConverter
-from hybrid.convert.constructs.call import CallConverter, HandedConverter
+from hybrid.convert.constructs.call import CallConverter, ResultConverter
 from hybrid.convert.constructs.compare import CompareConverter
 from hybrid.convert.constructs.comprehension import ComprehensionConverter
 from hybrid.convert.constructs.for_ import ForConverter
@@ -58,7 +58,7 @@ ORDER: tuple[type[Converter], ...] = (
     CompareConverter,
     IfExpConverter,
     CallConverter,
-    HandedConverter,
+    ResultConverter,
     ComprehensionConverter,
     AttributeConverter,
     SubscriptConverter,

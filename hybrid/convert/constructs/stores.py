@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hybrid.convert.constructs.names import handed_on, loaded
+from hybrid.convert.constructs.names import loaded, unchecked
 from hybrid.convert.converter import Converter, call, constant, located, thunk
 from hybrid.convert.scope import FUNCTIONS, names_in, walk_scope
 from hybrid.convert.trees import AUGMENTED, JOINED, is_marked, mark
@@ -91,7 +91,7 @@ class DisplayConverter(Converter):
             if isinstance(item, ast.Starred):
                 mark(item, JOINED)
         self.rewriter.children(node)
-        items[:] = map(handed_on, items)
+        items[:] = map(unchecked, items)
         return node
 
 
@@ -139,7 +139,7 @@ class UnpackConverter(Converter):
         simple = all(isinstance(target, ast.Name) for target in node.targets)
         node.value = self.rewriter.visit(node.value)
         if simple and (is_read or node.targets[0].id.startswith(PREFIX)):
-            node.value = handed_on(node.value)
+            node.value = unchecked(node.value)
         if unpacks and not isinstance(node.value, (ast.Tuple, ast.List)):
             node.value = call(node.value, "spread", node.value)
         node.targets = [self.rewriter.visit(target) for target in node.targets]

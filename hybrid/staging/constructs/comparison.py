@@ -15,7 +15,14 @@ from hybrid.number import Number
 from hybrid.number.mixed import Mixed
 from hybrid.staging.constructs.logic import as_truth, evaluate, lazy, not_
 from hybrid.staging.effects.library_effects import gone_over
-from hybrid.staging.sessions.views import compared, handed, is_partial, is_traced, look, tracing
+from hybrid.staging.sessions.views import (
+    compared,
+    is_partial,
+    is_traced,
+    library_argument,
+    look,
+    tracing,
+)
 from hybrid.staging.values.dicts import present
 from hybrid.staging.values.iterables import TracedRange
 from hybrid.staging.values.subscripts import contains, numbers_in
@@ -122,7 +129,7 @@ def _is_in(item: Any, container: Any) -> Any:
         return contains(numbers_in(container, item), item)
     if not isinstance(container, (list, tuple)):
         return None
-    handed(container)
+    library_argument(container)
     if not any(is_traced(value) or is_partial(value) for value in (item, *container)):
         return None
     found: Any = False

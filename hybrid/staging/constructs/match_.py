@@ -28,7 +28,7 @@ def native_test(site: Site, value: Any) -> Any:
     return value
 
 
-def matched(subject: Any) -> Any:
+def match_subject(subject: Any) -> Any:
     """``subject``, into which patterns are about to look."""
     for leaf in flatten(subject)[0] if tracing() else ():
         if type(leaf) is Mixed:
@@ -39,9 +39,9 @@ def matched(subject: Any) -> Any:
     return subject
 
 
-def matched_plain(subject: Any) -> Any:
+def plain_match_subject(subject: Any) -> Any:
     """The same where patterns ask which of True and False it is."""
     for leaf in flatten(subject)[0] if tracing() else ():
         if type(leaf) is Number and leaf.kind == "bool":
             leaf.need_value("match")
-    return matched(subject)
+    return match_subject(subject)

@@ -14,7 +14,14 @@ from hybrid.convert.conversion import is_converted
 from hybrid.ir.interpreter import current
 from hybrid.staging.effects.cached_properties import Cached
 from hybrid.staging.sessions.variables import read
-from hybrid.staging.sessions.views import CONTAINERS, HOLDERS, handed, held, look, refuse_partial
+from hybrid.staging.sessions.views import (
+    CONTAINERS,
+    HOLDERS,
+    held,
+    library_argument,
+    look,
+    refuse_partial,
+)
 from hybrid.trace.places.reads import of_package
 from hybrid.trace.places.slots import read_place
 from hybrid.trace.values.optional import is_optional
@@ -77,7 +84,7 @@ def _of_library(function: Any) -> Announce | None:
 
     def announce(*args: Any, **kwargs: Any) -> None:
         for value in (owner, *args, *kwargs.values()):
-            handed(value, f"{type(owner).__name__}.{function.__name__}")
+            library_argument(value, f"{type(owner).__name__}.{function.__name__}")
         current().will_write_container(held(owner))
 
     return announce
@@ -85,7 +92,7 @@ def _of_library(function: Any) -> Announce | None:
 
 def _method(name: str, owner: Any = None, *args: Any) -> None:
     for argument in args:
-        (look if name in ADDING else handed)(argument)
+        (look if name in ADDING else library_argument)(argument)
         if name in GOING_OVER:
             refuse_partial(argument, f"given to {type(owner).__name__}.{name}()")
     if not isinstance(owner, CONTAINERS):
@@ -96,7 +103,7 @@ def _method(name: str, owner: Any = None, *args: Any) -> None:
             name in WHOLE
             or (name == "pop" and not args and owner and not _ends_with_varlist(owner))
         ):
-            handed(owner, f"{type(owner).__name__}.{name}")
+            library_argument(owner, f"{type(owner).__name__}.{name}")
         if name in COMPARING and current().indefinite_values:
             for item in owner:
                 refuse_partial(item, "compared")
@@ -110,15 +117,15 @@ def _ends_with_varlist(owner: Any) -> bool:
 
 def will_set(owner: Any = None, name: Any = None, *_: Any) -> None:
     """The statement ``owner.name = value`` comes next."""
-    _will_change(owner, name, "__setattr__")
+    _will_write(owner, name, "__setattr__")
 
 
 def will_delete(owner: Any = None, name: Any = None, *_: Any) -> None:
     """The statement ``del owner.name`` comes next."""
-    _will_change(owner, name, "__delattr__")
+    _will_write(owner, name, "__delattr__")
 
 
-def _will_change(owner: Any, name: Any, hook: str) -> None:
+def _will_write(owner: Any, name: Any, hook: str) -> None:
     function = getattr(type(owner), hook)
     if not isinstance(function, types.FunctionType) or of_package(function.__code__):
         will_store(owner, name, hook)
@@ -156,5 +163,5 @@ def _announces(function: Any) -> bool:
 
 def _first(container: Any = None, *_: Any, **__: Any) -> None:
     if isinstance(container, CONTAINERS):
-        handed(container)
+        library_argument(container)
         current().will_write_container(container)

@@ -23,9 +23,9 @@ def each(site: Site, iterable: Any) -> Any:
     return gone_over_by(site, iterable) if tracing() else iterable
 
 
-def listed(site: Site, step: Step) -> Step:
+def list_comprehension(site: Site, step: Step) -> Step:
     """What makes the list of a comprehension, given what it goes over."""
-    return Listed(site, step) if tracing() else step
+    return ListComprehension(site, step) if tracing() else step
 
 
 def generated(site: Site, step: Step, filtered: bool) -> Step:
@@ -41,14 +41,14 @@ def generated(site: Site, step: Step, filtered: bool) -> Step:
     return make
 
 
-def kept(site: Site, test: Any, item: Callable[[], Any]) -> Iterable[Any]:
+def filtered_item(site: Site, test: Any, item: Callable[[], Any]) -> Iterable[Any]:
     """The item where ``test`` holds, else nothing."""
     if is_traced(test):
         return Choice(site, "an item").between(test, lambda: [item()], list)
     return (item(),) if look(test) else ()
 
 
-class Listed:
+class ListComprehension:
     """Makes the list of a comprehension."""
 
     __slots__ = ("site", "step")

@@ -6,7 +6,7 @@ from typing import Any
 
 from hybrid.ir.interpreter import current
 from hybrid.staging.constructs.loads import spread
-from hybrid.staging.iteration.generators import is_late, listed
+from hybrid.staging.iteration.generators import is_uncounted, list_of
 from hybrid.staging.sessions.views import refuse_partial, tracing
 from hybrid.staging.values import dicts
 
@@ -16,7 +16,7 @@ def joined(value: Any) -> Any:
     spread(value)
     refuse_partial(value, "gone over")
     if tracing():
-        return listed(value) if is_late(value) else value
+        return list_of(value) if is_uncounted(value) else value
     return value
 
 

@@ -111,17 +111,17 @@ class Generated:
         )
 
 
-def listed(iterable: Any) -> list[Any]:
+def list_of(iterable: Any) -> list[Any]:
     """The items of ``iterable``, also where only the run knows which there are."""
     if type(iterable) is Generated:
         return iterable.collected()
-    if not is_late(iterable):
+    if not is_uncounted(iterable):
         return list(iterable)
 
     return hyb__.collected(feed_of(iterable), list)
 
 
-def is_late(iterable: Any) -> bool:
+def is_uncounted(iterable: Any) -> bool:
     """Whether only the run knows what there is to go over, and it is no list."""
     if isinstance(iterable, Walk):
         return type(iterable.length) is Number

@@ -21,7 +21,7 @@ from hybrid.number.mixed import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.staging.constructs.try_ import catching_in
 from hybrid.staging.effects import printing as printing  # which registers its overrides
-from hybrid.staging.iteration.generators import Generated, is_late, listed
+from hybrid.staging.iteration.generators import Generated, is_uncounted, list_of
 from hybrid.staging.library import math_calls
 from hybrid.staging.library import operator_calls as operator_calls  # the same
 from hybrid.staging.sessions.overrides import OVERRIDES, Override, overrides
@@ -174,12 +174,12 @@ def _range(*args: Any) -> Any:
     return TracedRange(start, stop, step)
 
 
-_LATE = (Tensor, Walk, Supplying)
+_FEED_TYPES = (Tensor, Walk, Supplying)
 
 
 def _feeds(iterables: Iterable[Any]) -> list[Any] | None:
     """How to walk over all of ``iterables``; None when only Python can, or need not be asked."""
-    found = [x for x in iterables if isinstance(x, (*_LATE, range)) or is_varlist(x)]
+    found = [x for x in iterables if isinstance(x, (*_FEED_TYPES, range)) or is_varlist(x)]
     if len(found) != len(list(iterables)) or not found:
         return None
     feeds = [feed_of(x) for x in found]
@@ -216,7 +216,7 @@ def _beside_unknown(iterable: Any) -> Any:
 
 @overrides(zip)
 def _zip(*iterables: Any, strict: bool = False) -> Any:
-    if not any(isinstance(x, _LATE) or is_varlist(x) for x in iterables):
+    if not any(isinstance(x, _FEED_TYPES) or is_varlist(x) for x in iterables):
         return NotImplemented
     feeds = _feeds(iterables)
     if feeds is None and any(map(_has_unknown_length, iterables)):
@@ -287,7 +287,7 @@ def _extremum(function: Callable[..., Any], better: Callable[[Any, Any], Any]) -
     def override(site: Site, *args: Any, key: Any = None, **kwargs: Any) -> Any:
         if not args or (len(args) > 1 and kwargs) or kwargs.keys() - {"default"}:
             return NotImplemented
-        items = listed(args[0]) if len(args) == 1 else list(args)
+        items = list_of(args[0]) if len(args) == 1 else list(args)
         if is_varlist(items):
             return _varlist_extremum(site, function, better, items, key, kwargs)
         rated = items if key is None else [_call(site, key, item) for item in items]
@@ -301,8 +301,8 @@ def _extremum(function: Callable[..., Any], better: Callable[[Any, Any], Any]) -
         best, best_rate = items[0], rated[0]
         for item, rate in zip(items[1:], rated[1:], strict=True):
             test = better(rate, best_rate)
-            best_rate, former = _either(site, test, rate, best_rate), best_rate
-            best = best_rate if best is former and key is None else _either(site, test, item, best)
+            best_rate, former = _choice(site, test, rate, best_rate), best_rate
+            best = best_rate if best is former and key is None else _choice(site, test, item, best)
         return best
 
     return override
@@ -320,8 +320,8 @@ def _varlist_extremum(
 
     def replaced(best: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
         test = better(other[0], best[0])
-        rate = _either(site, test, other[0], best[0])
-        return rate, rate if key is None else _either(site, test, other[1], best[1])
+        rate = _choice(site, test, other[0], best[0])
+        return rate, rate if key is None else _choice(site, test, other[1], best[1])
 
     rate = None if key is None else functools.partial(_call, site, key)
     best = functools.partial(hyb__.extreme, items, rate, replaced, _of_nothing(function))
@@ -343,7 +343,7 @@ def _place(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {"default": None} if kwargs else {}
 
 
-def _either(site: Site, test: Any, a: Any, b: Any) -> Any:
+def _choice(site: Site, test: Any, a: Any, b: Any) -> Any:
     """``a if test else b``."""
     numbers = all(type(x) in (Number, bool, int, float) for x in (a, b))
     if type(test) is Number and numbers and kind_of(a) == kind_of(b):
@@ -416,7 +416,7 @@ def _truth(x: Any) -> Any:
 
 @overrides(sum)
 def _sum(iterable: Any, /, start: Any = 0) -> Any:
-    items = listed(iterable) if is_late(iterable) else iterable
+    items = list_of(iterable) if is_uncounted(iterable) else iterable
     if is_varlist(items):
         look(items)
         return hyb__.sum_of(items, start)
@@ -449,12 +449,12 @@ def _sorted(site: Site, iterable: Any, /, *, key: Any = None, reverse: bool = Fa
 
 @overrides(list)
 def _list(*args: Any) -> Any:
-    return listed(*args) if len(args) == 1 and is_late(args[0]) else NotImplemented
+    return list_of(*args) if len(args) == 1 and is_uncounted(args[0]) else NotImplemented
 
 
 @overrides(tuple)
 def _tuple(*args: Any) -> Any:
-    return tuple(listed(*args)) if len(args) == 1 and is_late(args[0]) else NotImplemented
+    return tuple(list_of(*args)) if len(args) == 1 and is_uncounted(args[0]) else NotImplemented
 
 
 def _catching(function: Callable[..., Any], count: int, kind: type[Exception]) -> Override:

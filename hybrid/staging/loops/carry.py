@@ -128,7 +128,7 @@ class Carry:
             return value.of(*[self._placeholder(part, region, parent) for part in value.members])
         if isinstance(value, Tensor):
             param = region.param(value.type, readable(self.label), parent.record_of(value))
-            return self._handed(Leaf(value, param))
+            return self._author_tensor(Leaf(value, param))
         if type(value) is Mixed:
             return value.of([self._placeholder(n, region, parent) for n in value.numbers])
         if is_number(value):
@@ -157,7 +157,7 @@ class Carry:
             )
         return value
 
-    def _handed(self, leaf: Leaf) -> Tensor:
+    def _author_tensor(self, leaf: Leaf) -> Tensor:
         """What the author gets for one carried value."""
         leaf.given = made = make_tensor(leaf.param.type, leaf.param.content)
         made.record = leaf.param.record
@@ -170,7 +170,7 @@ class Carry:
             return like.of(*[self._zeros(part, region) for part in like.members])
         if isinstance(like, Tensor):
             param = region.param(like.type, readable(self.label))
-            return self._handed(Leaf(None, param))
+            return self._author_tensor(Leaf(None, param))
         if type(like) is Mixed:
             return like.of([self._zeros(n, region) for n in like.numbers])
         if is_number(like):
@@ -230,7 +230,7 @@ class Carry:
         for key, part in parts_of(made).items():
             self._note(part, [parts_of(place).get(key, MISSING) for place in places])
 
-    def handed_on(self) -> Iterator[tuple[Any, Any]]:
+    def successors(self) -> Iterator[tuple[Any, Any]]:
         """(what the body has left, what stands for it in the next iteration) where it may write."""
         yield from _pairs(self.final, self.inside)
 

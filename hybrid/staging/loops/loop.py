@@ -33,7 +33,7 @@ from hybrid.staging.loops.carry import (
 from hybrid.staging.loops.growth import Growth, appended, has_one
 from hybrid.staging.loops.invariants import let_stay
 from hybrid.staging.loops.rebinding import may_rebuild, refuse_rebound, refuse_shared
-from hybrid.staging.loops.stretch import Inside, Stretch, refuse_length
+from hybrid.staging.loops.stretch import AppendedRows, Inside, refuse_length
 from hybrid.staging.nodes.node_session import Staged
 from hybrid.trace.gradients.budget import LIST_SHARE, capacity
 from hybrid.trace.guards.constants import refuse_change
@@ -73,7 +73,7 @@ class Loop(Staged):
         self.rebuilt: set[str | Key] = set()  # what holds objects that iterations make anew
         self.growing: dict[str | Key, Inside] = {}  # lists that the body looks at as they grow
         self.growing_places: dict[Key, Slot] = {}
-        self.stretches: dict[str | Key, Stretch] = {}  # what it appends to those
+        self.appended_rows: dict[str | Key, AppendedRows] = {}  # what it appends to those
         self.names: dict[str, Carry] = {}
         self.places: dict[Key, Carry] = {}
         self.ties = LoopTies()
@@ -183,12 +183,12 @@ class Loop(Staged):
         return not again
 
     def _has_stopped_growing(self, key: str | Key, final: Any) -> bool:
-        stretch = self.growing[key].leave(final, self.path.region, self.parent)
-        if stretch is None:
+        appended_rows = self.growing[key].leave(final, self.path.region, self.parent)
+        if appended_rows is None:
             del self.growing[key]
             self.growing_places.pop(key, None)
             return True
-        self.stretches[key] = stretch
+        self.appended_rows[key] = appended_rows
         return False
 
     def _is_name(self, slot: Slot) -> bool:
@@ -443,13 +443,13 @@ class Loop(Staged):
             else:
                 extended[id(growth)] = growth.apply(self.parent, mine, trips, after, fits)
         for key, slot in region.slots.items():
-            if id(self.stretches.get(key)) in extended:
-                self.parent.put(slot.owner, CONTENT, extended[id(self.stretches[key])])
+            if id(self.appended_rows.get(key)) in extended:
+                self.parent.put(slot.owner, CONTENT, extended[id(self.appended_rows[key])])
         names = dict(self.before)
         for name, carry in {**self.names, **outgoing}.items():
             names[name] = after.get(id(carry), self.before[name])
         names.update(
-            {n: extended[id(self.stretches[n])] for n in self.growing if isinstance(n, str)}
+            {n: extended[id(self.appended_rows[n])] for n in self.growing if isinstance(n, str)}
         )
         self.finals = names
 
@@ -460,32 +460,36 @@ class Loop(Staged):
         ran = ops.greater(trips, 0)
         return chosen_list(ran, value, carry.instead, self.parent, self.site.location)
 
-    def _growths(self, known: int | None) -> list[Growth | Stretch]:
+    def _growths(self, known: int | None) -> list[Growth | AppendedRows]:
         """What the body appends to lists that it does not carry."""
         region = self.path.region
-        found: list[Growth | Stretch] = [
-            self.stretches[name] for name in self.growing if isinstance(name, str)
+        found: list[Growth | AppendedRows] = [
+            self.appended_rows[name] for name in self.growing if isinstance(name, str)
         ]
         for key, slot in region.slots.items():
             if slot.name != CONTENT or key in self.places or not slot.written:
                 continue
-            stretch = self.stretches[key] if key in self.growing else None
-            items = stretch.items if stretch else appended(slot.original, self.path.places[key])
+            appended_rows = self.appended_rows[key] if key in self.growing else None
+            items = (
+                appended_rows.items
+                if appended_rows
+                else appended(slot.original, self.path.places[key])
+            )
             if not items:
                 continue
             if known is not None and has_one(items):
                 growth = Growth(slot, items)
-                growth.carries = stretch.carries if stretch else ()
+                growth.carries = appended_rows.carries if appended_rows else ()
                 found.append(growth)
                 continue
-            if stretch is None:
-                stretch = Stretch(slot.original, items, self.site.location)
-                stretch.settle(region, self.parent, {})
-            self.stretches[key] = stretch
-            found.append(stretch)
+            if appended_rows is None:
+                appended_rows = AppendedRows(slot.original, items, self.site.location)
+                appended_rows.settle(region, self.parent, {})
+            self.appended_rows[key] = appended_rows
+            found.append(appended_rows)
         return found
 
-    def _tie_rows(self, growth: Growth | Stretch, carries: Sequence[Carry]) -> None:
+    def _tie_rows(self, growth: Growth | AppendedRows, carries: Sequence[Carry]) -> None:
         """Find out whether what it appends may be a tensor that is written later on."""
         is_known = isinstance(growth, Growth)
         items = growth.known(carries) if is_known else flatten(growth.items)[0]

@@ -81,7 +81,7 @@ def refuse_shared(carries: Sequence[Carry], region: Region, at: Location) -> Non
     """Refuse writes that others would see in the next iteration."""
     next_of: dict[int, Any] = {}
     for carry in carries:
-        for final, inside in carry.handed_on():
+        for final, inside in carry.successors():
             other = next_of.setdefault(id(final), inside)
             shared = other is not inside or (final is not inside and region.is_outside(final))
             if shared and region.standing.written & {id(other), id(inside)}:

@@ -33,7 +33,7 @@ from hybrid.trace.values.varlist import MOST, Column, Gaps, VarList
 COUNT, LAST, MISSED, GAP = "the length", "the last item", "a gap", "a gap before an item"
 
 
-class Stretch:
+class AppendedRows:
     """The items that an iteration appends, in order; a VarList of one stands for one or none."""
 
     def __init__(self, before: Sequence[Any], items: Sequence[Any], at: Location) -> None:
@@ -239,7 +239,7 @@ def _kind(leaf: Any) -> str | None:
     return kind_of(leaf) if is_number(leaf) else None
 
 
-def refuse_change(label: str, at: Location) -> NoReturn:
+def refuse_resize(label: str, at: Location) -> NoReturn:
     """Raise: an iteration does more to a list than to append."""
     raise CaptureError(
         f"{label} changes its length in a loop, and not by append alone",
@@ -254,7 +254,7 @@ def refuse_change(label: str, at: Location) -> NoReturn:
 def refuse_length(before: Any, after: Any, label: str, at: Location) -> None:
     """Refuse two lists of different lengths."""
     if isinstance(before, list) and isinstance(after, list) and len(before) != len(after):
-        refuse_change(label, at)
+        refuse_resize(label, at)
 
 
 class Inside:
@@ -281,16 +281,16 @@ class Inside:
         self.before, self.content = before, [*before, varlist]
         return list(self.content)
 
-    def leave(self, final: Any, region: Region, parent: Tracer) -> Stretch | None:
+    def leave(self, final: Any, region: Region, parent: Tracer) -> AppendedRows | None:
         """What the body has appended; None if nothing."""
         items = appended(self.content, final)
         if items is None:
             if same_items(self.content, final):
                 return None
-            refuse_change("a list", self.at)
-        stretch = Stretch(self.before, items, self.at)
-        stretch.settle(region, parent, self.parts)
-        return stretch
+            refuse_resize("a list", self.at)
+        appended_rows = AppendedRows(self.before, items, self.at)
+        appended_rows.settle(region, parent, self.parts)
+        return appended_rows
 
 
 def _sample(item: Any) -> Any:

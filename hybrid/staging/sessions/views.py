@@ -61,7 +61,7 @@ def look(value: Any) -> Any:
     return value
 
 
-def handed(value: Any, name: str = "") -> Any:
+def library_argument(value: Any, name: str = "") -> Any:
     """``value``, which a library function is about to look into, should it be a container."""
     inner = unwrapped(value)
     if type(look(inner)) is not type(inner):

@@ -97,7 +97,7 @@ def _binary(function: Callable[[Any, Any], Any], reflected: bool = False) -> Cal
     return method
 
 
-def _either_binary(name: str, function: Callable[[Any, Any], Any], back: bool) -> Any:
+def _member_binary(name: str, function: Callable[[Any, Any], Any], back: bool) -> Any:
     """An operator of what may be a tensor or a number: a tensor meets the tensor."""
     of_tensors = getattr(Tensor, f"__r{name}__" if back else f"__{name}__", _not_for_tensors)
 
@@ -119,7 +119,7 @@ def _not_for_tensors(*_operands: Any) -> Any:
     return NotImplemented
 
 
-def _either_in_place(name: str) -> Callable[..., Any]:
+def _member_in_place(name: str) -> Callable[..., Any]:
     """An augmented assignment, which writes to the tensor and binds a new number."""
     function = getattr(operator, f"__i{name}__")
     return lambda self, other: each(self, lambda part: function(part, other))
@@ -133,7 +133,7 @@ def _unary_method(name: str) -> Callable[..., Any]:
     return lambda self, *args: each(self, lambda n: getattr(n, name)(*args))
 
 
-def _either_method(name: str) -> property:
+def _member_method(name: str) -> property:
     """A method of tensors, which the number does not have."""
     return property(lambda self: each(self, operator.attrgetter(name)))
 
@@ -144,13 +144,13 @@ for _name, (_, _, _function) in BINARY.items():
     _function = pow if _name == "pow" else _function
     setattr(Mixed, f"__{_name}__", _binary(_function))
     setattr(Mixed, f"__r{_name}__", _binary(_function, reflected=True))
-    setattr(TensorOrNumber, f"__{_name}__", _either_binary(_name, _function, back=False))
-    setattr(TensorOrNumber, f"__r{_name}__", _either_binary(_name, _function, back=True))
+    setattr(TensorOrNumber, f"__{_name}__", _member_binary(_name, _function, back=False))
+    setattr(TensorOrNumber, f"__r{_name}__", _member_binary(_name, _function, back=True))
     if hasattr(operator, f"__i{_name}__"):
-        setattr(TensorOrNumber, f"__i{_name}__", _either_in_place(_name))
+        setattr(TensorOrNumber, f"__i{_name}__", _member_in_place(_name))
 for _name, (_, _function) in COMPARE.items():
     setattr(Mixed, f"__{_name}__", _binary(_function))
-    setattr(TensorOrNumber, f"__{_name}__", _either_binary(_name, _function, back=False))
+    setattr(TensorOrNumber, f"__{_name}__", _member_binary(_name, _function, back=False))
 for _name in UNARY:
     _function = round if _name == "round" else getattr(operator, _name)
     setattr(Mixed, f"__{_name}__", _unary(_function))
@@ -159,5 +159,5 @@ for _name in ("__trunc__", "__floor__", "__ceil__", *METHODS):
     setattr(Mixed, _name, _unary_method(_name))
 for _name, _found in vars(Tensor).items():
     if callable(_found) and not _name.startswith("_"):
-        setattr(TensorOrNumber, _name, _either_method(_name))
+        setattr(TensorOrNumber, _name, _member_method(_name))
 Mixed.imag = property(_unary(operator.attrgetter("imag")))  # type: ignore[attr-defined]

@@ -98,7 +98,7 @@ def store_at(items: Any, index: Number, value: Any) -> None:
         keys = range(len(items))
     for key in keys:
         before = items[key]
-        items[key] = _either(at == key, lambda: value, lambda former=before: former)
+        items[key] = _choice(at == key, lambda: value, lambda former=before: former)
 
 
 def get(items: dict[Any, Any], index: Number, default: Any = None) -> Any:
@@ -106,7 +106,7 @@ def get(items: dict[Any, Any], index: Number, default: Any = None) -> Any:
     keys = _number_keys(items, index, default)
     values = [dict.__getitem__(items, key) for key in keys]
     there = contains(keys, index)
-    return _either(there, lambda: _chosen(values, keys, index), lambda: default)
+    return _choice(there, lambda: _chosen(values, keys, index), lambda: default)
 
 
 def contains(keys: Sequence[Any], number: Number) -> Any:
@@ -188,13 +188,13 @@ def _chosen(items: Sequence[Any], keys: Sequence[Any], index: Any) -> Any:
         return items[0]
     half = len(items) // 2
     if isinstance(keys, range):  # in order: half of what is left is left out each time
-        return _either(
+        return _choice(
             index < keys[half],
             lambda: _chosen(items[:half], keys[:half], index),
             lambda: _chosen(items[half:], keys[half:], index),
         )
     first, *rest = keys
-    return _either(index == first, lambda: items[0], lambda: _chosen(items[1:], rest, index))
+    return _choice(index == first, lambda: items[0], lambda: _chosen(items[1:], rest, index))
 
 
 def _table(items: Sequence[Any], index: Number) -> Any:
@@ -209,5 +209,5 @@ def _table(items: Sequence[Any], index: Number) -> Any:
     return Number(kind.__name__, pick(table, index.tensor), *bounds)
 
 
-def _either(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+def _choice(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
     return choose_between(test, body, orelse)

@@ -104,8 +104,8 @@ def _as_now(value: Any) -> Any:
             return current().kept(value)
     elif _is_deferred(value) or isinstance(value, (bool, int, float, complex, str, bytes)):
         return value
-    shown, told = str(value), repr(value)
-    return Shown(shown, told) if marks(shown) or marks(told) else value
+    shown, repr_text = str(value), repr(value)
+    return Shown(shown, repr_text) if marks(shown) or marks(repr_text) else value
 
 
 def method_of(function: Any) -> Callable[..., Any] | None:

@@ -200,10 +200,10 @@ class Deferred:
 
     def _shown(self, leaf: Any) -> Build | None:
         """An object that shows traced values: something that shows them as they will be."""
-        shown, told = str(leaf), repr(leaf)
-        if not (marks(shown) or marks(told)):
+        shown, repr_text = str(leaf), repr(leaf)
+        if not (marks(shown) or marks(repr_text)):
             return None
-        as_str, as_repr = self._builder(shown), self._builder(told)
+        as_str, as_repr = self._builder(shown), self._builder(repr_text)
         return lambda arrays: Shown(as_str(arrays), as_repr(arrays))
 
 
@@ -216,13 +216,13 @@ class Shown:
     """Stands for an object of which nothing but the texts is left."""
 
     shown: str
-    told: str
+    repr_text: str
 
     def __str__(self) -> str:
         return self.shown
 
     def __repr__(self) -> str:
-        return self.told
+        return self.repr_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ import pytest
 
 import hybrid as hy
 from hybrid.calls.bind import generate as binding
-from hybrid.calls.bind import precomputed as kept
+from hybrid.calls.bind import precomputed
 from hybrid.eager.tensor import make_tensor
-from hybrid.memory import native
-from hybrid.memory import ownership as lending
+from hybrid.memory import native, ownership
 from hybrid.nn import functional
 from tests.helpers import same, tensor
 
@@ -35,16 +34,16 @@ def own(seed: int = 0) -> hy.Tensor:
     return tensor(*SHAPE, seed=seed) * 1.0
 
 
-def kept_of(function) -> kept.Kept | None:
+def kept_of(function) -> precomputed.PrecomputedResults | None:
     (planned,) = function._all_plans()
-    return planned.kept
+    return planned.precomputed
 
 
 def checked(function, eager) -> None:
     assert same(function(X), eager(X))
 
 
-def warm(function, eager) -> kept.Kept:
+def warm(function, eager) -> precomputed.PrecomputedResults:
     """After two calls something is kept."""
     checked(function, eager)
     checked(function, eager)
@@ -214,7 +213,7 @@ def test_a_cell_that_comes_to_borrow_is_computed_in_place() -> None:
         array[0] = value
         checked(function, eager)
     cell.assign(own(4))
-    for _ in range(2 * kept.PAUSE):
+    for _ in range(2 * precomputed.PAUSE):
         function(X)
     checked(function, eager)
     assert found.now is not None  # again
@@ -252,19 +251,19 @@ def test_other_buffers_that_are_lent_change_nothing() -> None:
     np.from_dlpack(other)
     checked(function, eager)
     assert found.now is not None
-    assert not lending.is_own(other.content) and lending.is_own(hy.ones(4).content)
+    assert not ownership.is_own(other.content) and ownership.is_own(hy.ones(4).content)
 
 
 def test_lent_buffers_are_forgotten_when_they_die() -> None:
     gc.collect()
-    count = len(lending._lent)
+    count = len(ownership._exported)
     lent = hy.ones(4)
     np.from_dlpack(lent)
     np.from_dlpack(lent)
-    assert len(lending._lent) == count + 1
+    assert len(ownership._exported) == count + 1
     del lent
     gc.collect()
-    assert len(lending._lent) == count
+    assert len(ownership._exported) == count
 
 
 def test_arrays_of_values_cannot_be_made_writable() -> None:
@@ -308,14 +307,14 @@ def test_a_call_that_waits_for_one_that_writes_leaves_no_pointers_behind() -> No
 def test_changes_at_every_call_end_in_computing_in_place() -> None:
     cell = own()
     function, eager = make(cell)
-    for _ in range(kept.PATIENCE + 2):
+    for _ in range(precomputed.PATIENCE + 2):
         cell.assign(cell + 1.0)
         checked(function, eager)
     found = kept_of(function)
     assert found is not None and found.now is None
     made = []
     found._computed, computed = lambda datas: made.append(1) or computed(datas), found._computed
-    for _ in range(kept.PAUSE - 3):
+    for _ in range(precomputed.PAUSE - 3):
         cell.assign(cell + 1.0)
         checked(function, eager)
     assert not made
@@ -327,7 +326,7 @@ def test_changes_at_every_call_end_in_computing_in_place() -> None:
 def test_a_call_now_and_then_between_changes_keeps_on() -> None:
     cell = own()
     function, eager = make(cell)
-    for _ in range(3 * kept.PATIENCE):
+    for _ in range(3 * precomputed.PATIENCE):
         cell.assign(cell + 1.0)
         warm(function, eager)
 
@@ -338,7 +337,7 @@ def test_no_memory_for_what_is_kept_is_no_error(monkeypatch: pytest.MonkeyPatch)
     def refuse(_nbytes: int) -> None:
         raise hy.errors.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr(kept.native, "allocate", refuse)
+    monkeypatch.setattr(precomputed.native, "allocate", refuse)
     with monkeypatch.context():
         got = function(X)
     monkeypatch.undo()
@@ -369,20 +368,20 @@ def test_all_plans_together_keep_no_more_than_the_limit(monkeypatch) -> None:
     function(sizes[0])
     one = kept_of(function).nbytes
     gc.collect()
-    others = sum(k.nbytes for ref in kept._holders.values() if (k := ref()) and k.now) - one
-    monkeypatch.setattr(kept, "LIMIT", others + 3 * one)
+    others = sum(k.nbytes for ref in precomputed._holders.values() if (k := ref()) and k.now) - one
+    monkeypatch.setattr(precomputed, "LIMIT", others + 3 * one)
     for _ in range(3):
         for x in sizes:
             assert same(function(x), eager(x))
-            found = [planned.kept for planned in function._all_plans()]
+            found = [planned.precomputed for planned in function._all_plans()]
             assert sum(k.nbytes for k in found if k.now is not None) <= 3 * one
             assert found[-1].nbytes == one
     for x in (sizes[3],) * 3:
         assert same(function(x), eager(x))
-    assert function._all_plans()[3].kept.now is not None
-    monkeypatch.setattr(kept, "LIMIT", one - 1)
+    assert function._all_plans()[3].precomputed.now is not None
+    monkeypatch.setattr(precomputed, "LIMIT", one - 1)
     function(tensor(1, 8, 12, 20))
-    assert function._all_plans()[-1].kept is None
+    assert function._all_plans()[-1].precomputed is None
 
 
 def test_a_function_without_fixed_cells_pays_nothing() -> None:
@@ -392,7 +391,7 @@ def test_a_function_without_fixed_cells_pays_nothing() -> None:
 
     function(X, own())
     (planned,) = function._all_plans()
-    assert planned.kept is None and "kept" not in planned.run.source
+    assert planned.precomputed is None and "precomputed" not in planned.run.source
 
 
 def test_little_work_is_not_kept() -> None:
