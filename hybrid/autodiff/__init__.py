@@ -1,4 +1,4 @@
-"""Derivatives: reverse and forward, of eager and traced code alike."""
+"""Derivatives: reverse and forward mode, of eager and traced code alike."""
 
 from hybrid.autodiff.check import check_grads as check_grads
 from hybrid.autodiff.functional import enable_grad as enable_grad

@@ -1,4 +1,4 @@
-"""What has arrived at each value on the way back, and in which order it is added up.
+"""Accumulation of cotangents term by term, in eager order, where values may be aliases.
 
 The rule is that of eager code: each use of a value is one term, and the terms of a value are added
 in the order in which they arrive, from its last use to its first.
@@ -36,7 +36,10 @@ from hybrid.ops.index.items import OF_LISTS, item
 
 @dataclass(slots=True)
 class Arrivals:
-    """The terms of the values that are ``needed``; ``known`` are the sources of leaves."""
+    """The terms that have arrived at each of the ``needed`` values.
+
+    ``known`` are the sources of leaves.
+    """
 
     needed: set[Node]
     known: Mapping[TapeValue, Sequence[Edge]] = field(default_factory=dict)

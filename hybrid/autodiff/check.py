@@ -1,4 +1,4 @@
-"""check_grads: compare derivatives with differences and with each other."""
+"""check_grads: derivatives of a function compared with differences and with each other."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ from hybrid.ir.record import AnyRecord, Leaf, keeping_operands, recording
 
 
 def no_grad() -> recording:
-    """Within it nothing is recorded for gradients."""
+    """A context in which nothing is recorded for gradients."""
     return recording(False)
 
 
 def enable_grad() -> recording:
-    """Within it op calls are recorded, also inside ``no_grad``."""
+    """A context in which op calls are recorded, also inside ``no_grad``."""
     return recording(True)
 
 

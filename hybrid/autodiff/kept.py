@@ -1,4 +1,4 @@
-"""Kept: what records hold of the operands and results of an op call, as tensors again."""
+"""Snapshots: the operands and results that a record has saved, as tensors again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hybrid.ir.record import AnyRecord, Leaf, Output, Record, node_of
 
 
 def make_snapshot(saved: Any) -> Any:
-    """The operand that a record kept: a Tensor with its history, or only its type."""
+    """The saved operand as a Tensor with its history, or its type if only that was saved."""
     if type(saved) is TensorType:
         return saved
     type_, data, record = saved
@@ -20,7 +20,7 @@ def make_snapshot(saved: Any) -> Any:
 
 
 def restored(node: Record, index: int) -> Any:
-    """The result that a record kept: a Tensor with its history, or only its type."""
+    """The saved result ``index`` of ``node`` as a Tensor with its history, or its type."""
     saved = node.results[index]
     if type(saved) is TensorType:
         return saved
@@ -30,7 +30,7 @@ def restored(node: Record, index: int) -> Any:
 
 
 def saved_type(saved: Any) -> TensorType:
-    """The type of an operand or result, however much of it a record kept."""
+    """The type of a saved operand or result."""
     return saved if type(saved) is TensorType else saved[0]
 
 

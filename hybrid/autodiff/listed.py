@@ -1,4 +1,4 @@
-"""What has arrived at the items of a list that a loop has stacked.
+"""Accumulation of cotangents of the items of a list that a loop has stacked.
 
 A term is one of a single item, or of all of them (of the stack that they make up); of each item
 they are added up in the order of their arrival.
@@ -30,7 +30,7 @@ MOST_ROWS = 64  # a term, for which a list is put together item by item
 
 @dataclass(frozen=True, slots=True)
 class ItemTerm:
-    """One addition to an item, or to all (None)."""
+    """One addition to the cotangent of an item, or of all items (None)."""
 
     turn: float
     ct: Ct

@@ -1,4 +1,4 @@
-"""Which other values a value may be, as the ops whose results are not all made by them tell."""
+"""Aliases on the tape: the values that a result of a control-flow op may be."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TapeValue = tuple[Node, int]  # a value: a result of a node
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """For each result of a node the values that it may be: operands, and results before it."""
+    """The aliases of the results of a node: operands, and results before it, with flags."""
 
     places: tuple[tuple[int, ...], ...]  # the position of an operand; ~i for result i
     made: tuple[bool, ...]  # whether it may be none of them
@@ -28,7 +28,7 @@ class Aliases:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Which items of a list have other names: results, or operands, of the same node."""
+    """The aliases of items of a list: results, or operands, of the same node."""
 
     duplicate_of: int  # a list of the same items; all of these are -1 where there is none
     behind: int  # a list whose item i is item i + 1 here
@@ -39,7 +39,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A value is another one itself where ``flag`` holds."""
+    """An edge of the alias graph: ``value`` is ``source`` itself where ``flag`` holds."""
 
     value: TapeValue
     source: TapeValue

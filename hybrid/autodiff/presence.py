@@ -1,5 +1,4 @@
-"""Cotangents that may turn out, at run time, to be none: those of values that a branch not taken
-or an iteration not made would have used.
+"""Optional cotangents: those of values that a branch not taken would have used.
 
 Eagerly a value that nothing used gets no cotangent, and nothing flows back from it; a graph has to
 decide that while it runs.  An ``OptionalCt`` is a cotangent with a flag that says whether it is
@@ -41,7 +40,7 @@ Ct = Tensor | OptionalCt
 
 
 def optional_ct(ct: Tensor, present: Tensor | bool, neutral: bool) -> Ct | None:
-    """``ct`` where ``present`` holds; just that, or None, where this is known already."""
+    """``ct`` as an optional cotangent; just ``ct``, or None, where ``present`` is known."""
     if not isinstance(present, bool) and is_known(present):
         present = bool(present.item())
     if isinstance(present, bool):
@@ -50,7 +49,7 @@ def optional_ct(ct: Tensor, present: Tensor | bool, neutral: bool) -> Ct | None:
 
 
 def nothing(type: TensorType) -> Tensor:
-    """What adds nothing: -0.0 throughout."""
+    """The neutral element of addition: a tensor of -0.0 throughout."""
     return ops.full(type.shape, -0.0, dtype=type.dtype)
 
 
@@ -83,7 +82,7 @@ def _choice(type: TensorType) -> tuple[Graph, Graph]:
 
 
 def added(first: Ct, second: Ct) -> Ct:
-    """What has arrived so far, and what arrives next."""
+    """The sum of two optional cotangents, ``first`` having arrived first."""
     total = neutral(first) + neutral(second)
     if not (isinstance(first, OptionalCt) and isinstance(second, OptionalCt)):
         return total
@@ -107,7 +106,7 @@ def chosen_ct(holds: Tensor | bool, a: Ct | None, b: Ct | None) -> Ct | None:
 
 
 def disjoined(a: Tensor, b: Tensor) -> Tensor:
-    """Whether one of two bool scalars holds."""
+    """The flag that one of two bool scalars holds."""
     return a if a is b or a.content is b.content else ops.logical_or(a, b)
 
 
@@ -123,12 +122,12 @@ def presence_of(cts: Sequence[Ct | None]) -> Tensor | None:
 
 
 def flag(value: bool) -> Tensor:
-    """A bool scalar."""
+    """A bool scalar of this value."""
     return ops.full((), value, dtype=bool_)
 
 
 def marked(ct: Any, present: Tensor | None) -> Any:
-    """``ct``, computed from cotangents that are there where ``present`` holds (None: surely)."""
+    """``ct`` as an optional cotangent that counts where ``present`` holds (None: always)."""
     if ct is None or present is None:
         return ct
     if isinstance(ct, OptionalCt):

@@ -1,4 +1,4 @@
-"""What has arrived at each value on the way back, where no value may be another one."""
+"""Accumulation of cotangents as running sums, where no value may be an alias."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hybrid.ir.record import AnyRecord, Output, Record
 
 
 class Sums:
-    """Each sum so far."""
+    """The running sum of cotangents of each value."""
 
     __slots__ = ("queue", "sums")
 
@@ -42,5 +42,5 @@ class Sums:
 
 
 def results_of(node: Node) -> int:
-    """How many results a node has."""
+    """The number of results of a node."""
     return len(node.results) if type(node) is Record else 1

@@ -1,4 +1,4 @@
-"""Walk the records of a value: backwards for cotangents, forwards for tangents.
+"""The tape: records of op calls, walked backwards for cotangents and forwards for tangents.
 
 Records are visited in the order of their making (or its reverse), so gradients are added up in the
 same order whether the ops run eagerly or are being traced.
@@ -159,7 +159,7 @@ def pulled_back(
     stop: bool = False,
     known: Mapping[TapeValue, Sequence[Edge]] | None = None,
 ) -> list[Ct | None]:
-    """``cotangents``, which at run time may turn out to be none, of seeds that may be none.
+    """Optional cotangents of ``targets``, given optional cotangents of some values.
 
     With ``stop`` the way back ends at the targets, even if one came from another.  The ``known``
     sources of targets get what is theirs.
@@ -284,7 +284,7 @@ def _so_far(ends: Mapping[TapeValue, Tensor | None], arrivals: Arrivals) -> Ct |
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """What the vjp rule of a control-flow op gets in place of cotangents.
+    """The input of the vjp rule of a control-flow op, in place of cotangents.
 
     Its body may use an operand many times, and eager code would add each use to what has arrived
     before; so the rule is given that, and answers with the new total of each operand.  Operands of
@@ -323,7 +323,7 @@ def _vjp_rule(node: Record) -> Any:
 
 
 def apply_vjp(node: Record, cts: Sequence[Ct | None], flow: Sequence[bool]) -> Sequence[Ct | None]:
-    """The vjp rule of ``node``; entries that are not in ``flow`` may be left uncomputed."""
+    """The cotangents of the operands of ``node`` by its vjp rule; None where ``flow`` is false."""
     rule = _vjp_rule(node)
     results = [restored(node, i) for i in range(len(cts))]
     operands = [make_snapshot(saved) for saved in node.saved]
@@ -357,7 +357,7 @@ def tangents(
 def pushed_forward(
     outputs: Sequence[Tensor], targets: Sequence[AnyRecord], given: Sequence[Ct]
 ) -> list[Ct | None]:
-    """``tangents``, which at run time may turn out to be none, of tangents that may be none."""
+    """Optional tangents of ``outputs``, given optional tangents of ``targets``."""
     sources = [node_of(t) for t in targets]
     ends = {node for node, _ in sources}
     nodes = history((t.record for t in outputs), ends)

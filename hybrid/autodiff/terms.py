@@ -1,4 +1,4 @@
-"""Terms: what is added to a cotangent, each in its turn and where it counts."""
+"""Terms of a cotangent: additions with their turn, and flags that say where they count."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Term:
 
 
 def conjoined(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """Where both hold; None holds everywhere."""
+    """The flag that both hold; None holds everywhere."""
     return b if a is None else a if b is None else ops.logical_and(a, b)
 
 
 def join(terms: list[Term], new: Term) -> None:
-    """Add a term; the same one may come by two ways, of which a run takes one."""
+    """Add a term to a list; one that comes by two ways gets the flag of either."""
     for term in terms:
         if term.turn == new.turn and term.flag is not None:
             term.flag = disjoined(term.flag, new.flag)

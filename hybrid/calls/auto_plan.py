@@ -13,7 +13,7 @@ EARLY_CALLS = 2  # with the same types, before there is a plan: that takes longe
 
 
 class Often:
-    """``function`` of tensors, tuples of them and None, whose many small steps one plan runs.
+    """A function of tensors (and tuples, and None) that becomes a plan when called often.
 
     A plan has the bits of the steps, so nobody can tell but by the time.
     """

@@ -1,4 +1,4 @@
-"""Control flow by hand: ``cond``, ``while_loop``, ``scan`` and ``py_call``.
+"""Control flow by function calls: ``cond``, ``while_loop``, ``scan`` and ``py_call``.
 
 Eagerly they are the Python statements that they stand for; while a function is captured those very
 statements are converted and staged, whatever the mode of the capture.
@@ -86,7 +86,7 @@ def _scan(body_fn: Any, carry: Any, rows: Any) -> Any:
 
 
 def stacked(trees: Sequence[Any]) -> Any:
-    """Trees of one structure as one tree of stacks."""
+    """A tree of stacks, one row for each of ``trees``, which have one structure."""
     flat = [flatten(tree) for tree in trees]
     structure = flat[0][1]
     if any(other != structure for _, other in flat):

@@ -1,4 +1,4 @@
-"""Families: calls that differ in Python numbers alone share a plan whose inputs they are.
+"""Families of calls that differ in Python numbers alone, and share a plan with number inputs.
 
 Such numbers are leaves of the arguments, or stand in places outside: attributes, globals, variables
 of enclosing functions, defaults, items of lists and dicts.
@@ -47,7 +47,7 @@ Trace = Callable[[NumberInputs], Capture]
 
 
 class Family:
-    """Calls that differ in Python numbers alone, and their plans."""
+    """The plans of all calls that differ in Python numbers alone."""
 
     def __init__(self) -> None:
         self.plans: list[Planned] = []
@@ -139,6 +139,6 @@ def covers(planned: Planned, keys: Sequence[Hashable]) -> bool:
 
 
 def family_key(key: Any, leaves: Sequence[Any]) -> Hashable:
-    """``key`` without the values of numbers."""
+    """The key of a family: ``key`` without the values of numbers."""
     structure, _, *rest = key
     return (structure, tuple([general_key(leaf) for leaf in leaves]), *rest)

@@ -1,4 +1,4 @@
-"""hybridize: a function that is captured once per key and runs as a plan from then on."""
+"""hybridize: a function that is captured once per key, and runs as a plan from then on."""
 
 from __future__ import annotations
 

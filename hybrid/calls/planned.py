@@ -1,4 +1,4 @@
-"""Planned: one capture made executable: bind tensors, run the plan, write back, record."""
+"""Executable captures: bind tensors, run the plan, write back, record the gradient."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ USED = _used_record()
 
 @contextmanager
 def others_first() -> Iterator[None]:
-    """Let other threads have ``STATE`` meanwhile: a run that holds it waits for what they do."""
+    """A context in which other threads get ``STATE``: a run that holds it waits for them."""
     # As threading.Condition does, which cannot be used here: nobody tells it that they are done.
     held = STATE._is_owned() and STATE._release_save()  # type: ignore[attr-defined]
     try:
@@ -280,7 +280,7 @@ def _places(pull: Pull) -> tuple[int, ...]:
 
 
 class Crossings(NamedTuple):
-    """How often a plan's runs went from Python to C and back so far, looks for Ctrl-C apart.
+    """The counts of calls from Python to C and back by a plan, and of the bytes copied.
 
     Tensors are handed over without copying.  What is copied are the operands and the results of
     Python functions that the plan calls: batches that Python makes, say.
@@ -293,7 +293,7 @@ class Crossings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanInfo:
-    """One cached plan, for reading."""
+    """The description of one cached plan, for users."""
 
     arguments: tuple[str, ...]
     nodes: int

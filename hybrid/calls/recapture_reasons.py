@@ -1,4 +1,4 @@
-"""Why a call of a hybridized function builds a plan, in the author's words.
+"""Reasons for a new plan, in the author's words.
 
 Most programs call a function for the first time only: what explains other calls is imported then.
 """
@@ -17,7 +17,7 @@ from hybrid.trace.places.signature import describe_leaf
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call: its function and arguments, their leaves, and its key."""
+    """One call: its function and arguments, their leaves, and its key."""
 
     function: Callable[..., Any]
     args: Sequence[Any]
@@ -33,7 +33,10 @@ class Call:
 
 
 def why_new(call: Call, plans: Sequence[Planned], most: int | None) -> str:
-    """Why none of the ``plans`` serves ``call``; ``most`` were kept, if one that did had to go."""
+    """The reason why none of the ``plans`` serves ``call``.
+
+    At ``most`` so many are kept, if one that did had to go.
+    """
     if not plans and most is None:
         return "first call"
     from hybrid.explain.reasons import Request, why_new
@@ -42,7 +45,7 @@ def why_new(call: Call, plans: Sequence[Planned], most: int | None) -> str:
 
 
 def about_numbers(call: Call, inputs: NumberInputs, refusal: str, capture: Capture) -> str:
-    """What that goes on to say of numbers: those ``inputs`` are inputs, others cannot be."""
+    """The part of the reason that is about numbers: which are inputs, which cannot be."""
     if not (inputs or refusal):
         return ""
     from hybrid.explain.inputs import place_names
@@ -55,7 +58,7 @@ def about_numbers(call: Call, inputs: NumberInputs, refusal: str, capture: Captu
 
 
 def described(leaves: Sequence[Any], numbers: Collection[int]) -> tuple[str, ...]:
-    """The arguments that a plan is for, those of ``numbers`` being inputs."""
+    """The text of the arguments that a plan is for; those of ``numbers`` are inputs."""
     return tuple(
         [
             f"any {type(leaf).__name__}" if index in numbers else describe_leaf(leaf)

@@ -1,4 +1,4 @@
-"""convert: a function in, the function with its control flow made explicit out."""
+"""Conversion: from a function to one whose control flow is made of calls of ``hyb__``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _converted: dict[int, tuple[weakref.ref, Definition | None]] = {}  # with what h
 
 
 def convert(function: F) -> F:
-    """``function`` with its control flow converted; itself when that cannot be or has been done."""
+    """The conversion of ``function``; itself where that cannot be made or has been."""
     if isinstance(function, types.MethodType):
         inner = convert(function.__func__)
         if inner is function.__func__:
@@ -58,7 +58,7 @@ def convert(function: F) -> F:
 
 
 def why_not(function: Callable[..., Any]) -> str:
-    """Why ``convert`` gives back ``function`` itself; empty when it does not."""
+    """The reason why ``convert`` gives back ``function`` itself; empty where it does not."""
     function = getattr(function, "__func__", function)
     if not isinstance(function, types.FunctionType):
         return f"{type(function).__name__} objects have no Python source"
@@ -79,7 +79,7 @@ def is_converted_code(code: types.CodeType) -> bool:
 
 
 def written(code: types.CodeType) -> Definition:
-    """What the author wrote for ``code``, converted or not; raises NoSource."""
+    """The definition that the author wrote for ``code``, converted or not; raises NoSource."""
     known = _converted.get(id(code))
     found = known[1] if known is not None and known[0]() is code else None
     return definition_of(code) if found is None else found

@@ -1,4 +1,4 @@
-"""Converter: the base of all constructs, and the filling of quoted templates.
+"""Templates: the base class of all constructs, and the filling of quoted Python code.
 
 A template is Python source whose placeholders are names in capitals::
 
@@ -26,7 +26,7 @@ Filling = ast.expr | str | tuple[str, ...] | Sequence[ast.stmt]
 
 
 class Converter:
-    """One construct: ``convert`` fills its template, which calls functions of ``staging``."""
+    """The template of one construct: ``convert`` fills it with calls of staging functions."""
 
     nodes: ClassVar[tuple[type[ast.AST], ...]] = ()
     template: ClassVar[str] = ""
@@ -91,7 +91,7 @@ def _filled(part: Any, at: ast.AST, placeholders: dict[str, Filling]) -> Any:
 
 
 def located(node: T, at: ast.AST) -> T:
-    """``node``, placed where ``at`` begins: on its first line, as far as that goes.
+    """``node`` with the location of ``at``: its first line, from its first column on.
 
     What spans several lines would have the compiler count the call of a method to the last.
     """
@@ -103,22 +103,23 @@ def located(node: T, at: ast.AST) -> T:
 
 
 def name(at: ast.AST, identifier: str) -> ast.Name:
-    """A load of ``identifier``, located at ``at``."""
+    """The syntax tree of a load of ``identifier``, located at ``at``."""
     return located(ast.Name(identifier, ast.Load()), at)
 
 
 def constant(at: ast.AST, value: Any) -> ast.Constant:
+    """The syntax tree of the constant ``value``, located at ``at``."""
     return located(ast.Constant(value), at)
 
 
 def call(at: ast.AST, function: str, *args: ast.expr) -> ast.Call:
-    """``hyb__.function(*args)``, located at ``at``."""
+    """The syntax tree of ``hyb__.function(*args)``, located at ``at``."""
     attribute = located(ast.Attribute(name(at, RUNTIME), function, ast.Load()), at)
     return located(ast.Call(attribute, list(args), []), at)
 
 
 def thunk(at: ast.AST, body: ast.expr) -> ast.Lambda:
-    """``lambda: body``, made at ``at``; the body keeps its place."""
+    """The syntax tree of ``lambda: body``, located at ``at``; the body keeps its location."""
     empty = ast.arguments(
         posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
     )
@@ -126,7 +127,7 @@ def thunk(at: ast.AST, body: ast.expr) -> ast.Lambda:
 
 
 def readable(text: str) -> str:
-    """Converted source with the names of conversion as documentation writes them."""
+    """Converted source with the names that documentation uses for those of conversion."""
     return text.replace(RUNTIME, "hyb__").replace(PREFIX, "hyb_")
 
 

@@ -1,4 +1,4 @@
-"""Definite assignment: which loads of local variables may find them unbound."""
+"""Definite assignment analysis: which loads of local variables may find them unbound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Loop:
 
 
 class Definite:
-    """The loads of one function that come after no sure binding of their name."""
+    """The loads of one function that may find their variable unbound."""
 
     def __init__(self, scope: Scope, body: Sequence[ast.stmt]) -> None:
         self.locals = scope.locals
@@ -151,6 +151,7 @@ class Definite:
 
 
 def meet(first: Bound, second: Bound) -> Bound:
+    """The variables that are bound on both paths; None is a path that does not get there."""
     if first is None:
         return second
     return first if second is None else first & second

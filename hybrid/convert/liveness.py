@@ -1,4 +1,4 @@
-"""Liveness: which variables may still be read after a statement, and which an iteration needs."""
+"""Liveness analysis: which variables may be read after a statement, and in an iteration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE: Names = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Exits:
-    """What is live where control leaves a block other than at its end."""
+    """The live variables at each way out of a block other than its end."""
 
     breaks: Names = NONE
     continues: Names = NONE

@@ -1,4 +1,4 @@
-"""Rebuild: a code object and a function from a syntax tree, in place of the author's.
+"""Code objects and functions rebuilt from syntax trees, to stand in place of the author's.
 
 The tree is compiled inside a function that binds the free variables, so that they are free again,
 and inside a class of the author's name, so that private names are mangled as they were.
@@ -30,7 +30,7 @@ def compiled(
     class_name: str | None,
     imports: Sequence[str],
 ) -> types.CodeType:
-    """The code of ``node`` where the code ``like`` stands: same file, same enclosing scopes."""
+    """The code object of the tree ``node``, in the file and scopes of the code ``like``."""
     module = _wrapped(node, like, class_name, imports)
     flags = like.co_flags & FLAGS
     code = _compile(module, like.co_filename, flags)
@@ -139,7 +139,7 @@ def _with_prefix(name: str, prefix: tuple[str, str]) -> str:
 
 
 def qualname_prefix(class_name: str | None, code: types.CodeType) -> str:
-    """How the qualified name of rebuilt code begins."""
+    """The beginning of the qualified name of rebuilt code."""
     name = code.co_name if code.co_name == "<lambda>" else FUNCTION
     return ".".join([FACTORY, "<locals>", *_classes(class_name), name])
 

@@ -1,4 +1,4 @@
-"""Rewriter: walks one function and lets the converter of each construct replace it."""
+"""The rewriter: it walks a function's syntax tree and applies the template of each construct."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MOST_BLOCKS = 20  # that the compiler lets a function nest
 
 @dataclass(slots=True)
 class Unit:
-    """What the functions of one conversion share."""
+    """The state that all functions of one conversion share: file, constructs, sites."""
 
     path: str
     order: tuple[type[Converter], ...]
@@ -48,7 +48,7 @@ class Unit:
 
 @dataclass(slots=True)
 class Around:
-    """What surrounds the function that a rewriter walks."""
+    """The scope around the function that a rewriter walks: class, enclosing variables."""
 
     qualname: str
     class_name: str | None = None  # of the class whose private names it mangles

@@ -1,4 +1,4 @@
-"""``hyb__``: the functions that converted code calls, under the names that templates know."""
+"""The table ``hyb__``: the staging functions that converted code calls, by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hybrid.core.late_names import LateNames
 
 
 class Runtime(LateNames):
-    """A constant of converted code, so compared and hashed by identity.
+    """The type of ``hyb__``: a constant of converted code, compared by identity.
 
     ``staging`` provides the functions: what they do is no business of conversion.
     """

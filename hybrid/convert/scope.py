@@ -1,4 +1,4 @@
-"""Scope: which names a function binds, reads, shares and leaves to nested functions."""
+"""Scope analysis: which names a function binds, reads, shares and leaves to nested functions."""
 
 from __future__ import annotations
 
@@ -176,14 +176,14 @@ def arguments_of(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) 
 
 
 def results_of(comprehension: ast.expr) -> list[ast.expr]:
-    """What a comprehension computes for each item."""
+    """The expressions that a comprehension computes for each item."""
     if isinstance(comprehension, ast.DictComp):
         return [comprehension.key, comprehension.value]
     return [comprehension.elt]  # type: ignore[attr-defined]
 
 
 def walk_scope(node: ast.AST) -> Iterator[ast.AST]:
-    """``node`` and what is below it, but for the inside of functions, lambdas and classes."""
+    """The nodes of ``node``, without the inside of functions, lambdas and classes."""
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (*FUNCTIONS, ast.ClassDef)):

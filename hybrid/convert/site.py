@@ -1,4 +1,4 @@
-"""Site: what a converted place in the author's code tells the function that it calls."""
+"""Sites: the facts about a converted construct that its staging function is given."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hybrid.errors import Location
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One path through a construct, as it is written."""
+    """One path through a construct: its lines, and which line binds each name."""
 
     first: int  # line; 0 when there is nothing
     last: int

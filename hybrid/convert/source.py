@@ -1,4 +1,4 @@
-"""Source: the syntax tree of a function, found through its code object.
+"""Source lookup: from a code object to the syntax tree of its function.
 
 The file is parsed once.  The function is the one that begins where the code says; lambdas on one
 line are told apart by the columns that the code's instructions come from, or by compiling them.
@@ -23,7 +23,7 @@ Function = ast.FunctionDef | ast.Lambda
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function as it is written, and what its code depends on besides."""
+    """A function's syntax tree, and what else its code depends on."""
 
     node: Function
     class_name: str | None  # of the class whose private names it mangles
@@ -31,7 +31,7 @@ class Definition:
 
 
 class NoSource(Exception):
-    """Why the source of a function is not to be had; the text is for the author."""
+    """The exception for a function without source; its text is for the author."""
 
 
 class _Parsed:
@@ -58,7 +58,7 @@ _files: dict[str, _Parsed] = {}
 
 
 def definition_of(code: types.CodeType) -> Definition:
-    """Where ``code`` is defined; raises NoSource."""
+    """The definition of ``code``; raises NoSource."""
     path = code.co_filename
     if code.co_flags & 0x380:  # coroutine, iterable coroutine, asynchronous generator
         raise NoSource("asynchronous functions are not converted")
@@ -121,7 +121,7 @@ def _imports(tree: ast.Module) -> tuple[str, ...]:
 
 
 def first_line(node: ast.AST) -> int:
-    """The line that the code of ``node`` says it begins at; 0 if it says none."""
+    """The first line of the code of ``node``, as a code object says it; 0 if none."""
     decorators = getattr(node, "decorator_list", ())
     return decorators[0].lineno if decorators else getattr(node, "lineno", 0)
 

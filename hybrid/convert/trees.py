@@ -1,4 +1,4 @@
-"""Questions about syntax trees that the parts of the conversion share."""
+"""Predicates, copies and marks of syntax trees, shared by the parts of the conversion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SUSPENDING = (ast.Yield, ast.YieldFrom, ast.Await)
 
 
 def copied(node: Any) -> Any:
-    """A copy of a tree, or of a list of trees, at a quarter of the price of ``copy.deepcopy``."""
+    """A copy of a tree or list of trees, four times as fast as ``copy.deepcopy``."""
     if isinstance(node, list):
         return [copied(item) for item in node]
     if not isinstance(node, ast.AST) or isinstance(node, ast.expr_context):
@@ -27,7 +27,7 @@ def copied(node: Any) -> Any:
 
 
 def mark_dead(body: list[ast.stmt]) -> ast.If:
-    """``if False: body``: statements that are never reached, and yet make names local."""
+    """The statement ``if False: body``, which is never reached and makes names local."""
     node = ast.copy_location(ast.If(ast.Constant(False), body, []), body[0])
     ast.copy_location(node.test, body[0])
     return node
@@ -44,29 +44,32 @@ def is_dead(node: ast.AST) -> bool:
 
 
 def set_stops(loop: ast.stmt, flags: Sequence[str]) -> None:
-    """Note which flags end ``loop``."""
+    """Mark ``loop`` with the flags that end it."""
     loop.hyb_stops = tuple(flags)  # type: ignore[attr-defined]
 
 
 def stops_of(loop: ast.stmt) -> tuple[str, ...]:
+    """The flags that end ``loop``."""
     return getattr(loop, "hyb_stops", ())
 
 
 def set_returned(guard: ast.stmt, line: int | None) -> None:
-    """Note on which line the result is bound where what ``guard`` holds does not run."""
+    """Mark ``guard`` with the line where the result is bound if it does not run."""
     guard.hyb_returned = line  # type: ignore[attr-defined]
 
 
 def returned_of(guard: ast.stmt) -> int | None:
+    """The line that ``set_returned`` has marked ``guard`` with, if any."""
     return getattr(guard, "hyb_returned", None)
 
 
 def set_native(construct: ast.stmt) -> None:
-    """Note that ``construct`` stays as it is, for a jump in a `finally` leaves it."""
+    """Mark ``construct`` as one that stays: a jump in a `finally` leaves it."""
     construct.hyb_native = True  # type: ignore[attr-defined]
 
 
 def is_native(construct: ast.stmt) -> bool:
+    """Whether ``construct`` is marked as one that stays."""
     return getattr(construct, "hyb_native", False)
 
 
@@ -78,11 +81,12 @@ AUGMENTED = "hyb_augmented"  # what an augmented assignment reads is written aga
 
 
 def mark(node: ast.AST, kind: str) -> None:
-    """Note something about ``node`` for the converters that see it later."""
+    """Mark ``node`` for the converters that see it later."""
     setattr(node, kind, True)
 
 
 def is_marked(node: ast.AST, kind: str) -> bool:
+    """Whether ``node`` has the mark ``kind``."""
     return getattr(node, kind, False)
 
 
@@ -106,7 +110,7 @@ def blocks_of(node: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def assigned_lines(body: Sequence[ast.stmt]) -> dict[str, int]:
-    """The first line of ``body`` that binds each name."""
+    """For each name the first line of ``body`` that binds it."""
     found: dict[str, int] = {}
     for node in body:
         for inner in _simple(node):
@@ -116,7 +120,7 @@ def assigned_lines(body: Sequence[ast.stmt]) -> dict[str, int]:
 
 
 def only_augmented(node: ast.AST) -> set[str]:
-    """Names that ``node`` binds by `+=` and its like alone."""
+    """The names that ``node`` binds only by `+=` and its like."""
     inside = list(walk_scope(node))
     targets = [n.target for n in inside if isinstance(n, ast.AugAssign)]
     augmented = {id(target) for target in targets}
@@ -143,7 +147,7 @@ def _simple(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def height(node: ast.AST) -> int:
-    """How many blocks, as the compiler counts them, ``node`` nests as it is written."""
+    """The number of blocks, as the compiler counts them, that ``node`` nests."""
     inside = max([height(child) for child in _children(node)], default=0)
     if isinstance(node, TRIES):
         return inside + 3  # a try with handlers in a try with a finally

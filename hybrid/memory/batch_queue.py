@@ -1,4 +1,4 @@
-"""Queues: batches of rows that the C library makes, which plans take without Python."""
+"""Batch queues: batches of rows that the C library makes, and plans take without Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hybrid.memory.native import check, ffi, lib
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Rows that batches are made of; these and the plans must outlive the queue."""
+    """The rows of which batches are made; they and the plans must outlive the queue."""
 
     buffer: Any
     rows: int
@@ -35,13 +35,13 @@ def open_queue(columns: Sequence[Column], order: Any, batch: int) -> int:
 
 
 def refill(number: int, order: Any) -> None:
-    """Let a queue of which all was taken go on with the batches of another order."""
+    """Let an exhausted queue go on with the batches of another order."""
     numbers = ffi.from_buffer("int64_t[]", order)
     check(lib.hyb_queue_refill(number, numbers, len(numbers)))
 
 
 def take(number: int, buffers: Sequence[Any], nbytes: Sequence[int]) -> None:
-    """Put the next batch of a queue, which has one, into ``buffers``."""
+    """Copy the next batch of a queue, which has one, into ``buffers``."""
     pointers = ffi.new("void *[]", [ffi.cast("void *", buffer) for buffer in buffers])
     check(lib.hyb_queue_next(number, pointers, list(nbytes), len(nbytes)))
 

@@ -1,4 +1,4 @@
-"""bfloat16 by NumPy, which has no such dtype: its elements are the upper halves of float32's."""
+"""bfloat16 in NumPy, which has no such dtype: its elements are the upper halves of float32's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def to_bfloat16(values: Any) -> np.ndarray:
 
 
 def from_bfloat16(bits: np.ndarray) -> np.ndarray:
-    """The numbers as float32."""
+    """The float32 numbers of bfloat16 bits."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
@@ -40,7 +40,7 @@ def holds_bfloat16(array: np.ndarray) -> bool:
 
 
 def array_dtype(dtype: DType, asked: str) -> np.dtype:
-    """NumPy's dtype; ``asked`` is what takes an array, for the error if there is none."""
+    """NumPy's dtype for ``dtype``; raises DTypeError, about ``asked``, if there is none."""
     if dtype.numpy is None:
         raise DTypeError(
             f"{asked} of a {dtype.name} tensor",

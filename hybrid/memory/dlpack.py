@@ -1,4 +1,4 @@
-"""DLPack, with bfloat16: NumPy, which speaks it for all other dtypes, has no such dtype.
+"""DLPack with bfloat16, the one dtype for which NumPy does not speak it.
 
 A capsule of NumPy's over the bits of bfloat16 numbers is made to say what they are; one of another
 library that says so is read as bits.  The dtype is the third field of a ``DLTensor``::
@@ -41,7 +41,7 @@ class _Versioned(ctypes.Structure):
 
 
 def exported(array: np.ndarray, **options: Any) -> Any:
-    """A capsule over the memory of ``array``, whose elements may be the bits of bfloat16 numbers.
+    """A DLPack capsule over the memory of ``array``, which may hold bits of bfloat16 numbers.
 
     The options are those of ``__dlpack__``.  Raises BufferError where these ask for more than can
     be told of read-only memory.

@@ -1,4 +1,4 @@
-"""The only importer of the C library: buffers, kernels, plans and threads as Python sees them.
+"""Bindings of the C library, its only importer: buffers, kernels, plans and threads.
 
 A *buffer* is a cffi object that owns or borrows bytes; it is all the data a Tensor holds.  Small
 ones live inside the Python object, large ones come from the runtime's caching allocator, borrowed
@@ -77,7 +77,7 @@ def failed_step() -> int:
 
 
 def check(status: int) -> None:
-    """Raise what ``status`` stands for; ``HYB_OK`` passes."""
+    """Raise the exception for ``status``, unless it is ``HYB_OK``."""
     if status:
         if status in RAISED_BY_PYTHON and (raised := getattr(_raised, "error", None)) is not None:
             _raised.error = None
@@ -132,7 +132,7 @@ lib.hyb_set_poll(lib.hybrid_poll)
 
 
 def raise_noted() -> None:
-    """Raise what interrupted the poll before this call of Python, if something has."""
+    """Raise what interrupted the poll before this call of Python, if anything did."""
     error, _raised.error = getattr(_raised, "error", None), None
     if error is not None:
         raise error
@@ -164,7 +164,7 @@ def allocate(nbytes: int) -> Any:
 
 
 class Pending:
-    """Stands for a buffer that queued work will have filled; C takes none in place of a buffer."""
+    """A placeholder for a buffer that queued work will have filled; C does not take it."""
 
     __slots__ = ()
 
@@ -178,12 +178,12 @@ class Pending:
 
 
 def known(data: Any) -> Any:
-    """``data`` as a buffer if that is known to be filled; waits for nothing."""
+    """``data`` as a buffer if it is known to be filled, else as it is; waits for nothing."""
     return data.known() if isinstance(data, Pending) else data
 
 
 def filled(data: Any) -> Any:
-    """``data`` as a buffer: whoever reads bytes waits here."""
+    """``data`` as a buffer, once it is filled: whoever reads bytes waits here."""
     return data.wait() if isinstance(data, Pending) else data
 
 
@@ -203,7 +203,7 @@ def borrow(obj: Any) -> Any:
 
 
 def owns(buffer: Any) -> bool:
-    """Whether ``buffer`` has memory of its own: the C type of one that borrows has no length."""
+    """Whether ``buffer`` has memory of its own and does not borrow it."""
     return isinstance(buffer, ffi.CData) and ffi.typeof(buffer).length is not None
 
 
@@ -452,17 +452,17 @@ def pointers(n: int) -> Any:
 
 
 def set_budget(plan: Any, iterations: int) -> None:
-    """Let the loops of ``plan``, which has not run, go round so often in a run; 0: any number."""
+    """Limit the iterations of loops in a run of ``plan``, which has not run; 0: no limit."""
     lib.hyb_plan_set_budget(plan, iterations)
 
 
 def plan_number(plan: Any) -> int:
-    """What events call ``plan``."""
+    """The number of ``plan`` in events of profiles."""
     return lib.hyb_plan_number(plan)
 
 
 def start_profile(capacity: int) -> None:
-    """Note the steps of all runs, as many as ``capacity``, from now on; one profile at a time."""
+    """Start to record the steps of all runs, at most ``capacity``; one profile at a time."""
     check(lib.hyb_profile_start(capacity))
 
 
@@ -490,11 +490,12 @@ def isas() -> list[str]:
 
 
 def compiler() -> str:
+    """The compiler that has built the C library, and its version."""
     return ffi.string(lib.hyb_compiler()).decode()
 
 
 def choices() -> dict[str, tuple[int, int]]:
-    """How work is cut up, by name: the value in use, and the one without a tuning file."""
+    """The tuning choices by name: the value in use, and the one without a tuning file."""
     require_environment()
     found, i = {}, 0
     while (name := lib.hyb_choice_name(i)) != ffi.NULL:

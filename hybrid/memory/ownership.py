@@ -1,4 +1,4 @@
-"""Whose memory a buffer is: others write to what is borrowed from them, or lent to them.
+"""Ownership of buffers: which memory is borrowed from others, or exported to them.
 
 A tensor's value does not change while it is held: what is kept of it may rely on that, except where
 the bytes are not the library's alone.  Those of NumPy arrays and mapped files are borrowed; a
@@ -15,7 +15,7 @@ from hybrid.memory import native
 
 
 class Keeper(Protocol):
-    """Something that keeps what it has made of buffers."""
+    """The protocol of objects that keep results computed from buffers."""
 
     def forget(self) -> None:
         """Ask again, of each buffer, whether it is only the library's."""
@@ -27,13 +27,13 @@ _keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
 
 
 def watch(keeper: Keeper) -> None:
-    """Let ``keeper`` forget whenever a buffer is lent, for as long as it lives."""
+    """Register ``keeper``, which forgets whenever a buffer is exported, as long as it lives."""
     with LOCK:
         _keepers.add(keeper)
 
 
 def export(data: Any) -> None:
-    """From now on others may write to ``data``."""
+    """Mark ``data`` as a buffer that others may write to from now on."""
     with LOCK:
         key = id(data)
         if key not in _exported:

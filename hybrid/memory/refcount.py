@@ -1,4 +1,4 @@
-"""How often a buffer is referred to when only its cell holds it: it may be written in place."""
+"""Reference counts of buffers that only a cell holds, which may be written in place."""
 
 from __future__ import annotations
 

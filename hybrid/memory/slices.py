@@ -1,4 +1,4 @@
-"""Parts of a tensor that lie in a row: what ``x[i]``, ``x[i, j]`` and ``x[a:b]`` select.
+"""Contiguous parts of a tensor: what ``x[i]``, ``x[i, j]`` and ``x[a:b]`` select.
 
 Where they begin follows from the key at once, so reading them takes no plan, whatever the index.
 """

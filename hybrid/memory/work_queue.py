@@ -1,4 +1,4 @@
-"""Pending: work that is queued for a thread of the C library, and the buffers it will have filled.
+"""Work queues: plan runs queued for a thread of the C library, and buffers they will fill.
 
 A queue runs plans one after the other.  What it was given and what it makes is kept until they are
 over, and looked through whenever something is queued or waited for.  A run that fails takes with it
@@ -37,7 +37,7 @@ _spare: list[Any] = []  # hyb_stream *, with nothing to do
 
 
 class Run:
-    """A plan's run that was queued."""
+    """A run of a plan in a queue."""
 
     __slots__ = (
         "after", "error", "held", "nbytes", "number", "over", "place", "plan", "queue", "undo"
@@ -65,7 +65,7 @@ class Run:
 
 
 class Waiting(native.Pending):
-    """What a run will have written into ``buffer``."""
+    """The state of a buffer that a queued run will fill."""
 
     __slots__ = ("buffer", "run")
 
@@ -85,7 +85,7 @@ class Waiting(native.Pending):
 
 
 class Queue:
-    """Runs of plans, one after the other, on a thread that starts with the first of them."""
+    """A thread of the C library that runs queued plans one after the other."""
 
     def __init__(self) -> None:
         self.handle: Any = None  # hyb_stream *
@@ -314,7 +314,7 @@ def _number(run: Run) -> int:
 
 
 def wait_all() -> None:
-    """Wait until all that is queued is over; raises the first failure that nobody was told of."""
+    """Wait for all queued runs; raises the first failure that nobody was told of."""
     queues = list(_busy)
     drain_all()
     for queue in queues:
@@ -322,13 +322,13 @@ def wait_all() -> None:
 
 
 def drain_all() -> None:
-    """Wait, and tell nobody of failures."""
+    """Wait for all queued runs, and tell nobody of failures."""
     for queue in list(_busy):
         queue.drain()
 
 
 class _QueueKeeper:
-    """Whoever is lent a buffer may write to it: what is queued and reads it is done before."""
+    """Waits, before a buffer is exported to who may write to it, for the runs that read it."""
 
     forget = staticmethod(drain_all)
 

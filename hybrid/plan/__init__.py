@@ -1,4 +1,4 @@
-"""From a graph to the flat arrays that C executes."""
+"""Plans: from a graph to the flat arrays that C executes."""
 
 from hybrid.plan.interpret import interpret as interpret
 from hybrid.plan.plan import Plan as Plan

@@ -1,4 +1,4 @@
-"""Plans made of arrays that a file holds: nothing is lowered again, and nothing is trusted.
+"""Serialization of plans: flat arrays to bytes of a file and back, with all of them checked.
 
 C checks that every step stays inside its operands.  What it cannot know is checked here: which
 bytes the pointers of a run have, which of them a run may write, and which may be the same.
@@ -33,7 +33,7 @@ PARTS = ("rank", *PlanArrays.ROWS, "constants")
 
 
 def packed(arrays: PlanArrays) -> list[bytes]:
-    """``arrays`` as so many parts as there are ``PARTS``, without the room for more axes."""
+    """``arrays`` as the parts of a file, one for each of ``PARTS``."""
     operands = np.frombuffer(arrays.rows["operands"], np.int64).reshape(-1, _OPERAND // 8)
     shapes, strides = np.split(operands[:, _HEAD:], 2, axis=1)
     rank = int(max(operands[:, _HEAD - 1] >> 32, default=0))
@@ -44,7 +44,7 @@ def packed(arrays: PlanArrays) -> list[bytes]:
 
 
 def unpacked(parts: Sequence[bytes], arena_nbytes: int, n_externals: int) -> PlanArrays:
-    """The arrays of these parts; raises GraphError and the like if they are none."""
+    """The plan arrays of the parts of a file; raises GraphError and the like if damaged."""
     head, *rows, constants = parts
     (rank,) = head
     made = PlanArrays()
@@ -70,7 +70,7 @@ def plan_of(
     sizes: Sizes,
     graph: Callable[[], Graph],
 ) -> Plan:
-    """The plan of ``arrays``, for these types; ``graph`` gives what it was made of.
+    """The plan of ``arrays``, for these types; ``graph`` gives the graph it was made of.
 
     Whatever the arrays are, no run of it reads or writes where it may not; raises GraphError, or
     NativeError, which C has the say in.
@@ -103,7 +103,7 @@ def provable(
     outputs: Sequence[TensorType],
     donations: Mapping[int, int],
 ) -> dict[int, int]:
-    """Those of ``donations`` that ``plan_of`` accepts: not a copy of an input to where it is."""
+    """The ``donations`` that ``plan_of`` accepts: not a copy of an input to where it is."""
     try:
         _refuse_overlaps(arrays, inputs, outputs, donations)
         return dict(donations)

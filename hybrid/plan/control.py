@@ -1,4 +1,4 @@
-"""Lower branches and loops: their regions become blocks of steps.
+"""Lowering of branches and loops: their regions become blocks of steps.
 
 A loop's carried values want to stay where they are: when the step that computes the next value may
 write it over the one that dies, they do.  Else two buffers take turns: after each iteration every
@@ -23,7 +23,7 @@ ALIGNMENT = 64  # of places that values take turns in
 
 
 def lower_cond(low: Lowering, node: Node) -> None:
-    """One of two blocks; both write the results to one place."""
+    """Lower a cond to two blocks that write the results to one place."""
     pred, *operands = low.operands(node)
     targets: list[Buffer | None] = []
     for value, *returned in zip(node.results, *[r.results for r in node.regions], strict=True):
@@ -46,7 +46,7 @@ def lower_cond(low: Lowering, node: Node) -> None:
 
 
 def lower_while(low: Lowering, node: Node) -> None:
-    """A block that runs while its own last test holds."""
+    """Lower a ``while`` to a block that runs while its last test holds."""
     attrs = node.attributes
     go, *operands = low.operands(node)
     body, n = node.regions[0], attrs["carried"]
@@ -61,7 +61,7 @@ def lower_while(low: Lowering, node: Node) -> None:
 
 
 def lower_for(low: Lowering, node: Node) -> None:
-    """A block that runs for each index."""
+    """Lower a ``for`` to a block that runs for each index."""
     attrs = node.attributes
     count, *operands = low.operands(node)
     body, n, length = node.regions[0], attrs["carried"], attrs["length"]

@@ -1,4 +1,4 @@
-"""What a step costs: the bytes it moves, its floating-point operations, about how long it takes.
+"""Cost model of steps: bytes moved, floating-point operations, seconds.
 
 Seconds are of one thread, warm caches and AVX-512; the constants were fitted to medians measured on
 tensors of 16 to 30,000 elements.  They decide what runs side by side, never what comes out of it,
@@ -52,18 +52,18 @@ LARGE_SECONDS = 4e-6  # about the chunk of a kernel that is cut up: more is seve
 
 
 def elements(view: View) -> int:
-    """How many ``view`` has in memory: what is repeated counts once."""
+    """The number of elements of ``view`` in memory; repeated ones count once."""
     return math.prod(n for n, s in zip(view.shape, view.strides, strict=True) if s)
 
 
 def step_bytes(step: Step) -> int:
-    """What ``step`` reads and writes; not what stays in the tiles of a map."""
+    """The bytes that ``step`` reads and writes, without those in the tiles of a map."""
     views = [view for view in step.operands if view.buffer.kind != "made"]
     return sum(elements(view) * view.dtype.itemsize for view in views)
 
 
 def step_flops(step: Step) -> int:
-    """Multiplications and additions of products; one for each element of other ops on floats."""
+    """The floating-point operations of ``step``: of products, or one per element."""
     found = 0
     if step.kernel in MATMULS:
         found = 2 * step.outputs[0].size * step.inputs[0].shape[-1]
@@ -99,7 +99,7 @@ def _walked(step: Step) -> int:
 
 
 def step_seconds(step: Step) -> float:
-    """About how long ``step``, a kernel or a map, takes on one thread."""
+    """The time in seconds that ``step``, a kernel or a map, takes on one thread."""
     moved = step_bytes(step) * (
         TYPICAL / 3 if step.kernel is None else BYTE_SECONDS.get(step.kernel, TYPICAL)
     )
@@ -118,7 +118,7 @@ def _op_seconds(op: MapOp) -> float:
 
 
 def wakes_threads(step: Step, seconds: float) -> bool:
-    """Whether its kernel is worth several threads and shares its work out itself."""
+    """Whether the kernel of ``step`` uses several threads by itself."""
     if step.kernel in WAKING_OPERATIONS:
         return step_flops(step) >= WAKING_OPERATIONS[step.kernel]
     if step.kernel in ("sort", "argsort", "topk"):
@@ -127,5 +127,5 @@ def wakes_threads(step: Step, seconds: float) -> bool:
 
 
 def is_cut(step: Step, seconds: float) -> bool:
-    """Whether a run cuts it into several chunks."""
+    """Whether a run cuts ``step`` into several chunks."""
     return seconds > LARGE_SECONDS and step.kernel not in WAKING_OPERATIONS

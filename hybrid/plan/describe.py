@@ -1,4 +1,4 @@
-"""What the steps of a plan are called, and the order in which they run, as text."""
+"""Plans as text: the names of steps, and the order in which they run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hybrid.plan.steps import Step
 
 
 def step_name(step: Step) -> str:
-    """Kernels by their names; those of a map, and post-ops, with a plus between them."""
+    """The name of ``step``: its kernels, with a plus between those of maps and post-ops."""
     if step.control is not None:
         return step.control.kind
     if step.call is not None:
@@ -25,7 +25,7 @@ def step_name(step: Step) -> str:
 
 
 def step_types(step: Step) -> str:
-    """``f32[8,4] f32[4] -> f32[8,4]``."""
+    """The types of ``step`` as text: ``f32[8,4] f32[4] -> f32[8,4]``."""
     inputs, outputs = ([_type(view) for view in views] for views in (step.inputs, step.outputs))
     return " ".join([*inputs, "->", *outputs])
 
@@ -44,7 +44,7 @@ class _Row:
 
 
 def schedule_text(name: str, steps: Sequence[Step], numbers: dict[Step, int]) -> str:
-    """The steps of a plan in their order, blocks inside each other.
+    """The steps of a plan as text, in order, blocks inside each other.
 
     For each step: its number, for how many others of its block it waits, its wave (the most that
     wait for each other before it), about how long it takes alone, and which member of which group

@@ -18,14 +18,14 @@ from hybrid.plan.steps import HostCall
 
 @dataclass(slots=True)
 class Callbacks:
-    """The calls from a plan into Python so far, and the bytes copied for them."""
+    """The number of calls from a plan into Python, and the bytes copied for them."""
 
     calls: int = 0
     nbytes: int = 0
 
 
 def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]:
-    """``call`` as a function of the addresses of a step's operands, which ``callbacks`` counts."""
+    """``call`` as a function of operand addresses, counted by ``callbacks``."""
     n_in = len(call.inputs)
     leaves = type(call.function) is Leaving
     n_own = call.function.own if leaves else n_in
@@ -67,7 +67,7 @@ def _array(address: Any, type: TensorType) -> np.ndarray:
 def call_function(
     call: HostCall, arrays: list[np.ndarray], rest: Callable[[], list[np.ndarray]] | None = None
 ) -> list[np.ndarray]:
-    """What the function returns, as arrays of the declared types.
+    """The results of a call into Python, as arrays of the declared types.
 
     ``rest`` gives the last operands of one that is Leaving: what it needs only if it fails.
     """

@@ -1,4 +1,4 @@
-"""Run a plan in pure Python and NumPy: the oracle of what C executes.
+"""Interpreter of plans in pure Python and NumPy: the oracle of what C executes.
 
 It walks the very steps, views and arena offsets of the plan, so a wrong lifetime, offset or stride
 shows as a wrong result; each kernel is the NumPy reference of its op.

@@ -1,4 +1,4 @@
-"""Lent: batches that the steps of a loop read where their queue has made them.
+"""Queue batches: inputs of loop steps that are read where their queue has made them.
 
 A batch that only the iteration it belongs to reads need not be copied out of the queue: its buffer
 becomes a row of itself, always the same one, which the step that asks the queue points to the
@@ -12,7 +12,7 @@ from hybrid.plan.steps import Buffer, Lowered, Step, step_touches, walk
 
 
 def queue_batches(lowered: Lowered) -> dict[Buffer, Step]:
-    """Those buffers, each with its loop."""
+    """The buffers of batches that are not copied out of their queue, each with its loop."""
     found: dict[Buffer, Step] = {}
     for loop in lowered.walk():
         if loop.control is None or loop.control.kind not in ("for", "while"):

@@ -1,4 +1,4 @@
-"""Lower a graph: choose kernels and views for every node, in order.
+"""Lowering: from a graph to steps, with a kernel and views for every node.
 
 The result is a list of steps over named buffers; memory.py then gives each buffer a place.  An
 eager op goes the same way as a one-node graph, which is why both modes give the same bits.
@@ -41,7 +41,7 @@ def lower(graph: Graph) -> Lowered:
 
 
 class Lowering:
-    """The lowering of one graph or region; the Emit that lowering rules see."""
+    """The lowering of one graph or region; lowering rules see it as Emit."""
 
     def __init__(
         self, graph: Graph, outer: Lowering | None = None, *, repeats: bool = False
@@ -236,7 +236,7 @@ class Lowering:
 
 
 def is_whole(view: View) -> bool:
-    """Whether ``view`` is a buffer, as it lies."""
+    """Whether ``view`` covers all of its buffer, in the same layout."""
     return view.dense and view.type.nbytes == view.buffer.nbytes
 
 
@@ -277,7 +277,7 @@ def _is_idle(step: Step) -> bool:
 
 
 def without(steps: list[Step], left_out: set[Step]) -> list[Step]:
-    """``steps`` and those of their blocks, but for ``left_out``."""
+    """``steps`` and those of their blocks, without those ``left_out``."""
     kept = []
     for step in steps:
         if step in left_out:

@@ -1,4 +1,4 @@
-"""Lower maps, and maps applied to products or reduced: elementwise nodes as map ops."""
+"""Lowering of maps: elementwise nodes as map ops, alone or applied to products or reductions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def lower_map(low: Lowering, node: Node) -> None:
-    """A map step for ``node``."""
+    """Lower ``node`` to a map step."""
     shape = node.results[0].type.shape
     inputs = [low.views[v].broadcast(shape) for v in node.operands]
     region = node.regions[0]
@@ -27,7 +27,7 @@ def lower_map(low: Lowering, node: Node) -> None:
 
 
 def lower_mapped(low: Lowering, node: Node) -> None:
-    """A product or convolution whose finished parts go through a map: see postops.py."""
+    """Lower a product or convolution with post-ops: see postops.py."""
     region = node.regions[0]
     product = region.params[0]
     results = dict(zip(region.results, map(low.result, node.results), strict=True))
@@ -66,7 +66,7 @@ def lower_mapped(low: Lowering, node: Node) -> None:
 
 
 def lower_reduced(low: Lowering, node: Node) -> None:
-    """A reduction that makes what it reduces: see preops.py."""
+    """Lower a reduction with pre-ops, which make what it reduces: see preops.py."""
     region, attrs = node.regions[0], node.attributes
     made = region.results[0]
     order, sizes = reduced_order(made.type.shape, attrs["axis"])
@@ -128,7 +128,7 @@ def _reshaped(low: Lowering, view: View, shape: Shape) -> View:
 
 
 def append_map(low: Lowering, inputs: list[View], outputs: list[View], ops: list[MapOp]) -> None:
-    """A map step of ``ops``."""
+    """Append a map step of ``ops``."""
     assert all(view.dense for view in outputs), "a map writes dense results"
     inputs, outputs = coalesce(inputs, outputs)
     low.steps.append(Step(None, inputs, outputs, ops=ops, location=low.location))
@@ -146,7 +146,7 @@ def _host(region: Graph, product: Value) -> Value | None:
 
 
 def map_ops(region: Graph, places: dict[Value, int], outputs: dict[Value, int]) -> list[MapOp]:
-    """The region's nodes as map ops.
+    """The nodes of a region as map ops.
 
     ``places`` gives the operand of each region parameter, ``outputs`` that of each value that
     leaves the region; the others get tile buffers.
@@ -188,7 +188,7 @@ def map_ops(region: Graph, places: dict[Value, int], outputs: dict[Value, int]) 
 
 
 def coalesce(inputs: list[View], outputs: list[View]) -> tuple[list[View], list[View]]:
-    """The same views with neighbouring axes merged wherever every operand walks them as one."""
+    """The views with neighbouring axes merged where every operand walks them as one."""
     views = [*inputs, *outputs]
     shape = views[-1].shape
     keep = [a for a, n in enumerate(shape) if n != 1]
@@ -216,7 +216,7 @@ def coalesce(inputs: list[View], outputs: list[View]) -> tuple[list[View], list[
 
 
 def kernel_attrs(node: Node) -> tuple[float, ...]:
-    """The node's numeric attributes as floats, in the order of the op's declaration."""
+    """The numeric attributes of a node as floats, in the order of the op's declaration."""
     given = node.attributes
     values = (given[name] for name in node.op.attr_defaults)
     return tuple(float(v) for v in values if isinstance(v, (bool, int, float)))

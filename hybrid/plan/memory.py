@@ -1,4 +1,4 @@
-"""Give every scratch buffer of a lowered graph its place in the arena.
+"""Memory planning: the place of every scratch buffer of a lowered graph in the arena.
 
 A buffer needs a place from its first step to its last; what a loop uses and does not make itself
 lives until the loop is over.  A map may write a result over an operand that dies there: they share
@@ -27,7 +27,7 @@ COMPARED = 2048  # places; beyond that comparing each with each takes too long
 
 @dataclass(slots=True)
 class Placement:
-    """What the planner decided: sizes, lifetimes, and which outputs may overwrite which inputs."""
+    """The result of memory planning: sizes, lifetimes, and outputs that overwrite inputs."""
 
     arena_nbytes: int
     last_step: dict[Buffer, Step | None]  # the step after which a buffer is dead

@@ -1,4 +1,4 @@
-"""Plan: a lowered graph as the flat arrays that C executes."""
+"""Plans: lowered graphs as the flat arrays that C executes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hybrid.plan.steps import Buffer, Lowered, Step
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large a plan is."""
+    """The sizes of a plan: nodes, steps, and bytes of scratch."""
 
     nodes: int  # of the graph, those of regions included
     steps: int  # those of blocks not included, but for members of groups
@@ -161,12 +161,12 @@ def _lowered(graph: Graph, parallel: bool = True) -> tuple[Lowered, Placement]:
 
 
 def lowered_again(graph: Graph) -> tuple[Graph, Lowered, Placement]:
-    """What a plan of ``graph`` that is there was made of: lowering gives the same each time."""
+    """The lowered graph and its placement, again: lowering gives the same each time."""
     return graph, *_lowered(graph)
 
 
 def known(plan: Plan) -> Plan:
-    """``plan``, which profiles can tell of from now on."""
+    """``plan``, registered for profiles."""
     _plans[native.plan_number(plan.handle)] = plan
     return plan
 
@@ -175,7 +175,7 @@ _plans: WeakValueDictionary[int, Plan] = WeakValueDictionary()
 
 
 def all_plans() -> dict[int, Plan]:
-    """Every plan that there is, by the number that events of profiles give."""
+    """All plans there are, by their number in the events of profiles."""
     return dict(_plans)
 
 

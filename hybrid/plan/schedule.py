@@ -1,4 +1,4 @@
-"""Find independent steps and let them run side by side.
+"""Scheduling: independent steps are grouped to run in parallel.
 
 Before::                                  After::
 
@@ -397,7 +397,7 @@ class _Accesses:
 
 
 def depends_on(steps: Sequence[Step]) -> list[set[int]]:
-    """For each of ``steps`` those before it that it must wait for, because of what they reach."""
+    """For each step the earlier ones that it depends on, by the buffers that they touch."""
     accesses = _Accesses()
     return [accesses.add(at, step) for at, step in enumerate(steps)]
 

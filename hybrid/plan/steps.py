@@ -1,4 +1,4 @@
-"""What a lowered graph is made of: buffers, and steps that may own blocks of steps."""
+"""The lowered form of a graph: buffers, and steps that may own blocks of steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hybrid.ir import View
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """Bytes with one definition, somewhere.
+    """A piece of memory with one definition: an input, an output, a constant or scratch.
 
     A "row" is row i of ``base`` in the iteration of index i of a loop: ``stride`` bytes from one to
     the next, the first at ``start``.  Past the last of the ``count`` rows it is ``spare``.
@@ -57,7 +57,7 @@ class MapOp:
 
 @dataclass(eq=False, slots=True)
 class Control:
-    """What a control step owns.
+    """The blocks of a control step, and the buffers that their iterations carry.
 
     A cond has two blocks and reads which one to run; a while reads whether to start and, after each
     iteration, whether to go on, and may write how many there were; a for reads how many to run and
@@ -157,7 +157,7 @@ class Lowered:
 
 
 def walk(steps: list[Step]) -> Iterator[Step]:
-    """All steps, those of blocks included, owners first."""
+    """An iterator over all steps, those of blocks included, owners first."""
     for step in steps:
         yield step
         for block in step.blocks:
@@ -165,7 +165,7 @@ def walk(steps: list[Step]) -> Iterator[Step]:
 
 
 def touched(buffer: Buffer) -> Iterator[Buffer]:
-    """The buffers with a place of their own that an access to ``buffer`` may reach."""
+    """The buffers with a place of their own that an access to ``buffer`` may touch."""
     buffer = buffer.root
     if buffer.kind == "row":
         assert buffer.base is not None
@@ -181,7 +181,7 @@ def touched(buffer: Buffer) -> Iterator[Buffer]:
 
 
 def step_touches(step: Step) -> dict[Buffer, None]:
-    """What ``step`` itself reaches, in order; what its blocks reach is theirs."""
+    """The buffers that ``step`` itself touches, in order, without those of its blocks."""
     found: dict[Buffer, None] = {}
     for view in step.operands:
         if view.buffer.root.kind in ("row", "carried"):

@@ -1,4 +1,4 @@
-"""Callee: what is called in place of a function while a function is captured.
+"""Callee resolution: the function that captured code calls in place of the one it names.
 
 The user's own functions, methods, lambdas, partials, callable objects and classes are converted;
 libraries are left alone, but for functions that are handed to them; some of Python's own functions
@@ -50,17 +50,17 @@ HIGHER_ORDER = frozenset(
 
 
 def callee(site: Site, function: Any) -> Any:
-    """What is to be called for ``function``: itself unless a function is being captured."""
+    """The function to call for ``function``; itself unless a function is being captured."""
     return resolve(site, function) if tracing() else function
 
 
 def result(value: Any) -> Any:
-    """What a call has returned; where only some paths return it, the plan checks for them."""
+    """A call's result; where only some paths return one, the plan checks that there is one."""
     return read(value, "what is returned here") if isinstance(value, OptionalValue) else value
 
 
 def shown(names: Any) -> Any:
-    """``locals()`` or ``dir()`` without the variables that conversion has added."""
+    """The result of ``locals()`` or ``dir()`` without the variables that conversion has added."""
     if isinstance(names, dict):
         for name in [n for n in names if isinstance(n, str) and n.startswith(PREFIX)]:
             del names[name]
@@ -70,7 +70,7 @@ def shown(names: Any) -> Any:
 
 
 def resolve(site: Site, function: Any) -> Any:
-    """What to call for ``function`` at ``site``, while a function is captured."""
+    """The function to call for ``function`` at ``site`` during a capture."""
     made = _resolved(site, function)
     if _is_ours(getattr(function, "__func__", function)):
         return for_both(made)
@@ -161,7 +161,7 @@ def _overridden(
 
 
 def converted(function: Any) -> Any:
-    """``function`` with the user's code in it converted."""
+    """``function``, its conversion, or a partial of one, if it is the user's code."""
     if tracing():
         current().will_call(function)
     if isinstance(function, types.FunctionType):
@@ -192,7 +192,7 @@ def converted(function: Any) -> Any:
 
 
 def resolving(function: Any, optional: bool) -> Any:
-    """``function``, converted, with results of which all is bound."""
+    """The conversion of ``function``, with results of which all parts are bound."""
     made = converted(function)
     return lambda *args, **kwargs: resolved(made(*args, **kwargs), optional=optional)
 
@@ -213,7 +213,7 @@ def _is_python(function: Any) -> bool:
 
 
 def is_users(function: types.FunctionType) -> bool:
-    """Whether ``function`` is the user's own, and no library's."""
+    """Whether ``function`` is the user's own and no library's."""
     code = function.__code__
     if is_library(code) or of_package(code):
         return False
@@ -303,7 +303,7 @@ def _announced(function: Any) -> Any:
 
 
 def refuse_keys(function: Any, args: Sequence[Any]) -> None:
-    """Look into what a function of Python's is given that knows lists of unknown length."""
+    """Raise if a function that knows lists of unknown length is given a partial dict."""
     for argument in args:
         look(argument)
         if function not in SHALLOW:

@@ -1,4 +1,4 @@
-"""Classes of the author's while a function is captured: operators and properties are converted.
+"""Members of the author's classes (operators, properties) replaced by conversions in a capture.
 
 What Python itself calls (``__add__``, ``__iter__``, a property) no call in converted code goes
 through.  So for the time of a capture these members are their conversions, which on plain values
@@ -31,7 +31,7 @@ _LEFT_ALONE = frozenset(
 
 
 def with_converted_members(classes: Iterable[type], call: Callable[[], R]) -> R:
-    """``call()``, while operators and properties of ``classes`` stage their control flow."""
+    """The result of ``call()`` while members of ``classes`` are conversions."""
     changed: list[tuple[type, str, Any]] = []
 
     def converted() -> R:

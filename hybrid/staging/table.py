@@ -1,4 +1,4 @@
-"""The functions that converted code calls, and those that staging itself calls by name.
+"""Table of the staging functions that converted code, and staging itself, call by name.
 
 A module of a lower folder says ``hyb__.StagedIf(...)`` for what stands above it, or is needed by
 few programs.

@@ -1,4 +1,4 @@
-"""Capture of functions as graphs.
+"""Tracing: from a function to a graph, and the derivatives of control-flow ops.
 
 The derivatives of control flow are imported when one is asked for: most first calls ask for none.
 """

@@ -1,4 +1,4 @@
-"""Bind a capture to its plan: the Python function that one call of a hybridized function runs.
+"""Binding: a capture and its plan as the Python function that one call runs.
 
 The function is written out for each capture (as ``dataclasses`` writes ``__init__``), because a
 call costs a few microseconds in all and a loop over descriptions would cost more than the work.
@@ -49,7 +49,7 @@ def bind(
     used: Any,
     precomputed: PrecomputedResults | None = None,
 ) -> Any:
-    """``call(leaves)``: fetch, run, write back, record, and build the result.
+    """A function ``call(leaves)`` that fetches, runs, writes back, records and builds the result.
 
     ``record(tensors, datas, results, buffers)`` attaches the history of a call that takes part in a
     gradient; ``used`` is the record of results whose history was used up inside; ``precomputed``
@@ -69,7 +69,7 @@ def _waits(plan: Plan, capture: Capture) -> bool:
 
 
 class Binding(Loops):
-    """Writes that function."""
+    """The writer of the text of that function."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Loops in the functions that ``generate.py`` writes: what is done with many values alike.
+"""Loops in the text of a binding: eight or more values alike are fetched or stored in one.
 
 A function of a few lines for each of hundreds of values takes milliseconds to compile.
 """
@@ -19,18 +19,18 @@ MANY = 8  # values alike: from so many on they are written as a loop
 
 
 def runs(marks: Sequence[Any]) -> Iterator[list[int]]:
-    """The positions of ``marks``, those of neighbours that are equal together."""
+    """The positions of neighbouring ``marks`` that are equal, run by run."""
     for _, run in itertools.groupby(range(len(marks)), marks.__getitem__):
         yield list(run)
 
 
 def many(outputs: Sequence[int]) -> list[int]:
-    """``outputs`` if they are worth a loop."""
+    """``outputs`` if there are enough for a loop, else none."""
     return sorted(outputs) if len(outputs) >= MANY else []
 
 
 class Loops:
-    """Those of one capture; each value of a run is a variable afterwards."""
+    """The loops of one binding; each value of a run is a variable afterwards."""
 
     writer: Writer
     capture: Capture

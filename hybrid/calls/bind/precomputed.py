@@ -1,8 +1,8 @@
-"""Kept: what a plan leaves to be computed ahead, of cells that it reads and does not write.
+"""Precomputed results: parts of a plan that depend only on cells, kept from call to call.
 
-It is computed at the first call, and again when one of those cells holds another buffer.  That is
-enough to ask: a buffer that is held here is never written in place (see ``generate.py``), and those
-that others can write (see ``ownership``) take no part.
+They are computed at the first call, and again when one of those cells holds another buffer.  That
+is enough to ask: a buffer that is held here is never written in place (see ``generate.py``), and
+those that others can write (see ``ownership``) take no part.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAUSE, LONGEST = 64, 1024  # calls after that in which nothing is kept, at first
 
 
 def fixed_sources(capture: Capture) -> list[int]:
-    """The sources whose values can be relied on from run to run: cells that no run writes.
+    """The sources with values that last from run to run: cells that no run writes.
 
     None of a function that takes part in gradients: what it reads is about to change.
     """
@@ -42,7 +42,7 @@ _holders: dict[int, weakref.ref[PrecomputedResults]] = {}
 
 
 def fits(plan: Plan) -> bool:
-    """Whether the results of ``plan`` may be kept at all."""
+    """Whether the results of ``plan`` are small enough to be kept."""
     return _nbytes(plan) <= LIMIT
 
 
@@ -66,7 +66,7 @@ def _make_room(newest: PrecomputedResults) -> None:
 
 
 class PrecomputedResults:
-    """The results of ``plan``, on the sources ``cells`` of a capture.
+    """The results of ``plan``, on the sources ``cells`` of a capture, kept between calls.
 
     ``now`` is None or a mark of its own, the buffers that the cells held, and the results.  Buffers
     are equal if they are one memory.

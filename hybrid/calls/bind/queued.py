@@ -1,4 +1,4 @@
-"""What a call of a hybridized function does in a stream: its plan is queued, not run.
+"""Binding for streams: a call queues a run of its plan and does not wait.
 
 All that depends on no values is done at once, as in ``generate.py``: histories are recorded, cells
 and attributes are set to what stands for their values.  Nothing is written in place.  A call waits
@@ -20,7 +20,9 @@ from hybrid.plan import Plan
 
 
 class QueuedBinding(Binding):
-    """Writes ``call(leaves)``; ``whole`` makes the plan that does without what is kept.
+    """The writer of a ``call(leaves)`` that queues its plan.
+
+    ``whole`` makes the plan that does without precomputed results.
 
     What calls Python waits for the stream, and ``now`` runs it.
     """

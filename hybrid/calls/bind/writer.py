@@ -1,4 +1,4 @@
-"""Writer: a function that is written out as text, and what its names stand for."""
+"""Writer of generated Python functions: text, and the objects that its names stand for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Writer:
-    """The text of the function, line by line, and the objects its names stand for."""
+    """The text of a generated function, line by line, and its namespace."""
 
     def __init__(self, **names: Any) -> None:
         self.lines: list[str] = []

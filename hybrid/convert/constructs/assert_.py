@@ -10,7 +10,7 @@ from hybrid.convert.trees import copied
 
 
 class AssertConverter(Converter):
-    """The statement stays, so that its exception is raised where it stands.
+    """Template of ``assert``: the statement stays, so that it raises where it stands.
 
     ::
 

@@ -1,4 +1,4 @@
-"""Calls: what is called may be replaced by its conversion while a function is captured."""
+"""Templates of calls: what is called may be replaced by its conversion during a capture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LISTING = frozenset({"locals", "vars", "dir"})  # without arguments they show th
 
 
 class CallConverter(Converter):
-    """The call stays a call, so that its arguments are bound and refused as Python does it.
+    """Template of a call: it stays a call, so that Python binds and refuses its arguments.
 
     ::
 
@@ -39,7 +39,7 @@ class CallConverter(Converter):
 
 
 class ResultConverter(Converter):
-    """A call whose result is returned, or let go of."""
+    """Template of ``return`` and expression statements, whose value may be absent."""
 
     nodes = (ast.Return, ast.Expr)
 

@@ -1,4 +1,4 @@
-"""Comparisons: chained ones are lazy; ``is`` and ``in`` have no method that a tensor could have."""
+"""Templates of comparisons: chains, which are lazy, and ``is`` and ``in``, which have no method."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EQUAL = ("==", "!=")
 
 
 class CompareConverter(Converter):
-    """Operands after the second are deferred.
+    """Template of a comparison: operands after the second become lambdas.
 
     ::
 
@@ -52,14 +52,14 @@ class CompareConverter(Converter):
 
 
 def peeking(loaded: ast.expr) -> ast.expr:
-    """A converted load that takes what only some paths have bound as it is."""
+    """A converted load without the check that the value is bound on all paths."""
     if is_runtime_call(loaded) and loaded.func.attr == "taken":
         return loaded.args[0]
     return unchecked(loaded)
 
 
 def looked(left: ast.expr, right: ast.expr, function: str = "look") -> tuple[ast.expr, ast.expr]:
-    """Operands that are looked into, should they be containers; none is if one is a constant."""
+    """Two operands with each wrapped in a look into containers; as they are beside a constant."""
     if isinstance(left, ast.Constant) or isinstance(right, ast.Constant):
         return left, right
     return call(left, function, left), call(right, function, right)

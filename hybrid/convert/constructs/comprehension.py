@@ -1,4 +1,4 @@
-"""Comprehensions: they stay, with what they go over and their conditions looked at."""
+"""Templates of comprehensions: they stay, over iterables and conditions that are looked at."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hybrid.convert.rebuild import ITEMS
 
 
 class ComprehensionConverter(Converter):
-    """Lists and generators are made by a function of what they go over.
+    """Template of a comprehension: lists and generators become functions of iterables.
 
     ::
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def deferred(rewriter: Rewriter, at: ast.AST, operand: ast.expr) -> ast.expr:
-    """``lambda: operand``, converted; it is made at ``at``."""
+    """A converted operand as ``lambda: operand``, located at ``at``."""
     tested = rewriter.is_tested(operand)
     operand = _Super(rewriter.first_parameter or "").visit(operand)
     return thunk(at, rewriter.test(operand) if tested else rewriter.visit(operand))

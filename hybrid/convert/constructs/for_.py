@@ -1,4 +1,4 @@
-"""``for``: Python's own iterations over plain iterables, passes over the body for the rest."""
+"""Template of ``for``: Python's iterations over plain iterables, else passes over the body."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hybrid.convert.converter import Filling, located, name
 
 
 class ForConverter(StatementConverter):
-    """The target and the body stay in the author's frame.
+    """Template of ``for``: target and body stay in the frame of the author's function.
 
     ::
 

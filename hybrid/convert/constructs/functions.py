@@ -1,4 +1,4 @@
-"""Nested functions, lambdas and classes: converted where they are defined."""
+"""Templates of nested functions, lambdas and classes: converted where they are defined."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hybrid.convert.scope import arguments_of
 
 
 class FunctionConverter(Converter):
-    """The body of a nested function becomes converted code; what is around it stays.
+    """Template of a nested function: its body becomes converted code, the rest stays.
 
     Decorators, defaults and annotations are evaluated where Python evaluates them.  In a class::
 
@@ -38,7 +38,7 @@ class FunctionConverter(Converter):
 
 
 class AsyncFunctionConverter(Converter):
-    """Left as it is: nothing in it is captured."""
+    """Template of an async function: it stays as it is, since none is captured."""
 
     nodes = (ast.AsyncFunctionDef,)
 
@@ -47,7 +47,7 @@ class AsyncFunctionConverter(Converter):
 
 
 class ClassConverter(Converter):
-    """The methods are converted; the statements of the class body stay as they are."""
+    """Template of a class: its methods are converted, statements of its body stay."""
 
     nodes = (ast.ClassDef,)
 

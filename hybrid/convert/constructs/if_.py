@@ -1,4 +1,4 @@
-"""``if``: one pass on a plain value, one per branch on a traced one."""
+"""Template of ``if``: one pass on a plain test, one per branch on a traced one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from hybrid.convert.converter import Filling, located
 
 
 class IfConverter(StatementConverter):
-    """The branches stay in the author's frame, each at most once per pass.
+    """Template of ``if``: the branches stay in the frame of the author's function.
+
+    Each runs at most once per pass.
 
     ::
 

@@ -1,4 +1,4 @@
-"""The ternary: one side is evaluated, both are staged when the test is traced."""
+"""Template of the ternary: one side is evaluated, both are staged when the test is traced."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hybrid.convert.trees import TESTED, mark
 
 
 class IfExpConverter(Converter):
-    """Both sides are deferred, the test comes first.
+    """Template of the ternary: both sides become lambdas, and the test comes first.
 
     ::
 

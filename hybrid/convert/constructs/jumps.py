@@ -1,4 +1,4 @@
-"""``break``, ``continue`` and ``return`` inside converted constructs: flags and guards.
+"""Lowering of ``break``, ``continue`` and ``return`` in converted constructs: flags and guards.
 
 ::
 
@@ -46,7 +46,7 @@ Body = list[ast.stmt]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a block stands."""
+    """The position of a block: what comes after it, and the loop around it."""
 
     last: bool = True  # whether the function ends where the block does
     loop: int = 0  # number of the loop around it that is converted; 0: none
@@ -57,14 +57,14 @@ class Place:
 
 @dataclass(slots=True)
 class Lowered:
-    """Statements without jumps, and the flags that they may have set."""
+    """A block without jumps, and the flags that its statements may set."""
 
     body: Body = field(default_factory=list)
     flags: set[str] = field(default_factory=set)
 
 
 class Jumps(Converter):
-    """Rewrites a whole function, before anything else looks at it."""
+    """The lowering of all jumps of a function, before its constructs are converted."""
 
     def function(self, node: ast.FunctionDef) -> None:
         """Lower the jumps of ``node`` in place."""

@@ -1,4 +1,4 @@
-"""``and``, ``or``, ``not``: lazy, returning operands, asking each operand for its truth once."""
+"""Templates of ``and``, ``or`` and ``not``: lazy; each operand is asked for its truth once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOADS = (ast.Name, ast.Attribute, ast.Subscript)
 
 
 class LogicConverter(Converter):
-    """Operands after the first are deferred.
+    """Template of ``and`` and ``or``: operands after the first become lambdas.
 
     ::
 
@@ -53,7 +53,7 @@ class LogicConverter(Converter):
 
 
 class NotConverter(Converter):
-    """``not a`` asks a traced operand for a traced truth.
+    """Template of ``not``: a traced operand gives a traced truth.
 
     ::
 

@@ -1,4 +1,4 @@
-"""``match``: patterns are matched by Python, on values that Python knows."""
+"""Template of ``match``: Python matches the patterns, on values that it knows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hybrid.convert.trees import PLAIN, is_marked
 
 
 class MatchConverter(Converter):
-    """The subject, the guards and the bodies are converted; the patterns stay.
+    """Template of ``match``: subject, guards and bodies are converted, patterns stay.
 
     In a function the guards have become statements already.
     """

@@ -1,4 +1,4 @@
-"""Loads of variables that may be unbound."""
+"""Templates of loads of variables that may be unbound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hybrid.convert.converter import Converter, call, constant, is_runtime_call
 
 
 class NameConverter(Converter):
-    """A load that comes after no sure binding asks whether a staged branch has left it unbound.
+    """Template of a variable's load that may find it unbound: a check goes round it.
 
     ::
 
@@ -25,13 +25,13 @@ class NameConverter(Converter):
 
 
 def loaded(rewriter: Any, node: ast.Name) -> ast.Call:
-    """The load of a variable that may be unbound."""
+    """The call that loads a variable with the check that it is bound."""
     free = [constant(node, True)] if rewriter.is_free(node) else []
     return call(node, "load", constant(node, node.id), node, *free)
 
 
 def unchecked(converted: ast.expr) -> ast.expr:
-    """A converted name or call whose value goes where it need not be there on all paths."""
+    """A converted name or call without the check that its value is there on all paths."""
     if is_runtime_call(converted) and converted.func.attr == "load":
         converted.func.attr = "peek"
     elif is_runtime_call(converted) and converted.func.attr == "taken":

@@ -1,4 +1,4 @@
-"""ORDER: all constructs; a new one is its file, and one line here."""
+"""ORDER, the list of all constructs; a new one is its file and one line here."""
 
 from __future__ import annotations
 

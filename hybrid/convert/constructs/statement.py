@@ -1,4 +1,4 @@
-"""Statements that run in passes: what the converters of ``if``, ``while`` and ``for`` share."""
+"""The base class of the templates of ``if``, ``while`` and ``for``: statements run in passes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOAD = """
 
 
 class StatementConverter(Converter):
-    """A statement whose parts stay in the author's frame; a session says how often they run."""
+    """A template whose parts stay in the author's frame and run as a session says."""
 
     kind: ClassVar[str]  # what the site is called
     head: ClassVar[str]  # the field of what decides on the passes, where the session is located

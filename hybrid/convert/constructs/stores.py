@@ -1,4 +1,4 @@
-"""Stores: places that are about to change announce themselves while a function is captured.
+"""Templates of stores: a place that is about to change is announced to the capture first.
 
 What a region of the graph writes must be undone before the other branch is traced, and merged
 after it.  The announcement is part of the target, so that it comes when Python evaluates that.
@@ -18,7 +18,8 @@ from hybrid.core.own_names import PREFIX
 
 
 class AttributeConverter(Converter):
-    """
+    """Template of an attribute that is loaded, set or deleted.
+
     ::
 
         a.b = v    ==>    hyb__.attribute(a, "b").b = v
@@ -39,7 +40,8 @@ class AttributeConverter(Converter):
 
 
 class SubscriptConverter(Converter):
-    """
+    """Template of a subscript that is loaded, set or deleted.
+
     ::
 
         a[0]        ==>    hyb__.taken(hyb__.keyed(a)[0])
@@ -71,7 +73,7 @@ def _is_known(index: ast.expr) -> bool:
 
 
 class DisplayConverter(Converter):
-    """Lists, tuples and dicts as they are written.
+    """Template of a list, tuple or dict display.
 
     What is joined there may be of unknown length, and what is put in be there on some paths only.
 
@@ -107,7 +109,8 @@ def _parts_of(node: ast.Dict) -> list[ast.Dict]:
 
 
 class StarredConverter(Converter):
-    """
+    """Template of ``*`` in a call or a display.
+
     ::
 
         f(*a)      ==>    f(*hyb__.spread(a))
@@ -125,7 +128,8 @@ class StarredConverter(Converter):
 
 
 class UnpackConverter(Converter):
-    """
+    """Template of an assignment: what is unpacked may be of unknown length.
+
     ::
 
         a, b = c    ==>    a, b = hyb__.spread(c)
@@ -147,7 +151,7 @@ class UnpackConverter(Converter):
 
 
 class DeleteConverter(Converter):
-    """A variable that a staged branch has left unbound cannot be deleted.
+    """Template of ``del``: a variable that a branch has left unbound cannot be deleted.
 
     ::
 
@@ -177,7 +181,8 @@ def _targets(targets: Sequence[ast.expr]) -> Iterator[ast.expr]:
 
 
 class KeywordConverter(Converter):
-    """
+    """Template of ``**`` in a call.
+
     ::
 
         f(**a)     ==>    f(**hyb__.look(a))
@@ -193,7 +198,7 @@ class KeywordConverter(Converter):
 
 
 class AugmentedConverter(Converter):
-    """``x += v`` changes what ``x`` holds, if that is a list or its like.
+    """Template of ``x += v``, which changes a list or its like in place.
 
     ::
 
@@ -256,7 +261,7 @@ class AugmentedConverter(Converter):
 
 
 class BindingConverter(Converter):
-    """Variables of enclosing functions, and globals, announce that they are about to be bound.
+    """Template of a binding of a global, or of a variable of an enclosing function.
 
     ::
 
@@ -282,11 +287,12 @@ class BindingConverter(Converter):
 
 
 def is_augmented(node: ast.AST) -> bool:
+    """Whether ``node`` is the target of an augmented assignment."""
     return is_marked(node, AUGMENTED)
 
 
 def bound_by(node: ast.stmt) -> Iterator[str]:
-    """Names that ``node`` itself binds, not the statements in it."""
+    """The names that ``node`` itself binds, without those of statements inside it."""
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
         yield node.name  # type: ignore[union-attr]
         return

@@ -1,4 +1,4 @@
-"""Texts of traced values: f-strings, ``%``, and the methods of strings that take them in."""
+"""Templates of f-strings, ``%`` and ``|``, whose operands may be traced."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from hybrid.convert.converter import Converter, call
 
 
 class FormattedConverter(Converter):
-    """
+    """Template of an f-string.
+
     ::
 
         f"{x}"     ==>    hyb__.text(f"{x}")
@@ -30,7 +31,8 @@ class FormattedConverter(Converter):
 
 
 class OperatorConverter(Converter):
-    """
+    """Template of ``%`` and ``|``.
+
     ::
 
         a % b      ==>    hyb__.template(a) % b

@@ -1,4 +1,4 @@
-"""``try``: what its clauses would catch is refused where only the run may raise it."""
+"""Template of ``try``: the capture knows the handlers, and refuses what only a run can decide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAST = """
 
 
 class TryConverter(Converter):
-    """The statement stays; while its body is traced, its handlers are known.
+    """Template of ``try``: the statement stays, and its handlers are known to its body.
 
     ::
 

@@ -1,4 +1,4 @@
-"""Tests that bind names on the way, and guards of ``match``: as statements.
+"""Lowering of ``:=`` in tests, and of guards of ``match``, to statements.
 
 ::
 
@@ -37,7 +37,7 @@ Body = list[ast.stmt]
 
 
 class Unfold(Converter):
-    """Rewrites a whole function, before anything else looks at it."""
+    """The lowering of such tests in a function, before its constructs are converted."""
 
     def function(self, node: ast.FunctionDef) -> None:
         node.body = _Unfolding().block(node.body)

@@ -1,4 +1,4 @@
-"""``while``: Python's own iterations until a test is traced, then one pass over the body."""
+"""Template of ``while``: Python's iterations until a test is traced, then one pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hybrid.convert.trees import stops_of
 
 
 class WhileConverter(StatementConverter):
-    """The test and the body stay in the author's frame.
+    """Template of ``while``: test and body stay in the frame of the author's function.
 
     ::
 
@@ -47,7 +47,7 @@ class WhileConverter(StatementConverter):
 
 
 def native_loop(rewriter: Any, node: ast.While | ast.For) -> ast.stmt:
-    """A loop that stays as it is, its body converted; it ends by `break` when a flag is set."""
+    """A loop that stays a loop, with its body converted and ``break`` where a flag is set."""
     stops = stops_of(node)
     with rewriter.blocks(1):
         node.body = rewriter.block(node.body)

@@ -1,4 +1,4 @@
-"""``with``: what a context manager may suppress is refused where only the run knows about it."""
+"""Template of ``with``: the capture knows which exceptions each manager may suppress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hybrid.convert.converter import Converter, call
 
 
 class WithConverter(Converter):
-    """The statement stays; while its body is traced, it is known what its managers suppress.
+    """Template of ``with``: the statement stays, over managers that are looked at.
 
     ::
 

@@ -1,1 +1,1 @@
-"""Statements and expressions but for loops: what runs them, or hands over to a node."""
+"""Run-time half of statements and expressions other than loops, until a node takes over."""

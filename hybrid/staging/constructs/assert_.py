@@ -1,4 +1,4 @@
-"""``assert``: a plain test as it is, a traced one as a check that the plan repeats."""
+"""Run-time half of ``assert``: a plain test is tested, a traced one becomes a check of the plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hybrid.trace.regions.checks import fail
 
 
 def checked(site: Site, test: Any, message: Callable[[], Any] | None) -> Any:
-    """Something as true as ``test``; of a traced test the plan raises what Python would have."""
+    """``test``, or True where it is traced and the plan has been given a check of it."""
     if not is_traced(test):
         return test
 

@@ -1,4 +1,4 @@
-"""Comparisons, chained ones among them; ``is`` and ``in``, which have no method of a tensor's."""
+"""Run-time half of comparisons: chains, and ``is`` and ``in``, which have no method to stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``for``: the session of a loop, on a plain iterable or in place of one that is staged."""
+"""Run-time half of ``for``: the session of a loop over an iterable, plain or staged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hybrid.trace.values.varlist import VarList
 
 
 class For(Session):
-    """A ``for`` that takes its items from a Python iterator."""
+    """The session of a ``for`` that takes its items from a Python iterator."""
 
     __slots__ = ("_item", "count", "iterator")
 
@@ -68,7 +68,7 @@ class For(Session):
 
 
 def for_(site: Site, iterable: Any) -> For:
-    """The session of a ``for`` over ``iterable``."""
+    """The session of a ``for`` over ``iterable``, plain or staged."""
     return For(site, iterable)
 
 
@@ -83,7 +83,7 @@ _BY_INDEX = type(iter(_Indexed()))
 
 
 def following(site: Site, iterator: Iterator[Any]) -> Any:
-    """The next item of a loop."""
+    """The next item of ``iterator``; a handler of the loop takes its end."""
     if not tracing():
         return next(iterator)
     ends = (StopIteration, IndexError) if type(iterator) is _BY_INDEX else (StopIteration,)

@@ -1,4 +1,4 @@
-"""``if``: one pass on a plain test; a node takes over on a traced one."""
+"""Run-time half of ``if``: the session of a plain test; a node takes over on a traced one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hybrid.staging.sessions.views import is_traced, look
 
 
 class If(Session):
-    """An ``if`` on a plain value: the first pass takes the body, the second the else."""
+    """The session of an ``if`` on a plain value: first the pass of the body, then of the else."""
 
     __slots__ = ("passes", "test")
 
@@ -32,5 +32,5 @@ class If(Session):
 
 
 def if_(site: Site, test: Any) -> If:
-    """The session of an ``if`` whose test has given ``test``."""
+    """The session of an ``if`` whose test is ``test``."""
     return If(site, test)

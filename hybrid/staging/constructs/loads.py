@@ -1,4 +1,4 @@
-"""Loads of attributes and items: what only some paths have set is checked for."""
+"""Run-time half of loads of attributes and items: optional values are checked for presence."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from hybrid.trace.values.optional import OptionalValue
 
 
 def taken(value: Any) -> Any:
-    """What an attribute or item holds; if only some paths have set it, the plan checks that."""
+    """The value of an attribute or item; the plan checks an optional one for presence."""
     return read(value, "what is read here") if isinstance(value, OptionalValue) else value
 
 
 def offered(value: Any) -> Any:
-    """The same of what goes where it need not be there on all paths: None is a value, too."""
+    """The value of an attribute or item that may be None on some paths; else as ``taken``."""
     is_none = type(value) is OptionalValue and value.other is None
     return value if is_none else taken(value)
 
 
 def keyed(container: Any) -> Any:
-    """``container``, of which an item is about to be taken."""
+    """The container, or a view of it, from which an item with a constant key is taken."""
     seen = look(container)
     if isinstance(container, defaultdict) and tracing():
         return DictView(container)
@@ -34,7 +34,7 @@ def keyed(container: Any) -> Any:
 
 
 def indexed(container: Any) -> Any:
-    """The same where only the run may know which item it is."""
+    """The container, or a view of it, from which an item with any index is taken."""
     seen = keyed(container)
     return _indexed(container, seen) if tracing() else seen
 
@@ -48,7 +48,7 @@ SPREAD = (Tensor, *LOOKED_INTO)  # what has items that nobody uses up
 
 
 def spread(value: Any) -> Any:
-    """``value``, whose items are about to be taken one by one."""
+    """The iterable, or a view of it, whose items are taken one by one."""
     if not isinstance(value, SPREAD) and tracing():
         hyb__.gone_over(value, "unpacking")
     return look(value)

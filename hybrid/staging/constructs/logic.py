@@ -1,4 +1,4 @@
-"""Ternaries, ``and``, ``or``, ``not`` and the flags of jumps: plain, or as ``cond`` nodes.
+"""Run-time half of ternaries, ``and``, ``or``, ``not`` and jump flags: plain, or ``cond`` nodes.
 
 Operands come as they are or as thunks, results are what Python's own operators give.
 """
@@ -110,7 +110,7 @@ def _clear(flags: Sequence[Any]) -> Any:
 
 
 def evaluate(site: Site, thunk: Callable[[], Any]) -> Any:
-    """The value of a deferred operand.
+    """The value of a deferred operand, evaluated now.
 
     A local variable that is not bound is none to the lambda but one of the function around it:
     Python says so, in other words than the author's expression would have got.
@@ -131,5 +131,5 @@ def evaluate(site: Site, thunk: Callable[[], Any]) -> Any:
 
 
 def super_(function: Any, owner: type, instance: Any) -> Any:
-    """``super()`` in a method of ``owner``."""
+    """The result of ``super()`` in a method of ``owner``."""
     return super(owner, instance) if function is super else function()

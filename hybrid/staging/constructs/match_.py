@@ -1,4 +1,4 @@
-"""``match``: subjects into which Python's own patterns look, and tests that Python takes."""
+"""Run-time half of ``match``: subjects that Python matches, and tests that must be known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hybrid.staging.sessions.views import is_traced, refuse_partial, tracing
 
 
 def native_test(site: Site, value: Any) -> Any:
-    """The test of a construct that Python itself runs: it must be known now."""
+    """The test of a construct that Python itself runs; raises CaptureError if it is traced."""
     if is_traced(value):
         raise CaptureError(
             "a test on the value of a tensor stands where Python itself has to take the branch",
@@ -29,7 +29,7 @@ def native_test(site: Site, value: Any) -> Any:
 
 
 def match_subject(subject: Any) -> Any:
-    """``subject``, into which patterns are about to look."""
+    """The subject of a ``match``; raises CaptureError if patterns need a traced value."""
     for leaf in flatten(subject)[0] if tracing() else ():
         if type(leaf) is Mixed:
             leaf.need_value("match")
@@ -40,7 +40,7 @@ def match_subject(subject: Any) -> Any:
 
 
 def plain_match_subject(subject: Any) -> Any:
-    """The same where patterns ask which of True and False it is."""
+    """The subject of a ``match`` whose patterns tell True and False apart."""
     for leaf in flatten(subject)[0] if tracing() else ():
         if type(leaf) is Number and leaf.kind == "bool":
             leaf.need_value("match")

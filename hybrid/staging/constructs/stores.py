@@ -1,4 +1,4 @@
-"""Stores and loads of places: each announces itself to the capture before Python runs it."""
+"""Run-time half of stores: each place that is about to change is announced to the capture."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ UNCHANGED = (Tensor, Number, int, float, str, tuple, type(None))
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """``owner``, whose attribute ``name`` is about to be set."""
+    """``owner``, after the write of its attribute ``name`` has been announced."""
     if tracing():
         will_set(owner, name)
     return owner
 
 
 def lost(owner: Any, name: str) -> Any:
-    """``owner``, whose attribute ``name`` is about to be deleted."""
+    """``owner``, after the deletion of its attribute ``name`` has been announced."""
     if tracing():
         will_delete(owner, name)
     return owner
 
 
 def joined_in_place(value: Any, other: Any) -> Any:
-    """What ``value`` becomes when ``other`` is joined to it by ``|=``."""
+    """The result of ``value |= other``, after the write has been announced."""
     content(value)
     if isinstance(value, dict) and (is_partial(value) or is_partial(other)):
         return dicts.join_in_place(value, other)
@@ -53,7 +53,7 @@ def joined_in_place(value: Any, other: Any) -> Any:
 
 
 def item(container: Any) -> Any:
-    """``container``, an item of which is about to be set or deleted."""
+    """``container`` or a view of it, after the write of an item has been announced."""
     if isinstance(container, (*CONTAINERS, *HOLDERS)) and tracing():
         seen = look(container)
         current().will_write_container(held(container))
@@ -64,13 +64,13 @@ def item(container: Any) -> Any:
 
 
 def indexed_item(container: Any) -> Any:
-    """``container``, an item of which is about to be set, where only the run may know which."""
+    """``container`` or a view of it, after a write at a traced index has been announced."""
     seen = item(container)
     return _indexed(container, seen) if tracing() else seen
 
 
 def items(container: Any) -> Any:
-    """``container``, an item of which is about to be changed in place."""
+    """``container``, after a change of one of its items in place has been announced."""
     if tracing():
         inner = container.items if isinstance(container, View) else container
         if isinstance(inner, CONTAINERS):
@@ -80,7 +80,7 @@ def items(container: Any) -> Any:
 
 
 def content(value: Any) -> Any:
-    """``value``, which is about to be changed in place."""
+    """``value``, after its change in place has been announced."""
     if isinstance(value, CONTAINERS) and tracing():
         current().will_write_container(value)
     elif not isinstance(value, UNCHANGED) and tracing():
@@ -95,13 +95,13 @@ def _content_of_one(value: Any) -> None:
 
 
 def cell(variable: Callable[[], Any]) -> None:
-    """The variable that ``variable`` gives, one of an enclosing function, is about to be set."""
+    """Announce the binding of a variable of an enclosing function, which ``variable`` gives."""
     if tracing():
         assert isinstance(variable, types.FunctionType) and variable.__closure__ is not None
         current().will_write_cell(variable.__closure__[0])
 
 
 def global_(namespace: dict[str, Any], name: str) -> None:
-    """The global ``name`` is about to be set."""
+    """Announce the binding of the global ``name``."""
     if tracing():
         current().will_write_global(namespace, name)

@@ -1,4 +1,4 @@
-"""``try``: handlers that are known while a body is traced, and refusals that none may catch."""
+"""Run-time half of ``try``: the capture knows its handlers, and nothing catches a refusal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hybrid.trace.regions.ties import Unfollowed
 
 
 class Marked:
-    """While it is entered, ``handler`` would catch."""
+    """The context in which the capture knows that ``handler`` would catch."""
 
     __slots__ = ("handler", "handlers", "last")
 
@@ -38,7 +38,7 @@ _GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
 
 
 class Last:
-    """A ``finally`` or ``__exit__``: a plan that ends in an exception would not do what it does."""
+    """The context of a ``finally`` or ``__exit__``, which a plan that raises cannot run."""
 
     __slots__ = ("at", "before", "begin", "block", "raised", "refusal", "tracer", "what")
 
@@ -96,14 +96,14 @@ _UNMARKED = _Unmarked()
 
 
 def catching_in(site: Site, kind: str, *types: Raised) -> Marked:
-    """What Python itself catches while it calls methods of the author's: for ``site``, a "for"."""
+    """The context in which Python catches ``types`` around methods that it calls."""
     frame = id(sys._getframe(1))
     at = site.location
     return Marked(Handler(at, frame, lambda e: e is not None and issubclass(e, types), kind=kind))
 
 
 def handled(site: Site, types: Callable[[], Any] | None) -> Any:
-    """The body of a ``try`` whose clauses catch what ``types`` gives, or anything."""
+    """The context of the body of a ``try`` whose clauses catch what ``types`` gives."""
     if not tracing():
         return _UNMARKED
     last = Last(site.location)
@@ -134,23 +134,23 @@ def _each(types: Any) -> tuple[Any, ...]:
 
 
 def is_refusal(error: BaseException | None) -> bool:
-    """Whether ``error`` says that a capture cannot go on: nothing of the author's catches that."""
+    """Whether ``error`` ends the capture, so that no handler of the author's may catch it."""
     return tracing() and (isinstance(error, (*OF_CAPTURE, Unfollowed)) or is_interrupt(error))
 
 
 def catching(types: Any = BaseException) -> Any:
-    """What a clause for ``types`` catches of what is raised now."""
+    """The classes that a clause for ``types`` catches: none if the capture is being refused."""
     return () if is_refusal(sys.exc_info()[1]) else types
 
 
 def refusal() -> BaseException | None:
-    """What is raised now, if nothing of the author's is to catch it."""
+    """The exception being handled, if it ends the capture; else None."""
     error = sys.exc_info()[1]
     return error if is_refusal(error) else None
 
 
 def refuse_again() -> None:
-    """A jump is about to swallow what is raised now."""
+    """Raise the exception being handled again, if it ends the capture."""
     error = refusal()
     if error is not None:
         raise error

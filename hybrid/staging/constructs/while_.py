@@ -1,4 +1,4 @@
-"""``while``: iterations of Python until a test is traced; a node takes over then."""
+"""Run-time half of ``while``: the session of plain tests; a node takes over on a traced one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE = 64  # iterations that are traced one by one before the rest becomes a
 
 
 class While(Session):
-    """A ``while`` whose tests have been plain so far."""
+    """The session of a ``while`` whose tests have been plain so far."""
 
     __slots__ = ("begun", "count", "more")
 
@@ -62,5 +62,5 @@ class While(Session):
 
 
 def while_(site: Site) -> While:
-    """The session of a ``while`` that is about to begin."""
+    """The session of a ``while``."""
     return While(site)

@@ -1,4 +1,4 @@
-"""``with``: context managers while a function is captured, and what each may suppress."""
+"""Run-time half of ``with``: context managers, and the exceptions that each may suppress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hybrid.trace.regions.handlers import Handler, Raised
 
 
 class Managed:
-    """``manager``, which cannot suppress what is wrong with the capture."""
+    """A context manager in place of ``manager`` that cannot suppress refusals of the capture."""
 
     def __init__(self, manager: Any, handler: Handler, last: Last) -> None:
         self.manager, self.mark, self.last = manager, Marked(handler), last
@@ -43,7 +43,7 @@ class Managed:
 
 
 def guarded(site: Site, manager: Any, frame: types.FrameType) -> Any:
-    """What ``frame`` is to enter in place of ``manager``: itself, if all it does is known."""
+    """The context manager that ``frame`` enters for ``manager``: itself if its end is harmless."""
     suppresses = _may_suppress(manager)
     if not suppresses and not _is_authors(manager):
         return manager
@@ -124,7 +124,7 @@ _KNOWN = (contextlib.suppress, contextlib.ExitStack, _GENERATOR)
 
 
 def managed(site: Site, manager: Any) -> Any:
-    """What to enter in place of ``manager``: itself, unless it may suppress exceptions."""
+    """The context manager to enter for ``manager``: itself while nothing is captured."""
     if not tracing():
         return manager
     return guarded(site, manager, sys._getframe(1))

@@ -1,1 +1,1 @@
-"""What calls and stores change, announced before it happens, and what no plan can repeat."""
+"""Effects of calls and stores: announced to the capture beforehand, or refused."""

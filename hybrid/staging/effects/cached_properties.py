@@ -1,4 +1,4 @@
-"""Cached properties: while a function is captured, their first read is a store like any other.
+"""Cached properties during a capture: their first read is a store that is announced.
 
 ::
 
@@ -25,7 +25,7 @@ from hybrid.trace.values.optional import OptionalValue
 
 
 class Cached(functools.cached_property):
-    """A cached property whose function is converted, and which announces what it stores."""
+    """A cached property with a converted function, which announces its store."""
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not tracing():
@@ -69,14 +69,14 @@ class Cached(functools.cached_property):
 
 
 def cached(member: functools.cached_property) -> Cached:
-    """What takes the place of ``member`` of a class."""
+    """The ``Cached`` that takes the place of ``member`` in a class."""
     made = Cached(member.func)
     made.attrname, made.__doc__ = member.attrname, member.__doc__
     return made
 
 
 def decorator(function: Any) -> Any:
-    """What stands for the decorator ``function`` in a class that is made during a capture."""
+    """The decorator to apply for ``function`` in a class that is made during a capture."""
     return Cached if function is functools.cached_property and tracing() else function
 
 

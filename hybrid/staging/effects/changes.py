@@ -1,4 +1,4 @@
-"""Changes: what methods and functions of Python's own change, so that it can be announced."""
+"""Announcement of writes: what methods and functions of Python change, told to the capture."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Announce = Callable[..., Any]
 
 
 def announcer(function: Any) -> Announce | None:
-    """What to call, with the same arguments, before ``function`` changes something."""
+    """The function that announces, given the same arguments, what ``function`` will change."""
     if isinstance(function, _BOUND):
         owner = function.__self__
         if isinstance(owner, CONTAINERS):
@@ -116,12 +116,12 @@ def _ends_with_varlist(owner: Any) -> bool:
 
 
 def will_set(owner: Any = None, name: Any = None, *_: Any) -> None:
-    """The statement ``owner.name = value`` comes next."""
+    """Announce the write of ``owner.name``."""
     _will_write(owner, name, "__setattr__")
 
 
 def will_delete(owner: Any = None, name: Any = None, *_: Any) -> None:
-    """The statement ``del owner.name`` comes next."""
+    """Announce the deletion of ``owner.name``."""
     _will_write(owner, name, "__delattr__")
 
 
@@ -134,7 +134,7 @@ def _will_write(owner: Any, name: Any, hook: str) -> None:
 
 
 def will_store(owner: Any, name: Any, hook: str) -> None:
-    """What ``hook`` of object does to an attribute comes next: it stores, or asks a descriptor."""
+    """Announce what ``hook`` of ``object`` does to an attribute: store, or ask a descriptor."""
     if not isinstance(name, str):
         return
     part, method = _DESCRIPTORS[hook]

@@ -1,4 +1,4 @@
-"""Draws: whether the random numbers of Python's and NumPy's modules have been drawn from."""
+"""Random number generators of Python and NumPy: a snapshot that tells whether they were used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NBYTES = 624 * 4 + 4  # of the state of a Mersenne Twister: its words, and the 
 
 
 class Draws:
-    """The states of both when this was made."""
+    """A snapshot of the states of both global generators."""
 
     def __init__(self) -> None:
         self._python = random.getstate()

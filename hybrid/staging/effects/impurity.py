@@ -1,4 +1,4 @@
-"""Functions of libraries that depend on more than their arguments, or do something outside.
+"""Table of impure library functions: they depend on more than their arguments, or do output.
 
 A capture would call them once, and every run get what that call gave.
 """
@@ -55,7 +55,7 @@ _CHANGING = frozenset({"update", "setdefault", "pop", "popitem", "clear", "__set
 
 
 def refuse(function: Any, arguments: Sequence[Any], at: Location | None) -> None:
-    """Raise if what ``function`` does cannot be part of a plan."""
+    """Raise CaptureError if ``function`` is impure."""
     key = _key(function)
     fix = _FUNCTIONS.get(key) or _FUNCTIONS.get((key[0], "*"))
     if fix is None and not arguments:
@@ -73,7 +73,7 @@ def refuse(function: Any, arguments: Sequence[Any], at: Location | None) -> None
 
 
 def refuse_store(value: Any) -> None:
-    """Raise if ``value``, an item of which is about to be set, is the environment."""
+    """Raise CaptureError if ``value``, an item of which is to be set, is the environment."""
     if value is os.environ:
         raise CaptureError(
             "os.environ is changed",

@@ -1,4 +1,4 @@
-"""Effects: what a call does to objects that were there before it, or takes from outside.
+"""Effects of library calls on objects from outside the capture: known, or refused.
 
 While a function is captured its code runs once, and that of a staged branch or loop in passes that
 no run makes.  Lists, dicts and attributes are undone and merged; iterators, arrays, the states of
@@ -37,7 +37,7 @@ from hybrid.trace.regions.region import Region
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of objects that change unseen, and how their methods do."""
+    """A kind of objects that change without an announcement, and which of their methods do so."""
 
     does: str  # what a call does to them
     fix: str
@@ -115,7 +115,7 @@ _PLAIN = (*ATOMS, types.ModuleType, type, Tensor, Number)
 
 
 def kind_of(value: Any) -> Kind | None:
-    """The kind of ``value``, if it is an object that changes unseen."""
+    """The kind of ``value``, or None if it cannot change without an announcement."""
     for classes, kind in _KINDS:
         if isinstance(value, classes):
             return kind
@@ -138,7 +138,7 @@ def _is_shared(value: Any) -> bool:
 
 
 def refusing(site: Site, function: Any, made: Callable[..., Any]) -> Callable[..., Any]:
-    """``made``, which is called for the library's ``function``; refused where it has effects."""
+    """``made``, called for the library's ``function``, with a refusal of calls with effects."""
     if write_method(function) is not None:
         return made
     bound: list[Any] = []
@@ -181,7 +181,7 @@ def refusing(site: Site, function: Any, made: Callable[..., Any]) -> Callable[..
 
 
 class Snapshot:
-    """An array, and what it held."""
+    """An array and a copy of its content."""
 
     def __init__(self, array_: np.ndarray) -> None:
         self.array, self.before = array_, array_.copy()
@@ -194,7 +194,7 @@ class Snapshot:
 
 
 def gone_over(value: Any, what: str, at: Location | None = None) -> None:
-    """``what`` is about to take items from ``value``."""
+    """Refuse an iterator from outside, from which ``what`` is about to take items."""
     value = unwrapped(value)
     kind = kind_of(value)
     if kind in (_ITERATOR, _FILE) and _is_before(value):
@@ -202,7 +202,7 @@ def gone_over(value: Any, what: str, at: Location | None = None) -> None:
 
 
 def stored_in(value: Any) -> None:
-    """An item of ``value`` is about to be set."""
+    """Refuse an object from outside of which an item is about to be set, if that goes unseen."""
     kind = kind_of(value)
     if kind in (_ARRAY, _BYTES) and _is_before(value):
         raise _refusal("a store", value, kind, None)
@@ -277,7 +277,7 @@ def _refusal(what: str, value: Any, kind: Kind, at: Location | None) -> CaptureE
 
 
 def described(value: Any) -> str:
-    """``value`` by its class."""
+    """``value`` as error messages call it: by its class."""
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' or name == 'ndarray' else 'a'} {name}"
 

@@ -1,4 +1,4 @@
-"""Logging while a function is captured: ordered calls, made at every run; see printing.py.
+"""Logging during a capture: ordered calls into Python, made at every run of the plan.
 
 A file of its own, for it is imported with the first call of a function of ``logging``: most
 captures make none, and ``logging`` is slow to import.
@@ -164,7 +164,7 @@ def _deprecated(word: str, override: Override) -> Override:
 
 
 def log_override(function: Any) -> Override | None:
-    """What captured code calls in place of a function of ``logging``; None for others."""
+    """The override of a function of ``logging``; None for others."""
     return OVERRIDES.get(function)
 
 

@@ -1,4 +1,4 @@
-"""print and warnings while a function is captured: ordered calls, made at every run.
+"""Printing and warnings during a capture: ordered calls into Python at every run of the plan.
 
 Each override gets the arguments of the call.  It works out what the call was about to write, as
 texts that mention traced values, and stages the writing.
@@ -21,7 +21,7 @@ from hybrid.trace.values.deferred import call_deferred
 
 @overrides(print)
 def print_(*values: Any, **options: Any) -> Any:
-    """``print``."""
+    """The override of ``print``."""
     if not tracing():
         return NotImplemented
     texts = [str(value) for value in values]
@@ -42,7 +42,7 @@ def _stream(file: Any) -> Callable[[], Any]:
 
 
 def write_method(method: Any) -> Override | None:
-    """What stages ``sys.stdout.write`` and its like; None for other methods."""
+    """The override of ``sys.stdout.write`` and its like; None for other methods."""
     file = getattr(method, "__self__", None)
     if file is None or getattr(method, "__name__", "") != "write":
         return None
@@ -67,7 +67,7 @@ def _write(stream: Callable[[], Any], text: str) -> None:
 
 
 def caller(stacklevel: int) -> FrameType | None:
-    """The author's frame that calls, or one so many calls further out."""
+    """The frame of the author's code that calls, or one further out."""
     frame = author_frame(sys._getframe(1))
     while stacklevel > 1 and frame is not None and frame.f_back is not None:
         outer = author_frame(frame.f_back)
@@ -88,7 +88,7 @@ def warn(
     source: Any = None,
     **options: Any,
 ) -> Any:
-    """``warnings.warn``."""
+    """The override of ``warnings.warn``."""
     if not tracing() or options or not isinstance(message, (str, Warning)):
         return NotImplemented
     if isinstance(message, Warning):

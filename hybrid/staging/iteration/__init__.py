@@ -1,1 +1,1 @@
-"""Items without a loop statement: comprehensions, generators, folds, sums and unpacking."""
+"""Iteration without a loop statement: comprehensions, generators, folds, sums and unpacking."""

@@ -1,4 +1,4 @@
-"""Comprehensions: plain, or item by item while a function is captured.
+"""Run-time half of comprehensions: items traced one by one, or appended by a loop node.
 
 Each item is traced by itself as long as their number is known, else a loop node appends them to a
 list.  An item that a condition on a tensor keeps is a VarList of one.
@@ -19,17 +19,17 @@ from hybrid.staging.values.walks import feed_of
 
 
 def each(site: Site, iterable: Any) -> Any:
-    """What a comprehension goes over in place of ``iterable``."""
+    """The iterable that a comprehension goes over in place of ``iterable``."""
     return gone_over_by(site, iterable) if tracing() else iterable
 
 
 def list_comprehension(site: Site, step: Step) -> Step:
-    """What makes the list of a comprehension, given what it goes over."""
+    """The function that makes the list of a comprehension from its iterable."""
     return ListComprehension(site, step) if tracing() else step
 
 
 def generated(site: Site, step: Step, filtered: bool) -> Step:
-    """What makes a generator, given what it goes over."""
+    """The function that makes a generator from its iterable."""
     if not tracing():
         return step
 
@@ -42,14 +42,14 @@ def generated(site: Site, step: Step, filtered: bool) -> Step:
 
 
 def filtered_item(site: Site, test: Any, item: Callable[[], Any]) -> Iterable[Any]:
-    """The item where ``test`` holds, else nothing."""
+    """The items that a condition lets through: one, none, or one that is optional."""
     if is_traced(test):
         return Choice(site, "an item").between(test, lambda: [item()], list)
     return (item(),) if look(test) else ()
 
 
 class ListComprehension:
-    """Makes the list of a comprehension."""
+    """A function that makes the list of a comprehension during a capture."""
 
     __slots__ = ("site", "step")
 

@@ -1,4 +1,4 @@
-"""Displays and unpacking: what ``*``, ``**`` and a target of several names take items from."""
+"""Run-time half of displays and unpacking: the iterables behind ``*``, ``**`` and targets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hybrid.staging.values import dicts
 
 
 def joined(value: Any) -> Any:
-    """``value``, whose items are about to become those of another list or tuple."""
+    """An iterable over ``value``, whose items become those of another list or tuple."""
     spread(value)
     refuse_partial(value, "gone over")
     if tracing():
@@ -21,7 +21,7 @@ def joined(value: Any) -> Any:
 
 
 def united(*parts: dict[Any, Any]) -> dict[Any, Any]:
-    """The items of ``parts`` in one dict."""
+    """The dict of the items of all ``parts``."""
     if tracing() and current().indefinite_values:
         return dicts.united(*parts)
     made: dict[Any, Any] = {}

@@ -1,4 +1,4 @@
-"""Folds: what sums, searches and comprehensions do item by item, as a loop node.
+"""Folds: loop nodes for sums, searches and comprehensions over items of unknown number.
 
 They are the loops that an author would write, over items of which only the run knows how many
 there are.
@@ -29,7 +29,7 @@ RESULT = "the result"
 def fold(
     feed: Feed, initial: Any, body: Callable[[Any, Any], Any], *, label: str, stops: bool = False
 ) -> Any:
-    """The last result of ``body(result, item)``, the first being ``initial``.
+    """The last result of ``body(result, item)`` over all items, from ``initial`` on.
 
     With ``stops`` the result is a truth, and the loop ends once that holds.
     """
@@ -66,7 +66,7 @@ def _loop(
 
 
 def collected(feed: Feed, step: Step) -> list[Any]:
-    """The list of what ``step`` makes of each item."""
+    """The list of what ``step`` makes of each item of ``feed``."""
     out: list[Any] = []
 
     def body(item: Any) -> None:
@@ -79,7 +79,7 @@ def collected(feed: Feed, step: Step) -> list[Any]:
 
 
 def decided(feed: Feed, truth: Callable[[Any], Any], decides: bool) -> Any:
-    """Whether ``truth`` of some item is ``decides``: no item after the first is looked at."""
+    """Whether ``truth`` of an item is ``decides``; items after the first such one are skipped."""
 
     def body(_before: Any, item: Any) -> Any:
         found = truth(item)
@@ -94,7 +94,7 @@ def extreme(
     replaced: Callable[[Any, Any], tuple[Any, Any]],
     empty: Exception,
 ) -> Any:
-    """The best of ``items``: ``replaced`` chooses one of two pairs of a rate and an item."""
+    """The best item: ``replaced`` chooses one of two pairs of a rate and an item."""
     length = length_of(items)
     some = length > 0
     if type(some) is Number:
@@ -113,7 +113,7 @@ def extreme(
 
 
 def part_of(items: Sequence[Any], taken: slice) -> list[Any]:
-    """``items[taken]``, where the length of ``items`` or a bound of the slice is not known."""
+    """The slice ``items[taken]`` where a length or bound is known only to a run."""
     step = 1 if taken.step is None else taken.step
     length = length_of(items)
     first, last = (0, length) if step > 0 else (-1, length - 1)  # what the bounds lie between
@@ -136,7 +136,7 @@ def _clamped(bound: Any, length: Any, first: Any, last: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of the items: from ``start``, every ``step``-th."""
+    """A slice of items: from ``start`` on, every ``step``-th."""
 
     items: Feed
     length: Any

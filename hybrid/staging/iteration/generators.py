@@ -1,4 +1,4 @@
-"""Generated: what stands for a generator expression over what only the run may be able to count."""
+"""Generator expressions during a capture, over items whose number only a run may know."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Step = Callable[[Iterable[Any]], Any]
 
 
 def is_counted(iterable: Any) -> bool:
-    """Whether it is known how many items there are to go over."""
+    """Whether the number of items of ``iterable`` is known during the capture."""
     iterable = unwrapped(iterable)
     look(iterable)
     if isinstance(iterable, Walk):
@@ -31,7 +31,7 @@ def is_counted(iterable: Any) -> bool:
 
 
 def gone_over_by(site: Site, iterable: Any) -> Any:
-    """What a comprehension goes over: the rows of a tensor, anything else as Python does."""
+    """The iterable that a comprehension goes over: rows of a tensor, or Python's iterator."""
     iterable = unwrapped(iterable)
     if isinstance(iterable, Tensor):
         return iter(iterable)
@@ -43,7 +43,7 @@ def gone_over_by(site: Site, iterable: Any) -> Any:
 
 
 class Generated:
-    """A generator expression of which only the run may know how many items it gives.
+    """A generator expression that may give a number of items known only to a run.
 
     What is to go over it one by one gets them as long as each is surely there.
     """
@@ -112,7 +112,7 @@ class Generated:
 
 
 def list_of(iterable: Any) -> list[Any]:
-    """The items of ``iterable``, also where only the run knows which there are."""
+    """The list of the items of ``iterable``, one of unknown length included."""
     if type(iterable) is Generated:
         return iterable.collected()
     if not is_uncounted(iterable):
@@ -122,7 +122,7 @@ def list_of(iterable: Any) -> list[Any]:
 
 
 def is_uncounted(iterable: Any) -> bool:
-    """Whether only the run knows what there is to go over, and it is no list."""
+    """Whether ``iterable`` is no list and has a number of items known only to a run."""
     if isinstance(iterable, Walk):
         return type(iterable.length) is Number
     return type(iterable) is Generated

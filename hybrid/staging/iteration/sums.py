@@ -1,4 +1,4 @@
-"""``sum`` of a list whose length only the run knows: a loop node that adds item by item."""
+"""``sum`` of a list of unknown length: a loop node that adds item by item."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hybrid.trace.values.varlist import Column, OptionalResult, VarList
 
 
 def sum_of(items: Sequence[Any], start: Any) -> Any:
-    """``sum(items, start)``."""
+    """The result of ``sum(items, start)``."""
     kinds = {_kind_of(item) for item in items}
     if "float" in kinds and sys.version_info >= (3, 12):
         raise CaptureError(

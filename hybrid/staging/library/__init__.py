@@ -1,1 +1,1 @@
-"""Functions of Python, NumPy and the standard library that are given traced values."""
+"""Overrides: functions of Python, NumPy and the standard library on traced values."""

@@ -1,4 +1,4 @@
-"""Builtin and library functions on values of a run to come."""
+"""Overrides of builtin and standard library functions for traced values."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _bool(*args: Any) -> Any:
 
 
 def truth_of(x: Tensor) -> Number:
-    """``bool(x)``."""
+    """The result of ``bool(x)``, traced if that of ``x`` is."""
     if x.size != 1:
         bool(x)  # raises
     return _number(ops.astype(x, "bool"))
@@ -481,7 +481,7 @@ overrides(min, site=True)(_extremum(min, operator.lt))
 
 
 def override_of(function: Any) -> Override | None:
-    """What captured code calls in place of ``function``, with the site of the call first."""
+    """The override of ``function``, which takes the site of the call first; None without one."""
     return OVERRIDES.get(function)
 
 

@@ -1,4 +1,4 @@
-"""Methods of dicts: what is called for one, should a dict turn out to be known in part only."""
+"""Overrides of methods of dicts whose keys only a run knows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KINDS = (
 
 
 def method_of(function: Any) -> Callable[..., Any] | None:
-    """What to call for a method of a dict, should it or another dict turn out to be partial."""
+    """The override of a method of a dict that is, or may be given, a partial one."""
     if not (
         isinstance(function, _KINDS) and (current().indefinite_values or function.__name__ == "get")
     ):

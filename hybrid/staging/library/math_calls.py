@@ -1,4 +1,4 @@
-"""The functions of ``math`` on traced numbers and tensors of one element.
+"""Overrides of the functions of ``math`` for traced numbers and tensors of one element.
 
 Eagerly ``math.exp(x)`` takes the number in ``x`` and computes with the C library's own functions.
 So does a plan, which calls ``math`` for it: the same bits and the same exceptions.  What a kernel

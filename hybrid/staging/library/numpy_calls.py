@@ -1,4 +1,4 @@
-"""NumPy's functions, given values of a run to come: refused, with what to call in their place."""
+"""Overrides of NumPy's functions for traced values: refusals that name what to call instead."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAKERS = (np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.copy)
 
 
 def numpy_function(function: Any) -> Callable[..., Any] | None:
-    """What to call for a function of NumPy's; None for others."""
+    """The override of a function of NumPy's; None for others."""
     if not _is_numpys(function) or any(function is known for known in _KNOWING):
         return None
 

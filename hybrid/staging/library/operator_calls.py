@@ -1,4 +1,4 @@
-"""``operator.getitem``, ``setitem`` and their like: what the statements of their names do."""
+"""Overrides of ``operator.getitem``, ``setitem`` and their like: as the statements do."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Loops as nodes: the search for a state that every iteration keeps, and what it carries."""
+"""Loops as nodes: the search for a stable loop state, and the values that a loop carries."""

@@ -1,4 +1,4 @@
-"""Which of the tensors that a loop carries are one, or are one from outside, in an iteration.
+"""Alias analysis while a loop is traced: which carried tensors are one, or are one from outside.
 
 ::
 

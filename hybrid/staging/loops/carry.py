@@ -1,4 +1,4 @@
-"""Carry: one variable or place of a loop, from what it holds before to what an iteration leaves.
+"""The carried value: one variable or place of a loop, as a structure around tensors and numbers.
 
 Its tensors and numbers are the loop's carried values; around them its structure stays.
 """
@@ -41,12 +41,12 @@ UNWRITTEN: Any = object()  # in place of the initial value of what nobody reads
 
 
 class Mismatch(Exception):
-    """What an iteration leaves cannot stand where the iteration before has stood."""
+    """The exception for a value that an iteration leaves and that cannot be carried on."""
 
 
 @dataclass(slots=True)
 class Leaf:
-    """One carried value."""
+    """One tensor or number that a loop carries, in the stages of its tracing."""
 
     initial: Any  # a Tensor or number of the surroundings, UNWRITTEN, or None: zeros
     param: Tensor
@@ -78,7 +78,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Object:
-    """In the shape of a carry: a new object in each iteration."""
+    """The shape of an object that each iteration makes anew."""
 
     kind: type
     parts: dict[str, Any]  # its attributes
@@ -86,7 +86,7 @@ class Object:
 
 @dataclass(slots=True)
 class Carry:
-    """A variable or place that an iteration hands on to the next."""
+    """One variable or place that a loop carries, in the stages of its tracing."""
 
     label: str
     initial: Any
@@ -236,7 +236,7 @@ class Carry:
 
 
 def parts_of(value: Any) -> dict[Any, Any]:
-    """What a list, tuple, dict or object consists of."""
+    """The items or attributes of a list, tuple, dict or plain object, by key."""
     if type(value) is Object:
         return value.parts
     if isinstance(value, (list, tuple)):
@@ -247,7 +247,7 @@ def parts_of(value: Any) -> dict[Any, Any]:
 
 
 def with_parts(shape: Any, parts: Mapping[Any, Any]) -> Any:
-    """One of the kind of ``shape`` that consists of ``parts``."""
+    """A value of the kind of ``shape`` that consists of ``parts``."""
     if type(shape) is Object:
         return filled(blank(shape.kind), parts)
     return dict(parts) if isinstance(shape, dict) else rebuilt(shape, list(parts.values()))
@@ -392,7 +392,7 @@ def _members_like(value: Any, like: TensorOrNumber) -> tuple[Tensor, Any, Any] |
 
 
 def initial_tensor(leaf: Leaf, parent: Tracer) -> Tensor:
-    """The operand with which a carried value begins."""
+    """The operand of the loop node for the initial value of ``leaf``."""
     type_: TensorType = leaf.param.type
     with interpreting(parent):
         if leaf.initial is None:
@@ -406,7 +406,7 @@ def initial_tensor(leaf: Leaf, parent: Tracer) -> Tensor:
 
 
 def is_absent(value: Any) -> bool:
-    """Whether a variable or place holds nothing that a loop could carry."""
+    """Whether ``value`` is no value that a loop could carry: unbound, missing or None."""
     return value is UNBOUND or value is MISSING or value is None
 
 
@@ -421,7 +421,7 @@ def _wider(initial: Any, final: Any) -> Any:
 
 
 def widened(initial: Any, final: Any) -> Any:
-    """``initial`` such that ``final`` may be absent, or begin absent, or be of another kind.
+    """``initial`` as an optional or mixed value that ``final`` is one of, too.
 
     None if that is no help.
     """

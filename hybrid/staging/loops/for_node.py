@@ -1,4 +1,4 @@
-"""``for`` while a function is captured: one loop node where the body allows it, else unrolled."""
+"""Staging of ``for``: one loop node where the body allows it, else unrolled iterations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from hybrid.trace.values.varlist import MOST, LostItems
 
 
 def staged_for(site: Site, iterable: Any) -> Any:
-    """The session of a loop over ``iterable``; None when plain Python does."""
+    """The staged session of a loop over ``iterable``; None when plain Python does."""
     feed = feed_of(iterable)
     if feed is None or site.yields:
         return Unrolled(site, iter(iterable)) if site.stops and not site.yields else None
@@ -47,11 +47,14 @@ _AT_HAND = tuple([type(iter(each)) for each in ([], (), range(0), "", {}, {}.ite
 
 
 class Exhausted(BaseException):
-    """There is no further item: the iteration that asked for it is none."""
+    """The exception that ends an iteration which has asked for an item when there is none."""
 
 
 class Unrolled(Loop):
-    """Each iteration is traced by itself; once a flag that stops is traced, in a branch."""
+    """The session of an unrolled loop: each iteration is traced by itself.
+
+    Once a flag that stops the loop is traced, what follows is traced in a branch.
+    """
 
     def __init__(
         self,
@@ -159,7 +162,7 @@ class Unrolled(Loop):
 
 
 class StagedFor(Loop):
-    """One pass over the body with a traced index becomes a node."""
+    """The session of a loop whose body, traced once with a traced index, becomes a node."""
 
     def __init__(self, site: Site, feed: Feed) -> None:
         super().__init__(site)

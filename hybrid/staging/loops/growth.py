@@ -1,4 +1,4 @@
-"""Growth: a list that gains the same number of items in every iteration of a loop.
+"""Lists that gain the same number of items in every iteration of a loop, as stacked rows.
 
 Each item's tensors become stacked results of the node.  After the loop the list holds the rows;
 joined again with ``stack`` they are the stacked result itself.
@@ -27,7 +27,7 @@ from hybrid.trace.values.varlist import VarList
 
 
 class Growth:
-    """What a number of iterations that is known append to a list: leaves, and their tree."""
+    """The items that a known number of iterations append to a list: leaves, and their tree."""
 
     carries: tuple[Carry, ...] = ()  # what it needs carried from one iteration to the next
     unsure = False  # whether rows may be tensors that go on in the loop, or after it
@@ -74,7 +74,7 @@ class Growth:
 
 
 def appended(before: Any, after: Any) -> list[Any] | None:
-    """What a list has gained at its end, if that is all that has happened to it."""
+    """The items that a list has gained at its end; None if it was changed otherwise."""
     if not isinstance(before, list) or not isinstance(after, list) or len(after) <= len(before):
         return None
     if any(x is not y for x, y in zip(before, after, strict=False)):
@@ -83,7 +83,7 @@ def appended(before: Any, after: Any) -> list[Any] | None:
 
 
 def has_one(items: Sequence[Any]) -> bool:
-    """Whether each of ``items`` is surely one item."""
+    """Whether each of ``items`` is one item for sure."""
     return all(type(item) is not VarList for item in items)
 
 
@@ -91,7 +91,7 @@ def has_one(items: Sequence[Any]) -> bool:
 
 
 def is_row(leaf: Any, region: Region) -> bool:
-    """Whether ``leaf`` is another value in each iteration; else all items share that object."""
+    """Whether ``leaf`` is another value in each iteration and not one object for all."""
     if isinstance(leaf, Tensor):
         return region.owns(leaf)
     if isinstance(leaf, Number):
@@ -109,7 +109,7 @@ def is_row(leaf: Any, region: Region) -> bool:
 
 
 def row_tensor(leaf: Any, region: Region) -> Tensor:
-    """A tensor or number as what an iteration returns."""
+    """A tensor or number as the row that an iteration returns."""
     if isinstance(leaf, Tensor):
         return region.traced(leaf)
     return region.traced(number_tensor(leaf, kind_of(leaf)))

@@ -1,4 +1,4 @@
-"""Carried values that stay one tensor from before the loop, whichever way each iteration goes.
+"""Loop invariants: carried tensors that are the same tensor before and after every iteration.
 
 ::
 
@@ -19,7 +19,7 @@ from hybrid.trace.regions.region import Region
 
 
 def let_stay(carries: Sequence[Carry], region: Region) -> None:
-    """Take what stays for unchanged; what may stay is known by induction over the iterations."""
+    """Mark the invariants among ``carries`` as unchanged, found by induction over iterations."""
     leaves = [leaf for carry in carries for leaf in carry.leaves]
     staying = [leaf for leaf in leaves if _may_stay(leaf)]
     chosen = {v for node in region.builder.nodes if node.op.name == "cond" for v in node.results}

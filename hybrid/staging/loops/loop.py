@@ -1,4 +1,4 @@
-"""Staged loops: one pass over the body, traced with placeholders, becomes a loop node.
+"""Staging of loops: the search for a stable loop state, which makes the body a loop node.
 
 What the body reads before it writes must come out of an iteration with the type and structure with
 which it went in.  Where it does not, the first iteration is taken out of the loop (``cache = None``
@@ -60,7 +60,7 @@ Key = tuple[int, str]
 
 
 class Loop(Staged):
-    """What ``while`` and ``for`` have in common: the search for a stable loop state."""
+    """The base class of staged loops: it traces the body until its state is stable."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)

@@ -1,4 +1,4 @@
-"""Rebound: objects that a loop makes anew in each iteration, and what it may not do with them."""
+"""Objects that a loop makes anew in each iteration: what may be rebuilt, and what is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hybrid.trace.regions.tracer import Tracer
 
 
 def may_rebuild(value: Any, tracer: Tracer, around: tuple[int, ...] = ()) -> bool:
-    """Whether ``value`` is made of objects that another can take the place of."""
+    """Whether each iteration may rebuild ``value`` from its parts."""
     if id(value) in around:
         return False  # it holds itself
     around = (*around, id(value))
@@ -37,7 +37,7 @@ def _holds(value: Any, owner: Any, seen: frozenset[int] = frozenset()) -> bool:
 
 
 def refuse_rebound(carry: Carry, final: Any, tracer: Tracer, at: Location) -> None:
-    """Refuse another object of the same class, if that is what an iteration leaves."""
+    """Raise CaptureError if an iteration leaves another object of the same class."""
     initial = carry.initial
     if type(initial) is not type(final) or not is_plain(final):
         return
@@ -78,7 +78,7 @@ def _difference(label: str, before: Any, after: Any) -> tuple[str, Any, Any]:
 
 
 def refuse_shared(carries: Sequence[Carry], region: Region, at: Location) -> None:
-    """Refuse writes that others would see in the next iteration."""
+    """Raise CaptureError for writes that others would see in the next iteration."""
     next_of: dict[int, Any] = {}
     for carry in carries:
         for final, inside in carry.successors():

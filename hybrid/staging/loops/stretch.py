@@ -1,4 +1,4 @@
-"""Stretch: what a loop appends to a list when only the run knows how much.
+"""Lists that a loop of unknown length appends to: rows, their number, and gaps between them.
 
 The loop returns a row for each item that an iteration may append, and carries what else is wanted:
 how many there are, which is the last, whether some iteration has appended nothing.  ::
@@ -34,7 +34,7 @@ COUNT, LAST, MISSED, GAP = "the length", "the last item", "a gap", "a gap before
 
 
 class AppendedRows:
-    """The items that an iteration appends, in order; a VarList of one stands for one or none."""
+    """The items that an iteration appends to a list, as rows; each may be optional."""
 
     def __init__(self, before: Sequence[Any], items: Sequence[Any], at: Location) -> None:
         self.before, self.items, self.at = before, items, at
@@ -240,7 +240,7 @@ def _kind(leaf: Any) -> str | None:
 
 
 def refuse_resize(label: str, at: Location) -> NoReturn:
-    """Raise: an iteration does more to a list than to append."""
+    """Raise CaptureError: an iteration changes a list's length other than by append."""
     raise CaptureError(
         f"{label} changes its length in a loop, and not by append alone",
         at=at,
@@ -252,13 +252,13 @@ def refuse_resize(label: str, at: Location) -> NoReturn:
 
 
 def refuse_length(before: Any, after: Any, label: str, at: Location) -> None:
-    """Refuse two lists of different lengths."""
+    """Raise CaptureError if an iteration has changed the length of a list."""
     if isinstance(before, list) and isinstance(after, list) and len(before) != len(after):
         refuse_resize(label, at)
 
 
 class Inside:
-    """A list that an iteration both appends to and looks at: its length and last item are known."""
+    """A list inside the loop that appends to it: only its length and last item are known."""
 
     def __init__(self, item: Any, at: Location) -> None:
         self.sample, self.at = _sample(item), at

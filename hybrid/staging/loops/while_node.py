@@ -1,4 +1,4 @@
-"""``while``: the session of plain tests, and of a traced one, which becomes a ``while`` node."""
+"""Staging of ``while``: the session of a traced test, which becomes a ``while`` node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEST = "the test"
 
 
 class StagedWhile(Loop):
-    """Takes over from a plain session when a test is traced, or a flag that stops the loop.
+    """The session that takes over from a plain one when a test or a stop flag is traced.
 
     The test that has been evaluated decides on the first iteration; each iteration runs the body
     and evaluates the test anew.

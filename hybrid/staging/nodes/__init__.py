@@ -1,1 +1,1 @@
-"""Constructs on traced values as nodes: what drives their passes, branches and choices."""
+"""Branches and choices on traced values: the sessions whose passes become ``cond`` nodes."""

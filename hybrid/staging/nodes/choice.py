@@ -1,4 +1,4 @@
-"""Choice: an expression of which one of two operands is evaluated, as a ``cond`` node."""
+"""Staging of an expression that evaluates one of two operands: a ``cond`` node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hybrid.trace.values.optional import UNBOUND
 
 
 class Choice(Staged):
-    """An expression of which one of two operands is evaluated."""
+    """The session of an expression that evaluates one of two operands."""
 
     def __init__(self, site: Site, name: str) -> None:
         super().__init__(site)

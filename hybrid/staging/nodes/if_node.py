@@ -1,4 +1,4 @@
-"""``if``: the session of a plain test, and of a traced one, which becomes a ``cond`` node."""
+"""Staging of ``if`` on a traced test: two traced passes become a ``cond`` node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hybrid.trace.regions.region import Region, truth
 
 
 class StagedIf(Staged):
-    """Two passes: one with ``test`` true, one with it false."""
+    """The session of two passes: one with the test true, one with it false."""
 
     def __init__(self, site: Site, pred: Any) -> None:
         super().__init__(site)
@@ -48,7 +48,7 @@ class StagedIf(Staged):
 
 
 def lines_of(site: Site, branch: int) -> dict[str, Location]:
-    """Where a branch binds its names."""
+    """The lines where a branch binds its names."""
     if branch >= len(site.branches):
         return {}
     path = site.location.path

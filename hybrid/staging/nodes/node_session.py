@@ -1,4 +1,4 @@
-"""Staged sessions: what drives the passes of a construct that becomes a node.
+"""The base class of staged sessions: passes of a construct, traced into regions of a node.
 
 Each pass runs the author's own statements once more, in the author's frame, with the names and
 places of the construct set to what they hold on that path; the ops of the pass go into a region.
@@ -24,7 +24,7 @@ THEN, ELSE = "where the condition holds", "where it does not"
 
 
 class Staged:
-    """A session whose passes are traced into regions."""
+    """A session whose passes are traced into regions of a node."""
 
     def __init__(self, site: Site) -> None:
         self.site = site

@@ -1,4 +1,4 @@
-"""Branches of a loop that run where a traced flag has not stopped it."""
+"""Branches of a loop for the code that runs only if a traced flag has not stopped it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Unstopped:
-    """What ``session`` runs next, in a branch of ``parent``: there where ``flag`` is not set."""
+    """The branch of ``parent`` in which ``session`` goes on where ``flag`` is not set."""
 
     def __init__(
         self, session: Loop, parent: Tracer, flag: Tensor, found: Mapping[str, Any], label: str

@@ -1,1 +1,1 @@
-"""Sessions: what says how often the statements of a construct run, and what it asks of values."""
+"""Sessions: how often the statements of a construct run; and predicates of traced values."""

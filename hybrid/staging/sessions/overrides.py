@@ -1,4 +1,4 @@
-"""Overrides: what captured code calls in place of functions of Python's and of libraries.
+"""Registry of overrides: what captured code calls in place of Python and library functions.
 
 One registry for all of them::
 
@@ -26,7 +26,7 @@ OVERRIDES: dict[Any, Override] = {}  # each is called with a site first
 
 
 def overrides(*functions: Any, site: bool = False) -> Callable[[F], F]:
-    """Let captured code call what is decorated in place of ``functions``."""
+    """A decorator that registers an override of ``functions``."""
 
     def register(override: F) -> F:
         OVERRIDES.update(dict.fromkeys(functions, override if site else _siteless(override)))

@@ -1,4 +1,4 @@
-"""Session: drives the passes of one converted statement.
+"""Sessions: the base class of what runs the passes of one converted statement.
 
 The author's statements stay where they are; the session says how often they run.  On plain Python
 values that is exactly what Python would do.  Once a value is traced, a staged session takes over.
@@ -17,13 +17,13 @@ ONE_BY_ONE = "Python goes over its items one by one"
 
 
 def unrolled(count: int, why: str) -> str:
-    """The note of a loop whose iterations are traced one by one."""
+    """The note for ``explain`` on a loop whose iterations are traced one by one."""
     times = "once" if count == 1 else f"{count} times"
     return f"unrolled {times}: {why.splitlines()[0]}"
 
 
 class Session:
-    """A construct on plain values; ``staged`` is what has taken over, if anything has."""
+    """The session of a construct on plain values; ``staged`` is the one that took over, if any."""
 
     __slots__ = ("site", "staged")
 

@@ -1,4 +1,4 @@
-"""Reading what only some paths have bound: the plan checks that this call took one of them."""
+"""Loads of variables that may be unbound or optional: the plan checks that they are bound."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(value: Any, name: str, free: bool = False) -> Any:
 
 
 def resolved(tree: Any, name: str = "the result", *, optional: bool) -> Any:
-    """A result of which all is bound: what may be unbound is checked when the plan runs.
+    """A result all of whose parts are bound: the plan checks those that may be absent.
 
     What is None on some paths is refused there unless it is ``optional``.
     """
@@ -92,6 +92,6 @@ def load(name: str, value: Any, free: bool = False) -> Any:
 
 
 def peek(name: str, value: Any, free: bool = False) -> Any:
-    """The same for a look at the identity of the value alone."""
+    """The value of a variable for a look at its identity alone, which may be absent."""
     known = type(value) is OptionalValue and value.other is not UNBOUND
     return value if known else load(name, value, free)

@@ -1,4 +1,4 @@
-"""Whether a value is only known when the plan runs, and whether one is being made."""
+"""Predicates of traced values, and views of containers of which only a run knows all."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def tracing() -> bool:
 
 
 def held(value: Any) -> Any:
-    """The container in which a UserDict and its like keep what they hold; else ``value``."""
+    """The container behind a UserDict and its like; any other value itself."""
     if isinstance(value, (UserDict, UserList)):
         return value.data
     return value.maps[0] if isinstance(value, ChainMap) and value.maps else value
 
 
 def look(value: Any) -> Any:
-    """``value``, which is about to be looked into, should it be a container."""
+    """``value``, or a view of it, if it is a container that is about to be looked into."""
     if isinstance(value, HOLDERS) and tracing():
         inner, how = held(value), f"looked into through a {type(value).__name__}"
         look(inner)
@@ -62,7 +62,7 @@ def look(value: Any) -> Any:
 
 
 def library_argument(value: Any, name: str = "") -> Any:
-    """``value``, which a library function is about to look into, should it be a container."""
+    """``value``, for a library function; raises CaptureError if only a run knows all of it."""
     inner = unwrapped(value)
     if type(look(inner)) is not type(inner):
         how = f"given to {name}()" if name else "looked into"
@@ -72,7 +72,7 @@ def library_argument(value: Any, name: str = "") -> Any:
 
 
 def ordered(name: str, order: Callable[[], Any], items: Sequence[Any]) -> Any:
-    """``order()``, in which ``name`` compares ``items`` as far as Python does: pairs by a key."""
+    """The result of ``order()``, in which ``name`` compares ``items``; raises if one is traced."""
     try:
         return order()
     except NeedsValue as error:
@@ -117,7 +117,7 @@ def refuse_partial(value: Any, how: str) -> None:
 
 
 def compared(value: Any) -> Any:
-    """``value``, which is about to be compared with another by ``==``."""
+    """``value``, or a view of it, for a comparison by ``==``."""
     seen = look(value)
     if type(seen) in (list, tuple) and tracing() and current().indefinite_values:
         for item in value:

@@ -1,1 +1,1 @@
-"""Python values of which only the run knows all: lists, dicts, subscripts, texts, walks."""
+"""Python values of which only a run knows all: lists, dicts, subscripts, texts, walks."""

@@ -1,4 +1,4 @@
-"""Dicts of which only the run knows the keys: what is asked of them and stored while captured.
+"""Dicts whose keys only a run knows: their operations during a capture.
 
 ::
 
@@ -37,13 +37,13 @@ _ABSENT: Any = object()  # no default is given
 
 
 def present(items: Dict, key: Any) -> Any:
-    """``key in items``."""
+    """The result of ``key in items``."""
     value = dict.get(items, key, MISSING)
     return Number("bool", value.flag) if is_optional(value) else value is not MISSING
 
 
 def length_of(items: Dict) -> Any:
-    """``len(items)``."""
+    """The result of ``len(items)``."""
     flags = [value.flag for value in dict.values(items) if is_optional(value)]
     sure = dict.__len__(items) - len(flags)
     ones = [Number("int", ops.astype(flag, "int64"), 0, 1) for flag in flags]
@@ -51,7 +51,7 @@ def length_of(items: Dict) -> Any:
 
 
 def truth_of(items: Dict) -> Any:
-    """``bool(items)``."""
+    """The result of ``bool(items)``."""
     values = list(dict.values(items))
     if not all(map(is_optional, values)):
         return True
@@ -59,12 +59,12 @@ def truth_of(items: Dict) -> Any:
 
 
 def get(items: Dict, key: Any, default: Any = None) -> Any:
-    """``items.get(key, default)``."""
+    """The result of ``items.get(key, default)``."""
     return or_else(dict.get(items, key, MISSING), lambda: default)
 
 
 def or_else(value: Any, default: Callable[[], Any], name: str = ITEM) -> Any:
-    """``value``, an item or attribute, or ``default()`` where it is missing."""
+    """``value``, an item or attribute, or ``default()`` where it is absent."""
     if value is MISSING:
         return default()
     if not is_optional(value):
@@ -73,7 +73,7 @@ def or_else(value: Any, default: Callable[[], Any], name: str = ITEM) -> Any:
 
 
 def found(items: Dict, key: Any) -> Any:
-    """``items[key]``."""
+    """The result of ``items[key]``."""
     value = dict.get(items, key, MISSING)
     if value is MISSING:
         return _made(items, key)
@@ -104,7 +104,7 @@ def _made(items: Any, key: Any) -> Any:
 
 
 def is_equal(items: Dict, other: Any) -> Any:
-    """``items == other``."""
+    """The result of ``items == other``."""
     if not isinstance(other, dict):
         return False
     found: Any = True
@@ -138,7 +138,7 @@ def _both(a: Any, b: Tensor) -> Tensor:
 
 
 def store(items: Dict, key: Any, value: Any) -> None:
-    """``items[key] = value``."""
+    """Do ``items[key] = value``."""
     before = dict.get(items, key, MISSING)
     if is_optional(before) and next(reversed(items)) != key:
         # Where it is missing it comes last, and else it stays where it is.
@@ -165,7 +165,7 @@ def _store_item(items: Dict, key: Any, item: Any) -> None:
 
 
 def update(items: Dict, *others: Any, **named: Any) -> None:
-    """``items.update(*others, **named)``."""
+    """Do ``items.update(*others, **named)``."""
     current().will_write_container(items)
     for other in (*others, named):
         if isinstance(other, dict):
@@ -181,7 +181,7 @@ def update(items: Dict, *others: Any, **named: Any) -> None:
 
 
 def united(*parts: Any) -> Dict:
-    """``{**a, **b}``."""
+    """The result of ``{**a, **b}``."""
     made: Dict = {}
     for part in parts:
         if made and (is_partial(made) or is_partial(part)):
@@ -192,7 +192,7 @@ def united(*parts: Any) -> Dict:
 
 
 def joined(a: Any, b: Any) -> Any:
-    """``a | b``."""
+    """The result of ``a | b``."""
     if not (isinstance(a, dict) and isinstance(b, dict)):
         return NotImplemented
     made = a.copy()
@@ -201,7 +201,7 @@ def joined(a: Any, b: Any) -> Any:
 
 
 def delete(items: Dict, key: Any) -> None:
-    """``del items[key]``."""
+    """Do ``del items[key]``."""
     value = dict.get(items, key, MISSING)
     if is_optional(value):
         read(value, ITEM)
@@ -209,7 +209,7 @@ def delete(items: Dict, key: Any) -> None:
 
 
 def pop(items: Dict, key: Any, default: Any = _ABSENT) -> Any:
-    """``items.pop(key, default)``."""
+    """The result of ``items.pop(key, default)``."""
     current().will_write_container(items)
     value = dict.get(items, key, MISSING)
     if not is_optional(value):
@@ -220,7 +220,7 @@ def pop(items: Dict, key: Any, default: Any = _ABSENT) -> Any:
 
 
 def setdefault(items: Dict, key: Any, default: Any = None) -> Any:
-    """``items.setdefault(key, default)``."""
+    """The result of ``items.setdefault(key, default)``."""
     current().will_write_container(items)
     value = dict.get(items, key, MISSING)
     if not is_optional(value):
@@ -231,7 +231,7 @@ def setdefault(items: Dict, key: Any, default: Any = None) -> Any:
 
 
 def popitem(items: Dict, *args: Any) -> Any:
-    """``items.popitem()``: the last one, if it is there for sure."""
+    """The result of ``items.popitem()``: the last item, if it is there for sure."""
     if args or is_optional(items[next(reversed(items))]):
         refuse_partial(items, "asked for its last item")
     current().will_write_container(items)
@@ -239,35 +239,38 @@ def popitem(items: Dict, *args: Any) -> Any:
 
 
 def join_in_place(items: Dict, other: Any) -> Any:
-    """``items |= other``."""
+    """Do ``items |= other``."""
     update(items, other)
     return items
 
 
 def copied(items: Dict, **named: Any) -> Dict:
-    """``dict(items, **named)``."""
+    """The result of ``dict(items, **named)``."""
     made = dict(items)
     update(made, named)
     return made
 
 
 def store_announced(items: Dict, key: Any, value: Any) -> None:
+    """Do ``items[key] = value`` after it has been announced."""
     current().will_write_container(items)
     store(items, key, value)
 
 
 def delete_announced(items: Dict, key: Any) -> None:
+    """Do ``del items[key]`` after it has been announced."""
     current().will_write_container(items)
     delete(items, key)
 
 
 def clear(items: Dict) -> None:
+    """Do ``items.clear()`` after it has been announced."""
     current().will_write_container(items)
     items.clear()
 
 
 class DictView(View):
-    """Such a dict as the subscripts, stars and operators of converted code see it."""
+    """The view of such a dict for subscripts, stars and operators of converted code."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Feed: what a ``for`` loop walks over, by index, so that one pass can stand for all iterations."""
+"""Feeds: the items of a ``for`` loop by index, so that one pass stands for all iterations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hybrid.number import Number
 
 
 class Feed(Protocol):
-    """``length`` items; a Number when that is known only at run time."""
+    """A sequence of ``length`` items by index; the length is a Number if only a run knows it."""
 
     length: int | Number
     python: bool  # whether the items are plain Python numbers
@@ -24,7 +24,7 @@ class Feed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers of a Python range."""
+    """The feed of a Python range."""
 
     numbers: range
     python = True
@@ -42,7 +42,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a tensor."""
+    """The feed of the rows of a tensor."""
 
     tensor: Tensor
     python = False
@@ -70,13 +70,13 @@ class Walk:
 
 
 def even_length(feed: Feed) -> Any:
-    """How many of the first items of ``feed`` are of one kind."""
+    """The number of first items of ``feed`` that are of one kind."""
     length = feed.length
     return min([length, *[p.even for p in supplied(feed)]]) if type(length) is int else length
 
 
 def finish(feed: Any, stopped: Tensor | bool) -> None:
-    """The loop over ``feed`` is left, or ``stopped`` by the author: so are passes in it."""
+    """End the passes in ``feed``, whose loop is left, or ``stopped`` by the author."""
     parts = getattr(feed, "parts", ())
     lengths = [part.length for part in parts]
     known = all([type(length) is int for length in lengths])
@@ -108,7 +108,7 @@ def stream_of(feed: Any) -> Any:
 
 
 class TreeRows:
-    """The rows of a tree of tensors, each a tree."""
+    """The feed of the rows of a tree of tensors, each a tree."""
 
     python = False
 

@@ -1,4 +1,4 @@
-"""What ``range``, ``enumerate``, ``zip`` and ``reversed`` give over values of a run to come.
+"""The iterables ``range``, ``enumerate``, ``zip`` and ``reversed`` of traced values.
 
 Each is a ``Walk``: a ``for`` that is staged goes over it by index.  Anything else that iterates
 gets the items one by one, as long as their number is known.
@@ -21,7 +21,7 @@ from hybrid.trace.regions.checks import check
 
 
 def index_of(x: Any) -> Any:
-    """``operator.index(x)``, traced; raises what Python raises."""
+    """The result of ``operator.index(x)``, traced; raises what Python raises."""
     if isinstance(x, Tensor) and x.dtype.is_integer and not x.ndim:
         return current().number_of(x)
     if type(x) is not Number:
@@ -36,7 +36,7 @@ def _tensor(x: Any) -> Tensor:
 
 
 class TracedRange(Walk):
-    """``range`` of numbers of which one is traced."""
+    """A ``range`` with a traced bound or step."""
 
     python = True
 
@@ -109,7 +109,7 @@ def _range_length(start: Any, stop: Any, step: Any) -> Any:
 
 
 def not_negative(n: Number) -> Number:
-    """``max(n, 0)``."""
+    """The result of ``max(n, 0)``."""
     if n.low >= 0:
         return n
     return Number("int", ops.maximum(n.tensor, 0), 0, max(n.high, 0))
@@ -173,7 +173,7 @@ class Once(Walk):
 
 @dataclass(frozen=True, slots=True)
 class Enumerated:
-    """``enumerate(items, start)``."""
+    """The feed of ``enumerate(items, start)``."""
 
     items: Feed
     start: Any
@@ -194,7 +194,7 @@ class Enumerated:
 
 @dataclass(frozen=True, slots=True)
 class Zipped:
-    """``zip(*parts)``."""
+    """The feed of ``zip(*parts)``."""
 
     parts: Sequence[Feed]
     length: Any
@@ -206,7 +206,7 @@ class Zipped:
 
 @dataclass(frozen=True, slots=True)
 class Reversed:
-    """``reversed(items)``."""
+    """The feed of ``reversed(items)``."""
 
     items: Feed
 
@@ -231,7 +231,7 @@ def shortest(lengths: Sequence[Any]) -> Any:
 
 
 def uneven(number: int, length: int, first: int) -> ValueError:
-    """What Python raises when the iterables of a strict zip are not of one length."""
+    """The exception that Python raises when iterables of a strict zip differ in length."""
     others = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
     kind = "shorter" if length < first else "longer"
     return ValueError(f"zip() argument {number} is {kind} than {others}")

@@ -1,4 +1,4 @@
-"""Lists whose length only the run knows: ``len``, subscripts, loops and truth while captured.
+"""Lists of unknown length: their ``len``, subscripts, loops and truth during a capture.
 
 ::
 
@@ -32,21 +32,21 @@ Items = Sequence[Any]  # some of them VarList
 
 
 def length_of(items: Items) -> Any:
-    """``len(items)``."""
+    """The result of ``len(items)``."""
     counts = [varlist.count for varlist in varlists_in(items)]
     plain = len(items) - len(counts)
     return functools.reduce(operator.add, [plain, *counts] if plain else counts)
 
 
 def truth_of(items: Items) -> Any:
-    """``bool(items)``."""
+    """The result of ``bool(items)``."""
     if any(type(item) is not VarList for item in items):
         return True
     return length_of(items) > 0
 
 
 class View:
-    """A list as the subscripts, stars and unpackings of converted code see it."""
+    """The view of a list of unknown length for the subscripts and stars of converted code."""
 
     __slots__ = ("items",)
 
@@ -130,7 +130,7 @@ def _slice(items: Items, taken: slice) -> Any:
 
 
 def item_at(items: Items, index: Any) -> Any:
-    """``items[index]``; raises IndexError when the plan runs."""
+    """The result of ``items[index]``; the plan raises IndexError."""
     front, back = _front(items), _front(items[::-1])
     if type(index) is int:
         if 0 <= index < front or -back <= index < 0:
@@ -194,14 +194,14 @@ def _is_row(first: Any, rest: Any) -> bool:
 def choose_between(
     test: Any, body: Callable[[], Any], orelse: Callable[[], Any], name: str = "an item of a list"
 ) -> Any:
-    """``body() if test else orelse()``; ``name`` is what messages call it."""
+    """The result of ``body() if test else orelse()``; messages call it ``name``."""
     if type(test) is not Number:
         return body() if test else orelse()
     return hyb__.Choice(Site("item", *here()), name).between(test, body, orelse)
 
 
 def here() -> tuple[Location, str]:
-    """Where the author's code is: the line, and the function."""
+    """The place of the author's code that is running: line and function."""
     frame = author_frame(sys._getframe(1))
     function = "<module>" if frame is None else frame.f_code.co_name
     return author_location() or Location("<unknown>", 0), function
@@ -212,7 +212,7 @@ def here() -> tuple[Location, str]:
 
 @dataclass(frozen=True, slots=True)
 class ListFeed:
-    """What a loop over a list walks over."""
+    """The feed of a list of unknown length."""
 
     items: tuple[Any, ...]
     length: Any
@@ -235,7 +235,7 @@ class ListFeed:
 
 
 def list_feed(items: Items) -> Feed:
-    """How to walk over a list by index."""
+    """The feed of a list, by index."""
     for varlist in varlists_in(items):
         varlist.require_readable()
         varlist.limit()
@@ -247,7 +247,7 @@ def list_feed(items: Items) -> Feed:
 
 
 def compacted(items: list[Any]) -> list[Any]:
-    """``items``, each there or not, as rows that know of gaps; any other list as it is."""
+    """``items``, each of them optional, as rows that know of gaps; any other list as it is."""
     first = items[0] if items else None
     if type(first) is not VarList or len(items) == 1:
         return items

@@ -1,4 +1,4 @@
-"""Kinds: what is done with a number of which only the run knows the kind.
+"""Operations on numbers whose kind only a run knows: a choice of the results for each kind.
 
 ::
 
@@ -26,7 +26,7 @@ NAME = "what this is made of"
 
 
 def each(number: Mixed | TensorOrNumber, function: Callable[[Any], Any]) -> Any:
-    """``function`` of what the number may be, staged for each."""
+    """The result of ``function``, staged for each kind that the number may have."""
     flags, parts = number.flags, number.parts
 
     def beginning(at: int) -> Any:
@@ -39,7 +39,10 @@ def each(number: Mixed | TensorOrNumber, function: Callable[[Any], Any]) -> Any:
 
 
 def of_one_kind(override: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
-    """``override``, whose arguments are numbers of one kind; ``call(site, ...)`` calls it anew."""
+    """An override that chooses a kind for each argument and calls ``override`` with that.
+
+    ``call(site, ...)`` calls it anew.
+    """
 
     def chosen(site: Site, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((args, kwargs))
@@ -58,7 +61,7 @@ def of_one_kind(override: Callable[..., Any], call: Callable[..., Any]) -> Calla
 
 
 def for_both(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` of this package, staged twice where a number would not do what a tensor does."""
+    """``function``, staged twice where a number would not do what a tensor does."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         for argument in (*args, *kwargs.values()):

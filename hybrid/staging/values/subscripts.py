@@ -1,4 +1,4 @@
-"""Subscripts that only the run knows, of lists, tuples and dicts that are written out.
+"""Traced subscripts of lists, tuples and dicts whose items the capture knows.
 
 ::
 
@@ -36,7 +36,7 @@ _DTYPES = {bool: "bool", int: "int64", float: "float64"}
 
 
 class Indexed(View):
-    """A list, tuple or dict, subscripted by what may be a traced number."""
+    """The view of a list, tuple or dict for subscripts that may be traced numbers."""
 
     __slots__ = ("whole",)
 
@@ -71,14 +71,14 @@ class Indexed(View):
 
 
 def indexed(container: Any, seen: Any) -> Any:
-    """``container``, which is seen as ``seen``, about to be subscripted by what is no constant."""
+    """The view of ``container``, which is seen as ``seen``, for a subscript that may be traced."""
     if type(container) in (list, tuple, dict) and (seen is container or type(seen) is DictView):
         return Indexed(container, seen)
     return seen
 
 
 def item_at(items: Any, index: Number) -> Any:
-    """``items[index]``; raises IndexError or KeyError when the plan runs."""
+    """The result of ``items[index]``; the plan raises IndexError or KeyError."""
     if isinstance(items, dict):
         keys = _number_keys(items, index)
         check(contains(keys, index), KeyError(index))
@@ -88,7 +88,7 @@ def item_at(items: Any, index: Number) -> Any:
 
 
 def store_at(items: Any, index: Number, value: Any) -> None:
-    """``items[index] = value``; raises IndexError when the plan runs."""
+    """Do ``items[index] = value``; the plan raises IndexError."""
     if isinstance(items, dict):
         keys: Sequence[Any] = _number_keys(items, index, value)
         check(contains(keys, index), _new_key())
@@ -102,7 +102,7 @@ def store_at(items: Any, index: Number, value: Any) -> None:
 
 
 def get(items: dict[Any, Any], index: Number, default: Any = None) -> Any:
-    """``items.get(index, default)``."""
+    """The result of ``items.get(index, default)``."""
     keys = _number_keys(items, index, default)
     values = [dict.__getitem__(items, key) for key in keys]
     there = contains(keys, index)

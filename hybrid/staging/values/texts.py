@@ -1,4 +1,4 @@
-"""Texts of traced values: f-strings, ``%``, and the methods of strings that take them in."""
+"""Texts of traced values: f-strings, ``%``, and methods of strings that are given them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from hybrid.trace.values.texts import JOINING, Text, mark, marks, text_in
 
 
 def text(value: str) -> str:
-    """An f-string; if it shows traced values it does not show its characters."""
+    """An f-string as a Text, if it shows traced values; else as it is."""
     return text_in(current().texts, value) if tracing() else value
 
 
 def template(value: Any) -> Any:
-    """What is on the left of ``%``."""
+    """The left operand of ``%``, as a Template during a capture."""
     return Template(value) if isinstance(value, (str, bytes)) and tracing() else value
 
 
 class Template:
-    """A text with places, into which ``%`` puts values."""
+    """A format string into which ``%`` puts values, traced ones included."""
 
     __slots__ = ("text",)
 
@@ -109,7 +109,7 @@ def _as_now(value: Any) -> Any:
 
 
 def method_of(function: Any) -> Callable[..., Any] | None:
-    """What is called for the method of a string that is given texts; None for other functions."""
+    """The override of a method of a string that may be given texts; None for other functions."""
     owner = getattr(function, "__self__", None)
     if not isinstance(owner, str):
         return None

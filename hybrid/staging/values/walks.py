@@ -1,4 +1,4 @@
-"""Supplied: a walk over items that come from outside when the plan runs.
+"""Walks over items that come from outside when the plan runs: ordered calls into Python.
 
 ::
 
@@ -44,7 +44,7 @@ from hybrid.trace.regions.merge import number_tensor
 
 
 class Supplied(Walk):
-    """The items of a pass that begins here."""
+    """The walk over one pass of items from outside."""
 
     python = False
     begun = True
@@ -114,7 +114,7 @@ ENDLESS = 2**62  # items: more than there will be
 
 @dataclass(frozen=True, slots=True)
 class Call(OwnCall):
-    """A call of ``do`` as a py_call makes it."""
+    """The py_call that runs ``do`` for a pass."""
 
     passes: _Passes
     do: Callable[..., Any]
@@ -279,7 +279,7 @@ class _States:
 
 
 def walkable(iterable: Any) -> Any:
-    """``iterable``, or the walk over what runs get of it: that begins with this."""
+    """``iterable``, or the walk over the items that a run gets from it: that begins a pass."""
     iterable = unwrapped(iterable)
     if not isinstance(iterable, Supplying):
         return iterable
@@ -288,7 +288,7 @@ def walkable(iterable: Any) -> Any:
 
 
 def feed_of(iterable: Any) -> Feed | None:
-    """How to walk over ``iterable`` by index; None when only Python can."""
+    """The feed of ``iterable``, by index; None when only Python can walk over it."""
     iterable = walkable(iterable)
     if type(iterable) is range:
         return Range(iterable)

@@ -1,1 +1,1 @@
-"""Which values of a graph are one value: operands, carried values and items of lists."""
+"""Alias analysis of graphs: which operands, carried values and list items are one value."""

@@ -1,4 +1,4 @@
-"""Carried: what the carried values of a loop may be after it: operands, and each other.
+"""Alias analysis of loops: which operands or carried values a carried value may be at the end.
 
 ::
 
@@ -30,7 +30,7 @@ SEVERAL = "several"
 
 
 class Side(Protocol):
-    """What tells of the values of a body."""
+    """The alias analysis of one body, as loops need it."""
 
     tracer: Tracer
 
@@ -43,10 +43,10 @@ class Side(Protocol):
 
 
 class Carried:
-    """Carried values by their positions among the operands behind the count.
+    """The alias analysis of the carried values of one loop, by their positions as operands.
 
-    They may be operands, by such positions too, or values that an iteration has made, of which two
-    may be one.
+    They may become operands, by such positions too, or values that an iteration has made, of which
+    two may be one.
     """
 
     def __init__(self, body: Graph, carried: int, sliced: int, side: Side) -> None:

@@ -31,7 +31,7 @@ Regions = tuple[Graph, Graph]
 
 @dataclass(frozen=True, slots=True)
 class ResultAlias:
-    """A result is the value at ``place`` (an operand; ~i for result i) where a flag says so.
+    """An alias of a result: the value at ``place`` (an operand; ~i for result i), and where.
 
     The flag is one of each region, if these are known, else a further result of the node.
     """
@@ -43,7 +43,7 @@ class ResultAlias:
 
 @dataclass(frozen=True, slots=True)
 class RegionAliases:
-    """What regions hand on, and those regions with the flags that tell it as further results."""
+    """The aliases of all results of two regions, whose flags the regions return as well."""
 
     regions: Regions
     aliases: tuple[tuple[ResultAlias, ...], ...]  # of each result
@@ -51,7 +51,7 @@ class RegionAliases:
 
 
 def region_aliases(regions: Regions) -> RegionAliases:
-    """What ``regions`` hand on."""
+    """The aliases of the results of ``regions``, the two of a ``cond``; remembered."""
     return remembered(regions, "handed on", lambda: _region_aliases(regions))
 
 
@@ -100,7 +100,7 @@ def _region_aliases(regions: Regions) -> RegionAliases:
 
 
 def aliases_in(graph: Graph) -> Callable[[Value], set[Value]]:
-    """What tells which values of ``graph`` one of them may be: parameters, or such as it makes."""
+    """A function from a value of ``graph`` to the set of values that it may be."""
     side = _Side(graph)
     return lambda value: set(side.aliases(value))
 
@@ -262,6 +262,7 @@ class _Side:
 def aliases_of_while(
     region: Graph, trips: Tensor, operands: list[Tensor], attrs: Mapping[str, Any]
 ) -> Aliases:
+    """The aliases of the results of a ``while`` of this body after ``trips`` iterations."""
     body = remembered((region,), "as of for", lambda: as_of_for(region))
     attrs = {"carried": attrs["carried"], "length": 0, "reverse": False, "sliced": 0}
     found = aliases_of_loop(body, trips, operands, attrs)
@@ -278,12 +279,13 @@ def aliases_of_while(
 def aliases_of_loop(
     body: Graph, count: Tensor, operands: list[Tensor], attrs: Mapping[str, Any]
 ) -> Aliases:
+    """The aliases of the results of a ``for`` of this body after ``count`` iterations."""
     attrs = {name: attrs[name] for name in ("carried", "length", "reverse", "sliced")}
     carried = carried_of(body, attrs["carried"], attrs["sliced"])
     return carried.aliases(count, known_int(count), operands, attrs)
 
 
 def carried_of(body: Graph, carried: int, sliced: int) -> Carried:
-    """What the carried values of a loop of this body, which is as that of ``for``, may be."""
+    """The alias analysis of a loop's carried values; its body is as that of ``for``."""
     key = ("carried on", carried)
     return remembered((body,), key, lambda: Carried(body, carried, sliced, _Side(body)))

@@ -1,4 +1,4 @@
-"""Recurring: lists of loops whose items may have other names, which only a run knows.
+"""Limits of the alias analysis of list items: loops whose rows have aliases only a run knows.
 
 ::
 
@@ -31,12 +31,12 @@ from hybrid.trace.regions.tracer import Tracer
 
 
 def needs_run(graph: Graph) -> bool:
-    """Whether only a run of ``graph`` tells the order of additions, and can be followed."""
+    """Whether the gradient of ``graph`` has to follow a run, to know the order of additions."""
     return remembered((graph,), "needs run", lambda: is_repeatable(graph) and recurs(graph))
 
 
 def recurs(graph: Graph) -> bool:
-    """Whether ``graph``, or a region in it, has a list of which not all names are minded."""
+    """Whether ``graph``, or a region in it, has a list with aliases that the analysis misses."""
     if not any(node.regions for node in graph.nodes):
         return False
     lists: dict[Value, set[Value]] = {}  # stacks, and the other names of their items
@@ -55,7 +55,7 @@ def recurs(graph: Graph) -> bool:
 def refuse_recurring(
     tracer: Tracer, ends: Collection[TapeNode], nodes: Collection[TapeNode]
 ) -> None:
-    """Raise where a captured function takes a gradient of which only a run tells the order.
+    """Raise EagerOnlyError for a gradient whose order of additions only a run knows.
 
     It goes from the ``ends`` through ``nodes`` of what ``tracer`` and those around it have traced;
     what has passed once, or was made by another such way, is minded.
@@ -145,7 +145,7 @@ Rows = dict[int, tuple[list[int], int]]
 
 
 def names_of(body: Graph, carried: int, read: Collection[int]) -> Rows | None:
-    """Of each row that ``body(i, carried..., ...)`` returns its other names outside, if any.
+    """The aliases outside of each row that ``body(i, carried..., ...)`` returns; None if unknown.
 
     These are the carried values, of those that are ``read``, that are the last row in the end, and
     the one (or -1) that is the first before the loop.  None where only a run knows the names.

@@ -1,4 +1,4 @@
-"""Which results of control flow are one of its operands itself, or an item of a list."""
+"""Alias rules of ``cond``, ``for`` and ``while``: from a record to the aliases of its results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALL = "all"
 
 @cond.aliases
 def cond_aliases(record: Record) -> Aliases:
-    """What may be what, for the way back through ``record``."""
+    """The aliases of the results of a ``cond``."""
     regions: Regions = record.attrs["regions"]
     found = region_aliases(regions)
     places = tuple([tuple([alias.place for alias in aliases]) for aliases in found.aliases])
@@ -61,7 +61,7 @@ def _flag(alias: ResultAlias, pred: Tensor, results: list[Tensor]) -> Tensor:
 
 @for_.aliases
 def for_aliases(record: Record) -> Aliases:
-    """What the carried values may be after the loop."""
+    """The aliases of the carried values after a ``for``, and of the items of its lists."""
     count, *operands = [make_snapshot(saved) for saved in record.saved]
     attrs, body = record.attrs, record.attrs["regions"][0]
     found = aliases_of_loop(body, count, operands, attrs)
@@ -98,7 +98,7 @@ def _items(
 
 @while_.aliases
 def while_aliases(record: Record) -> Aliases:
-    """The same; the number of iterations is nobody else."""
+    """The aliases of the carried values after a ``while``; the trip count has none."""
     _, *operands = [make_snapshot(saved) for saved in record.saved]
     region = record.attrs["regions"][0]
     trips = restored(record, 0)

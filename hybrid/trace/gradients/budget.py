@@ -1,4 +1,4 @@
-"""How many rows the stacks of loops of unknown length get."""
+"""The memory budget for residuals: how many rows the stacks of unbounded loops get."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIST_SHARE = 4  # what lists may grow to is that part of the budget, so that res
 
 
 def capacity(types: Sequence[TensorType], share: int = 1) -> int:
-    """How many rows of ``types`` the budget, or one part in ``share`` of it, holds."""
+    """The number of rows of ``types`` that the budget, or a ``share``-th part of it, holds."""
     many = current().many
     nbytes = many * share * sum([t.nbytes for t in types])
     most = MOST_ROWS if many == 1 else MOST_ROWS_OF_MANY

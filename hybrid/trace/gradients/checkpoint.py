@@ -1,4 +1,4 @@
-"""checkpoint: forget what a function computes, and compute it again when a gradient asks.
+"""checkpoint: a function without residuals, computed once more when a gradient asks.
 
 The result of a checkpointed call has one record.  Its parents are the values from outside that the
 function used; its vjp computes the function once more and goes back through that.
@@ -133,7 +133,7 @@ def _pushed(
 def forgotten(
     outputs: Sequence[Tensor], outside: Sequence[AnyRecord], run: Callable[[], list[Tensor]]
 ) -> list[AnyRecord]:
-    """One record, for each of ``outputs``, which ``run`` makes of the values ``outside``."""
+    """The record of ``outputs``, an entry for each, whose rules compute them again by ``run``."""
     outside = tuple(outside)
     saved = tuple([type_of(record) for record in outside])
     types = tuple([t.type for t in outputs])
@@ -143,7 +143,7 @@ def forgotten(
 
 
 def outside_of(records: Sequence[AnyRecord], since: int) -> tuple[AnyRecord, ...]:
-    """The records made before ``since`` that ``records`` came from."""
+    """The records made before ``since`` from which ``records`` were computed."""
     found: dict[Any, AnyRecord] = {}
     seen = set()
     stack = list(records)
@@ -336,7 +336,7 @@ def _constant(
 def call_again(
     made: Sequence[Tensor], read: Sequence[Tensor], again: Graph, late: tuple[int, ...]
 ) -> Sequence[Tensor]:
-    """The results of a node that stands for a call: what it ``made``, which ``again`` makes."""
+    """The results of a node for a checkpointed call: values ``made``, and ``again`` for its vjp."""
     params = tuple([Value(t.type) for t in (*made, *read)])
     passed_on = Graph("made", params, (), params[: len(made)])
     attrs = {"outs": len(made), "late": late}
@@ -345,7 +345,7 @@ def call_again(
 
 @checkpoint_call.aliases
 def checkpoint_aliases(record: Record) -> Aliases:
-    """See ``_asks``."""
+    """The aliases of the results of a checkpointed call: none; those of operands are asked for."""
     return _asks(record)
 
 
@@ -358,7 +358,7 @@ def checkpoint_vjp(
     late: tuple[int, ...],
     regions: tuple[Graph, Graph],
 ) -> list[Ct | None]:
-    """The total of each operand, once the call has been made again and gone back through."""
+    """The total cotangent of each operand, by a second run that is gone back through."""
     first = next(ct for ct in pull.cts if ct is not None)
     ct = first.ct if isinstance(first, OptionalCt) else first
 
@@ -385,7 +385,7 @@ def checkpoint_jvp(
     late: tuple[int, ...],
     regions: tuple[Graph, Graph],
 ) -> Any:
-    """The tangents of the results of a second run."""
+    """The tangents of the results, by a second run."""
     read = operands[outs:]
     records = [t.record for t in read]
     run = functools.partial(replay, regions[1], read)

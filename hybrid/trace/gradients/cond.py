@@ -1,5 +1,4 @@
-"""Reverse mode through ``cond``: a cond on the same predicate, of what leads back through each
-region.
+"""Reverse mode through ``cond``: a cond on the same predicate, over the vjp of each region.
 
 Before::                                   The gradient by %x::
 
@@ -46,7 +45,7 @@ NAMES = ("then", "else")
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What is known of the cotangent of one operand before the graph runs."""
+    """The static facts of the cotangent of one operand: place, type, and whether it has a flag."""
 
     place: int  # of the operand, or of a further value
     type: TensorType
@@ -55,7 +54,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """The regions of the forward and of the backward node, and what the latter takes and gives."""
+    """The derivative of a cond: forward and backward regions, and what the latter take and give."""
 
     forward: tuple[Graph, Graph]
     backward: tuple[Graph, Graph]
@@ -72,7 +71,7 @@ def cond_vjp(
     *operands: Tensor,
     regions: tuple[Graph, Graph],
 ) -> list[Ct | None]:
-    """The totals of the operands once the region taken has been led back through."""
+    """The total cotangent of each operand of a cond."""
     node = here(cond, pull.record, results, (pred, *operands), {}, regions)
     places = places_of(operands, pull.flow[1:])
     further = (None,) * (len(node.results) - len(pull.cts))

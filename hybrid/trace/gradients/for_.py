@@ -1,4 +1,4 @@
-"""Reverse mode through ``for``: a loop that goes the other way, over what the first one stacked.
+"""Reverse mode through ``for``: a loop in the other direction, over stacked residuals.
 
 Before::                                     The gradient by %x and %w::
 
@@ -43,7 +43,7 @@ def for_vjp(
     sliced: int,
     regions: tuple[Graph],
 ) -> list[Ct | None]:
-    """The totals of the operands once the loop has been gone back."""
+    """The total cotangent of each operand of a ``for``."""
     attrs = {"carried": carried, "length": length, "reverse": reverse, "sliced": sliced}
     node = here(for_, pull.record, results, (count, *operands), attrs, regions)
     body = node.regions[0]
@@ -117,7 +117,7 @@ def request_for(
     ascending: bool,
     ties: tuple[Tie, ...] = (),
 ) -> LoopRequest:
-    """What is known before the graph runs."""
+    """The request for the derived body: what is known of the loop's cotangents statically."""
     flow = pull.flow[1:]
     inside = range(carried, carried + sliced)  # slices are values of their own
     places = places_of(operands, [f and i not in inside for i, f in enumerate(flow)])
@@ -134,7 +134,7 @@ def request_for(
 
 
 def item_by_item(ct: Ct | None, body: Graph, at: int, carried: int) -> Ct | None:
-    """The cotangent of a result; of a stack of carried values with a flag for each row."""
+    """The cotangent of a result, with a presence flag for each row of a stack."""
     row = body.results[at] if at < len(body.results) else None
     if not isinstance(ct, OptionalCt) or ct.present.type.rank or at < carried:
         return ct
@@ -144,4 +144,5 @@ def item_by_item(ct: Ct | None, body: Graph, at: int, carried: int) -> Ct | None
 
 
 def as_index(number: int) -> Tensor:
+    """``number`` as an int64 scalar."""
     return ops.full((), number, dtype=int64)

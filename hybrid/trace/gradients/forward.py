@@ -57,7 +57,7 @@ def cond_jvp(
     *operands: Tensor,
     regions: tuple[Graph, Graph],
 ) -> Any:
-    """The tangents of the results of the region taken."""
+    """The tangents of the results of a cond."""
     kinds = kinds_of(incoming[1:])
     states, jvp_regions = remembered(regions, ("jvp", kinds), lambda: _cond_regions(regions, kinds))
     given = [t for tangent in incoming[1:] for t in tensors_of(tangent)]
@@ -117,7 +117,7 @@ def for_jvp(
     sliced: int,
     regions: tuple[Graph],
 ) -> Any:
-    """The tangents of the carried values and of the rows."""
+    """The tangents of the carried values and of the rows of a ``for``."""
     kinds = kinds_of(incoming[1:])
     key = ("jvp", for_, kinds, carried, sliced)
     loop = remembered(regions, key, lambda: _Loop(for_, regions[0], kinds, carried, sliced))
@@ -137,7 +137,7 @@ def while_jvp(
     length: int,
     regions: tuple[Graph],
 ) -> list[Ct | None]:
-    """The tangents of the carried values and of the rows; the number of iterations has none."""
+    """The tangents of the carried values and rows of a ``while``; the trip count has none."""
     kinds = kinds_of(incoming[1:])
     key = ("jvp", while_, kinds, carried)
     loop = remembered(regions, key, lambda: _Loop(while_, regions[0], kinds, carried, 0))

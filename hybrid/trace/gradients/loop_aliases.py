@@ -1,4 +1,4 @@
-"""Going back through loops whose carried values may be one value, which only a run knows.
+"""Reverse mode through loops with carried values that are aliases only where a run says so.
 
 ::
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FlaggedLoop:
-    """The loop with flags, which it carries behind its own values."""
+    """A loop that carries flags of its aliases behind its own values."""
 
     body: Graph
     operands: tuple[Tensor, ...]  # but for the count
@@ -50,7 +50,7 @@ class FlaggedLoop:
 def flagged_loop(
     pull: Pull, operands: Sequence[Tensor], body: Graph, carried: int, sliced: int
 ) -> FlaggedLoop | None:
-    """The loop of ``body`` with flags; None where it needs none."""
+    """The loop of ``body`` with alias flags; None where it needs none."""
     found = carried_of(body, carried, sliced)
     places = places_of(operands, pull.flow[1:])
     aliased = {source - 1 for _, source, _ in pull.edges} | {

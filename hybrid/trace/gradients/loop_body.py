@@ -1,4 +1,4 @@
-"""Reverse mode through the body of a loop: the body of a loop that goes back.
+"""The derived body: the body of a loop that goes back through another loop.
 
 Bodies have the form of those of ``for``: ``body(i, carried..., slices..., invariants...)`` returns
 the carried values and rows.  The body that goes back carries the cotangents of the carried values
@@ -31,7 +31,7 @@ from hybrid.trace.regions.build import copied, live
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One value that the loop back carries."""
+    """One cotangent or sum of cotangents that the loop back carries."""
 
     of: str  # "ct" of a carried value, or "sum" of an invariant
     at: int  # which operand of the loop
@@ -46,10 +46,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class DerivedLoop:
-    """The bodies, and what the loop back takes and gives.
+    """The bodies of the loop with residuals and of the loop back, and how they fit together.
 
-    Its operands: the carried values (``items``, then their flags), the slices (stacks of the
-    forward loop, cotangents of stacks, flags of their rows, operands), and the invariants
+    Operands of the loop back: the carried values (``items``, then their flags), the slices (stacks
+    of the forward loop, cotangents of stacks, flags of their rows, operands), and the invariants
     (operands, flags of the cotangents of stacks, what had arrived before, whole cotangents of
     stacks, flags of edges, the index of the first iteration).
     """
@@ -75,7 +75,7 @@ class DerivedLoop:
 
 
 def derive(body: Graph, request: LoopRequest) -> DerivedLoop | None:
-    """Lead back through ``body``; None when no operand gets a cotangent."""
+    """The derived bodies for ``request``; None when no operand gets a cotangent."""
     layout = CotangentLayout(body, request)
     if not (layout.carried or layout.sums or layout.slices):
         return None

@@ -1,4 +1,4 @@
-"""What is asked of the body of a loop that goes back, and what that has to carry."""
+"""The request for a derived body: static facts of a loop's cotangents, and which to carry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tie = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class LoopRequest:
-    """What is asked of a body: what is known before the graph runs."""
+    """The static facts of a loop's cotangents: a key for derived bodies."""
 
     carried: int
     sliced: int
@@ -38,7 +38,7 @@ class LoopRequest:
 
 
 class CotangentLayout:
-    """Which cotangents there are to carry, to sum and to stack, and which of them are one.
+    """The layout of the loop back: the cotangents that it carries, sums and stacks.
 
     ``own``, ``first`` and ``later`` name the value that an operand's parameter holds: of itself, in
     the first iteration, and in the others.

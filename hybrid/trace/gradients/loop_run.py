@@ -1,4 +1,4 @@
-"""Going back through a loop, once its body is known: what goes in, what comes out."""
+"""The run of a derived loop: its operands, and the total cotangents from its results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hybrid.trace.gradients.region_vjp import places_of, tensors_of
 
 @dataclass(frozen=True, slots=True)
 class BackwardRun:
-    """What the loop back reads, as tensors."""
+    """The operands of the loop back, as tensors."""
 
     derived: DerivedLoop
     start: tuple[Tensor, ...]  # what it carries at first
@@ -62,7 +62,7 @@ def backward_run(
     count: Tensor,
     reverse: bool = False,
 ) -> BackwardRun:
-    """What to go back with, over ``count`` iterations.
+    """The operands of the loop back over ``count`` iterations.
 
     ``outcome`` holds the results of the forward loop, residuals included, if it gave them;
     ``first`` is the index of its first iteration, and ``reverse`` how it went.
@@ -107,7 +107,7 @@ def backward_run(
 
 
 def given(item: Item, pull: Pull, cts: Sequence[Ct | None], derived: DerivedLoop) -> Ct | None:
-    """What an item is before the loop."""
+    """The cotangent with which the carried ``item`` starts."""
     if item.of == "ct":
         return cts[item.at]
     arrived, count = (*pull.arrived[1:], *pull.further), len(pull.arrived) - 1
@@ -141,7 +141,10 @@ def totals_of(
     found: Sequence[Tensor],
     ran: Tensor | bool,
 ) -> list[Ct | None]:
-    """The totals of the operands, from what the loop back gave; ``ran``: whether it ran at all."""
+    """The total cotangent of each operand, from the results ``found`` of the loop back.
+
+    ``ran`` tells whether it ran at all.
+    """
     places = (*places_of(operands, pull.flow[1:]), *derived.absent)
     totals: dict[int, Ct | None] = dict(enumerate((*pull.arrived[1:], *pull.further)))
     items = list(zip(derived.items, found, strict=False))

@@ -1,4 +1,4 @@
-"""What the derivatives of control-flow ops share: regions opened up, pulled back through, and cut.
+"""Derivatives of regions: opened as a tape, pulled back through, and cut in two graphs.
 
 A region is differentiated by the records of its nodes, as any code is: ``Tape`` opens it up with
 leaves for parameters, the tape of ``hybrid.autodiff`` walks back through it, and ``cut`` takes what
@@ -38,7 +38,7 @@ MAX_REPEATED = 4  # ops to repeat for one value
 
 
 class Tape(Tracer):
-    """The nodes of a region with records, as if they had just been traced.
+    """A tracer that holds the nodes of a region with records, as if just traced.
 
     Values that are not in ``recorded`` are constants: that of a whole call tells, regions have none
     but those that their nodes say.
@@ -125,7 +125,7 @@ def _number(known: dict[Any, list[Edge]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is known of a cotangent before the graph runs."""
+    """The static facts of a cotangent: its type, and whether it is present."""
 
     type: TensorType
     sure: bool = True  # whether it is present for sure
@@ -134,12 +134,14 @@ class Kind:
 
 
 def kind_of(ct: Ct | None) -> Kind | None:
+    """The static facts of the cotangent ``ct``; None for none."""
     if isinstance(ct, OptionalCt):
         return Kind(ct.type, False, ct.neutral, bool(ct.present.type.rank))
     return None if ct is None else Kind(ct.type)
 
 
 def kinds_of(cts: Iterable[Ct | None]) -> tuple[Kind | None, ...]:
+    """The static facts of each of ``cts``."""
     return tuple([kind_of(ct) for ct in cts])
 
 
@@ -151,6 +153,7 @@ def tensors_of(ct: Ct | None) -> list[Tensor]:
 
 
 def values_of(ct: Ct | None) -> list[Value]:
+    """The values of the tensors that stand for a cotangent."""
     return [t.content for t in tensors_of(ct)]
 
 
@@ -166,7 +169,7 @@ def places_of(operands: Sequence[Tensor], flow: Sequence[bool]) -> tuple[int, ..
 
 
 def firsts(places: Sequence[int], entries: Sequence[T]) -> list[T | None]:
-    """``entries`` of the first operand of each record."""
+    """The ``entries`` of the first operand of each record; None for the others."""
     return [
         entry if at == i else None
         for i, (at, entry) in enumerate(zip(places, entries, strict=True))
@@ -174,7 +177,7 @@ def firsts(places: Sequence[int], entries: Sequence[T]) -> list[T | None]:
 
 
 def leaves_at(graph: Graph, places: Sequence[int]) -> list[Leaf | None]:
-    """A leaf per parameter; those of one place share it, and -1 gets none."""
+    """A leaf for each parameter, shared by those of one place; None for place -1."""
     made: dict[int, Leaf] = {}
     return [
         None if at < 0 else made.setdefault(at, Leaf(value.type))
@@ -187,7 +190,7 @@ def leaves_at(graph: Graph, places: Sequence[int]) -> list[Leaf | None]:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The backward part of a tape."""
+    """The backward part of a tape: its nodes, and the values that it reads."""
 
     nodes: tuple[Node, ...]
     given: tuple[Value, ...]  # what it reads of what is at hand
@@ -202,7 +205,7 @@ def cut(
     fixed: Collection[Value] = (),
     lost: Collection[Value] = (),
 ) -> Cut:
-    """Separate what follows the first ``forward`` nodes, down to what ``results`` need.
+    """The nodes behind the first ``forward`` ones that ``results`` need, and their residuals.
 
     Of the forward values it reads, constants are repeated; so is what depends on ``fixed`` alone (a
     pass hoists it out of the loop), and what few cheap ops make of values at hand.  The others are
@@ -261,5 +264,5 @@ def _repeatable(
 
 
 def opened(tape: Tape) -> Any:
-    """Give op calls the meaning of ``tape``: nodes of its backward part."""
+    """The context in which op calls become backward nodes of ``tape``."""
     return interpreting(tape)

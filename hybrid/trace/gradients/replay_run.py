@@ -1,4 +1,4 @@
-"""Following: a graph once more, eagerly and op by op, into the regions that its run has taken.
+"""Replay of a run: a graph executed op by op, eagerly, along the path that its run has taken.
 
 So values get the history that they have where the function runs eagerly.  What a run has done
 outside itself is not done again: nothing is printed; but a graph that was not run is run so.
@@ -34,7 +34,7 @@ from hybrid.trace.regions.replay import apply_node, replay
 
 
 class Unrepeatable(Exception):
-    """The run has called Python in a way that cannot be repeated."""
+    """The exception for a run that has called Python in a way that cannot be repeated."""
 
 
 class _Ended(Exception):
@@ -77,7 +77,7 @@ def followed(
     recorded: Collection[Value] | None,
     wanted: Sequence[int],
 ) -> list[Tensor]:
-    """Those results of ``graph`` on ``operands`` that are ``wanted``.
+    """The ``wanted`` results of ``graph`` on ``operands``, with the history that eager code gives.
 
     Values that are not in ``recorded`` are constants to gradients.
     """
@@ -88,7 +88,7 @@ def followed(
 def done(
     graph: Graph, operands: Sequence[Tensor], recorded: Collection[Value] | None
 ) -> list[Tensor]:
-    """The results of ``graph`` on ``operands``, and all that it does outside itself."""
+    """The results of ``graph`` on ``operands``, with all its calls into Python."""
     follower = _Follower(None)
     follower.rules[py_call] = follower._apply
     return [_whole(value) for value in follower.results(graph, operands, recorded)]
@@ -97,7 +97,7 @@ def done(
 def leaving_operands(
     graph: Graph, operands: Sequence[Tensor], recorded: Collection[Value] | None, leaving: Leaving
 ) -> list[Tensor]:
-    """What ``leaving`` is given, behind its own operands, where it raises in a run of ``graph``.
+    """The operands of ``leaving`` behind its own, at the point where a run raises in it.
 
     Raises Untold.
     """

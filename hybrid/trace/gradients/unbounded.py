@@ -1,4 +1,4 @@
-"""Going back through loops of unknown length.
+"""Reverse mode through loops of unknown length: stacks of limited size, and checkpoints.
 
 What the way back reads of each iteration lies in stacks of so many rows as a budget of bytes holds.
 A loop that made more iterations is run again: first to keep what it carries at some iterations
@@ -26,7 +26,7 @@ from hybrid.trace.regions.tracer import region_of
 
 @dataclass(frozen=True, slots=True)
 class Unbounded:
-    """A loop of ``count`` iterations, a number that only the run knows."""
+    """A loop back over ``count`` iterations, a number that only the run knows."""
 
     derived: DerivedLoop
     count: Tensor

@@ -1,4 +1,4 @@
-"""Reverse mode through ``while``: a loop that goes back as many iterations as were made.
+"""Reverse mode through ``while``: a ``for`` back over as many iterations as were made.
 
 Before::                                     The gradient by %x::
 
@@ -43,7 +43,7 @@ def while_vjp(
     length: int,
     regions: tuple[Graph],
 ) -> list[Ct | None]:
-    """The totals of the operands once the loop has been gone back."""
+    """The total cotangent of each operand of a ``while``."""
     attrs = {"carried": carried, "length": length}
     # Within a region that is itself led back through, the stacks would be residuals: too large.
     tape = current()

@@ -1,1 +1,1 @@
-"""The tracer of a capture and of each region in it, and what variables hold where paths meet."""
+"""Tracers of a capture and of its regions, and the merge of variables where paths meet."""

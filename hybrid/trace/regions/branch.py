@@ -1,4 +1,4 @@
-"""Branches: make one ``cond`` node of two traced regions, and put the merged state in force."""
+"""Branches: one ``cond`` node made of two traced regions, and the merged state in force."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hybrid.trace.values.varlist import VarList
 
 
 class Path:
-    """One traced branch: its region, and what it left in names and places."""
+    """One traced branch: its region, and the content of names and places at its end."""
 
     def __init__(
         self, region: Region, label: str, lines: Mapping[str, Location] | None = None
@@ -62,7 +62,7 @@ def join(
     at: Location | None,
     continued: Continued | None = None,
 ) -> dict[str, Any]:
-    """Stage ``cond``; gives the merged values of the names in ``before``, and writes the rest.
+    """Stage the ``cond`` of two paths and write its results; returns merged names of ``before``.
 
     A ``continued`` gets what there is on the first path, for code that only runs after that one.
     """
@@ -103,7 +103,7 @@ def join(
 
 @dataclass(eq=False, slots=True)
 class Continued:
-    """What lists and the like are on one of the paths that have met, where they are uncertain."""
+    """The contents that optional containers have on one of the paths that have met."""
 
     names: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # (merged, on that path)
     places: list[tuple[Slot, Any, Any]] = field(default_factory=list)  # the same
@@ -154,7 +154,7 @@ def _are_other_dicts(a: Any, b: Any, first: Path, second: Path) -> bool:
 
 
 def note_read(parent: Tracer, slot: Slot) -> None:
-    """Tell ``parent`` that the content of a place was looked at."""
+    """Log in ``parent`` a read of the place ``slot``."""
     if isinstance(parent, Region):
         if parent.has_outside(slot.owner, slot.name):
             parent.log(slot.owner, slot.name, read=True, written=False)
@@ -163,7 +163,7 @@ def note_read(parent: Tracer, slot: Slot) -> None:
 
 
 def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) -> None:
-    """Write what a node has made of a tensor from outside.
+    """Write a result of a node to a tensor from outside.
 
     Where all regions have written it without a history, it has none, though what it held before may
     have one; but a loop that has no iteration leaves that to what is no leaf.
@@ -244,7 +244,7 @@ def outside_tensors(*regions: Region) -> dict[int, Tensor]:
 
 
 def params_of(region: Region, tensors: Mapping[int, Tensor]) -> list[Value]:
-    """The parameters of ``region`` that stand for ``tensors``."""
+    """The parameters of ``region`` for the outside ``tensors``."""
     return [
         region.cells[key].initial if key in region.cells else Value(tensor.type)
         for key, tensor in tensors.items()
@@ -268,7 +268,7 @@ def _node(
 def apply_control(
     parent: Tracer, op: Op, operands: Sequence[Tensor], attrs: dict[str, Any], regions: tuple
 ) -> list[Tensor]:
-    """Stage a control-flow node; results have a history if gradients flow to them inside.
+    """Stage a control-flow node; returns its results, with a history if gradients flow.
 
     Under ``no_grad``, too: what is computed there has none, but it hands on what has one.
     """

@@ -1,4 +1,4 @@
-"""Regions made of regions: copies and parts of graphs, and nodes that give further results."""
+"""Graphs made of graphs: copies, parts, and nodes that return further results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def live(nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:
-    """Those of ``nodes`` that ``results`` need."""
+    """The ones of ``nodes`` that ``results`` depend on."""
     needed = set(results)
     kept = []
     for node in reversed(nodes):
@@ -32,7 +32,7 @@ def live(nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:
 
 
 def computing(graph: Graph, results: Sequence[Value]) -> Graph:
-    """``graph`` with other results, and only what they need: nothing is done to the world twice."""
+    """The part of ``graph`` that computes ``results``, without effects."""
     wanted = set(results)
     kept = []
     for node in reversed(graph.nodes):
@@ -43,7 +43,7 @@ def computing(graph: Graph, results: Sequence[Value]) -> Graph:
 
 
 def copied(graph: Graph, name: str) -> Graph:
-    """``graph`` with values of its own."""
+    """A copy of ``graph`` with values of its own."""
     new: dict[Value, Value] = {v: Value(v.type, v.hint, v.location) for v in graph.params}
     nodes = []
     for node in graph.nodes:
@@ -56,13 +56,13 @@ def copied(graph: Graph, name: str) -> Graph:
 
 
 def is_repeatable(graph: Graph) -> bool:
-    """Whether running it once more calls no function of the author's a second time."""
+    """Whether a second run of the graph calls no function of the author's."""
     calls = [n.attributes["function"] for n in graph.walk() if n.op is py_call and n.results]
     return all(isinstance(f.function if type(f) is Leaving else f, OwnCall) for f in calls)
 
 
 def silent(graph: Graph) -> Graph:
-    """``graph`` without what it does to the world: for running it once more."""
+    """``graph`` without effects, for a second run."""
     if all(node.pure for node in graph.nodes):
         return graph
     return remembered((graph,), "silent", lambda: computing(graph, graph.results))
@@ -73,7 +73,7 @@ def silent(graph: Graph) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """The node that is being differentiated, as it stands now in the graph being traced.
+    """The node being differentiated, as it stands in the graph being traced or was run.
 
     ``tracer`` is None when the node has been run, not traced: then it runs once more to give its
     residuals.
@@ -112,7 +112,7 @@ def here(
     *,
     extend: bool = True,
 ) -> Here:
-    """Find the node whose record is being pulled back through."""
+    """The ``Here`` of the node whose record is being pulled back through."""
     value = results[0].content
     tracer = current() if extend and isinstance(current(), Tracer) else None
     while tracer is not None and value not in tracer.owned:
@@ -141,7 +141,7 @@ def _refreshed(tracer: Tracer, record: Record, results: Sequence[Tensor]) -> tup
 
 
 def known_int(count: Tensor) -> int | None:
-    """The number in an integer scalar, if it is known before the graph runs."""
+    """The number in an integer scalar, if it is known statically; else None."""
     interpreter = current()
     if type(count.content) is not Value:
         return int(count.item()) if is_known(count) else None
@@ -154,7 +154,7 @@ def known_int(count: Tensor) -> int | None:
 
 
 def as_of_for(body: Graph) -> Graph:
-    """The body without its test, and with an index that nothing reads."""
+    """The body of a ``while`` as one of a ``for``: without its test, with an index."""
     index = Value(COUNT, "i")
     return Graph(body.name, (index, *body.params), body.nodes, body.results[1:])
 
@@ -163,7 +163,7 @@ def as_of_for(body: Graph) -> Graph:
 
 
 def remembered(graphs: tuple[Graph, ...], key: Hashable, derive: Callable[[], T]) -> T:
-    """``derive()``, once for these very graphs and ``key``."""
+    """The result of ``derive()``, cached for these very graphs and ``key``."""
     first, *others = graphs
     full = (tuple(map(id, others)), key)
     found = first.derived.get(full)

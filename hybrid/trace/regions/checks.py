@@ -1,4 +1,4 @@
-"""Checks: conditions that are looked at when the plan runs, and raise what eager would raise."""
+"""Checks staged as nodes: the plan tests a condition, and raises what eager code raises."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Raised = BaseException | type[BaseException] | Callable[..., Any]
 def check(
     condition: Tensor | Number, error: Raised, *values: Any, at: Location | None = None
 ) -> None:
-    """Stage: unless ``condition`` (a bool of one element) holds, raise ``error``.
+    """Stage a check: the plan raises ``error`` unless ``condition`` (of one element) holds.
 
     ``error`` is an exception, whose arguments may be or mention traced values, a class of them, or
     a function that gets ``values`` when the plan runs and returns or raises one.  The exception
@@ -39,13 +39,13 @@ def check(
 
 
 def fail(error: Raised, *values: Any) -> None:
-    """Stage: raise ``error``, as ``check`` does, whenever the plan gets here."""
+    """Stage a raise of ``error`` whenever the plan gets here."""
     place = _place(error, None)
     call_deferred(_raise, place, error, *values, at=place.location, raises=_kinds(error))
 
 
 def check_writable(tracer: Any, tensor: Tensor) -> None:
-    """Raise, or stage that the run raises, where ``tensor`` is one that requires a gradient."""
+    """Raise, or stage a raise, where the written ``tensor`` requires a gradient."""
     for leaf, where in ties_of(tracer, tensor).values():
         if getattr(leaf, "leaf", None) is not None:
             if where.error is not None:

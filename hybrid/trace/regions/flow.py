@@ -1,4 +1,4 @@
-"""Flow: which values of a graph gradients flow to, by its ops and regions alone.
+"""Gradient flow analysis: which values of a graph gradients reach, by its ops and regions.
 
 On some paths or, asked so, whatever path a run takes.
 """
@@ -13,7 +13,7 @@ from hybrid.ops.flow.control import CONTROL
 
 
 def flows_of(graph: Graph, params: Sequence[bool], *, surely: bool = False) -> list[bool]:
-    """Which results of ``graph`` gradients flow to, when they flow to the ``params`` marked.
+    """The flags of results of ``graph`` that gradients reach from the ``params`` marked.
 
     On some path, or ``surely``: on each.
     """
@@ -45,7 +45,7 @@ def control_flows(
     *,
     surely: bool = False,
 ) -> list[bool]:
-    """Which results of a control-flow node gradients flow to."""
+    """The flags of results of a control-flow node that gradients reach."""
     rest = list(operands[1:])
     if op.name == "cond":
         first, second = (flows_of(region, rest, surely=surely) for region in regions)

@@ -1,4 +1,4 @@
-"""Handlers: what of the author's would catch an exception that a node may raise.
+"""Exception handlers of the author's: nodes that may raise what one would catch are refused.
 
 A plan does not catch exceptions.  While the body of a ``try`` or ``with`` is traced, a handler
 stands for what would catch there; a node that may raise it when the plan runs is refused.
@@ -35,7 +35,7 @@ _CHECKED = (pick, place)  # ops whose index a node before them has looked at
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Handler:
-    """A ``try`` or ``with`` whose body is being traced, a ``for`` that asks for an item ..."""
+    """An exception handler in force: a ``try``, a ``with``, a ``for`` that asks for an item."""
 
     at: Location
     frame: int  # id of the frame that it stands in
@@ -52,7 +52,7 @@ def refuse_caught(
     regions: Sequence[Graph],
     maker: Callable[[Value], Node | None],
 ) -> None:
-    """Refuse a node that may raise what one of ``handlers`` would catch."""
+    """Raise CaptureError for a node that may raise what one of ``handlers`` would catch."""
     inner = list(_open(handlers))
     for raised, at in _raised(op, operands, attrs, regions, maker):
         for kind in (None,) if raised is None else raised:

@@ -1,4 +1,4 @@
-"""Merge: what variables and places hold where two paths of a program meet.
+"""Merge: one value for each variable and place where two paths of a program meet.
 
 Each path has been traced into a region of its own.  Values that agree stay what they are; tensors
 and numbers that differ become results of the node; what cannot be merged is refused by name.
@@ -42,7 +42,7 @@ DIVERGED: Any = object()  # in place of the values of a path that ends in an exc
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the paths: its region, and how messages call it."""
+    """One of the two paths: its region, and its name in messages."""
 
     region: Region
     label: str
@@ -65,7 +65,7 @@ class Side:
 
 
 class Merge:
-    """Collects what two regions return, leaf by leaf."""
+    """The merge of two paths: it collects what both regions return, leaf by leaf."""
 
     def __init__(self, first: Side, second: Side, pred: Tensor, at: Location | None) -> None:
         self.first, self.second, self.pred, self.at = first, second, pred, at
@@ -368,7 +368,7 @@ class Merge:
 
 
 def spoken(name: str) -> str:
-    """What messages call a variable, or an item of what it holds."""
+    """The name in messages of a variable, or of an item of what it holds."""
     variable, bracket, item = name.partition("[")
     if variable == RESULT:
         return f"the returned value{bracket}{item}"
@@ -410,7 +410,7 @@ def kind_of(value: Any) -> str:
 
 
 def number_tensor(value: Any, kind: str) -> Tensor:
-    """A number as the scalar that stands for a number of ``kind``."""
+    """The scalar tensor that stands for a number of ``kind``."""
     if type(value) is Mixed:
         value.refuse("kept as a row of a tensor")
     return weak_tensor(value, NUMBER_DTYPES[kind])
@@ -423,14 +423,14 @@ def constant(tracer: Tracer, value: bool) -> Tensor:
 
 
 def weak_tensor(value: Any, dtype: DType) -> Tensor:
-    """A number, which takes the dtype of the tensor it meets."""
+    """The tensor for a number, in the dtype of the tensor it meets."""
     if isinstance(value, Number):
         return value.lifted(dtype)
     return current().lift(value, dtype)
 
 
 def common_type(a: Any, b: Any) -> TensorType | None:
-    """The type that both take; None when their shapes differ."""
+    """The tensor type that both values can take; None when their shapes differ."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         if a.type.shape != b.type.shape:
             return None
@@ -467,7 +467,7 @@ def rebuilt(like: Any, items: Sequence[Any]) -> Any:
 
 
 def remedy(a: Any, b: Any) -> str:
-    """What to do about two such values in the place of one; empty for other values."""
+    """The fix that a message proposes for two such values; empty for other values."""
     if isinstance(a, str) and isinstance(b, str):
         return "use an int in place of the text, and look the text up outside: NAMES[code]"
     if callable(a) and callable(b) and not isinstance(a, Tensor):
@@ -489,7 +489,7 @@ def remedy(a: Any, b: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """``value`` as messages call it, with the line that made it."""
+    """The name of ``value`` in messages, with the line that made it."""
     if isinstance(value, Tensor):
         place = getattr(value.content, "location", None)
         return f"{value.type} ({place})" if place else str(value.type)

@@ -1,4 +1,4 @@
-"""Merge of dicts of different keys: items of one path alone are there, or not, at run time.
+"""Merge of dicts of different keys: items of one path alone become optional values.
 
 ::
 
@@ -27,7 +27,7 @@ Build = Callable[[Sequence[Tensor]], Any]
 
 
 def merged_dicts(merge: Merge, a: dict[Any, Any], b: dict[Any, Any], name: str) -> Build:
-    """What builds a dict that is ``a`` on the first path and ``b`` on the second."""
+    """The builder of a dict that is ``a`` on the first path and ``b`` on the second."""
     keys, unsure = _merged_keys(list(a), list(b))
     parts: dict[Any, Build] = {}
     for key in keys:

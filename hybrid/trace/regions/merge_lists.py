@@ -1,4 +1,4 @@
-"""Merge of lists of different lengths: items of one path alone are there, or not, at run time.
+"""Merge of lists of different lengths: items of one path alone become a VarList.
 
 ::
 
@@ -31,7 +31,7 @@ Build = Callable[[Sequence[Tensor]], Any]
 
 
 def merged_lists(merge: Merge, a: list[Any], b: list[Any], name: str) -> Build:
-    """What builds a list that is ``a`` on the first path and ``b`` on the second."""
+    """The builder of a list that is ``a`` on the first path and ``b`` on the second."""
     for item in (*a, *b):
         if type(item) is Torn:
             return lambda results: [item]
@@ -58,7 +58,7 @@ def merged_lists(merge: Merge, a: list[Any], b: list[Any], name: str) -> Build:
 def chosen_list(
     flag: Tensor, a: list[Any], b: list[Any], owner: Tracer, at: Location | None
 ) -> list[Any]:
-    """The items of ``a`` if ``flag`` holds, else those of ``b``; all are values of ``owner``."""
+    """The list of the items of ``a`` if ``flag`` holds, else of ``b``, as values of ``owner``."""
     with interpreting(owner):
         first = ops.astype(flag, "int64")
         second = ops.subtract(1, first)
@@ -107,7 +107,7 @@ def _can_be_optional(item: Any, side: Side) -> bool:
 
 
 def optional(merge: Merge, side: Side, other: Side, item: Any) -> Build:
-    """What builds that which stands for ``item``, there on ``side`` only."""
+    """The builder of the VarList for ``item``, which is there on ``side`` only."""
     return _Optional(merge, side, other).part(item)
 
 

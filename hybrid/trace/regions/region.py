@@ -1,4 +1,4 @@
-"""Region: the tracer of one region of a control-flow node, inside the tracer of its surroundings.
+"""Region tracers: the tracer of one region of a control-flow node, inside that of its parent.
 
 Tensors from outside the region are its cells: reading one makes it an operand of the node, writing
 one makes its last value a result.  Writes to Python places (attributes, lists, dicts) are logged,
@@ -39,7 +39,7 @@ from hybrid.trace.values.optional import UNBOUND
 
 
 class Region(Tracer):
-    """Records the op calls of one region of a node that ``parent`` is about to get."""
+    """A tracer of one region of a node that ``parent`` is about to get."""
 
     def __init__(self, parent: Tracer, name: str, roots: Iterable[Any] = ()) -> None:
         super().__init__(
@@ -289,7 +289,7 @@ class Region(Tracer):
 
 
 def truth(value: Any) -> Tensor:
-    """Whether ``value`` (a traced tensor of one element, a Number) is true, as a bool scalar."""
+    """The truth of ``value`` (a traced tensor of one element, a Number), as a bool scalar."""
     if isinstance(value, dict):  # whose items may all be missing
         value = functools.reduce(ops.logical_or, [item.flag for item in dict.values(value)])
     if isinstance(value, (list, tuple)):  # of unknown length: true if there is an item

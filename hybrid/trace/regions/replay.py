@@ -1,4 +1,4 @@
-"""Replay: run a graph's nodes one by one under the current interpreter."""
+"""Replay: the nodes of a graph run one by one under the current interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turning: tensors that a capture lets require a gradient, or lets require none any more.
+"""Changes of ``requires_grad`` in a capture: done by the plan before anything else.
 
 Eagerly ``x.requires_grad = True`` changes the caller's tensor.  A capture does that for as long as
 it lasts; a run of its plan does it first of all, which is the same as long as nothing that shows
@@ -21,7 +21,7 @@ Turned = tuple[int | Tensor, bool]  # argument leaf, or tensor from outside; wha
 
 
 class Turning:
-    """Which tensors a capture has turned, each with what it was before."""
+    """The tensors whose ``requires_grad`` a capture has changed, with their former state."""
 
     def __init__(self, leaves: Sequence[Any], replaced: Container[int]) -> None:
         self.replaced = replaced  # ids of tensors from places that may hold others at other calls
@@ -58,13 +58,14 @@ class Turning:
 
 
 def turn(turned: Sequence[Turned], leaves: Sequence[Any]) -> None:
-    """What a run of these argument ``leaves`` begins with."""
+    """Set ``requires_grad`` of the turned tensors, with which a run on ``leaves`` begins."""
     for which, wanted in turned:
         tensor = leaves[which] if isinstance(which, int) else which
         tensor.requires_grad = wanted
 
 
 def refusal(what: str) -> CaptureError:
+    """The error for setting ``requires_grad`` of ``what`` where a plan cannot."""
     return CaptureError(
         f"requires_grad of {what} is set inside a hybridized function",
         at=author_location(),

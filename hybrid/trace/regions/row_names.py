@@ -1,4 +1,4 @@
-"""Row ties: which items of the lists that a loop stacks have other names.
+"""Aliases of list items: other names of the rows that a loop stacks, known statically.
 
 ::
 
@@ -18,7 +18,7 @@ from hybrid.ops.shapes.creation import fill
 
 @dataclass(frozen=True, slots=True)
 class RowTies:
-    """Of one stack.  Other stacks and carried values are numbered as the body returns them."""
+    """The ties of one stack: other stacks, and carried values, with the same rows."""
 
     duplicate_of: int = -1  # an earlier stack of the same values
     behind: int = -1  # the stack whose items these are, one iteration later
@@ -27,7 +27,7 @@ class RowTies:
 
 
 def row_ties(body: Graph, carried: int) -> dict[int, RowTies]:
-    """For each result of ``body(i, carried..., ...)`` that is stacked, if there is anything."""
+    """The ties of each stacked result of ``body(i, carried..., ...)`` that has any."""
     found = {}
     results, params = body.results, body.params[1 : 1 + carried]
     for at in range(carried, len(results)):
@@ -52,7 +52,7 @@ def _index(results: tuple, value: object, start: int, stop: int) -> int:
 
 
 def same_item(node: Node, count: Node | None, result: int, at: int) -> tuple[str, int, int] | None:
-    """Another name of item ``at`` of the stack that is a ``result`` of ``node``.
+    """Another name of item ``at`` of the stack that is a ``result`` of ``node``; or None.
 
     That is a "result" (of which index) or "operand"; or an "item" of another stack (and where).
     ``count`` is the node that makes the number of iterations.

@@ -1,4 +1,4 @@
-"""Identity: which tensors are one object where only a run knows it, so that a write reaches all.
+"""Ties: aliases among Python tensors while tracing, so that a write reaches all of them.
 
 ::
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class Unfollowed(BaseException):
-    """A tensor was written of which it was not followed which one it is.
+    """The exception for a tensor whose identity was not followed: the capture starts again.
 
     No Exception: a ``try`` of the author's must not take it for one of their own.
     """
@@ -52,7 +52,7 @@ class Unfollowed(BaseException):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Where:
-    """Where two tensors are one: everywhere, or where the scalar ``pred`` is ``taken``.
+    """The condition of a tie: always, or where the scalar ``pred`` is ``taken``, or in doubt.
 
     ``pred`` may be what makes the scalar once somebody asks.  With an ``error`` that is not known,
     and a write raises what this gives.
@@ -87,7 +87,7 @@ TiedTensors = dict[int, tuple[Any, Where]]  # by id; None: in doubt, whoever it 
 
 
 class Ties:
-    """Which tensors may be one, as a tracer knows it."""
+    """The ties that a tracer knows: for each tensor the others that it may be."""
 
     def __init__(self) -> None:
         self._ties: dict[int, tuple[Any, TiedTensors]] = {}
@@ -113,7 +113,7 @@ class Ties:
 
 
 def ties_of(tracer: Tracer | None, one: Any) -> TiedTensors:
-    """What ``one`` may be besides itself, as seen from ``tracer``."""
+    """The ties of ``one``, as seen from ``tracer`` and those around it."""
     found: TiedTensors = {}
     one = as_plain(one)
     while tracer is not None:
@@ -123,7 +123,7 @@ def ties_of(tracer: Tracer | None, one: Any) -> TiedTensors:
 
 
 def identities(tracer: Tracer, tensor: Any) -> TiedTensors:
-    """All that ``tensor`` may be, itself among it; nothing for what is no tensor."""
+    """The ties of ``tensor`` and itself; empty for what is no tensor."""
     if not isinstance(tensor, Tensor):
         return {}
     tensor = as_plain(tensor)
@@ -131,7 +131,7 @@ def identities(tracer: Tracer, tensor: Any) -> TiedTensors:
 
 
 def write_tied(tracer: Tracer, tensor: Tensor, value: Tensor) -> None:
-    """``tensor`` has been given ``value``: so have those that it is."""
+    """Write ``value`` to all tensors tied to ``tensor``, there where they are one."""
     found = ties_of(tracer, tensor).values()
     for _, where in found:
         if where.error is not None:
@@ -160,7 +160,7 @@ def _seen(tracer: Tracer, tied: Tensor, where: Where, value: Tensor) -> Tensor:
 
 
 def is_one(tracer: Tracer, a: Tensor, b: Tensor) -> bool | Number:
-    """``a is b``."""
+    """The result of ``a is b``, traced where only a run knows it."""
     a, b = as_plain(a), as_plain(b)
     if a is b:
         return True
@@ -183,7 +183,7 @@ def is_one(tracer: Tracer, a: Tensor, b: Tensor) -> bool | Number:
 
 @dataclass(eq=False, slots=True)
 class Met:
-    """A tensor that is one of those of two paths."""
+    """A tensor made where two paths meet: one of a tensor of each."""
 
     sides: tuple[Any, Any]  # the tensor of each path; None if there is none
     index: int  # the result that it is

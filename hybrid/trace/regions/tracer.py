@@ -66,7 +66,7 @@ from hybrid.trace.values.texts import Entry, mark
 
 @dataclass(eq=False, slots=True)
 class Cell:
-    """A tensor from outside the capture, as the capture sees it."""
+    """A tensor from outside the capture: its input of the graph, and its value now."""
 
     tensor: Tensor
     value: Value  # its value now
@@ -83,7 +83,7 @@ class Cell:
 
 @dataclass(eq=False)
 class Tracer:
-    """Records op calls into ``builder``."""
+    """The interpreter that appends a node to ``builder`` for each op call."""
 
     builder: Builder
     slot_sources: dict[int, Address] = field(default_factory=dict)
@@ -580,7 +580,7 @@ def region_of(
 
 
 def inside_leaf(type: TensorType, record: AnyRecord | None) -> Leaf | None:
-    """What stands for a value's history inside: leaves are themselves, the rest is cut off."""
+    """The leaf that stands for a history inside: a leaf itself, or a boundary that cuts it off."""
     if record is None or isinstance(record, Leaf):
         return record
     return Boundary(type, record)

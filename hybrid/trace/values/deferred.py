@@ -1,4 +1,4 @@
-"""Deferred values: Python values with traced parts, put together again when the plan runs.
+"""Deferred values: Python values rebuilt from arrays when the plan runs.
 
 ``print(f"{x} of {[n]}")`` is captured as an ordered call into Python whose operands are the values
 of ``x`` and ``n``; before it prints, its arguments are made what they would have been eagerly.
@@ -37,7 +37,7 @@ Build = Callable[[Arrays], Any]
 
 
 class Deferred:
-    """What ``tree`` will be: the operands to call Python with, and how to build it from those.
+    """A Python tree with traced parts: its operands, and the function that rebuilds it.
 
     Lists, tuples, dicts, sets, texts and exceptions are looked into; of other objects that hold
     traced tensors there is the text alone.
@@ -213,7 +213,7 @@ _ATOMS = (bool, int, float, complex, bytes, type(None), type)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shown:
-    """Stands for an object of which nothing but the texts is left."""
+    """An object of which only the texts of ``str`` and ``repr`` are left."""
 
     shown: str
     repr_text: str
@@ -227,7 +227,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class DeferredText:
-    """A string that a plan's results complete."""
+    """A text that the results of a plan complete."""
 
     build: Build
     outputs: tuple[int, ...]
@@ -238,7 +238,7 @@ class DeferredText:
 
 
 class DeferredCall(OwnCall):
-    """``function`` as a py_call calls it: its arguments are built from the arrays first."""
+    """A py_call of ``function`` whose arguments are rebuilt from arrays first."""
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ def call_deferred(
     at: Location | None = None,
     raises: Raises | None = (),
 ) -> None:
-    """Call ``function`` when the plan runs, after all calls into Python that came before."""
+    """Stage an ordered call of ``function`` for when the plan runs."""
     deferred = Deferred(arguments)
     call = DeferredCall(function, deferred, at or author_location(), raises)
     call, operands = current().leaving(call, deferred.operands)

@@ -1,4 +1,4 @@
-"""What a variable holds when only some of the paths that lead here have bound it.
+"""Optional values: variables, items and attributes that only some paths have bound.
 
 ``UNBOUND`` stands for no value at all.  ``OptionalValue`` stands for a value on the paths where
 ``flag`` holds, and for ``other`` (UNBOUND, MISSING, or a constant such as None) on the rest.
@@ -78,7 +78,7 @@ def is_optional(value: Any) -> bool:
 
 
 def of_attribute(value: Any, kind: type, name: str, at: Location | None) -> Any:
-    """``value``, an attribute; where it is missing, reading it raises what Python raises."""
+    """``value``, an attribute, with the exception that reading it raises where it is absent."""
     if not is_optional(value):
         return value
     written_in_c = not kind.__flags__ & _HEAP_TYPE and kind.__module__ != "builtins"
@@ -88,7 +88,7 @@ def of_attribute(value: Any, kind: type, name: str, at: Location | None) -> Any:
 
 
 def refuse_missing(how: str, item: OptionalValue, at: Location | None = None) -> NoReturn:
-    """Raise: what is about to be done to a dict needs its keys."""
+    """Raise CaptureError: an operation needs the keys of a dict that only a run knows."""
     error = item.error
     named = isinstance(error, KeyError)
     owner = "a dict" if named or error is None else "an object"
@@ -111,7 +111,7 @@ def refuse_missing(how: str, item: OptionalValue, at: Location | None = None) ->
 
 
 def unbound_error(name: str, free: bool = False) -> NameError:
-    """What Python raises when a function reads a variable of its own before it is bound.
+    """The exception for a read of an unbound variable, as Python words it.
 
     Or one of an enclosing function, if it is ``free``.
     """

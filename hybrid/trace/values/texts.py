@@ -1,4 +1,4 @@
-r"""Texts: what ``str``, ``repr`` and ``format`` of traced values give during a capture.
+r"""Texts of traced values: strings with marks in the place of values that a run knows.
 
 ::
 
@@ -26,7 +26,7 @@ _MARK = re.compile(f"<traced [^>{_MARKS}]*([{_MARKS}]+)>")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One text to come: ``conversion`` ("s", "r" or, with ``spec``, "f") of a value.
+    """A text to come: a value, and its ``conversion`` ("s", "r" or, with ``spec``, "f").
 
     A text with places in it ("%") has a template and what goes there for its value.
     """
@@ -37,7 +37,7 @@ class Entry:
 
 
 class Text(str):
-    """A text with marks in it: it formats, and joins other strings.
+    """A string with marks: it formats, joins and is joined to other strings.
 
     What asks for its characters raises.
     """
@@ -112,7 +112,7 @@ def text_in(texts: list[Entry], text: str) -> str:
 
 
 def mark(texts: list[Entry], value: Any, conversion: str, spec: str = "") -> Text:
-    """The mark of a new entry in ``texts``."""
+    """The mark of a new entry in ``texts``, as a string."""
     label = "traced str"
     if not isinstance(value, (str, tuple)):
         label = describe(value)
@@ -125,16 +125,16 @@ def mark(texts: list[Entry], value: Any, conversion: str, spec: str = "") -> Tex
 
 
 def describe(value: Any) -> str:
-    """``traced f32[3]``, ``traced int``."""
+    """The description of a traced value: ``traced f32[3]``, ``traced int``."""
     kinds = getattr(value, "kinds", None) or (getattr(value, "kind", None) or value.type,)
     return f"traced {' or '.join(map(str, kinds))}"
 
 
 def marks(text: str) -> list[int]:
-    """The entries that ``text`` mentions."""
+    """The indices of the entries that ``text`` mentions."""
     return [int(found.translate(_PLAIN)) for found in _MARK.findall(text)]
 
 
 def written(text: str, write: Callable[[int], str]) -> str:
-    """``text`` with what ``write`` gives for each entry in the place of its mark."""
+    """``text`` with ``write`` of each entry in the place of its mark."""
     return _MARK.sub(lambda found: write(int(found.group(1).translate(_PLAIN))), text)

@@ -1,4 +1,4 @@
-"""VarLists: what stands in a list for as many items as only the run knows.
+"""VarLists: items of a list whose number only a run knows, as rows of stacked tensors.
 
 A loop of unknown length appends to ``[a]``; after it the list is ``[a, VarList]``.  A list may hold
 several of them, with other items before, between and behind: it is copied, joined and appended to
@@ -28,12 +28,12 @@ MOST = 2**53  # items: so many iterations are never made
 
 
 class LostItems(CaptureError):
-    """An exception in a loop would lose what the loop has appended to a list."""
+    """The exception for a list whose new items an exception in a loop would lose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One leaf of every item: row i of ``stack`` is that of item i, a tensor or a number."""
+    """The stacked tensors of one leaf of every item: row i is of item i."""
 
     stack: Tensor
     kind: str = ""  # of a number
@@ -45,7 +45,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Rows that are no items: where an iteration has appended nothing."""
+    """The rows that are no items: iterations that have appended nothing."""
 
     exist: Tensor  # whether there is one before an item
     filled: Tensor  # of each row, whether it is an item
@@ -54,7 +54,7 @@ class Gaps:
 
 @dataclass(eq=False, slots=True)
 class VarList(Uncounted):
-    """``count`` items of one structure."""
+    """A run of ``count`` items of one structure inside a Python list."""
 
     count: Number
     columns: tuple[Any, ...]  # per leaf a Column, or the object that all items share
@@ -235,7 +235,7 @@ def _has_container(structure: Structure) -> bool:
 
 
 def require_room(rows: Tensor, capacity: int, at: Location | None) -> None:
-    """Stage the check that no more than ``capacity`` rows are needed."""
+    """Stage a check that no more than ``capacity`` rows are needed."""
     check(ops.less_equal(rows, capacity), partial(_too_long, capacity, at), (), ())
 
 
@@ -260,7 +260,7 @@ def of_place(at: Location | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowCopy:
-    """A tensor that was handed out for a row, so that writing to it would be lost."""
+    """A tensor given to the author for a row; a write to it would be lost."""
 
     tensor: Tensor
     value: Any
@@ -268,12 +268,12 @@ class RowCopy:
 
 
 def protect(tensor: Tensor) -> None:
-    """Remember that ``tensor``, an item, must not be written to."""
+    """Register ``tensor``, an item, as one that must not be written to."""
     current().indefinite_values.append(RowCopy(tensor, tensor.content, author_location()))
 
 
 def refuse_written(indefinite_values: Sequence[Any]) -> None:
-    """Raise if an item that was handed out has been written to."""
+    """Raise CaptureError if a row copy has been written to."""
     for entry in indefinite_values:
         if isinstance(entry, RowCopy) and entry.tensor.content is not entry.value:
             raise CaptureError(
@@ -286,7 +286,7 @@ def refuse_written(indefinite_values: Sequence[Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OptionalResult:
-    """A value that, should the function return it, is a Python object where ``flag`` is false."""
+    """A traced value in whose place a Python object is returned where ``flag`` is false."""
 
     value: Any
     flag: Tensor
@@ -294,7 +294,7 @@ class OptionalResult:
 
 
 def optional_result(indefinite_values: Sequence[Any], tensor: Tensor) -> OptionalResult | None:
-    """What is known of ``tensor`` in this respect."""
+    """The OptionalResult of ``tensor``, if there is one."""
     for entry in indefinite_values:
         if isinstance(entry, OptionalResult) and entry.value is tensor.content:
             return entry
@@ -305,12 +305,12 @@ def optional_result(indefinite_values: Sequence[Any], tensor: Tensor) -> Optiona
 
 
 def holds_varlist(value: Any) -> bool:
-    """Whether ``value`` is a list or tuple whose length is known only at run time."""
+    """Whether ``value`` is a list or tuple with a VarList in it."""
     return type(value) in (list, tuple) and any(type(item) is VarList for item in value)
 
 
 def refuse(how: str, at: Location | None) -> NoReturn:
-    """Raise: what is about to be done to a list needs its length."""
+    """Raise CaptureError: an operation needs the length of a list that only a run knows."""
     raise CaptureError(
         f"a list is {how}, and its length is known only when the plan runs",
         at=author_location(),
@@ -322,7 +322,7 @@ def refuse(how: str, at: Location | None) -> NoReturn:
 
 
 def refuse_varlist(value: Any, how: str) -> None:
-    """Raise if ``value`` is a list whose length is not known."""
+    """Raise CaptureError if ``value`` is a list of unknown length."""
     if holds_varlist(value):
         refuse(how, next(item.at for item in value if type(item) is VarList))
 
@@ -331,7 +331,7 @@ def refuse_varlist(value: Any, how: str) -> None:
 
 
 def unwritten(tensor: Tensor) -> Tensor:
-    """A tensor of the type of ``tensor``, of which nobody reads anything."""
+    """A tensor of the type of ``tensor`` with unspecified content."""
     type = tensor.type
     if type.nbytes <= _SMALL:
         return ops.zeros(type.shape, dtype=type.dtype)
@@ -350,5 +350,5 @@ _SMALL = 1 << 16  # bytes that may as well be written
 
 
 def varlists_in(items: Sequence[Any]) -> Iterator[VarList]:
-    """Those among ``items``."""
+    """The VarLists among ``items``."""
     return (item for item in items if type(item) is VarList)

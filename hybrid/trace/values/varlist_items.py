@@ -1,4 +1,4 @@
-"""Items: a list that has grown, put together again from what a run has stacked.
+"""The items of a VarList, rebuilt from the stacked results of a run.
 
 Each item becomes a tensor of its own.  Cotangents of the items go back as rows of one stack; rows
 that no iteration has made are left unwritten, for nothing reads them.
@@ -27,7 +27,7 @@ Place = tuple[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Items:
-    """How to make the items of a list from a plan's results."""
+    """The recipe for the items of a list, given a plan's results."""
 
     count: int  # the result that says how many there are
     structure: Structure  # of one item
@@ -68,7 +68,7 @@ class Items:
 
 
 def items_of(varlist: VarList, leaf: Callable[[Any], Place]) -> Items:
-    """How to make what ``varlist`` stands for; ``leaf`` makes a result of a tensor."""
+    """The recipe for the items of ``varlist``; ``leaf`` makes a result of a tensor."""
     varlist.limit()
     columns = []
     for column in varlist.columns:
