@@ -59,7 +59,7 @@ class Arrivals:
     # Terms ------------------------------------------------------------------------------------
 
     def send(self, record: AnyRecord, ct: Ct) -> None:
-        """``ct`` arrives."""
+        """Add ``ct`` as a term of the value that has this record."""
         value, at = self.home(node_of(record))
         if at is not None or self._is_list(value):
             self.row_terms(value).add(next(self.turns), ct, at)
@@ -73,7 +73,7 @@ class Arrivals:
             terms[0].ct, terms[0].many = added(terms[0].ct, ct), True
 
     def at(self, node: Node) -> list[Ct | None]:
-        """All that has arrived at each result."""
+        """The total cotangent of each result of ``node``."""
         return [self.total((node, i)) for i in range(results_of(node))]
 
     def end(self) -> None:
@@ -83,7 +83,7 @@ class Arrivals:
             self.settle(value, surely=True)
 
     def put(self, value: TapeValue, total: Ct | None, *, own: bool = False) -> None:
-        """``total`` holds all that has arrived."""
+        """Replace all terms of a value by ``total``."""
         value, at = self.home(value)
         if at is not None or self._is_list(value):
             self.row_terms(value).put(next(self.turns), at, total)
@@ -91,7 +91,7 @@ class Arrivals:
         self._open(value)[:] = [Term(next(self.turns), total, None, True, own)]
 
     def total(self, value: TapeValue) -> Ct | None:
-        """All that has arrived."""
+        """The sum of all terms of a value; None where there are none."""
         value, at = self.home(value)
         if at is not None:
             return self.row_terms(value).total(at)
@@ -107,7 +107,7 @@ class Arrivals:
         return found
 
     def taken(self, value: TapeValue) -> Ct | None:
-        """All that has arrived, which the rule of the node sends on from here."""
+        """The sum of all terms of a value, marked as used by the rule of its node."""
         if value in self.lists:
             whole = self.lists[value].whole()
             self.lists[value].put(next(self.turns), None, None)
@@ -149,7 +149,7 @@ class Arrivals:
         return found
 
     def row_terms(self, value: TapeValue) -> RowTerms:
-        """What has arrived at a list."""
+        """The terms of a list, by item."""
         found = self.lists.get(value)
         if found is None:
             node, index = value
@@ -183,7 +183,7 @@ class Arrivals:
         return [*found, first] if first is not None and first[0] in self.needed else found
 
     def items_apart(self, values: Collection[TapeValue]) -> dict[TapeValue, Ct | None]:
-        """Take what has arrived at items that may be part of others of ``values`` out of lists."""
+        """The cotangents of items that may be part of others of ``values``, taken out of lists."""
         found = {}
         homes = {value: self.home(value) for value in values}
         for value, (home, at) in homes.items():
@@ -196,7 +196,7 @@ class Arrivals:
         return found
 
     def bring_back(self, value: TapeValue, total: Ct | None) -> None:
-        """Undo that; ``total`` holds all that has arrived since."""
+        """Return to its list the ``total`` of an item that was taken out."""
         home, at = self.home(value)
         if total is not None:
             self.row_terms(home).add(next(self.turns), total, at)

@@ -50,7 +50,7 @@ class RowTerms:
         return tensor_type(self.type.dtype, self.type.shape[1:])
 
     def add(self, turn: float, ct: Ct, at: At | None = None) -> None:
-        """``ct`` arrives."""
+        """Add ``ct`` as a term of one item, or of all (None)."""
         if isinstance(at, Tensor) and is_known(at):
             at = int(at.item())
         self.terms.append(ItemTerm(turn, ct, at))
@@ -86,7 +86,7 @@ class RowTerms:
         return marked(term.ct, ops.equal(at, term.at))
 
     def total(self, at: At) -> Ct | None:
-        """All that has arrived at one item."""
+        """The sum of all terms of one item."""
         found: Ct | None = None
         for _, ct in self.of(at):
             found = ct if found is None else added(found, ct)

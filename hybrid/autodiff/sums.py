@@ -19,7 +19,7 @@ class Sums:
         self.queue: list[tuple[int, Node]] = []
 
     def send(self, record: AnyRecord, ct: Ct) -> None:
-        """``ct`` arrives."""
+        """Add ``ct`` to the sum of the value that has this record."""
         node, index = (record.record, record.index) if type(record) is Output else (record, 0)
         sums = self.sums.get(node)
         if sums is None:
@@ -33,7 +33,7 @@ class Sums:
         return heapq.heappop(self.queue)[1] if self.queue else None
 
     def at(self, node: Node) -> list[Ct | None]:
-        """All that has arrived at each result."""
+        """The sum for each result of ``node``."""
         found = self.sums.get(node)
         return [None] * results_of(node) if found is None else found
 

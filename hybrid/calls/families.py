@@ -72,7 +72,7 @@ class Family:
         return list(found.values())
 
     def candidates(self, keys: Sequence[Hashable], leaves: Sequence[Any]) -> list[Item]:
-        """Those of them that may become inputs."""
+        """The numbers that differ from plan to plan and may become inputs."""
         found = [i for i in self.differing(keys, leaves) if _key(i) not in self.specific]
         return found if len(found) <= _MOST else []
 

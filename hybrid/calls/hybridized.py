@@ -407,7 +407,7 @@ class Hybridized:
 
     @property
     def plans(self) -> list[PlanInfo]:
-        """What is cached."""
+        """The descriptions of all cached plans."""
         return [
             PlanInfo(
                 planned.description,

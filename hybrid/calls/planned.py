@@ -130,7 +130,7 @@ class Planned:
         return not (capture.slot_writes or capture.given or capture.objects)
 
     def replayed(self, leaves: Sequence[Any]) -> Any:
-        """What a run returns, by the current interpreter, node by node."""
+        """The results of a run, by the current interpreter, node by node."""
         capture = self.capture
         tensors = [source.fetch(leaves) for source in capture.sources]
         recorded = None if capture.gradient is None else capture.gradient.recorded
@@ -309,7 +309,7 @@ class PlanInfo:
 
     @property
     def crossings(self) -> Crossings:
-        """What has crossed the border between Python and C in its calls so far."""
+        """The counts of calls from Python to C and back, and of bytes copied, by its calls."""
         assert self.plan is not None
         made = self.plan.callbacks
         return Crossings(self.calls, *((0, 0) if made is None else (made.calls, made.nbytes)))

@@ -26,7 +26,7 @@ class Call:
     key: Any = None
 
     def names(self) -> tuple[str, ...]:
-        """What the author calls the leaves."""
+        """The names that the author has for the leaves."""
         from hybrid.explain.arguments import leaf_names
 
         return leaf_names(self.function, self.args, self.kwargs)

@@ -35,7 +35,7 @@ class Converter:
         self.rewriter = rewriter
 
     def convert(self, node: Any) -> Any:
-        """What takes the place of ``node``: an expression, or a list of statements."""
+        """The syntax tree in the place of ``node``: an expression, or a list of statements."""
         raise NotImplementedError
 
     def before(self, node: ast.stmt) -> list[ast.stmt]:

@@ -47,7 +47,7 @@ class Liveness:
         return self.heads.get(id(loop), NONE) | self.always
 
     def block(self, body: Sequence[ast.stmt], live: Names, exits: Exits) -> Names:
-        """What is live before ``body`` when ``live`` is after it."""
+        """The live variables before ``body``, when ``live`` are those after it."""
         for statement in reversed(body):
             self.after[id(statement)] = self.after.get(id(statement), NONE) | live
             live = self.statement(statement, live, exits) | exits.raises

@@ -129,7 +129,7 @@ class Rewriter:
     # Walking ----------------------------------------------------------------------------------
 
     def visit(self, node: Any) -> Any:
-        """What takes the place of ``node``."""
+        """The converted syntax tree that takes the place of ``node``."""
         converter = self.converters.get(type(node))
         return self.children(node) if converter is None else converter.convert(node)
 

@@ -78,7 +78,7 @@ class Plan:
         return self.sizes.arena_nbytes
 
     def arrays(self) -> native.PlanArrays | None:
-        """What C has been given; None if it calls functions of this process."""
+        """The arrays that C was given; None if it calls functions of this process."""
         writer = _Writer(*self._made_of[1:])
         writer.native.finish(*writer.write())
         return None if writer.native.hosts else writer.native.arrays

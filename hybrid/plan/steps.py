@@ -152,7 +152,7 @@ class Lowered:
 
     @property
     def count(self) -> int:
-        """How many steps there are, without those of branches and loops."""
+        """The number of steps, without those of branches and loops."""
         return sum(sum(map(len, s.blocks)) if s.is_group else 1 for s in self.steps)
 
 

@@ -88,7 +88,7 @@ class Generated:
         return hyb__.collected(self.feed(), self.step)
 
     def feed(self) -> Feed:
-        """What it goes over; the number of that is not known."""
+        """The feed of what it goes over, whose length is not known."""
         found = feed_of(self.iterable)
         if found is None:
             raise self._refusal()

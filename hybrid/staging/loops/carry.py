@@ -101,7 +101,7 @@ class Carry:
     instead: list[Any] | None = None  # what a list is when there is no iteration
 
     def enter(self, region: Region, parent: Tracer) -> Any:
-        """What the body finds."""
+        """The value that the body finds: placeholders in the structure of the initial value."""
         self.shape = self._placeholder(self.initial, region, parent)
         self.inside = self._given(self.shape, self.initial, region)
         return self.inside

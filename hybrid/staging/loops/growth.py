@@ -45,7 +45,7 @@ class Growth:
         return self.leaves
 
     def rows(self, region: Region) -> list[Tensor]:
-        """What an iteration returns."""
+        """The rows that an iteration returns."""
         self._stacked = [is_row(leaf, region) for leaf in self.leaves]
         with interpreting(region):
             return [

@@ -46,7 +46,7 @@ class AppendedRows:
 
     @property
     def carries(self) -> tuple[Carry, ...]:
-        """What it needs carried from one iteration to the next."""
+        """The values that the loop carries for the list."""
         return tuple(self.parts.values())
 
     @property
@@ -153,7 +153,7 @@ class AppendedRows:
         return Number(kind, found) if kind else found
 
     def rows(self, region: Region) -> list[Tensor]:
-        """What an iteration returns."""
+        """The rows that an iteration returns."""
         found = [row for row in self._rows if row is not None]
         if self.has_gaps:
             with interpreting(region):
@@ -264,7 +264,7 @@ class Inside:
         self.sample, self.at = _sample(item), at
 
     def enter(self, before: Sequence[Any], region: Region, parent: Tracer) -> list[Any]:
-        """What the body finds in the list: also the items of the iterations before."""
+        """The content of the list in the body: also the items of the iterations before."""
         count, last = Carry(f"{COUNT} of a list", 0), Carry(f"{LAST} of a list", Zeros(self.sample))
         number = count.enter(region, parent)
         leaves, structure = flatten(last.enter(region, parent))
@@ -282,7 +282,7 @@ class Inside:
         return list(self.content)
 
     def leave(self, final: Any, region: Region, parent: Tracer) -> AppendedRows | None:
-        """What the body has appended; None if nothing."""
+        """The rows that the body has appended; None if there are none."""
         items = appended(self.content, final)
         if items is None:
             if same_items(self.content, final):

@@ -43,7 +43,7 @@ class Session:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """What the variables that the site names are to hold."""
+        """The contents for the variables that the site names."""
         return self.staged.values
 
     def again(self, found: Mapping[str, Any]) -> bool:

@@ -62,7 +62,7 @@ class Walk:
     begun = False  # whether it is a pass over what comes from outside, which is to be finished
 
     def feed(self) -> Feed | None:
-        """How to walk over it by index; None when it has been begun by other means."""
+        """The feed of its items by index; None when it has been begun by other means."""
         raise NotImplementedError
 
     def finish(self, stopped: Tensor | bool) -> None:

@@ -136,7 +136,7 @@ class Once(Walk):
 
     @property
     def length(self) -> Any:
-        """How many items there were at first."""
+        """The number of items at first."""
         return self._items.length
 
     def feed(self) -> Feed | None:

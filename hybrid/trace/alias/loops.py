@@ -118,7 +118,7 @@ class Carried:
     def aliases(
         self, count: Tensor, known: int | None, operands: list[Tensor], attrs: dict[str, Any]
     ) -> Aliases:
-        """What is known after ``count`` iterations."""
+        """The aliases of the loop's results after ``count`` iterations."""
         may_run, may_not = known is None or known > 0, known is None or known <= 0
         wanted: list[list[int]] = []  # of each value the operands and others that it may be
         made = []
@@ -205,7 +205,7 @@ class Carried:
     # The body with flags -----------------------------------------------------------------------
 
     def needed(self, wanted: Iterable[Key]) -> tuple[Key, ...]:
-        """Those of ``wanted``, and those of which they are made in an iteration."""
+        """The keys ``wanted``, and those that an iteration computes them from."""
         found: set[Key] = set()
         stack = [key for key in wanted if key in self.keys]
         while stack:

@@ -39,11 +39,11 @@ class FlaggedLoop:
     ties: tuple[Tie, ...]
 
     def results(self, entries: Sequence[T | None]) -> tuple[T | None, ...]:
-        """What goes with the results of the loop, for those of this one."""
+        """The entries for the results of the loop, of ``entries`` for those of this one."""
         return (*entries[: self.own], *[None] * self.flags, *entries[self.own :])
 
     def totals(self, found: Sequence[T | None]) -> list[T | None]:
-        """What goes with the count and the operands of the loop, from that of this one."""
+        """The entries for the count and operands of the loop, of those ``found`` for this one."""
         return [*found[: 1 + self.own], *found[1 + self.own + self.flags :]]
 
 

@@ -39,7 +39,7 @@ class BackwardRun:
     invariants: tuple[Tensor, ...]  # operands and flags
 
     def go(self, count: Tensor, length: int, reverse: bool) -> list[Tensor]:
-        """What it carries at last, and the cotangents of slices."""
+        """The final carried values of the loop back, and the cotangents of slices."""
         rows = (*self.stacks, *self.row_cts, *self.slices)
         return applied(
             for_,

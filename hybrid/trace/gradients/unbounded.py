@@ -37,7 +37,7 @@ class Unbounded:
     rows: int  # how many iterations the stacks, or the cotangents of rows, hold
 
     def go(self, known: int | None) -> list[Tensor]:
-        """What the loop back carries at last."""
+        """The final carried values of the loop back."""
         if known is not None and known <= self.rows:
             length = 1 << (max(known, LEAST_ROWS) - 1).bit_length()
             return self.straight(min(length, self.rows))  # few lengths: each has a plan
@@ -47,7 +47,7 @@ class Unbounded:
         return applied(cond, (fits, *self.tensors()), (fast, slow))
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """All that it reads."""
+        """All tensors that the loop reads."""
         run = self.run
         read = (run.start, run.stacks, run.row_cts, run.invariants)
         return (self.count, *self.carried, *self.invariants, *[t for part in read for t in part])

@@ -82,7 +82,7 @@ class Merge:
         return len(self.pairs) - 1
 
     def tree(self, a: Any, b: Any, name: str) -> Build:
-        """What builds the merged value of ``a`` and ``b``."""
+        """The builder of the merged value of ``a`` and ``b``."""
         if a is b or (a is DIVERGED and b is DIVERGED):
             return lambda results: a
         if same_constant(a, b):

@@ -51,7 +51,7 @@ class Turning:
                 del tensor.leaf
 
     def turned(self) -> tuple[Turned, ...]:
-        """What runs are to repeat."""
+        """The changes of ``requires_grad`` that runs repeat."""
         return tuple(
             [(self.index_of.get(key, tensor), w) for key, (tensor, *_, w) in self.before.items()]
         )

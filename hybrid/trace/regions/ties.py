@@ -63,7 +63,7 @@ class Where:
     error: Callable[[], BaseException] | None = None
 
     def tensor(self, tracer: Tracer) -> Tensor:
-        """It as a scalar of ``tracer``."""
+        """The condition as a scalar of ``tracer``."""
         with interpreting(tracer), recording(False):
             if self.pred is None:
                 return tracer.traced(flag(True))
@@ -106,7 +106,7 @@ class Ties:
         return self._ties[id(one)][1] if id(one) in self._ties else {}
 
     def in_doubt(self, owns: Callable[[Any], bool]) -> Iterator[tuple[Any, Where]]:
-        """Those that may be anyone, but for such as ``owns`` says."""
+        """The tensors that may be any other one, without those that ``owns`` accepts."""
         for one, found in list(self._ties.values()):
             if id(None) in found and not owns(one):
                 yield one, found[id(None)][1]

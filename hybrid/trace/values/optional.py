@@ -46,7 +46,7 @@ class OptionalValue:
             current().indefinite_values.append(self)
 
     def of(self, value: Any, flag: Any) -> OptionalValue:
-        """The same of another value and flag."""
+        """An optional value like this one, with another value and flag."""
         return replace(self, value=value, flag=flag)
 
     def or_nothing(self) -> Any:

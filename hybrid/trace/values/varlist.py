@@ -39,7 +39,7 @@ class Column:
     kind: str = ""  # of a number
 
     def value(self, tensor: Tensor) -> Any:
-        """What the author gets for one row."""
+        """The item for one row: a tensor, or a Number of the column's kind."""
         return Number(self.kind, tensor) if self.kind else tensor
 
 
@@ -83,19 +83,19 @@ class VarList(Uncounted):
 
     @property
     def type(self) -> str:
-        """What a mark in a text calls it."""
+        """The type as a mark in a text calls it."""
         return "items"
 
     # Its tensors ------------------------------------------------------------------------------
 
     def tensors(self) -> list[Tensor]:
-        """All that it consists of."""
+        """All tensors that it consists of."""
         gaps = () if self.gaps is None else (self.gaps.exist, self.gaps.filled, self.gaps.rows)
         stacks = [c.stack for c in self.columns if isinstance(c, Column)]
         return [self.count.tensor, *stacks, *[t for t in self.last if t is not None], *gaps]
 
     def with_tensors(self, tensors: Sequence[Tensor], owner: Any) -> VarList:
-        """The same of other tensors, which ``owner`` owns."""
+        """A VarList like this one of other tensors, which ``owner`` owns."""
         rest = iter(tensors)
         count = Number("int", next(rest), 0, self.count.high)
         columns = tuple(

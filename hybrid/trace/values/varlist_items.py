@@ -36,7 +36,7 @@ class Items:
 
     @property
     def places(self) -> Iterator[Place]:
-        """What it is made of."""
+        """The places of results that the items are made of."""
         for kind, what in self.columns:
             yield ("output" if kind in ("rows", "numbers") else kind), what
         for index in (self.count, *(self.gaps or ())):
