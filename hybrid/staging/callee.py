@@ -24,7 +24,7 @@ from hybrid.core.own_names import PREFIX
 from hybrid.eager.progress import progress, unwrapped
 from hybrid.ir import Op
 from hybrid.ir.interpreter import current
-from hybrid.staging.effects.changes import announcer
+from hybrid.staging.effects.announcement import announcer
 from hybrid.staging.effects.printing import write_method
 from hybrid.staging.library import dict_methods
 from hybrid.staging.library.numpy_calls import numpy_function

@@ -12,7 +12,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.staging.constructs.loads import _indexed
-from hybrid.staging.effects.changes import will_delete, will_set
+from hybrid.staging.effects.announcement import will_delete, will_set
 from hybrid.staging.sessions.views import (
     CONTAINERS,
     HOLDERS,

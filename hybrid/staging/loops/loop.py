@@ -21,6 +21,7 @@ from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.staging.loops.alias_state import LoopTies
+from hybrid.staging.loops.appended_rows import AppendedRows, Inside, refuse_length
 from hybrid.staging.loops.carry import (
     Carry,
     Leaf,
@@ -33,7 +34,6 @@ from hybrid.staging.loops.carry import (
 from hybrid.staging.loops.growth import Growth, appended, has_one
 from hybrid.staging.loops.invariants import let_stay
 from hybrid.staging.loops.rebinding import may_rebuild, refuse_rebound, refuse_shared
-from hybrid.staging.loops.stretch import AppendedRows, Inside, refuse_length
 from hybrid.staging.nodes.node_session import Staged
 from hybrid.trace.gradients.budget import LIST_SHARE, capacity
 from hybrid.trace.guards.constants import refuse_change
