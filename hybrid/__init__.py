@@ -21,7 +21,7 @@ from hybrid.autodiff import stop_gradient as stop_gradient
 from hybrid.autodiff import value_and_grad as value_and_grad
 from hybrid.autodiff import vjp as vjp
 from hybrid.config import cache_plans as cache_plans
-from hybrid.core.decorators import no_convert as no_convert
+from hybrid.core.own_names import no_convert as no_convert
 from hybrid.core.package import __version__ as __version__
 from hybrid.core.types import bfloat16 as bfloat16
 from hybrid.core.types import bool_ as bool  # noqa: F401  exported under the standard's name
@@ -38,12 +38,12 @@ from hybrid.core.types import uint32 as uint32
 from hybrid.core.types import uint64 as uint64
 from hybrid.eager import interop as _interop
 from hybrid.eager import torch_methods as _torch_methods  # noqa: F401  adds methods to Tensor
-from hybrid.eager.asarray import asarray as asarray
-from hybrid.eager.asarray import from_dlpack as from_dlpack
 from hybrid.eager.inspection import ARRAY_API_VERSION as __array_api_version__  # noqa: F401
 from hybrid.eager.inspection import array_namespace_info as __array_namespace_info__  # noqa: F401
 from hybrid.eager.inspection import finfo as finfo
 from hybrid.eager.inspection import iinfo as iinfo
+from hybrid.eager.interop import asarray as asarray
+from hybrid.eager.interop import from_dlpack as from_dlpack
 from hybrid.eager.profile import profile as profile
 from hybrid.eager.progress import progress as progress
 from hybrid.eager.streams import stream as stream
@@ -256,10 +256,10 @@ if _typing.TYPE_CHECKING:
     from hybrid import optim as optim
     from hybrid import plots as plots
     from hybrid import train as train
-    from hybrid.calls.control import cond as cond
-    from hybrid.calls.control import py_call as py_call
-    from hybrid.calls.control import scan as scan
-    from hybrid.calls.control import while_loop as while_loop
+    from hybrid.calls.control_functions import cond as cond
+    from hybrid.calls.control_functions import py_call as py_call
+    from hybrid.calls.control_functions import scan as scan
+    from hybrid.calls.control_functions import while_loop as while_loop
     from hybrid.calls.hybridized import hybridize as hybridize
     from hybrid.nn import summary as summary
     from hybrid.trace.gradients.checkpoint import checkpoint as checkpoint

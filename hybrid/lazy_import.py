@@ -15,12 +15,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from hybrid.core.late_names import above
+from hybrid.core.imports import above
 from hybrid.core.package import FOLDER
 
 MODULES = ("data", "linalg", "nn", "optim", "plots", "train")
 _NAMES = {  # public names, by the modules that they come from
-    "hybrid.calls.control": ("cond", "py_call", "scan", "while_loop"),
+    "hybrid.calls.control_functions": ("cond", "py_call", "scan", "while_loop"),
     "hybrid.calls.hybridized": ("hybridize",),
     "hybrid.nn": ("summary",),
     "hybrid.trace.gradients.checkpoint": ("checkpoint",),
@@ -43,19 +43,60 @@ def member(name: str) -> Any:
 # Modules that programs and pickles of version 0.1 name, and where what they had is now.
 FORMER = {
     "hybrid.bench.digits": "hybrid.data.digits",
-    "hybrid.optim.clip": "hybrid.nn.clip",
+    "hybrid.data.split": "hybrid.data.sampler",
+    "hybrid.data.table": "hybrid.data.datasets.csv_table",
     "hybrid.in_place": "hybrid.eager.inplace_launch",
+    "hybrid.models.recurrent": "hybrid.models.sequence_classifier",
+    "hybrid.nn.basic": "hybrid.nn.layers.linear",
+    "hybrid.nn.counting": "hybrid.nn.op_counts",
+    "hybrid.nn.distance": "hybrid.nn.layers.linear",
+    "hybrid.nn.dropping": "hybrid.nn.functions.dropout_kinds",
+    "hybrid.nn.lookup": "hybrid.nn.functions.embedding_rows",
+    "hybrid.nn.recurrent": "hybrid.nn.layers.recurrence",
+    "hybrid.nn.state": "hybrid.nn.modules.state_dict",
+    "hybrid.ops.attending": "hybrid.ops.layers.fused_attention",
+    "hybrid.ops.attending_dropped": "hybrid.ops.layers.attention_dropout",
+    "hybrid.ops.bits": "hybrid.ops.elementwise.comparison",
+    "hybrid.ops.checkpointed": "hybrid.ops.flow.call_nodes",
+    "hybrid.ops.checks": "hybrid.ops.support.operand_checks",
+    "hybrid.ops.convolution_blocked": "hybrid.ops.spatial.convolution_blocks",
+    "hybrid.ops.convolution_prepared": "hybrid.ops.spatial.convolution_weights",
+    "hybrid.ops.custom": "hybrid.ops.flow.call_nodes",
+    "hybrid.ops.distances": "hybrid.ops.matrix.norms",
+    "hybrid.ops.folding": "hybrid.ops.shapes.image_windows",
+    "hybrid.ops.joining": "hybrid.ops.shapes.concatenation",
+    "hybrid.ops.linalg": "hybrid.ops.matrix.products",
+    "hybrid.ops.logical": "hybrid.ops.elementwise.bit_logic",
+    "hybrid.ops.matmul_integer": "hybrid.ops.matrix.matmul_variants",
+    "hybrid.ops.matmul_prepared": "hybrid.ops.matrix.matmul_weights",
+    "hybrid.ops.matmul_sum": "hybrid.ops.matrix.matmul_variants",
+    "hybrid.ops.optimizer": "hybrid.ops.state.optimizer_steps",
+    "hybrid.ops.optimizer_adaptive": "hybrid.ops.state.optimizer_rmsprop",
+    "hybrid.ops.random": "hybrid.ops.state.random_numbers",
+    "hybrid.ops.remembered": "hybrid.ops.support.call_cache",
+    "hybrid.ops.scattering": "hybrid.ops.index.scatter",
+    "hybrid.ops.solving": "hybrid.ops.matrix.linear_systems",
+    "hybrid.ops.trigonometric": "hybrid.ops.elementwise.trigonometry",
+    "hybrid.optim.adaptive": "hybrid.optim.rmsprop",
+    "hybrid.optim.clip": "hybrid.nn.clip",
+    "hybrid.optim.lr_scheduler.composed": "hybrid.optim.lr_scheduler.composition",
     "hybrid.tensor": "hybrid.eager.tensor",
+    "hybrid.train.schedule": "hybrid.train.actions",
+    "hybrid.train.watching": "hybrid.train.actions",
     "hybrid.tree": "hybrid.core.tree",
     "hybrid.types": "hybrid.core.types",
 }
+
+# Of whose modules functions and classes are pickled: they are in folders now.
+_IN_FOLDERS = frozenset({"hybrid.data", "hybrid.nn", "hybrid.ops"})
 
 
 def _is_now(name: str) -> str:
     """The name of the module that was called ``name``; empty if there was none."""
     package, _, last = name.rpartition(".")
-    if package == "hybrid.ops":  # whose modules, of which functions are pickled, are in folders now
-        for path in glob(os.path.join(FOLDER, "ops", "*", f"{last}.py")):
+    if package in _IN_FOLDERS:
+        part = package.removeprefix("hybrid.")
+        for path in glob(os.path.join(FOLDER, part, "*", f"{last}.py")):
             return f"{package}.{os.path.basename(os.path.dirname(path))}.{last}"
     return FORMER.get(name, "")
 
@@ -84,15 +125,15 @@ _ABOVE = {  # what lower folders call of those above them, by the modules that h
     "hybrid.autodiff.tape": ("backward",),
     "hybrid.eager.data_view": ("view_of", "write_data"),
     "hybrid.eager.fused_calls": ("learned", "watched"),
-    "hybrid.memory.dlpack": ("exported", "imported"),
+    "hybrid.memory.bfloat16": ("exported", "imported"),
     "hybrid.explain.page": ("explanation_fragment", "explanation_page"),
     "hybrid.explain.terminal": ("explanation_parts", "show_explanation"),
-    "hybrid.explain.text": ("explanation_text",),
+    "hybrid.explain.plain_text": ("explanation_text",),
     "hybrid.ir.printer": ("print_graph",),
     "hybrid.ir.show": ("show_graph",),
     "hybrid.ir.show_page": ("graph_fragment",),
-    "hybrid.nn.notebook": ("module_html",),
-    "hybrid.eager.notebook": ("tensor_html",),
+    "hybrid.nn.module_html": ("module_html",),
+    "hybrid.eager.tensor_html": ("tensor_html",),
     "hybrid.plan.describe": ("schedule_text",),
     "hybrid.trace.capture.history_flags": ("presence",),
 }

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hybrid.core.types import int64
-from hybrid.eager.asarray import asarray
+from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ops import as_tensor, broadcast_arrays, expand_dims, roll, squeeze, zeros
@@ -25,12 +25,12 @@ from hybrid.ops import trace as trace
 from hybrid.ops import vecdot as vecdot
 from hybrid.ops import vector_norm as vector_norm
 from hybrid.ops.axes import reduction
-from hybrid.ops.matrix import factorizations, solving
+from hybrid.ops.matrix import factorizations, linear_systems
 from hybrid.ops.matrix.matrices import identity_like, require_matrices, require_square
 from hybrid.ops.matrix.norms import matrix_norm as matrix_norm
 from hybrid.ops.shapes.shape import broadcast_to
-from hybrid.ops.support.checks import normalize_axis, type_of
 from hybrid.ops.support.dtypes import common
+from hybrid.ops.support.operand_checks import normalize_axis, type_of
 
 
 class EighResult(NamedTuple):
@@ -130,13 +130,13 @@ def solve(a: Any, b: Any, /) -> Tensor:
     """
     a, b = common(a, b)
     if len(b.shape) == 1:
-        return squeeze(solving.solve(a, expand_dims(b, axis=-1)), axis=-1)
-    return solving.solve(a, b)
+        return squeeze(linear_systems.solve(a, expand_dims(b, axis=-1)), axis=-1)
+    return linear_systems.solve(a, b)
 
 
 def inv(x: Any, /) -> Tensor:
     """The inverses of ``x`` [..., N, N]; LinearAlgebraError tells of a singular matrix."""
-    return solving.inv(as_tensor(x))
+    return linear_systems.inv(as_tensor(x))
 
 
 def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
@@ -147,7 +147,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     """
     x = as_tensor(x)
     require_matrices("pinv", x.type)
-    return solving.pinv(x, _tolerance(x, rtol))
+    return linear_systems.pinv(x, _tolerance(x, rtol))
 
 
 def _tolerance(x: Any, rtol: Any) -> Any:
@@ -158,12 +158,12 @@ def _tolerance(x: Any, rtol: Any) -> Any:
 
 def det(x: Any, /) -> Tensor:
     """The determinants [...] of ``x`` [..., N, N]."""
-    return solving.det(as_tensor(x))
+    return linear_systems.det(as_tensor(x))
 
 
 def slogdet(x: Any, /) -> SlogdetResult:
     """The sign of the determinants and the logarithm of their absolute values."""
-    return SlogdetResult(*solving.slogdet(as_tensor(x)))
+    return SlogdetResult(*linear_systems.slogdet(as_tensor(x)))
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.extras import optional
-from hybrid.eager.asarray import asarray
+from hybrid.core.imports import optional
+from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 

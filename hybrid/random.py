@@ -29,7 +29,7 @@ from hybrid.eager.execution import as_tensor
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.interpreter import current
-from hybrid.ops.support.checks import as_int, normalize_axis, require_floating
+from hybrid.ops.support.operand_checks import as_int, normalize_axis, require_floating
 
 
 class Generator:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.calls.planned import optimized_plan
+from hybrid.calls.executable import optimized_plan
 from hybrid.core.tree import flatten, unflatten
 from hybrid.eager.execution import as_tensor
 from hybrid.eager.launch import call_plan

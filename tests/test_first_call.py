@@ -103,7 +103,7 @@ def test_cycles_are_not_looked_for_while_capturing(enabled: bool) -> None:
 def test_why_a_second_plan_is_made_imports_no_explanation(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.replace("print(", "chain(hy.ones(4), hy.ones(4))\nprint("))
-    late = ["hybrid.explain.build", "hybrid.explain.explanation", *LATE[1:]]
+    late = ["hybrid.explain.explanation_build", "hybrid.explain.explanation", *LATE[1:]]
     assert subprocess.check_output([sys.executable, str(program), *late], text=True).strip() == ""
 
 

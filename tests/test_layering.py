@@ -194,7 +194,7 @@ def test_every_folder_of_the_page_is_there_and_says_what_it_is() -> None:
         ("ops", Import(1, "hybrid.eager.tensor"), "upwards"),
         ("eager", Import(1, "hybrid.autodiff.tape"), "upwards"),
         ("staging/values", Import(1, "hybrid.staging.loops.loop"), "upwards"),
-        ("calls/bind", Import(1, "hybrid.nn.module"), "upwards"),
+        ("calls/bind", Import(1, "hybrid.nn.modules.module"), "upwards"),
         ("passes", Import(1, "hybrid._native"), "only hybrid/memory/native.py"),
         ("passes", Import(1, "hybrid.eager.tensor"), "upwards"),
         ("passes", Import(1, "hybrid.memory.native"), "graphs alone"),
@@ -204,7 +204,7 @@ def test_every_folder_of_the_page_is_there_and_says_what_it_is() -> None:
         ("ops", Import(1, "hybrid.attic"), "no such module"),
         ("train", Import(1, "hybrid.data.loader", True), "DEFERRED does not say why"),
         ("train", Import(1, "hybrid.data.loader"), ""),
-        ("calls", Import(1, "hybrid.explain.build", True), ""),
+        ("calls", Import(1, "hybrid.explain.explanation_build", True), ""),
     ],
 )
 def test_faults_are_found(importer: str, found: Import, why: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hybrid as hy
-from hybrid import data, linalg, nn, optim
+from hybrid import data, lazy_import, linalg, nn, optim
 
 TOP = [
     "Tensor",
@@ -455,6 +455,13 @@ EXPECTED = {"tensor": [1.0, 2.0, 3.0], "bfloat16": [1.5, -2.0], "ints": [0, 1, 2
 def test_former_names_are_the_modules_themselves() -> None:
     assert importlib.import_module("hybrid.types") is importlib.import_module("hybrid.core.types")
     assert importlib.import_module("hybrid.core.types").__spec__.name == "hybrid.core.types"
+
+
+@pytest.mark.parametrize(("former", "now"), lazy_import.FORMER.items())
+def test_every_former_name_is_that_of_a_module(former: str, now: str) -> None:
+    """And no module has it now, which would hide the other."""
+    assert importlib.import_module(former) is importlib.import_module(now)
+    assert importlib.import_module(now).__name__ == now
 
 
 def test_nothing_else_is_public() -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import hybrid as hy
 from hybrid.core.types import TensorType
 from hybrid.ir import REGISTRY, op, parse
-from hybrid.ops.support.checks import require_floating
 from hybrid.ops.support.derivatives import diagonal
+from hybrid.ops.support.operand_checks import require_floating
 from hybrid.ops.support.sampling import samples
 
 

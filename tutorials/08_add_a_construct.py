@@ -7,8 +7,7 @@ import ast
 import hybrid as hy
 from hybrid.convert import ORDER, conversion, convert, converted_source
 from hybrid.convert.converter import Converter, call
-from hybrid.convert.runtime import hyb__
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.staging.sessions.views import is_traced
 from hybrid.trace.regions.checks import check
 

@@ -22,12 +22,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.kept import make_snapshot, saved_type
-from hybrid.autodiff.listed import At, RowTerms
-from hybrid.autodiff.origins import Aliases, Edge, Items, Node, TapeValue
+from hybrid.autodiff.cotangent_sums import Term, conjoined, join, results_of
+from hybrid.autodiff.list_cotangents import At, RowTerms
 from hybrid.autodiff.presence import Ct, OptionalCt, added, disjoined, marked, neutral
-from hybrid.autodiff.sums import results_of
-from hybrid.autodiff.terms import Term, conjoined, join
+from hybrid.autodiff.record_values import (
+    Aliases,
+    Edge,
+    Items,
+    Node,
+    TapeValue,
+    make_snapshot,
+    saved_type,
+)
 from hybrid.core.dataclass import dataclass, field
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.record import AnyRecord, Leaf, Record, node_of

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
-from hybrid.autodiff.functional import grad, jvp, vjp
+from hybrid.autodiff.function_gradients import grad, jvp, vjp
 from hybrid.core.tree import flatten
 from hybrid.core.types import float64
 from hybrid.eager.tensor import Tensor

@@ -13,8 +13,7 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.autodiff.arrivals import Arrivals
-from hybrid.autodiff.kept import make_snapshot, restored, saved_type
-from hybrid.autodiff.origins import Edge, Node, TapeValue
+from hybrid.autodiff.cotangent_sums import Sums
 from hybrid.autodiff.presence import (
     Ct,
     OptionalCt,
@@ -25,7 +24,7 @@ from hybrid.autodiff.presence import (
     plain,
     presence_of,
 )
-from hybrid.autodiff.sums import Sums
+from hybrid.autodiff.record_values import Edge, Node, TapeValue, make_snapshot, restored, saved_type
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor

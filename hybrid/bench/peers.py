@@ -6,12 +6,11 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hybrid.bench.compare.agreement import difference
+from hybrid.bench.compare.cases import WORKLOADS, difference
 from hybrid.bench.compare.contenders import contender
 from hybrid.bench.compare.process import TIMEOUT, PeerError
-from hybrid.bench.compare.runner import Entrant
+from hybrid.bench.compare.rounds import Entrant
 from hybrid.bench.compare.serve import brief
-from hybrid.bench.compare.table import WORKLOADS
 from hybrid.bench.registry import BenchError
 
 FRAMEWORKS = ("numpy", "jax", "torch")

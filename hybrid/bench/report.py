@@ -1,10 +1,15 @@
-"""Results in words and in JSON."""
+"""Results in words and in JSON, with the machine and the build that they are worthless without."""
 
+import os
+import platform
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from hybrid.bench.machine import facts
+import numpy as np
+
 from hybrid.bench.runner import Line, Result
+from hybrid.memory import native
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
@@ -35,3 +40,28 @@ def spread(line: Line) -> str:
 def document(results: list[Result]) -> dict[str, Any]:
     """Everything measured, and on what, ready for JSON; times are in seconds."""
     return {"machine": facts(), "results": [asdict(result) for result in results]}
+
+
+def processor() -> str:
+    """The processor's name as the system knows it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:  # not Linux
+        pass
+    return platform.processor() or platform.machine()
+
+
+def facts() -> dict[str, Any]:
+    """Processor, cores, system and versions, ready for JSON."""
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "isa": native.isa(),
+        "threads": native.num_threads(),
+        "compiler": native.compiler(),
+    }

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from hybrid import linalg, ops
-from hybrid.bench.beside import ROWS
 from hybrid.bench.measure import Timing, measure
+from hybrid.bench.sweep_functions import ROWS
 from hybrid.core.tree import tree_map
-from hybrid.eager.asarray import asarray
+from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
-from hybrid.ops.support.remembered import CALLS_BEFORE_PLANNING
+from hybrid.ops.support.call_cache import CALLS_BEFORE_PLANNING
 
 SIZES = (100, 1_000_000)
 WARM_UP = CALLS_BEFORE_PLANNING + 1  # from then on calls are what they stay

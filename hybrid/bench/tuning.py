@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hybrid.bench.compare.cases import WORKLOADS
 from hybrid.bench.compare.contenders import OURS, contender, survey
 from hybrid.bench.compare.process import TIMEOUT
-from hybrid.bench.compare.runner import Comparison, Settings, compare_case
-from hybrid.bench.compare.table import WORKLOADS
+from hybrid.bench.compare.rounds import Comparison, Settings, compare_case
 from hybrid.bench.registry import BenchError
 from hybrid.errors import ArgumentError
 from hybrid.memory import native

@@ -7,7 +7,7 @@ from typing import Any
 
 from hybrid.calls.hybridized import hybridize
 from hybrid.ir.interpreter import ACTIVE
-from hybrid.ops.support.remembered import CallCounts
+from hybrid.ops.support.call_cache import CallCounts
 
 EARLY_CALLS = 2  # with the same types, before there is a plan: that takes longer than they do
 

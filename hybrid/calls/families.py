@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from hybrid.calls.planned import Planned
+from hybrid.calls.executable import Planned
 from hybrid.core.dataclass import dataclass
-from hybrid.core.interrupts import is_interrupt
+from hybrid.core.exceptions import is_interrupt
 from hybrid.trace.capture.captured import Capture
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.signature import general_key, is_number, key_of

@@ -11,11 +11,11 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
-from hybrid.calls.planned import PlanInfo, Planned
 from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
 from hybrid.config import is_configured, plan_cache
-from hybrid.core.partial_effects import taken
+from hybrid.core.exceptions import taken
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
 from hybrid.eager.streams import submit
@@ -32,7 +32,7 @@ from hybrid.errors import (
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ir.record import is_recording
-from hybrid.ops.support.checks import require_choice
+from hybrid.ops.support.operand_checks import require_choice
 from hybrid.trace.capture.capture import capture
 from hybrid.trace.capture.captured import Capture
 from hybrid.trace.capture.first_gradients import adding
@@ -361,7 +361,7 @@ class Hybridized:
         Tells which plan serves the call, or why a new one is built, and what the plans depend on.
         It captures the function once more and runs nothing; what cannot be captured raises.
         """
-        from hybrid.explain.build import build
+        from hybrid.explain.explanation_build import build
         from hybrid.explain.watch import Watch
 
         leaves, key = self._leaves(args, kwargs)

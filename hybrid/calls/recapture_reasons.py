@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from hybrid.calls.executable import Planned
 from hybrid.calls.families import NumberInputs
-from hybrid.calls.planned import Planned
 from hybrid.core.dataclass import dataclass
 from hybrid.trace.capture.captured import Capture
 from hybrid.trace.places.signature import describe_leaf
@@ -27,7 +27,7 @@ class Call:
 
     def names(self) -> tuple[str, ...]:
         """The names that the author has for the leaves."""
-        from hybrid.explain.arguments import leaf_names
+        from hybrid.explain.argument_names import leaf_names
 
         return leaf_names(self.function, self.args, self.kwargs)
 

@@ -10,7 +10,7 @@ import pkgutil
 import typer
 
 from hybrid.cli import commands
-from hybrid.cli.common import fail
+from hybrid.cli.user_input import fail
 from hybrid.errors import HybridError
 from hybrid.memory import native
 

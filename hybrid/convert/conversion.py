@@ -22,8 +22,7 @@ from hybrid.convert.rewriter import Around, Unit, convert_copy
 from hybrid.convert.runtime import hyb__
 from hybrid.convert.source import Definition, NoSource, definition_of
 from hybrid.core.dataclass import dataclass
-from hybrid.core.decorators import MARK
-from hybrid.core.own_names import RUNTIME
+from hybrid.core.own_names import MARK, RUNTIME
 from hybrid.core.timing import phase
 
 F = TypeVar("F", bound=Callable[..., Any])

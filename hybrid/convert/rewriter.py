@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hybrid.convert.assignment import Definite
 from hybrid.convert.converter import Converter, call, constant, located, name
-from hybrid.convert.definite import Definite
 from hybrid.convert.liveness import Liveness
+from hybrid.convert.runtime import Branch, Site
 from hybrid.convert.scope import FRAME_READERS, Scope, mangled, names_in, scope_of, walk_scope
-from hybrid.convert.site import Branch, Site
 from hybrid.convert.trees import (
     LOOPS,
     TESTED,

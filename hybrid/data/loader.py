@@ -6,10 +6,9 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hybrid.core.loop_source import Supply, Supplying
-from hybrid.data.ahead import Crew
+from hybrid.core.loop_io import Supply, Supplying
 from hybrid.data.collate import default_collate, default_convert
-from hybrid.data.dataset import Dataset, IterableDataset
+from hybrid.data.datasets.dataset import Dataset, IterableDataset
 from hybrid.data.passes import Pass, Position, position_of
 from hybrid.data.sampler import (
     BatchSampler,
@@ -18,13 +17,14 @@ from hybrid.data.sampler import (
     as_generator,
     require_count,
 )
-from hybrid.data.threads import ThreadCrew
-from hybrid.data.worker import Recipe
+from hybrid.data.workers.prefetch import Crew
+from hybrid.data.workers.threads import ThreadCrew
+from hybrid.data.workers.worker import Recipe
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.random import Generator
 
 if TYPE_CHECKING:
-    from hybrid.data.walk import Walk
+    from hybrid.data.loops.walk import Walk
 
 PREFETCH = 2  # batches that each worker makes ahead of time
 KINDS = ("thread", "process")
@@ -195,7 +195,7 @@ class DataLoader(Supplying):
 
     def supply(self) -> Supply:
         """For loops that are captured."""
-        from hybrid.data.supplying import LoaderSupply
+        from hybrid.data.loops.loader_supply import LoaderSupply
 
         return LoaderSupply(self)
 
@@ -214,7 +214,7 @@ class DataLoader(Supplying):
         is, to the batch; ``load_state_dict`` before ``repeat`` lets another one go on from there.
         One walk, and no pass beside it, goes over a loader at a time.
         """
-        from hybrid.data.walk import Walk
+        from hybrid.data.loops.walk import Walk
 
         walk = Walk(self)
         self._walk = weakref.ref(walk)
@@ -264,7 +264,7 @@ class DataLoader(Supplying):
             crew: Crew = ThreadCrew(self.recipe(), self.num_workers)
         else:
             # It brings in multiprocessing, which `import hybrid` does without.
-            from hybrid.data.processes import ProcessCrew
+            from hybrid.data.workers.processes import ProcessCrew
 
             crew = ProcessCrew(self.recipe(), self.num_workers, self.multiprocessing_context)
         self._crew = crew if self.persistent_workers else None

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybrid.data.ahead import Ahead, AheadOfStreams
 from hybrid.data.sampler import BatchSampler, OrderSampler, RandomOrderSampler
-from hybrid.data.worker import ENDED, Job, Reader
-from hybrid.eager.asarray import asarray
+from hybrid.data.workers.prefetch import Ahead, AheadOfStreams
+from hybrid.data.workers.worker import ENDED, Job, Reader
+from hybrid.eager.interop import asarray
 from hybrid.errors import ArgumentError, CaptureError, DatasetError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.random import Generator, default_generator

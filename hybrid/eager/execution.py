@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
-from hybrid.core.late_names import above
+from hybrid.core.imports import above
 from hybrid.core.types import (
     DEFAULT_FLOAT,
     STORED,
@@ -37,7 +37,7 @@ from hybrid.ir.op import results_of
 from hybrid.ir.record import Record, record_call, set_record, with_regions
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import holds_bfloat16, memory_dtype, to_bfloat16
-from hybrid.ops.support.checks import is_traced_number
+from hybrid.ops.support.operand_checks import is_traced_number
 from hybrid.plan.host import call_function
 from hybrid.plan.steps import HostCall
 

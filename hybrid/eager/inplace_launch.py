@@ -15,7 +15,7 @@ from hybrid.eager.tensor import Tensor, refuse_leaked
 from hybrid.ir import Op
 from hybrid.ir.record import Leaf, set_record
 from hybrid.memory import native
-from hybrid.memory.refcount import UNSHARED
+from hybrid.memory.buffers import UNSHARED
 
 
 class Calls:

@@ -11,7 +11,7 @@ from hybrid.ir import Builder, Graph, NotDense, Op, View
 from hybrid.ir.interpreter import current
 from hybrid.ir.lowering import row_major
 from hybrid.memory import native
-from hybrid.memory.slices import MAX_BYTES
+from hybrid.memory.buffers import MAX_BYTES
 from hybrid.plan import Plan, make_plan
 
 MAX_LAUNCHES = 2048  # per op; the oldest half goes when it is full

@@ -15,7 +15,7 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.config import advance_epoch
-from hybrid.core.late_names import above
+from hybrid.core.imports import above
 from hybrid.core.types import DEVICE, DType, Shape, TensorType, bfloat16, float32, require_device
 from hybrid.eager.batched_value import Lane, leaked, refuse_leaked, shared
 from hybrid.errors import (
@@ -33,8 +33,7 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ir.record import AnyRecord, Leaf, is_recording, record_binary
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import array_dtype, memory_dtype
-from hybrid.memory.ownership import export
-from hybrid.memory.slices import part_at
+from hybrid.memory.buffers import export, part_at
 from hybrid.ops.shapes.shape import reshape_method
 
 SCALARS: dict[Any, Tensor] = {}  # by ``scalar_key``: the constants of numbers met before

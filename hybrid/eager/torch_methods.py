@@ -17,7 +17,7 @@ from hybrid.core import types
 from hybrid.core.types import DType, dtype_of, require_device
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
-from hybrid.ops.support.words import FROM_NUMPY, OWN, in_own_words
+from hybrid.ops.support.keyword_names import FROM_NUMPY, OWN, in_own_words
 
 
 def _listed(sizes: tuple[Any, ...]) -> tuple[Any, ...]:

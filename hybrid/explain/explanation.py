@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.late_names import above
+from hybrid.core.imports import above
 from hybrid.errors import GraphError
 from hybrid.ir import Graph
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hybrid.eager.tensor import Tensor
-from hybrid.explain.arguments import given_name
+from hybrid.explain.argument_names import given_name
 from hybrid.explain.explanation import GuardRow, Input
 from hybrid.explain.words import is_plain, is_telling, listed, shown
 from hybrid.ir.printer import names_of

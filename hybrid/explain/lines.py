@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hybrid.core.dataclass import dataclass
 from hybrid.errors import Location
+from hybrid.explain.author_source import Statement, Written
 from hybrid.explain.explanation import GuardRow, Line, Note
 from hybrid.explain.nodes import Ref, loop_facts
 from hybrid.explain.watch import Place
 from hybrid.explain.words import counted
-from hybrid.explain.written import Statement, Written
 
 _MOST = 3  # notes of a kind on one line
 

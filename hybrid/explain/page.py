@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from hybrid.explain.colours import Span, spans
+from hybrid.explain.author_source import Span, spans
 from hybrid.explain.explanation import Explanation, Function, Line
-from hybrid.explain.text import guard_line, tables
+from hybrid.explain.plain_text import guard_line, tables
 from hybrid.ir.graph import Graph, Node
 from hybrid.ir.printer import print_lines
 

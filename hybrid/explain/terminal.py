@@ -10,9 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hybrid.explain.colours import spans
+from hybrid.explain.author_source import spans
 from hybrid.explain.explanation import Explanation, Function, Line
-from hybrid.explain.text import MARK, head, tables, widths
+from hybrid.explain.plain_text import MARK, head, tables, widths
 
 # The terminal's own colours, which its user has chosen to be legible.
 LABELS = {

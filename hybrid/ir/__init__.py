@@ -1,10 +1,8 @@
 """The intermediate representation: ops, graphs, interpreters.  It knows no arrays and no C."""
 
-from hybrid.ir.builder import Builder as Builder
 from hybrid.ir.graph import Graph as Graph
 from hybrid.ir.graph import Node as Node
 from hybrid.ir.graph import Value as Value
-from hybrid.ir.inline import inlined as inlined
 from hybrid.ir.lowering import Emit as Emit
 from hybrid.ir.lowering import NotDense as NotDense
 from hybrid.ir.lowering import View as View
@@ -14,6 +12,8 @@ from hybrid.ir.op import get_op as get_op
 from hybrid.ir.op import op as op
 from hybrid.ir.parser import parse as parse
 from hybrid.ir.printer import print_graph as print_graph
+from hybrid.ir.rewrite import Builder as Builder
+from hybrid.ir.rewrite import inlined as inlined
 from hybrid.ir.rewrite import rewrite as rewrite
 from hybrid.ir.rewrite import with_regions as with_regions
 from hybrid.ir.verify import verify as verify

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, field
-from hybrid.core.late_names import above
+from hybrid.core.imports import above
 from hybrid.core.types import TensorType
 from hybrid.errors import Location
 from hybrid.ir.op import Op

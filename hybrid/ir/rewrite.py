@@ -1,12 +1,69 @@
-"""Make a graph from a graph: the one driver behind the passes."""
+"""Making graphs: node by node (Builder), of another one (rewrite), with calls written out (inline).
+
+``rewrite`` is the one driver behind the passes.  ``inline`` replaces a node that stands for a call
+by the nodes of what it calls.  Before::             After::
+
+    %y, %r = custom_vjp %x {                            %y = sin %x
+      forward(%x: f32[]) { ... return %y, %r }          %r = cos %x
+      backward(%r: f32[], %ct: f32[]) { ... }
+    }
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from hybrid.errors import GraphError
-from hybrid.ir.builder import Builder
-from hybrid.ir.graph import Graph, Node, Value
+from hybrid.core.types import TensorType
+from hybrid.errors import GraphError, Location
+from hybrid.ir.graph import Attrs, Graph, Node, Value
+from hybrid.ir.op import Op
+
+
+class Builder:
+    """Collects parameters and nodes, infers result types, and ends in a Graph."""
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self.params: list[Value] = []
+        self.nodes: list[Node] = []
+        self.location: Location | None = None  # of nodes that are given none
+        self.hints: tuple[str, ...] = ()  # of results that are given none
+
+    def param(self, type: TensorType, hint: str = "") -> Value:
+        value = Value(type, hint)
+        self.params.append(value)
+        return value
+
+    def apply(
+        self,
+        op: Op,
+        operands: Sequence[Value],
+        attrs: Attrs | dict[str, Any] = (),
+        *,
+        regions: tuple[Graph, ...] = (),
+        location: Location | None = None,
+        types: tuple[TensorType, ...] | None = None,
+        hints: Sequence[str] = (),
+    ) -> tuple[Value, ...]:
+        """Append ``op``; its result types are inferred unless ``types`` gives them."""
+        if isinstance(attrs, dict):
+            attrs = op.attributes(attrs)
+        operands = tuple(operands)
+        if types is None:
+            types = op.infer(tuple([v.type for v in operands]), attrs, regions)
+        location = location or self.location
+        names = [*(hints or self.hints), *[""] * len(types)]
+        results = tuple([Value(t, hint, location) for t, hint in zip(types, names, strict=False)])
+        self.nodes.append(Node(op, operands, attrs, results, regions, location))
+        return results
+
+    def append(self, node: Node) -> None:
+        self.nodes.append(node)
+
+    def finish(self, results: Sequence[Value]) -> Graph:
+        return Graph(self.name, tuple(self.params), tuple(self.nodes), tuple(results))
+
 
 Rule = Callable[[Node, Builder], "tuple[Value, ...] | None"]
 Pass = Callable[[Graph], Graph]
@@ -67,3 +124,24 @@ def with_regions(node: Node, change: Pass) -> Node:
     if all(new is old for new, old in zip(regions, node.regions, strict=True)):
         return node
     return Node(node.op, node.operands, node.attrs, node.results, regions, node.location)
+
+
+def inlined(graph: Graph) -> Graph:
+    """``graph`` without nodes of ops that are ``inline``."""
+    if not any(node.op.inline for node in graph.walk()):
+        return graph
+    return rewrite(graph, _spliced, regions=inlined)
+
+
+def _spliced(node: Node, builder: Builder) -> tuple[Value, ...] | None:
+    if not node.op.inline:
+        return None
+    region = node.regions[0]
+    known = dict(zip(region.params, node.operands, strict=True))
+    for inner in region.nodes:
+        operands = [known[v] for v in inner.operands]
+        made = builder.apply(
+            inner.op, operands, inner.attrs, regions=inner.regions, location=inner.location
+        )
+        known.update(zip(inner.results, made, strict=True))
+    return tuple([known[v] for v in region.results])

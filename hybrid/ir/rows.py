@@ -23,7 +23,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hybrid.core.interrupts import is_interrupt
+from hybrid.core.exceptions import is_interrupt
 from hybrid.core.types import BY_SHORT, DType, TensorType, tensor_type
 from hybrid.errors import GraphError, Location
 from hybrid.ir.graph import Attrs, Graph, Node, Value

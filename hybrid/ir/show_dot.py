@@ -1,12 +1,14 @@
-"""A graph in the language of Graphviz: a cluster per region, an edge per use of a value."""
+"""A graph in the language of Graphviz: a cluster per region, an edge per use of a value.
+
+What stands in the boxes is what pages write into theirs (``show_page.py``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from hybrid.ir.graph import Graph, Node, Value
-from hybrid.ir.printer import names_of
-from hybrid.ir.show_labels import attributes_of, kind, tooltip, typed
+from hybrid.ir.printer import names_of, place_of, print_attribute
 
 FILLS = {"op": "#ffffff", "constant": "#e5e7eb", "call": "#fde68a", "ends": "#dbeafe"}
 CLUSTER_FILLS = ("#f1f5f9", "#e2e8f0")  # of nested clusters, in turn
@@ -119,3 +121,35 @@ class _Drawing:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
+
+
+MAX_ATTRIBUTE = 40  # characters; the bytes of a literal are longer
+
+
+def attributes_of(node: Node) -> list[str]:
+    """``name=value`` for each attribute, long values cut short."""
+    return [f"{name}={_short(print_attribute(value))}" for name, value in node.attrs]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_ATTRIBUTE else text[: MAX_ATTRIBUTE - 3] + "..."
+
+
+def typed(values: Sequence[Value], names: dict[Value, str]) -> list[str]:
+    """``%name: type`` for each value."""
+    return [f"%{names[v]}: {v.type}" for v in values]
+
+
+def tooltip(node: Node) -> str:
+    """The place that ``node`` comes from and the line that stands there."""
+    if node.location is None:
+        return node.op.name
+    place, text = place_of(node.location), node.location.text.strip()
+    return f"{place}\n{text}" if text else place
+
+
+def kind(node: Node) -> str:
+    """What a box is coloured by: "call" into the world, "constant", or "op"."""
+    if not node.op.pure:
+        return "call"
+    return "op" if node.operands or node.regions else "constant"

@@ -8,7 +8,7 @@ from html import escape
 
 from hybrid.ir.graph import Graph, Node, Value
 from hybrid.ir.printer import names_of, place_of
-from hybrid.ir.show_labels import attributes_of, kind, tooltip, typed
+from hybrid.ir.show_dot import attributes_of, kind, tooltip, typed
 
 MANY = 2000  # nodes, of which a notebook is spared
 PAGE_STYLE = """

@@ -21,7 +21,7 @@ from types import CodeType
 from typing import Any
 
 from hybrid.errors import CancelledError, HybridError, Location, author_frame
-from hybrid.memory import native, ownership
+from hybrid.memory import buffers, native
 from hybrid.memory.native import ffi, lib
 
 CAPACITY = 1024  # runs that a queue holds; whoever has more to queue waits
@@ -134,7 +134,7 @@ class Queue:
                     held.append(data.buffer)
                     continue
                 data = data.wait()
-            held.append(data if ownership.is_own(data) else native.part(data, 0, type_.nbytes))
+            held.append(data if buffers.is_own(data) else native.part(data, 0, type_.nbytes))
         run.after = list(after.values())
         tickets = [(queue.handle, other.number) for queue, other in after.items()]
         pointers = native.new(native.pointer_array(len(held)), held)
@@ -334,7 +334,7 @@ class _QueueKeeper:
 
 
 _keeper = _QueueKeeper()
-ownership.watch(_keeper)
+buffers.watch(_keeper)
 
 
 # Where the author has queued it -------------------------------------------------------------------

@@ -17,8 +17,8 @@ from hybrid.models.gpt import GPT, Config
 from hybrid.models.lenet import LeNet
 from hybrid.models.mixer import Mixer
 from hybrid.models.mobilenet import MobileNet
-from hybrid.models.recurrent import SequenceClassifier
 from hybrid.models.resnet import ResNet
+from hybrid.models.sequence_classifier import SequenceClassifier
 from hybrid.models.tasks import Task
 from hybrid.models.unet import UNet
 from hybrid.nn import GRU, LSTM, Module, Parameter

@@ -14,9 +14,9 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, GradientError
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ir.record import recording
-from hybrid.nn.parameter import in_dtype, present, put_gradient, working_dtype
+from hybrid.nn.modules.parameter import in_dtype, present, put_gradient, working_dtype
 from hybrid.number import check
-from hybrid.ops.support.checks import require_number
+from hybrid.ops.support.operand_checks import require_number
 
 SMALL = 1e-6  # what PyTorch adds to the norm that it divides by
 

@@ -9,25 +9,34 @@ from typing import Any
 from hybrid import ops, random
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
-from hybrid.nn.ctc import ctc_loss as ctc_loss
-from hybrid.nn.dropping import alpha_dropout as alpha_dropout
-from hybrid.nn.dropping import dropout as dropout
-from hybrid.nn.dropping import dropout1d as dropout1d
-from hybrid.nn.dropping import dropout2d as dropout2d
-from hybrid.nn.dropping import dropout3d as dropout3d
-from hybrid.nn.dropping import feature_alpha_dropout as feature_alpha_dropout
-from hybrid.nn.dropping import require_probability as require_probability
-from hybrid.nn.lookup import embedding as embedding
-from hybrid.nn.lookup import embedding_bag as embedding_bag
-from hybrid.nn.multihead import multi_head_attention_forward as multi_head_attention_forward
-from hybrid.nn.pads import pad as pad
-from hybrid.nn.spelling import in_order, in_place, with_dim, with_dtype, with_inplace, with_words
-from hybrid.nn.unpools import lp_pool1d as lp_pool1d
-from hybrid.nn.unpools import lp_pool2d as lp_pool2d
-from hybrid.nn.unpools import lp_pool3d as lp_pool3d
-from hybrid.nn.unpools import max_unpool1d as max_unpool1d
-from hybrid.nn.unpools import max_unpool2d as max_unpool2d
-from hybrid.nn.unpools import max_unpool3d as max_unpool3d
+from hybrid.nn.functions.ctc import ctc_loss as ctc_loss
+from hybrid.nn.functions.dropout_kinds import alpha_dropout as alpha_dropout
+from hybrid.nn.functions.dropout_kinds import dropout as dropout
+from hybrid.nn.functions.dropout_kinds import dropout1d as dropout1d
+from hybrid.nn.functions.dropout_kinds import dropout2d as dropout2d
+from hybrid.nn.functions.dropout_kinds import dropout3d as dropout3d
+from hybrid.nn.functions.dropout_kinds import feature_alpha_dropout as feature_alpha_dropout
+from hybrid.nn.functions.dropout_kinds import require_probability as require_probability
+from hybrid.nn.functions.embedding_rows import embedding as embedding
+from hybrid.nn.functions.embedding_rows import embedding_bag as embedding_bag
+from hybrid.nn.functions.multihead import (
+    multi_head_attention_forward as multi_head_attention_forward,
+)
+from hybrid.nn.functions.pads import pad as pad
+from hybrid.nn.functions.spelling import (
+    in_order,
+    in_place,
+    with_dim,
+    with_dtype,
+    with_inplace,
+    with_words,
+)
+from hybrid.nn.functions.unpools import lp_pool1d as lp_pool1d
+from hybrid.nn.functions.unpools import lp_pool2d as lp_pool2d
+from hybrid.nn.functions.unpools import lp_pool3d as lp_pool3d
+from hybrid.nn.functions.unpools import max_unpool1d as max_unpool1d
+from hybrid.nn.functions.unpools import max_unpool2d as max_unpool2d
+from hybrid.nn.functions.unpools import max_unpool3d as max_unpool3d
 from hybrid.ops import adaptive_avg_pool1d as adaptive_avg_pool1d
 from hybrid.ops import adaptive_avg_pool2d as adaptive_avg_pool2d
 from hybrid.ops import adaptive_avg_pool3d as adaptive_avg_pool3d
@@ -56,7 +65,7 @@ from hybrid.ops import unfold as unfold
 from hybrid.ops.layers.attention import attention
 from hybrid.ops.layers.losses import reduced
 from hybrid.ops.layers.normalization import require_channels
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.operand_checks import (
     as_int,
     as_tensor,
     normalize_axis,

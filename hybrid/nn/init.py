@@ -8,7 +8,7 @@ from typing import Any
 from hybrid import linalg, ops, random
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
-from hybrid.ops.support.checks import as_int, require_choice
+from hybrid.ops.support.operand_checks import as_int, require_choice
 
 _GAINS = {
     "linear": 1.0,

@@ -13,8 +13,8 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import recording
-from hybrid.nn.counting import Cost, Counter
-from hybrid.nn.module import Module
+from hybrid.nn.modules.module import Module
+from hybrid.nn.op_counts import Cost, Counter
 from hybrid.random import default_generator
 
 HEADINGS = ("module", "type", "result", "parameters", "FLOPs", "activations")
@@ -152,7 +152,7 @@ def summary(model: Module, *inputs: Any, depth: int | None = None, **named: Any)
     evaluation mode, and the ops are counted that it runs: nothing of the model changes, and no
     random number is drawn from the default generator.  FLOPs are two for each multiplication and
     addition of a product or convolution; other arithmetic has one for each element, softmax and
-    normalisations some (``hybrid.nn.counting``), moves none.  Rows below ``depth`` are left out of
+    normalisations some (``hybrid.nn.op_counts``), moves none.  Rows below ``depth`` are left out of
     the table: 0 leaves the model alone.
     """
     if not isinstance(model, Module):

@@ -11,9 +11,9 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.eager.tensor import Tensor
-from hybrid.number import arithmetic
-from hybrid.number.arithmetic import host_number, kind_of
-from hybrid.number.traced import Number, whole_part
+from hybrid.number import number_arithmetic
+from hybrid.number.number_arithmetic import host_number, kind_of
+from hybrid.number.traced_number import Number, whole_part
 
 SAMPLES: dict[str, Any] = {"bool": True, "int": 1, "float": 1.0}
 
@@ -58,7 +58,7 @@ def _comparison(op: Any, function: Callable[..., bool]) -> Callable[..., Any]:
     def method(self: Number, other: Any) -> Any:
         if not is_plain(other):
             return NotImplemented
-        return arithmetic.compare(op, function, self, other)
+        return number_arithmetic.compare(op, function, self, other)
 
     return method
 
@@ -72,19 +72,19 @@ def _power(self: Number, other: Any, modulus: Any = None) -> Any:
 
 
 BINARY = {
-    "add": ("+", arithmetic.add, operator.add),
-    "sub": ("-", arithmetic.subtract, operator.sub),
-    "mul": ("*", arithmetic.multiply, operator.mul),
-    "truediv": ("/", arithmetic.divide, operator.truediv),
-    "floordiv": ("//", arithmetic.floor_divide, operator.floordiv),
-    "mod": ("%", arithmetic.remainder, operator.mod),
-    "divmod": ("divmod()", arithmetic.divide_modulo, divmod),
-    "pow": ("**", arithmetic.power, operator.pow),
-    "lshift": ("<<", arithmetic.left_shift, operator.lshift),
-    "rshift": (">>", arithmetic.right_shift, operator.rshift),
-    "and": ("&", arithmetic.bit_and, operator.and_),
-    "or": ("|", arithmetic.bit_or, operator.or_),
-    "xor": ("^", arithmetic.bit_xor, operator.xor),
+    "add": ("+", number_arithmetic.add, operator.add),
+    "sub": ("-", number_arithmetic.subtract, operator.sub),
+    "mul": ("*", number_arithmetic.multiply, operator.mul),
+    "truediv": ("/", number_arithmetic.divide, operator.truediv),
+    "floordiv": ("//", number_arithmetic.floor_divide, operator.floordiv),
+    "mod": ("%", number_arithmetic.remainder, operator.mod),
+    "divmod": ("divmod()", number_arithmetic.divide_modulo, divmod),
+    "pow": ("**", number_arithmetic.power, operator.pow),
+    "lshift": ("<<", number_arithmetic.left_shift, operator.lshift),
+    "rshift": (">>", number_arithmetic.right_shift, operator.rshift),
+    "and": ("&", number_arithmetic.bit_and, operator.and_),
+    "or": ("|", number_arithmetic.bit_or, operator.or_),
+    "xor": ("^", number_arithmetic.bit_xor, operator.xor),
 }
 COMPARE = {
     "eq": (ops.equal, operator.eq),
@@ -95,11 +95,11 @@ COMPARE = {
     "ge": (ops.greater_equal, operator.ge),
 }
 UNARY = {
-    "neg": arithmetic.negative,
-    "pos": arithmetic.positive,
-    "abs": arithmetic.absolute,
-    "invert": arithmetic.invert,
-    "round": arithmetic.rounded,
+    "neg": number_arithmetic.negative,
+    "pos": number_arithmetic.positive,
+    "abs": number_arithmetic.absolute,
+    "invert": number_arithmetic.invert,
+    "round": number_arithmetic.rounded,
 }
 for _name, (_symbol, _compute, _function) in BINARY.items():
     setattr(Number, f"__{_name}__", _binary(_symbol, _compute, _function))

@@ -15,7 +15,7 @@ from typing import Any
 
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
-from hybrid.number.mixed import kinds_of, spoken
+from hybrid.number.mixed_number import kinds_of, spoken
 
 
 class TensorOrNumber(Tensor):

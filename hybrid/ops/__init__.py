@@ -33,21 +33,7 @@ from hybrid.ops.elementwise.arithmetic import (
     trunc,
 )
 from hybrid.ops.elementwise.arithmetic import round_even as round
-from hybrid.ops.elementwise.bits import copysign, nextafter, signbit
-from hybrid.ops.elementwise.comparison import (
-    equal,
-    greater,
-    greater_equal,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    not_equal,
-    where,
-)
-from hybrid.ops.elementwise.exponential import exp, expm1, log, log1p, log2, log10, logaddexp
-from hybrid.ops.elementwise.logical import (
+from hybrid.ops.elementwise.bit_logic import (
     bitwise_and,
     bitwise_invert,
     bitwise_left_shift,
@@ -59,6 +45,22 @@ from hybrid.ops.elementwise.logical import (
     logical_or,
     logical_xor,
 )
+from hybrid.ops.elementwise.comparison import (
+    copysign,
+    equal,
+    greater,
+    greater_equal,
+    isfinite,
+    isinf,
+    isnan,
+    less,
+    less_equal,
+    nextafter,
+    not_equal,
+    signbit,
+    where,
+)
+from hybrid.ops.elementwise.exponential import exp, expm1, log, log1p, log2, log10, logaddexp
 from hybrid.ops.elementwise.nonlinearity import (
     celu,
     elu,
@@ -80,7 +82,7 @@ from hybrid.ops.elementwise.nonlinearity import (
     threshold,
 )
 from hybrid.ops.elementwise.powers import hypot, pow, reciprocal, rsqrt, sqrt, square
-from hybrid.ops.elementwise.trigonometric import (
+from hybrid.ops.elementwise.trigonometry import (
     acos,
     acosh,
     asin,
@@ -98,7 +100,7 @@ from hybrid.ops.elementwise.trigonometric import (
 from hybrid.ops.flow import control as control  # declares its ops, which are no array functions
 from hybrid.ops.index.getitem import getitem, setitem
 from hybrid.ops.index.indexing import index_add, take, take_along_axis
-from hybrid.ops.index.scattering import gather, index_select, masked_fill, scatter, scatter_add
+from hybrid.ops.index.scatter import gather, index_select, masked_fill, scatter, scatter_add
 from hybrid.ops.layers.attention import embedding
 from hybrid.ops.layers.batches import batch_norm, instance_norm
 from hybrid.ops.layers.classification import (
@@ -127,11 +129,21 @@ from hybrid.ops.layers.losses import (
 )
 from hybrid.ops.layers.normalization import group_norm, layer_norm, rms_norm
 from hybrid.ops.layers.softmax import log_softmax, softmax
-from hybrid.ops.matrix import matmul_integer as matmul_integer  # the same
-from hybrid.ops.matrix import matmul_sum as matmul_sum  # the same
-from hybrid.ops.matrix.distances import cdist, cosine_similarity, pairwise_distance
+from hybrid.ops.matrix import matmul_variants as matmul_variants  # the same  # the same
 from hybrid.ops.matrix.einsum import diagonal, einsum, trace
-from hybrid.ops.matrix.linalg import linear, matmul, outer, tensordot, vecdot
+from hybrid.ops.matrix.norms import cdist, cosine_similarity, pairwise_distance
+from hybrid.ops.matrix.products import linear, matmul, outer, tensordot, vecdot
+from hybrid.ops.shapes.concatenation import (
+    chunk,
+    concat,
+    meshgrid,
+    pad,
+    roll,
+    split,
+    stack,
+    tile,
+    unstack,
+)
 from hybrid.ops.shapes.creation import (
     arange,
     empty,
@@ -148,18 +160,7 @@ from hybrid.ops.shapes.creation import (
     zeros,
     zeros_like,
 )
-from hybrid.ops.shapes.folding import fold, pixel_shuffle, pixel_unshuffle, unfold
-from hybrid.ops.shapes.joining import (
-    chunk,
-    concat,
-    meshgrid,
-    pad,
-    roll,
-    split,
-    stack,
-    tile,
-    unstack,
-)
+from hybrid.ops.shapes.image_windows import fold, pixel_shuffle, pixel_unshuffle, unfold
 from hybrid.ops.shapes.repeat import repeat, repeat_interleave
 from hybrid.ops.shapes.shape import (
     broadcast_arrays,
@@ -199,16 +200,15 @@ from hybrid.ops.spatial.pools import (
     max_pool2d,
     max_pool3d,
 )
-from hybrid.ops.state import optimizer as optimizer  # the same
-from hybrid.ops.state import optimizer_adaptive as optimizer_adaptive  # the same
+from hybrid.ops.state import optimizer_rmsprop as optimizer_rmsprop  # the same
+from hybrid.ops.state import optimizer_steps as optimizer_steps  # the same
 from hybrid.ops.state.distributions import (
     random_beta,
     random_gamma,
     random_poisson,
     random_truncated_normal,
 )
-from hybrid.ops.state.random import dropout, random_bits, random_normal, random_uniform
-from hybrid.ops.support.checks import as_tensor
+from hybrid.ops.state.random_numbers import dropout, random_bits, random_normal, random_uniform
 from hybrid.ops.support.dtypes import (
     astype,
     can_cast,
@@ -221,6 +221,7 @@ from hybrid.ops.support.dtypes import (
     stop_gradient,
 )
 from hybrid.ops.support.dtypes import identity as positive
+from hybrid.ops.support.operand_checks import as_tensor
 
 __all__ = [
     "abs",

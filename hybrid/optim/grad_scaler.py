@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from hybrid import ops
-from hybrid.calls.control import cond
+from hybrid.calls.control_functions import cond
 from hybrid.core.tree import flatten, unflatten
 from hybrid.core.types import bool_, float16, float32, int64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import recording
-from hybrid.nn.parameter import in_dtype, present, put_gradient, working_dtype
+from hybrid.nn.modules.parameter import in_dtype, present, put_gradient, working_dtype
 from hybrid.number import check
-from hybrid.ops.support.checks import require_flag, require_number
+from hybrid.ops.support.operand_checks import require_flag, require_number
 from hybrid.optim.optimizer import Optimizer, Scaling
 
 _UNSCALED, _STEPPED = 1, 2

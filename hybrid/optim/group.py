@@ -14,9 +14,9 @@ from hybrid.eager.inplace_launch import Calls
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, CaptureError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.nn.parameter import in_dtype, working_dtype
+from hybrid.nn.modules.parameter import in_dtype, working_dtype
 from hybrid.number import Number, check, to_float
-from hybrid.ops.support.checks import require_number
+from hybrid.ops.support.operand_checks import require_number
 from hybrid.optim.rule import LIMITS, Rule, check_settings, require_betas
 
 NOTES = ("initial_lr", "name")  # what a group may carry besides its settings; no step reads it

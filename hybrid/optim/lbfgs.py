@@ -15,8 +15,8 @@ from hybrid.autodiff import enable_grad, no_grad
 from hybrid.core.types import float16, int64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.nn.parameter import in_dtype
-from hybrid.ops.support.checks import require_number
+from hybrid.nn.modules.parameter import in_dtype
+from hybrid.ops.support.operand_checks import require_number
 from hybrid.optim.optimizer import Optimizer
 
 DECREASE, CURVATURE = 1e-4, 0.9  # the constants of the strong Wolfe conditions

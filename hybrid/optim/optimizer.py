@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from hybrid import ops
 from hybrid.calls.bind.generate import WRITER
-from hybrid.calls.control import cond
+from hybrid.calls.control_functions import cond
 from hybrid.config import advance_epoch
 from hybrid.core.types import DType, bool_, int64
 from hybrid.eager.inplace_launch import Call
@@ -18,7 +18,7 @@ from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.ir.record import Leaf, recording
 from hybrid.memory import native
-from hybrid.nn.parameter import in_dtype, present, put_gradient, working_dtype
+from hybrid.nn.modules.parameter import in_dtype, present, put_gradient, working_dtype
 from hybrid.optim.group import NOTES, Group, State
 from hybrid.optim.rule import Rule
 from hybrid.optim.state import describe_group, load_groups

@@ -10,7 +10,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError
 from hybrid.ir import Op, get_op
-from hybrid.ops.support.checks import require_flag, require_number
+from hybrid.ops.support.operand_checks import require_flag, require_number
 
 _NON_NEGATIVE = (0.0, math.inf)
 _SHARE = (0.0, 1.0)

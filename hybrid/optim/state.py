@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
-from hybrid.eager.asarray import asarray
+from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.nn.parameter import in_dtype
+from hybrid.nn.modules.parameter import in_dtype
 from hybrid.optim.group import NOTES, Group
 from hybrid.optim.rule import FLAGS, check_settings
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.calls.auto_plan import Often
-from hybrid.calls.control import cond
+from hybrid.calls.control_functions import cond
 from hybrid.core.types import int64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.record import recording
-from hybrid.nn.module import Module
-from hybrid.nn.normalization import BatchNorm
-from hybrid.ops.support.checks import require_number
+from hybrid.nn.layers.normalization import BatchNorm
+from hybrid.nn.modules.module import Module
+from hybrid.ops.support.operand_checks import require_number
 from hybrid.optim.lr_scheduler.base import LRScheduler, Numbers, per_group
 from hybrid.optim.optimizer import Optimizer
 

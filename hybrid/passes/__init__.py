@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Sequence
 from hybrid.core.timing import phase
 from hybrid.ir import Graph, inlined, verify
 from hybrid.passes.control.conds import simplify_cond
+from hybrid.passes.control.constant_control import known
 from hybrid.passes.control.hoist import hoist
 from hybrid.passes.control.join import join
-from hybrid.passes.control.known import known
 from hybrid.passes.control.loops import simplify_loop
 from hybrid.passes.control.parts import holds_control_flow
 from hybrid.passes.control.share import share
@@ -22,17 +22,17 @@ from hybrid.passes.fusion.assemble import assemble
 from hybrid.passes.fusion.fuse import fuse
 from hybrid.passes.fusion.postops import fuse_products
 from hybrid.passes.fusion.preops import fuse_reductions
-from hybrid.passes.fusion.sums import sums
+from hybrid.passes.fusion.product_sums import sums
 from hybrid.passes.scalar.broadcast import implicit_broadcast
-from hybrid.passes.scalar.canonical import canonical
+from hybrid.passes.scalar.canonical_form import canonical
 from hybrid.passes.scalar.cse import cse
 from hybrid.passes.scalar.dce import dce
 from hybrid.passes.scalar.fold import Evaluate, fold
-from hybrid.passes.scalar.order import order
+from hybrid.passes.scalar.node_order import order
 from hybrid.passes.scalar.simplify import simplify
-from hybrid.passes.weights.ahead import Ahead, ahead
 from hybrid.passes.weights.channel_blocks import layout
 from hybrid.passes.weights.fold_norms import fold_norms
+from hybrid.passes.weights.precomputation import Ahead, ahead
 
 Pass = Callable[..., Graph]
 

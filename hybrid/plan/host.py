@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.partial_effects import Leaving
+from hybrid.core.exceptions import Leaving
 from hybrid.core.types import TensorType
 from hybrid.errors import ArgumentError, LinearAlgebraError
 from hybrid.memory import native

@@ -19,7 +19,7 @@ from hybrid.ir import Graph, Node, NotDense, Value, View
 from hybrid.ir.lowering import row_major
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import to_bfloat16
-from hybrid.plan import control
+from hybrid.plan import control_blocks
 from hybrid.plan.maps import (
     append_map,
     is_elementwise,
@@ -255,9 +255,9 @@ _OWN_RULES = {
     "map": lower_map,
     **dict.fromkeys([f"{name}_map" for name in PRODUCTS], lower_mapped),
     **dict.fromkeys([f"map_{name}" for name in REDUCTIONS], lower_reduced),
-    "cond": control.lower_cond,
-    "while": control.lower_while,
-    "for": control.lower_for,
+    "cond": control_blocks.lower_cond,
+    "while": control_blocks.lower_while,
+    "for": control_blocks.lower_for,
     "py_call": Lowering.py_call,
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.late_names import above
+from hybrid.core.imports import above
 from hybrid.core.timing import phase
 from hybrid.core.types import TensorType
 from hybrid.errors import Location, NativeError

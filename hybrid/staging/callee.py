@@ -18,8 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.convert.conversion import convert
-from hybrid.convert.runtime import hyb__
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.own_names import PREFIX
 from hybrid.eager.progress import progress, unwrapped
 from hybrid.ir import Op
@@ -34,7 +33,7 @@ from hybrid.staging.values.number_kinds import for_both
 from hybrid.staging.values.texts import method_of
 from hybrid.trace.places.reads import is_library, is_library_class, of_package
 from hybrid.trace.values.optional import OptionalValue
-from hybrid.trace.values.texts import Text
+from hybrid.trace.values.traced_text import Text
 
 _MANAGING = contextlib.contextmanager(lambda: iter(())).__code__
 _PACKAGES = ("site-packages", "dist-packages")

@@ -1,5 +1,8 @@
 """Training: ``Model``, whose epochs are single calls, callbacks and metrics."""
 
+from hybrid.train.actions import Checkpoint as Checkpoint
+from hybrid.train.actions import EarlyStopping as EarlyStopping
+from hybrid.train.actions import Schedule as Schedule
 from hybrid.train.callback import Callback as Callback
 from hybrid.train.history import History as History
 from hybrid.train.loggers import CSVLogger as CSVLogger
@@ -16,6 +19,3 @@ from hybrid.train.monitors import LossMonitor as LossMonitor
 from hybrid.train.monitors import Progress as Progress
 from hybrid.train.monitors import TimeMonitor as TimeMonitor
 from hybrid.train.run import Run as Run
-from hybrid.train.schedule import Schedule as Schedule
-from hybrid.train.watching import Checkpoint as Checkpoint
-from hybrid.train.watching import EarlyStopping as EarlyStopping

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from hybrid.data import DataLoader, Dataset, IterableDataset, sampler
-from hybrid.eager.asarray import asarray
+from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.nn.module import Module
+from hybrid.nn.modules.module import Module
 from hybrid.train.callback import Callback
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
 
-from hybrid.core.extras import optional
+from hybrid.core.imports import optional
 from hybrid.errors import DataFileError
 from hybrid.train.arguments import require_count, require_per
 from hybrid.train.callback import Callback

@@ -13,7 +13,7 @@ from hybrid.core.tree import tree_map
 from hybrid.data import DataLoader
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CallbackError, CheckpointError
-from hybrid.nn.module import Module
+from hybrid.nn.modules.module import Module
 from hybrid.optim.optimizer import Optimizer
 from hybrid.random import default_generator
 from hybrid.train.arguments import (
@@ -26,12 +26,12 @@ from hybrid.train.arguments import (
     require_count,
     require_sink_size,
 )
+from hybrid.train.batch_steps import Steps
 from hybrid.train.callback import Callback
 from hybrid.train.history import History
-from hybrid.train.loop import EvaluationLoop, Loop
 from hybrid.train.metrics import Metric, named
 from hybrid.train.run import Run
-from hybrid.train.steps import Steps
+from hybrid.train.step_loop import EvaluationLoop, Loop
 from hybrid.weights import load, save
 
 VERSION = 1

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from hybrid import ops
-from hybrid.calls.control import py_call
-from hybrid.core.loop_source import Supplying
-from hybrid.core.progress_ring import ROWS, Looker
+from hybrid.calls.control_functions import py_call
+from hybrid.core.loop_io import ROWS, Looker, Supplying
 from hybrid.core.types import bool_, float64, int64, tensor_type
 from hybrid.data import DataLoader
-from hybrid.data.portion import Portion
-from hybrid.eager.asarray import asarray
+from hybrid.data.loops.portion import Portion
+from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.optim.optimizer import Optimizer
+from hybrid.train.batch_steps import Steps
 from hybrid.train.callback import Callback
-from hybrid.train.steps import Steps
 
 NEVER = -1  # the number of no step
 _COUNT = tensor_type(int64, ())

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybrid.data.supplying import known_length
+from hybrid.data.loops.loader_supply import known_length
 from hybrid.errors import CallbackError, CheckpointError
 from hybrid.optim.optimizer import Optimizer
 from hybrid.train.arguments import Loading, copied
 from hybrid.train.callback import Callback, wants
 from hybrid.train.history import History
-from hybrid.train.loop import Loop, no_batches
 from hybrid.train.metrics import Metric
+from hybrid.train.step_loop import Loop, no_batches
 
 if TYPE_CHECKING:
-    from hybrid.nn.module import Module
+    from hybrid.nn.modules.module import Module
     from hybrid.train.model import Model
 
 

@@ -11,7 +11,7 @@ from hybrid.core.tree import LEAF, Structure, describe
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, ShapeError
 from hybrid.ir.interpreter import current
-from hybrid.ops.support.checks import plural
+from hybrid.ops.support.operand_checks import plural
 
 Axis = int | None
 

@@ -11,12 +11,10 @@ from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
 from hybrid.ir.record import Leaf, is_recording, recording
-from hybrid.ops.flow.checkpointed import checkpoint_call
-from hybrid.ops.flow.custom import custom_call
+from hybrid.ops.flow.call_nodes import checkpoint_call, custom_call
 from hybrid.ops.support.batching import with_rows
 from hybrid.trace.gradients.checkpoint import call_again
-from hybrid.trace.regions.build import remembered
-from hybrid.trace.regions.replay import replay
+from hybrid.trace.regions.build import remembered, replay
 from hybrid.trace.regions.tracer import region_of
 from hybrid.transforms.batch import Flags, all_rows, applied, batched_region, replay_batched
 

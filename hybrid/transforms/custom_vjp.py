@@ -27,8 +27,8 @@ from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.op import results_of
 from hybrid.ir.record import AnyRecord, Output, Record, is_recording, latest, node_of, recording
-from hybrid.ops.flow.custom import custom_call
-from hybrid.ops.support.checks import plural
+from hybrid.ops.flow.call_nodes import custom_call
+from hybrid.ops.support.operand_checks import plural
 from hybrid.trace.gradients.checkpoint import outside_of
 from hybrid.trace.places.frames import roots_of
 from hybrid.trace.regions.flow import flows_of

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.functional import Varied, detached, grad, jvp, pulled
+from hybrid.autodiff.function_gradients import Varied, detached, grad, jvp, pulled
 from hybrid.core.tree import describe, flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, GradientError

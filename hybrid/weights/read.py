@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.extras import optional
+from hybrid.core.imports import optional
 from hybrid.core.types import bool_
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, CheckpointError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.memory import native
 from hybrid.weights.header import Entry, open_regular, read_header
-from hybrid.weights.nested import TREE, put_together
+from hybrid.weights.state_tree import TREE, put_together
 
 
 class Checkpoint(dict[Any, Any]):

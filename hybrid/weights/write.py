@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.extras import optional
-from hybrid.eager.asarray import asarray
+from hybrid.core.imports import optional
+from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.memory import native
 from hybrid.weights.header import METADATA, NAMES, PREFIX, SHARED
-from hybrid.weights.nested import TREE, is_flat, taken_apart
+from hybrid.weights.state_tree import TREE, is_flat, taken_apart
 
 ALIGNMENT = 64  # bytes: the data begin at a multiple of it, as kernels like it best
 _STATE = "pass a module, its state_dict(), or a dict of names and tensors"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import hybrid as hy
 from hybrid.ir import REGISTRY, Graph, Op
-from hybrid.trace.regions.replay import replay
+from hybrid.trace.regions.build import replay
 from tests.random_graphs import graphs
 
 SETTINGS = settings(

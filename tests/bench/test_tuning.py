@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hybrid.bench import tuning
-from hybrid.bench.compare.runner import Comparison, Line, Settings
-from hybrid.bench.compare.table import WORKLOADS
+from hybrid.bench.compare.cases import WORKLOADS
+from hybrid.bench.compare.rounds import Comparison, Line, Settings
 from hybrid.bench.measure import Timing
 from hybrid.bench.registry import BenchError
 from hybrid.bench.tuning import PROBES, Trial, default_path, ratio, try_choice, write

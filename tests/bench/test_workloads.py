@@ -10,9 +10,9 @@ import hybrid as hy
 from hybrid.bench.bits import require_close, require_same_bits
 from hybrid.bench.registry import BenchError, Case, Workload, find, workload, workloads
 from hybrid.bench.runner import run_case, threads_set_to
-from hybrid.bench.workloads import asynchronous, digits, overheads
+from hybrid.bench.workloads import call_costs, digits_accuracy, stream_calls
 from hybrid.bench.workloads.callers import Callers
-from hybrid.bench.workloads.digits import RowReader, compare
+from hybrid.bench.workloads.digits_accuracy import RowReader, compare
 from hybrid.errors import ArgumentError
 from hybrid.memory import native
 
@@ -61,7 +61,7 @@ def test_overheads_have_budgets_and_the_graphs_they_speak_of() -> None:
         "a kernel step": [("hybridized", 30e-9)],
         "a map kernel": [("hybridized", 15e-9)],
     }
-    wrong = overheads.case(hy.zeros(8), "two", overheads.add, 2, "eager", 1.0)
+    wrong = call_costs.case(hy.zeros(8), "two", call_costs.add, 2, "eager", 1.0)
     with pytest.raises(BenchError) as raised:
         wrong.check()
     assert str(raised.value) == "two: the graph has 1 nodes instead of 2"
@@ -92,7 +92,7 @@ def test_too_low_an_accuracy_is_found() -> None:
 
 
 def test_a_plan_for_each_step_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digits, "REQUIRED_ACCURACY", -1.0)
+    monkeypatch.setattr(digits_accuracy, "REQUIRED_ACCURACY", -1.0)
     case = compare("rnn_digits", lambda: RowReader(4), epochs=0)
     with pytest.raises(BenchError) as raised:
         case.check()
@@ -178,7 +178,7 @@ def test_a_wrong_result_is_found() -> None:
 def test_async_measures_the_return_and_the_end() -> None:
     made = find("async").build()
     assert [case.threads for case in made] == [1, 2] * 2
-    assert all(case.parts == asynchronous.CALLS for case in made)
+    assert all(case.parts == stream_calls.CALLS for case in made)
     done: list[int] = []
     stream = hy.stream()
     x = hy.ones((700, 700))
@@ -189,8 +189,8 @@ def test_async_measures_the_return_and_the_end() -> None:
         for _ in range(10):
             x @ x
 
-    took = asynchronous.Return(stream, work).sample(100)
-    assert len(done) == asynchronous.MOST and stream.done()
+    took = stream_calls.Return(stream, work).sample(100)
+    assert len(done) == stream_calls.MOST and stream.done()
     started = time.perf_counter()
     with stream:
         work()

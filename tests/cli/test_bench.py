@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hybrid.bench import registry
-from hybrid.bench.compare.table import WORKLOADS
+from hybrid.bench.compare.cases import WORKLOADS
 from hybrid.bench.registry import BenchError, Case, Workload, workloads
 from hybrid.cli.app import build
 

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from hybrid.convert.definite import Definite
+from hybrid.convert.assignment import Definite
 from hybrid.convert.liveness import Liveness
 from hybrid.convert.scope import Scope, mangled, scope_of
 

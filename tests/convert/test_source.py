@@ -15,7 +15,7 @@ import pytest
 
 from hybrid.convert import convert, converted_source, is_converted, why_not
 from hybrid.convert.source import NoSource
-from hybrid.core.decorators import no_convert
+from hybrid.core.own_names import no_convert
 
 # fmt: off
 PAIR = (lambda x: x if x else 1), (lambda x: x if x else 2)

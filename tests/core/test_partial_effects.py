@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import hybrid as hy
-from hybrid.core.partial_effects import leave, taken
+from hybrid.core.exceptions import leave, taken
 from hybrid.errors import CaptureError, GradientError, HybridError
 from tests.staging.harness import f32
 

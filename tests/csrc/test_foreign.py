@@ -18,7 +18,7 @@ from hybrid._native import ffi, lib
 
 from hybrid.ir import Builder, Graph, get_op
 from hybrid.memory import native
-from hybrid.ops.spatial.convolution_blocked import plain_shape
+from hybrid.ops.spatial.convolution_blocks import plain_shape
 from hybrid.ops.support.sampling import types_of
 from hybrid.plan import Plan, make_plan
 from tests.ops.test_registry import OPS, PREPARING, assert_close, described, drawn, reference

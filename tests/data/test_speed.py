@@ -8,7 +8,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.data import DataLoader, TensorDataset
-from hybrid.data import dataset as datasets
+from hybrid.data.datasets import dataset as datasets
 
 SAMPLES, FEATURES, BATCH = 12_800, 784, 128
 

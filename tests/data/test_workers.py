@@ -178,8 +178,8 @@ def test_stop_iteration_does_not_end_a_pass_unseen(options):
 @pytest.mark.alone
 @kinds
 def test_a_batch_that_does_not_come(kind, monkeypatch):
-    monkeypatch.setattr("hybrid.data.threads.PATIENCE", 0.1)
-    monkeypatch.setattr("hybrid.data.processes.PATIENCE", 0.1)
+    monkeypatch.setattr("hybrid.data.workers.threads.PATIENCE", 0.1)
+    monkeypatch.setattr("hybrid.data.workers.processes.PATIENCE", 0.1)
     monkeypatch.setattr("tests.data.samples.FAULTS", {"hang": lambda: time.sleep(3)})
     start = time.monotonic()
     loader = DataLoader(Faulty(0, "hang"), 4, workers=1, worker_kind=kind, timeout=0.5)

@@ -210,14 +210,14 @@ def test_on_a_stream() -> None:
 # Attributes of that name of other objects: buffers of plans, UserDict, samples.
 OTHERS = {
     "hybrid/bench/limits.py": 2,
-    "hybrid/bench/workloads/digits.py": 6,
+    "hybrid/bench/workloads/digits_accuracy.py": 6,
     "hybrid/cli/commands/models.py": 1,
     "hybrid/cli/commands/train.py": 1,
     "hybrid/staging/sessions/views.py": 1,
-    "hybrid/data/queued.py": 3,
+    "hybrid/data/loops/queue_pass.py": 3,
     "hybrid/plan/interpret.py": 1,
     "hybrid/plan/plan.py": 1,
-    "hybrid/memory/refcount.py": 4,
+    "hybrid/memory/buffers.py": 4,
     "hybrid/weights/read.py": 1,
     "hybrid/eager/fused_calls.py": 2,
 }

@@ -1,6 +1,6 @@
 """Which parts of a line are coloured."""
 
-from hybrid.explain.colours import spans
+from hybrid.explain.author_source import spans
 
 
 def test_parts_of_lines() -> None:

@@ -289,7 +289,7 @@ CASES = [  # (name, call, error, text)
     ),
     (
         "a learning rate of another dtype",
-        lambda: ops.optimizer.sgd(f32(3), f32(3), hy.zeros((), dtype=hy.float64)),
+        lambda: ops.optimizer_steps.sgd(f32(3), f32(3), hy.zeros((), dtype=hy.float64)),
         DTypeError,
         "sgd cannot take f32[3], f32[3] and f64[]\nThese operands must share one dtype.\n"
         "Fix: convert them with astype.",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hybrid.calls.planned import optimized_plan
+from hybrid.calls.executable import optimized_plan
 from hybrid.eager.execution import as_tensor
 from hybrid.eager.launch import call_plan
 from hybrid.ir import Graph, verify

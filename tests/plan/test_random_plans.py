@@ -7,14 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hybrid.calls.planned import optimized_plan
+from hybrid.calls.executable import optimized_plan
 from hybrid.eager.execution import as_tensor
 from hybrid.eager.launch import call_plan
 from hybrid.errors import HybridError
 from hybrid.ir import Graph
 from hybrid.passes import run_pipeline
 from hybrid.plan import interpret, make_plan
-from hybrid.trace.regions.replay import replay
+from hybrid.trace.regions.build import replay
 from tests.random_graphs import all_ops, exact_ops, graphs
 
 SETTINGS = settings(

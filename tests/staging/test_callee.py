@@ -11,8 +11,8 @@ import pytest
 
 import hybrid as hy
 from hybrid.convert import convert, is_converted
-from hybrid.convert.site import Site
-from hybrid.core.decorators import no_convert
+from hybrid.convert.runtime import Site
+from hybrid.core.own_names import no_convert
 from hybrid.errors import ArgumentTypeError, Location, TracedBoolError
 from hybrid.ir import Builder
 from hybrid.ir.interpreter import interpreting

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.bench.compare.contenders import NAMES, OURS
-from hybrid.bench.compare.runner import Comparison, Line
-from hybrid.core.extras import optional
+from hybrid.bench.compare.rounds import Comparison, Line
+from hybrid.core.imports import optional
 
 COLOURS = dict(
     zip(

@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.bench.compare.program import Program
-from hybrid.bench.compare.table import WORKLOADS
+from hybrid.bench.compare.adapter import Program
+from hybrid.bench.compare.cases import WORKLOADS
 
 # Where others use the machine, too, the processor's time of one thread says more than the clock's.
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}

@@ -6,8 +6,8 @@ import numpy as np
 
 import hybrid as hy
 from hybrid.bench.bits import require_same_bits
+from hybrid.bench.compare.adapter import lengths
 from hybrid.bench.compare.problems import sequence
-from hybrid.bench.compare.program import lengths
 from hybrid.bench.peers import peers, require_agreement
 from hybrid.bench.registry import Case, workload
 

@@ -17,11 +17,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hybrid.calls.bind.loops import Loops, many, runs
+from hybrid.calls.bind.function_text import Loops, Writer, many, runs
 from hybrid.calls.bind.precomputed import PrecomputedResults
-from hybrid.calls.bind.writer import Writer
 from hybrid.config import advance_epoch
-from hybrid.core.partial_effects import Leaving, taken
+from hybrid.core.exceptions import Leaving, taken
 from hybrid.core.tree import LEAF
 from hybrid.core.types import DType
 from hybrid.eager.execution import as_tensor
@@ -30,7 +29,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import OF_CAPTURE
 from hybrid.ir.record import set_record
 from hybrid.memory import native
-from hybrid.memory.refcount import UNSHARED, UNSHARED_DATA
+from hybrid.memory.buffers import UNSHARED, UNSHARED_DATA
 from hybrid.ops.flow.control import py_call
 from hybrid.plan import Plan
 from hybrid.trace.capture.captured import Capture, Made, SlotWrite, Source, build

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.errors import OutOfMemoryError
-from hybrid.memory import native, ownership
+from hybrid.memory import buffers, native
 from hybrid.plan import Plan
 from hybrid.trace.capture.captured import Capture
 
@@ -33,7 +33,7 @@ def fixed_sources(capture: Capture) -> list[int]:
     return [
         i
         for i, source in enumerate(capture.sources)
-        if source.kind == "cell" and i not in written and ownership.is_own(source.tensor.content)
+        if source.kind == "cell" and i not in written and buffers.is_own(source.tensor.content)
     ]
 
 
@@ -88,7 +88,7 @@ class PrecomputedResults:
         self._served = -2  # the number of the call that ``now`` was made for
         self._vain = 0  # how often, in a row, it served no other
         self._left, self._pause = 0, PAUSE
-        ownership.watch(self)
+        buffers.watch(self)
 
     @property
     def nbytes(self) -> int:
@@ -108,7 +108,7 @@ class PrecomputedResults:
             if self._left > 0:
                 self._left -= 1
                 return None
-            if not all(map(ownership.is_own, datas)):
+            if not all(map(buffers.is_own, datas)):
                 return None
             call = self._calls()
             self._vain = self._vain + 1 if call - self._served <= 1 else 0
@@ -121,8 +121,8 @@ class PrecomputedResults:
                 made = self._computed(datas)
             except OutOfMemoryError:  # a run without takes less
                 return None
-            with ownership.LOCK:
-                if not all(map(ownership.is_own, datas)):
+            with buffers.LOCK:
+                if not all(map(buffers.is_own, datas)):
                     return None
                 self.now = now = object(), datas, made
                 _make_room(self)

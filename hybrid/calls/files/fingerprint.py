@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.autodiff.functional import Varied
+from hybrid.autodiff.function_gradients import Varied
 from hybrid.calls.files.purity import impure_names, is_pure_module, makes_sets
 from hybrid.calls.files.writing import Unkeepable, Writing, parts_of, placed, type_of
 from hybrid.core.tree import LEAF, Structure

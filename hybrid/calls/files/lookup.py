@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import config
+from hybrid.calls.executable import Planned
 from hybrid.calls.families import NumberInputs
 from hybrid.calls.files.fingerprint import Fingerprint
 from hybrid.calls.files.guards import LoadedGuards
@@ -25,7 +26,6 @@ from hybrid.calls.files.reading import Malformed, read
 from hybrid.calls.files.store import FORMAT, Damaged, load, path_of, save, warn
 from hybrid.calls.files.trust import Untrusted
 from hybrid.calls.files.writing import Unkeepable, blake2b
-from hybrid.calls.planned import Planned
 from hybrid.config import is_configured, plan_cache
 from hybrid.core.dataclass import dataclass
 from hybrid.core.package import FOLDER, __version__

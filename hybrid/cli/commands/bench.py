@@ -13,16 +13,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from hybrid.bench.compare.table import WORKLOADS
+from hybrid.bench.compare.cases import WORKLOADS
 from hybrid.bench.limits import measure as measure_limits
-from hybrid.bench.machine import facts
 from hybrid.bench.measure import Timing
 from hybrid.bench.registry import BenchError, Workload, find, workloads
-from hybrid.bench.report import document, duration, figures, spread
+from hybrid.bench.report import document, duration, facts, figures, spread
 from hybrid.bench.runner import REPEAT, Line, Result, run_case
 from hybrid.bench.sweep import SIZES, Row, eager_add, functions, sweep
-from hybrid.cli.common import fail, require_writable, set_threads
-from hybrid.cli.comparing import compare
+from hybrid.cli.bench_compare import compare
+from hybrid.cli.user_input import fail, require_writable, set_threads
 from hybrid.errors import HybridError
 from hybrid.memory import native
 

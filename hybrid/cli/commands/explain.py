@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import hybrid as hy
-from hybrid.cli.common import fail, load_function, parse_types
+from hybrid.cli.user_input import fail, load_function, parse_types
 from hybrid.errors import HybridError
 
 app = typer.Typer()

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 import hybrid as hy
-from hybrid.calls.planned import optimized_plan
-from hybrid.cli.common import fail, load_function, parse_types
+from hybrid.calls.executable import optimized_plan
+from hybrid.cli.user_input import fail, load_function, parse_types
 from hybrid.errors import HybridError
 from hybrid.ir import print_graph
 

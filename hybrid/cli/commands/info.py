@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hybrid
-from hybrid.bench.machine import facts
+from hybrid.bench.report import facts
 from hybrid.memory import native
 
 app = typer.Typer()

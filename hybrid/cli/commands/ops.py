@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from hybrid.cli.common import fail
+from hybrid.cli.user_input import fail
 from hybrid.core.types import DTYPES, SUPPORTED
 from hybrid.eager.inspection import ARRAY_API_VERSION, FUNCTIONS, LINALG
 from hybrid.ir import REGISTRY, Op

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hybrid.calls.files import store
-from hybrid.cli.common import fail
+from hybrid.cli.user_input import fail
 from hybrid.config import plan_cache
 
 app = typer.Typer()

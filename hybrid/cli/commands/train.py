@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 import hybrid as hy
-from hybrid.cli.common import fail, require_writable, set_threads
-from hybrid.core import extras
+from hybrid.cli.user_input import fail, require_writable, set_threads
+from hybrid.core import imports
 from hybrid.errors import HybridError
 from hybrid.models.examples import Example, find
 from hybrid.models.training import Training
@@ -39,7 +39,7 @@ def train(
     try:
         example = find(name)
         if save is not None:
-            extras.optional("safetensors", "io", "--save")
+            imports.optional("safetensors", "io", "--save")
             require_writable("--save", save)
         set_threads(threads)
         training = Training(example, epochs=epochs, seed=seed, hybridized=hybridize)

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from hybrid.bench.registry import BenchError
 from hybrid.bench.tuning import PROBES, ROUNDS, Trial, default_path, tune, write
-from hybrid.cli.common import fail, require_writable, set_threads
+from hybrid.cli.user_input import fail, require_writable, set_threads
 from hybrid.errors import HybridError
 from hybrid.memory import native
 

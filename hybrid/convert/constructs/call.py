@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from hybrid.convert.constructs.names import unchecked
+from hybrid.convert.constructs.variables import unchecked
 from hybrid.convert.converter import Converter, call, is_runtime_call
 
 LISTING = frozenset({"locals", "vars", "dir"})  # without arguments they show the author's variables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from hybrid.convert.constructs.defer import deferred
-from hybrid.convert.constructs.names import unchecked
+from hybrid.convert.constructs.variables import unchecked
 from hybrid.convert.converter import Converter, call, constant, is_runtime_call
 
 SYMBOLS = {

@@ -17,7 +17,6 @@ from hybrid.convert.constructs.ifexp import IfExpConverter
 from hybrid.convert.constructs.jumps import Jumps
 from hybrid.convert.constructs.logic import LogicConverter, NotConverter
 from hybrid.convert.constructs.match_ import MatchConverter
-from hybrid.convert.constructs.names import NameConverter
 from hybrid.convert.constructs.stores import (
     AttributeConverter,
     AugmentedConverter,
@@ -32,6 +31,7 @@ from hybrid.convert.constructs.stores import (
 from hybrid.convert.constructs.texts import FormattedConverter, OperatorConverter
 from hybrid.convert.constructs.try_ import TryConverter
 from hybrid.convert.constructs.unfold import Unfold
+from hybrid.convert.constructs.variables import NameConverter
 from hybrid.convert.constructs.while_ import WhileConverter
 from hybrid.convert.constructs.with_ import WithConverter
 from hybrid.convert.converter import Converter

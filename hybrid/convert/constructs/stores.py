@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hybrid.convert.constructs.names import loaded, unchecked
+from hybrid.convert.constructs.variables import loaded, unchecked
 from hybrid.convert.converter import Converter, call, constant, located, thunk
 from hybrid.convert.scope import FUNCTIONS, names_in, walk_scope
 from hybrid.convert.trees import AUGMENTED, JOINED, is_marked, mark

@@ -11,11 +11,14 @@ from hybrid.core.types import TensorType
 from hybrid.errors import ArgumentError
 from hybrid.ir import View, op
 from hybrid.ops.axes.reduction import accumulating
+from hybrid.ops.shapes.concatenation import concat, part
 from hybrid.ops.shapes.creation import ones, zeros
-from hybrid.ops.shapes.joining import concat, part
 from hybrid.ops.shapes.shape import flatten, flip
 from hybrid.ops.support.batching import along_axes
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered
+from hybrid.ops.support.derivatives import linear
+from hybrid.ops.support.keyword_names import with_others_words
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     normalize_axis,
     require_axis,
@@ -24,9 +27,6 @@ from hybrid.ops.support.checks import (
     require_same_dtype,
     require_shape,
 )
-from hybrid.ops.support.derivatives import linear
-from hybrid.ops.support.remembered import remembered
-from hybrid.ops.support.words import with_others_words
 
 
 def _stacks(emit: Any, view: View, axis: int) -> View:

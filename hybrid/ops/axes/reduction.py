@@ -14,7 +14,10 @@ from hybrid.ir import Emit, Op, View, op
 from hybrid.ir.lowering import reduced_order
 from hybrid.ops.elementwise.comparison import select, where
 from hybrid.ops.support.batching import along_axes, along_one_axis
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered
+from hybrid.ops.support.derivatives import linear, reshaped, widened
+from hybrid.ops.support.dtypes import converted
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     normalize_axes,
     normalize_axis,
@@ -24,9 +27,6 @@ from hybrid.ops.support.checks import (
     require_floating,
     require_numeric,
 )
-from hybrid.ops.support.derivatives import linear, reshaped, widened
-from hybrid.ops.support.dtypes import converted
-from hybrid.ops.support.remembered import remembered
 
 # Shared by all of them ---------------------------------------------------------------------------
 

@@ -21,16 +21,22 @@ from hybrid.errors import (
 from hybrid.ir import interpreter, op
 from hybrid.ops.axes.cumulative import cumulative_sum
 from hybrid.ops.axes.sorting import argsort, sort
+from hybrid.ops.elementwise.bit_logic import logical_and
 from hybrid.ops.elementwise.comparison import where
-from hybrid.ops.elementwise.logical import logical_and
 from hybrid.ops.index.getitem import getitem, true_places
 from hybrid.ops.index.indexing import put_slices, take
-from hybrid.ops.index.scattering import scatter_add
+from hybrid.ops.index.scatter import scatter_add
+from hybrid.ops.shapes.concatenation import concat, part
 from hybrid.ops.shapes.creation import arange, full, ones, zeros, zeros_like
-from hybrid.ops.shapes.joining import concat, part
 from hybrid.ops.shapes.shape import broadcast_to, flatten, reshape
-from hybrid.ops.support.checks import as_int, as_tensor, require_numeric, require_rank, type_of
 from hybrid.ops.support.dtypes import converted
+from hybrid.ops.support.operand_checks import (
+    as_int,
+    as_tensor,
+    require_numeric,
+    require_rank,
+    type_of,
+)
 
 
 class UniqueAll(NamedTuple):

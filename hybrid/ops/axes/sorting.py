@@ -18,7 +18,9 @@ from hybrid.ops.index.indexing import scatter_along_add, take, take_along, to_ro
 from hybrid.ops.shapes.creation import zeros
 from hybrid.ops.shapes.shape import flatten, moveaxis, reshape
 from hybrid.ops.support.batching import leading
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered, remembered_of_two
+from hybrid.ops.support.dtypes import common, converted
+from hybrid.ops.support.operand_checks import (
     as_int,
     as_tensor,
     normalize_axis,
@@ -28,8 +30,6 @@ from hybrid.ops.support.checks import (
     require_same_dtype,
     type_of,
 )
-from hybrid.ops.support.dtypes import common, converted
-from hybrid.ops.support.remembered import remembered, remembered_of_two
 
 SIDES = ("left", "right")
 

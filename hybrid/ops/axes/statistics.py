@@ -13,12 +13,18 @@ from hybrid.ops.elementwise.arithmetic import absolute, divide, maximum, subtrac
 from hybrid.ops.elementwise.comparison import isfinite, where
 from hybrid.ops.elementwise.exponential import exp, log
 from hybrid.ops.elementwise.powers import pow, sqrt, square
-from hybrid.ops.shapes.joining import concat, part
-from hybrid.ops.support.checks import as_int, as_tensor, is_number, normalize_axes, normalize_axis
+from hybrid.ops.shapes.concatenation import concat, part
+from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import reshaped
 from hybrid.ops.support.dtypes import converted, identity, stop_gradient
-from hybrid.ops.support.remembered import remembered
-from hybrid.ops.support.words import with_others_words
+from hybrid.ops.support.keyword_names import with_others_words
+from hybrid.ops.support.operand_checks import (
+    as_int,
+    as_tensor,
+    is_number,
+    normalize_axes,
+    normalize_axis,
+)
 
 
 def floating(x: Any) -> Any:

@@ -12,8 +12,8 @@ from hybrid.ir import Op, op
 from hybrid.ops.elementwise.arithmetic import maximum, minimum
 from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.elementwise.exponential import exp
-from hybrid.ops.support.checks import require_floating, require_numeric
 from hybrid.ops.support.derivatives import diagonal
+from hybrid.ops.support.operand_checks import require_floating, require_numeric
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 

@@ -10,16 +10,16 @@ import numpy as np
 from hybrid.core.types import TensorType
 from hybrid.ir import op
 from hybrid.ops.elementwise import comparison
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered
+from hybrid.ops.support.derivatives import diagonal, unbroadcast
+from hybrid.ops.support.dtypes import identity
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     broadcast_type,
     is_number,
     require_floating,
     require_numeric,
 )
-from hybrid.ops.support.derivatives import diagonal, unbroadcast
-from hybrid.ops.support.dtypes import identity
-from hybrid.ops.support.remembered import remembered
 
 # One operand -------------------------------------------------------------------------------------
 

@@ -10,12 +10,12 @@ import numpy as np
 from hybrid.core.types import TensorType
 from hybrid.ir import op
 from hybrid.ops.elementwise.arithmetic import maximum
+from hybrid.ops.elementwise.bit_logic import logical_and
 from hybrid.ops.elementwise.comparison import isinf, where
-from hybrid.ops.elementwise.logical import logical_and
-from hybrid.ops.support.checks import require_floating
+from hybrid.ops.support.call_cache import remembered_of_two
 from hybrid.ops.support.derivatives import diagonal
 from hybrid.ops.support.dtypes import common
-from hybrid.ops.support.remembered import remembered_of_two
+from hybrid.ops.support.operand_checks import require_floating
 
 
 @op(kernel="exp", elementwise=True, promotes="floating")

@@ -13,16 +13,16 @@ from typing import Any
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ops.elementwise.activation import sigmoid, softplus
 from hybrid.ops.elementwise.arithmetic import absolute, sign
+from hybrid.ops.elementwise.bit_logic import logical_or
 from hybrid.ops.elementwise.comparison import clamp, isinf, where
 from hybrid.ops.elementwise.exponential import expm1
-from hybrid.ops.elementwise.logical import logical_or
-from hybrid.ops.elementwise.trigonometric import tanh
+from hybrid.ops.elementwise.trigonometry import tanh
 from hybrid.ops.layers.softmax import softmax
-from hybrid.ops.shapes.joining import part
-from hybrid.ops.support.checks import as_tensor, is_number, normalize_axis, type_of
+from hybrid.ops.shapes.concatenation import part
+from hybrid.ops.support.call_cache import remembered, remembered_of_any
 from hybrid.ops.support.derivatives import reshaped
 from hybrid.ops.support.dtypes import common
-from hybrid.ops.support.remembered import remembered, remembered_of_any
+from hybrid.ops.support.operand_checks import as_tensor, is_number, normalize_axis, type_of
 
 
 def _require(name: str, label: str, value: Any, low: float = -math.inf) -> None:

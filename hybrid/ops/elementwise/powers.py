@@ -8,11 +8,13 @@ import numpy as np
 
 from hybrid.core.types import TensorType, promote_scalar
 from hybrid.ir import Builder, interpreter, op
+from hybrid.ops.elementwise.bit_logic import logical_and, logical_not
 from hybrid.ops.elementwise.comparison import isfinite, where
 from hybrid.ops.elementwise.exponential import log
-from hybrid.ops.elementwise.logical import logical_and, logical_not
 from hybrid.ops.flow.control import cond
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.derivatives import diagonal, unbroadcast
+from hybrid.ops.support.dtypes import common
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     broadcast_type,
     is_number,
@@ -21,8 +23,6 @@ from hybrid.ops.support.checks import (
     require_numeric,
     type_of,
 )
-from hybrid.ops.support.derivatives import diagonal, unbroadcast
-from hybrid.ops.support.dtypes import common
 
 
 @op(kernel="square", elementwise=True)

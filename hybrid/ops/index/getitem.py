@@ -21,16 +21,22 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir import interpreter
+from hybrid.ops.elementwise.bit_logic import logical_and
 from hybrid.ops.elementwise.comparison import where
-from hybrid.ops.elementwise.logical import logical_and
 from hybrid.ops.index.indexing import as_indices, put_slices, slice_assign, take, take_slices
 from hybrid.ops.index.pick import pick, place
-from hybrid.ops.shapes.joining import stack
+from hybrid.ops.shapes.concatenation import stack
 from hybrid.ops.shapes.shape import flatten, permute, region, reshape_to
-from hybrid.ops.support.checks import as_tensor, broadcast_shapes, is_traced_number, plural, type_of
+from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import reshaped, widened
 from hybrid.ops.support.dtypes import converted, identity
-from hybrid.ops.support.remembered import remembered
+from hybrid.ops.support.operand_checks import (
+    as_tensor,
+    broadcast_shapes,
+    is_traced_number,
+    plural,
+    type_of,
+)
 
 
 @dataclass(frozen=True, slots=True)

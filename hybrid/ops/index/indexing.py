@@ -22,7 +22,10 @@ from hybrid.ops.shapes.shape import (
     region_view,
 )
 from hybrid.ops.support.batching import leading, with_rows
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered_of_any, remembered_of_two
+from hybrid.ops.support.derivatives import linear, reshaped, widened
+from hybrid.ops.support.dtypes import common, converted
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     broadcast_shapes,
     normalize_axis,
@@ -35,9 +38,6 @@ from hybrid.ops.support.checks import (
     require_shape,
     type_of,
 )
-from hybrid.ops.support.derivatives import linear, reshaped, widened
-from hybrid.ops.support.dtypes import common, converted
-from hybrid.ops.support.remembered import remembered_of_any, remembered_of_two
 
 
 def _three(shape: Shape, axis: int) -> Shape:

@@ -11,8 +11,13 @@ from hybrid.ir import get_op, op
 from hybrid.ops.shapes.creation import zeros, zeros_like
 from hybrid.ops.shapes.shape import moveaxis
 from hybrid.ops.support.batching import with_rows
-from hybrid.ops.support.checks import require_axis, require_dtype, require_same_dtype, require_shape
 from hybrid.ops.support.derivatives import linear, onto_zeros, reshaped, widened
+from hybrid.ops.support.operand_checks import (
+    require_axis,
+    require_dtype,
+    require_same_dtype,
+    require_shape,
+)
 
 
 def _three(shape: Shape, axis: int) -> Shape:

@@ -11,15 +11,18 @@ from hybrid.errors import ArgumentError, ArgumentTypeError, OutOfRangeError, Sha
 from hybrid.ops.axes.reduction import reduce_any
 from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.index.indexing import as_indices, take
-from hybrid.ops.layers.attending import masked_mean, seen_by, weighted_mean
-from hybrid.ops.layers.attending_dropped import dropped_mean
+from hybrid.ops.layers.attention_dropout import dropped_mean
+from hybrid.ops.layers.fused_attention import masked_mean, seen_by, weighted_mean
 from hybrid.ops.layers.softmax import soft_maximum
-from hybrid.ops.matrix.linalg import matmul
+from hybrid.ops.matrix.products import matmul
 from hybrid.ops.shapes.creation import fill
 from hybrid.ops.shapes.repeat import repeat_interleave
 from hybrid.ops.shapes.shape import matrix_transpose
-from hybrid.ops.state.random import dropout
-from hybrid.ops.support.checks import (
+from hybrid.ops.state.random_numbers import dropout
+from hybrid.ops.support.call_cache import remembered_of_any
+from hybrid.ops.support.derivatives import reshaped, widened
+from hybrid.ops.support.dtypes import common, converted, stop_gradient
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     broadcast_shapes,
     is_number,
@@ -28,9 +31,6 @@ from hybrid.ops.support.checks import (
     require_rank,
     type_of,
 )
-from hybrid.ops.support.derivatives import reshaped, widened
-from hybrid.ops.support.dtypes import common, converted, stop_gradient
-from hybrid.ops.support.remembered import remembered_of_any
 
 _NAME = "scaled_dot_product_attention"
 

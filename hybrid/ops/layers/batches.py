@@ -23,7 +23,9 @@ from hybrid.ops.layers.normalization import (
 )
 from hybrid.ops.shapes.creation import ones, zeros
 from hybrid.ops.shapes.shape import permute, reshape_to
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.derivatives import reshaped, widened
+from hybrid.ops.support.dtypes import converted, stop_gradient
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     is_number,
     require_floating,
@@ -32,8 +34,6 @@ from hybrid.ops.support.checks import (
     require_shape,
     type_of,
 )
-from hybrid.ops.support.derivatives import reshaped, widened
-from hybrid.ops.support.dtypes import converted, stop_gradient
 
 # Channels of [count, channels, n] ----------------------------------------------------------------
 

@@ -11,16 +11,19 @@ from hybrid.ops.axes.cumulative import cumulative_sum
 from hybrid.ops.axes.reduction import any, mean, sum
 from hybrid.ops.elementwise.activation import softplus
 from hybrid.ops.elementwise.arithmetic import maximum
+from hybrid.ops.elementwise.bit_logic import logical_and, logical_not
 from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.elementwise.exponential import exp, log
-from hybrid.ops.elementwise.logical import logical_and, logical_not
 from hybrid.ops.elementwise.powers import square
 from hybrid.ops.index.indexing import as_indices, take, take_along_axis
 from hybrid.ops.layers.losses import paired, reduced, require_parameter, weighted
 from hybrid.ops.layers.softmax import class_at, class_entropy, log_softmax
 from hybrid.ops.shapes.creation import arange
 from hybrid.ops.shapes.shape import expand_dims, flatten, moveaxis, reshape_to
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered_of_any
+from hybrid.ops.support.derivatives import reshaped
+from hybrid.ops.support.dtypes import converted
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     is_number,
     normalize_axis,
@@ -29,9 +32,6 @@ from hybrid.ops.support.checks import (
     require_shape,
     type_of,
 )
-from hybrid.ops.support.derivatives import reshaped
-from hybrid.ops.support.dtypes import converted
-from hybrid.ops.support.remembered import remembered_of_any
 
 
 @remembered_of_any

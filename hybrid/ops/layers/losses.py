@@ -12,11 +12,11 @@ from hybrid.ops.elementwise.arithmetic import absolute, maximum
 from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.elementwise.exponential import exp, log
 from hybrid.ops.elementwise.powers import rsqrt, square
-from hybrid.ops.matrix.distances import pairwise_distance
-from hybrid.ops.support.checks import as_tensor, is_number, listed, type_of
+from hybrid.ops.matrix.norms import pairwise_distance
+from hybrid.ops.support.call_cache import remembered_of_any
 from hybrid.ops.support.derivatives import reshaped
 from hybrid.ops.support.dtypes import common
-from hybrid.ops.support.remembered import remembered_of_any
+from hybrid.ops.support.operand_checks import as_tensor, is_number, listed, type_of
 
 
 def reduced(loss: Any, how: str) -> Any:

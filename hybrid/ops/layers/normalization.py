@@ -15,7 +15,10 @@ from hybrid.ops.elementwise.powers import rsqrt, square
 from hybrid.ops.index.indexing import to_rows
 from hybrid.ops.shapes.creation import ones, zeros
 from hybrid.ops.shapes.shape import reshape_to
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered_of_any
+from hybrid.ops.support.derivatives import reshaped, unbroadcast, widened
+from hybrid.ops.support.dtypes import common
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     is_number,
     require_axis,
@@ -24,9 +27,6 @@ from hybrid.ops.support.checks import (
     require_shape,
     type_of,
 )
-from hybrid.ops.support.derivatives import reshaped, unbroadcast, widened
-from hybrid.ops.support.dtypes import common
-from hybrid.ops.support.remembered import remembered_of_any
 
 # Rows --------------------------------------------------------------------------------------------
 

@@ -14,7 +14,9 @@ from hybrid.ops.elementwise.exponential import exp
 from hybrid.ops.index.indexing import scatter_along_add, take_along
 from hybrid.ops.shapes.creation import zeros
 from hybrid.ops.support.batching import along_axes, with_rows
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered
+from hybrid.ops.support.derivatives import linear, reshaped
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     normalize_axis,
     require_axis,
@@ -23,8 +25,6 @@ from hybrid.ops.support.checks import (
     require_rank,
     require_shape,
 )
-from hybrid.ops.support.derivatives import linear, reshaped
-from hybrid.ops.support.remembered import remembered
 
 
 def _sum_along(x: Any, axis: int) -> Any:

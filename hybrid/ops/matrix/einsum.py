@@ -10,12 +10,12 @@ from hybrid.core.types import MAX_RANK
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ops.axes.reduction import reduce_sum, sum
 from hybrid.ops.elementwise.arithmetic import multiply
-from hybrid.ops.matrix.linalg import product
+from hybrid.ops.matrix.products import product
 from hybrid.ops.shapes.shape import moveaxis, permute, region, reshape_to
-from hybrid.ops.support.checks import as_tensor, listed, type_of
+from hybrid.ops.support.call_cache import remembered, remembered_of_list
 from hybrid.ops.support.derivatives import reshaped
 from hybrid.ops.support.dtypes import common
-from hybrid.ops.support.remembered import remembered, remembered_of_list
+from hybrid.ops.support.operand_checks import as_tensor, listed, type_of
 
 # Names for the axes of "...", the last axis first.
 _ELLIPSIS = [chr(0x3B1 + i) for i in range(MAX_RANK)]

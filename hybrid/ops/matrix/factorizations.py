@@ -16,7 +16,7 @@ from hybrid.core.types import TensorType
 from hybrid.errors import GradientError
 from hybrid.ir import op
 from hybrid.ops.elementwise.comparison import equal, where
-from hybrid.ops.matrix.linalg import product, product_nt, product_tn
+from hybrid.ops.matrix.linear_systems import solve
 from hybrid.ops.matrix.matrices import (
     LOOK_FOR_NAN,
     UNCONVERGED,
@@ -26,9 +26,9 @@ from hybrid.ops.matrix.matrices import (
     require_square,
     symmetric,
 )
-from hybrid.ops.matrix.solving import solve
+from hybrid.ops.matrix.products import product, product_nt, product_tn
+from hybrid.ops.shapes.concatenation import concat, part
 from hybrid.ops.shapes.creation import tril, triu
-from hybrid.ops.shapes.joining import concat, part
 from hybrid.ops.shapes.shape import expand_dims, matrix_transpose
 from hybrid.ops.support.batching import leading
 

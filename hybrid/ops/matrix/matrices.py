@@ -11,7 +11,7 @@ from hybrid.core.types import TensorType, dtype_of, tensor_type
 from hybrid.errors import LinearAlgebraError, ShapeError
 from hybrid.ops.shapes.creation import eye
 from hybrid.ops.shapes.shape import expand_dims, matrix_transpose
-from hybrid.ops.support.checks import listed, require_floating
+from hybrid.ops.support.operand_checks import listed, require_floating
 
 UNCONVERGED = "The singular values did not converge."
 LOOK_FOR_NAN = "look for nan and inf with hybrid.isfinite"

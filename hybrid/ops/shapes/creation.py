@@ -24,15 +24,15 @@ from hybrid.errors import ArgumentError, OutOfMemoryError, ShapeError
 from hybrid.ir import interpreter, op
 from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.shapes.shape import broadcast
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered, remembered_of_none
+from hybrid.ops.support.dtypes import converted
+from hybrid.ops.support.operand_checks import (
     as_int,
     as_tensor,
     is_traced_number,
     optional_dtype,
     require_real,
 )
-from hybrid.ops.support.dtypes import converted
-from hybrid.ops.support.remembered import remembered, remembered_of_none
 
 # Ops ---------------------------------------------------------------------------------------------
 

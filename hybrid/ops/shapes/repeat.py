@@ -10,9 +10,9 @@ from hybrid.errors import ArgumentError, CaptureError, ShapeError, author_locati
 from hybrid.ir import interpreter
 from hybrid.ops.index.indexing import take
 from hybrid.ops.shapes.shape import flatten, reshape_to
-from hybrid.ops.support.checks import as_tensor, normalize_axis, type_of
+from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import widened
-from hybrid.ops.support.remembered import remembered
+from hybrid.ops.support.operand_checks import as_tensor, normalize_axis, type_of
 
 
 @remembered

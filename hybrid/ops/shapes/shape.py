@@ -12,7 +12,9 @@ from hybrid.core.types import Shape, TensorType, shape_of
 from hybrid.errors import ArgumentError, AxisError, ShapeError
 from hybrid.ir import get_op, op
 from hybrid.ops.support.batching import along_axes, raised
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered, remembered_of_list
+from hybrid.ops.support.derivatives import linear, onto_zeros, reshaped, unbroadcast
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     broadcast_shapes,
     normalize_axes,
@@ -21,8 +23,6 @@ from hybrid.ops.support.checks import (
     require_sequence,
     type_of,
 )
-from hybrid.ops.support.derivatives import linear, onto_zeros, reshaped, unbroadcast
-from hybrid.ops.support.remembered import remembered, remembered_of_list
 
 # reshape -----------------------------------------------------------------------------------------
 

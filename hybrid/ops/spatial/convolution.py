@@ -34,7 +34,9 @@ from hybrid.ops.spatial.windows import (
     widened_attrs,
     window_counts,
 )
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered_of_any
+from hybrid.ops.support.derivatives import reshaped
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     require_floating,
     require_rank,
@@ -42,8 +44,6 @@ from hybrid.ops.support.checks import (
     require_shape,
     type_of,
 )
-from hybrid.ops.support.derivatives import reshaped
-from hybrid.ops.support.remembered import remembered_of_any
 
 # The ops -----------------------------------------------------------------------------------------
 

@@ -14,16 +14,16 @@ from hybrid.ir import op
 from hybrid.ops.index.indexing import take_slices
 from hybrid.ops.spatial.pools import adaptive_average
 from hybrid.ops.spatial.windows import is_trivial, per_axis, require_within
-from hybrid.ops.support.checks import (
+from hybrid.ops.support.call_cache import remembered_of_any
+from hybrid.ops.support.derivatives import linear
+from hybrid.ops.support.dtypes import identity
+from hybrid.ops.support.operand_checks import (
     as_tensor,
     require_axis,
     require_choice,
     require_floating,
     type_of,
 )
-from hybrid.ops.support.derivatives import linear
-from hybrid.ops.support.dtypes import identity
-from hybrid.ops.support.remembered import remembered_of_any
 
 # Linear interpolation along an axis --------------------------------------------------------------
 

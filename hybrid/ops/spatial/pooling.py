@@ -28,8 +28,8 @@ from hybrid.ops.spatial.windows import (
     widened_attrs,
     window_counts,
 )
-from hybrid.ops.support.checks import require_choice, require_floating, type_of
 from hybrid.ops.support.derivatives import linear, reshaped
+from hybrid.ops.support.operand_checks import require_choice, require_floating, type_of
 
 COUNTS = ("padded", "present", "one")  # what a sum is divided by; the order is the kernel's
 

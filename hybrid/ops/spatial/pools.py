@@ -8,7 +8,7 @@ from hybrid.errors import ArgumentError
 from hybrid.ops.axes import reduction
 from hybrid.ops.spatial.pooling import adapted, arranged, avg_pool, greatest, require_flag
 from hybrid.ops.spatial.windows import lifted, unlifted
-from hybrid.ops.support.remembered import remembered_of_any
+from hybrid.ops.support.call_cache import remembered_of_any
 
 # The functions of each rank -----------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from hybrid.core.types import Shape, TensorType, float32, shape_of
 from hybrid.errors import ArgumentError, ShapeError
-from hybrid.ops.support.checks import as_tensor, type_of
 from hybrid.ops.support.derivatives import reshaped
+from hybrid.ops.support.operand_checks import as_tensor, type_of
 
 LARGEST = 2**31 - 1  # what kernels take as a stride, a padding or the size of a spatial axis
 AXES = 3  # that kernels work on

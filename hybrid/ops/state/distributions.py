@@ -14,8 +14,8 @@ import numpy as np
 from hybrid.core.types import DType, Shape, TensorType, dtype_of, float64, int64
 from hybrid.errors import ArgumentError
 from hybrid.ir import op
-from hybrid.ops.state.random import random_type, require_drawn
-from hybrid.ops.support.checks import (
+from hybrid.ops.state.random_numbers import random_type, require_drawn
+from hybrid.ops.support.operand_checks import (
     require_dtype,
     require_floating,
     require_same_dtype,

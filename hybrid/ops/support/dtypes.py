@@ -19,9 +19,9 @@ from hybrid.core.types import (
 from hybrid.errors import DTypeError
 from hybrid.ir import interpreter, op
 from hybrid.ops.support.batching import leading, with_rows
-from hybrid.ops.support.checks import as_tensor, is_number
+from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import linear
-from hybrid.ops.support.remembered import remembered
+from hybrid.ops.support.operand_checks import as_tensor, is_number
 
 # Conversion --------------------------------------------------------------------------------------
 

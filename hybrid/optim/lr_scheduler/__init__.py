@@ -1,8 +1,8 @@
 """Schedulers: they set the learning rate, step by step, without a new plan."""
 
 from hybrid.optim.lr_scheduler.base import LRScheduler as LRScheduler
-from hybrid.optim.lr_scheduler.composed import ChainedScheduler as ChainedScheduler
-from hybrid.optim.lr_scheduler.composed import SequentialLR as SequentialLR
+from hybrid.optim.lr_scheduler.composition import ChainedScheduler as ChainedScheduler
+from hybrid.optim.lr_scheduler.composition import SequentialLR as SequentialLR
 from hybrid.optim.lr_scheduler.cycles import CyclicLR as CyclicLR
 from hybrid.optim.lr_scheduler.cycles import OneCycleLR as OneCycleLR
 from hybrid.optim.lr_scheduler.decays import ConstantLR as ConstantLR

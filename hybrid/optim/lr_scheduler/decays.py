@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.ops.support.checks import require_number
+from hybrid.ops.support.operand_checks import require_number
 from hybrid.optim.lr_scheduler.base import LRScheduler, Numbers, per_group, require_positive
 from hybrid.optim.optimizer import Optimizer
 

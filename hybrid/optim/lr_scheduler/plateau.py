@@ -9,7 +9,7 @@ from typing import Any
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.number import Number, to_float
-from hybrid.ops.support.checks import require_number
+from hybrid.ops.support.operand_checks import require_number
 from hybrid.optim.lr_scheduler.base import LRScheduler, Numbers, per_group
 from hybrid.optim.optimizer import Optimizer
 

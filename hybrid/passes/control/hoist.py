@@ -14,7 +14,7 @@ The loop may run no iteration, so nothing moves that could fail, act on the worl
 Views and constants cost nothing where they are: they move only in front of what uses them, and so
 does an elementwise node whose result is much larger than its operands, for reading it each time
 costs more than to compute it in the cache.  Of a product by a weight that no iteration changes,
-what needs the weight alone moves (prepared.py), as long as that does not take much memory.
+what needs the weight alone moves (weight_parts.py), as long as that does not take much memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ops.flow.control import LOOPS, while_
 from hybrid.passes.control.parts import Given, Loop, copied, holds_control_flow
 from hybrid.passes.scalar.facts import CONSTANTS
-from hybrid.passes.weights.prepared import in_two, prepared_values
+from hybrid.passes.weights.weight_parts import in_two, prepared_values
 
 SMALL_NBYTES = 32768  # results up to this size stay in the cache
 PREPARED_NBYTES = 1 << 26  # of weights, beside which a loop keeps what is prepared of them

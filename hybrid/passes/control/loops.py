@@ -20,7 +20,6 @@ from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ir.rewrite import with_replaced
 from hybrid.ops.flow.control import FLAG, LOOPS
 from hybrid.ops.shapes.creation import fill
-from hybrid.passes.control.implied import implied
 from hybrid.passes.control.parts import (
     Carried,
     Given,
@@ -33,7 +32,7 @@ from hybrid.passes.control.parts import (
 )
 from hybrid.passes.scalar.cse import cse
 from hybrid.passes.scalar.dce import dce
-from hybrid.passes.scalar.facts import Facts
+from hybrid.passes.scalar.facts import Facts, implied
 from hybrid.passes.scalar.simplify import simplify
 
 

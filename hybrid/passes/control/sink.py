@@ -17,9 +17,8 @@ from __future__ import annotations
 from hybrid.ir import Builder, Graph, Node, Value, rewrite, with_regions
 from hybrid.ops.flow.control import FLAG, LOOPS, cond
 from hybrid.ops.shapes.creation import fill
-from hybrid.passes.control.implied import implied
 from hybrid.passes.control.parts import Cond, Given, Loop, fresh, holds_control_flow
-from hybrid.passes.scalar.facts import Facts
+from hybrid.passes.scalar.facts import Facts, implied
 
 MAX_NBYTES = 4096  # of a literal: larger ones are passed in
 

@@ -27,8 +27,8 @@ from typing import Any
 from hybrid.core.types import Shape
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op, with_regions
 from hybrid.ir.rewrite import with_replaced
-from hybrid.ops.spatial import convolution_prepared
-from hybrid.ops.spatial.convolution_blocked import (
+from hybrid.ops.spatial import convolution_weights
+from hybrid.ops.spatial.convolution_blocks import (
     BLOCK,
     blocked_shape,
     conv_blocked,
@@ -40,7 +40,7 @@ from hybrid.ops.spatial.convolution_blocked import (
     takes_planes,
 )
 from hybrid.passes.fusion.fuse import is_fusable, owns_graphs
-from hybrid.passes.weights.ahead import known_values
+from hybrid.passes.weights.precomputation import known_values
 
 # In nanoseconds of one core with vectors of 64 bytes; what matters are the ratios.  Of layers of a
 # ResNet-18 a convolution takes 0.64 to 0.94 of the time, from 1.2 ms (7x7) and 0.6 ms (3x3) to
@@ -111,7 +111,7 @@ def _starts(node: Node, known: set[Value]) -> bool:
     if attrs["groups"] > 1 and math.prod(w.type.shape[2:]) > TAPS:
         return False
     # Few results read weights best where they are, if these are not prepared ahead.
-    return w in known or convolution_prepared.pays(x.type, w.type, attrs)
+    return w in known or convolution_weights.pays(x.type, w.type, attrs)
 
 
 def _follows(node: Node) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hybrid.convert.runtime import hyb__
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.eager.progress import unwrapped
 from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import current

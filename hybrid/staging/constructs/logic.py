@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.convert.runtime import hyb__
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
 from hybrid.staging.sessions.views import is_traced, look, tracing

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.core.tree import flatten
 from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
-from hybrid.number.mixed import Mixed
+from hybrid.number.mixed_number import Mixed
 from hybrid.staging.sessions.views import is_traced, refuse_partial, tracing
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from hybrid.convert.site import Site
-from hybrid.core.interrupts import is_interrupt
+from hybrid.convert.runtime import Site
+from hybrid.core.exceptions import is_interrupt
 from hybrid.errors import OF_CAPTURE, CaptureError, Location
 from hybrid.ir.interpreter import current
 from hybrid.staging.sessions.views import tracing

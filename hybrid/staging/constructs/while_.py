@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hybrid.convert.runtime import hyb__
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.ir.interpreter import current
 from hybrid.staging.sessions.session import Session, unrolled
 from hybrid.staging.sessions.views import is_traced, look, tracing

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from hybrid.convert.conversion import is_converted_code, written
+from hybrid.convert.runtime import Site
 from hybrid.convert.scope import walk_scope
-from hybrid.convert.site import Site
 from hybrid.convert.source import NoSource
 from hybrid.staging.constructs.try_ import Last, Marked, is_refusal
 from hybrid.staging.sessions.views import tracing

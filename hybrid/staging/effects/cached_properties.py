@@ -14,8 +14,7 @@ import linecache
 import types
 from typing import Any
 
-from hybrid.convert.runtime import hyb__
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.errors import Location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number

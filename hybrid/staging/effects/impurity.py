@@ -1,14 +1,19 @@
 """Table of impure library functions: they depend on more than their arguments, or do output.
 
-A capture would call them once, and every run get what that call gave.
+A capture would call them once, and every run get what that call gave.  Random numbers of Python's
+and NumPy's modules are drawn unseen: whether they were shows in the state of the generators.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import random
 import types
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.trace.places.reads import of_package
@@ -102,3 +107,38 @@ def _key(function: Any) -> tuple[str | None, str]:
 
 def _module(key: tuple[str | None, str]) -> str:
     return {"posix": "os", "nt": "os"}.get(key[0] or "", key[0] or "")
+
+
+_NBYTES = 624 * 4 + 4  # of the state of a Mersenne Twister: its words, and the place among them
+
+
+class Draws:
+    """A snapshot of the states of both global generators."""
+
+    def __init__(self) -> None:
+        self._python = random.getstate()
+        self._numpy = _numpy_state()
+
+    def moved(self) -> bool:
+        """Whether either is another by now."""
+        return self._numpy != _numpy_state() or self._python != random.getstate()
+
+    def undo(self) -> None:
+        """Put both back."""
+        random.setstate(self._python)
+        if isinstance(self._numpy, bytes):
+            ctypes.memmove(_generator().ctypes.state_address, self._numpy, _NBYTES)
+        else:
+            _generator().state = self._numpy
+
+
+def _generator() -> Any:
+    return np.random.rand.__self__._bit_generator
+
+
+def _numpy_state() -> Any:
+    """All of it; a look at the memory is a hundred times as fast as asking for it."""
+    generator = _generator()
+    if type(generator) is np.random.MT19937:
+        return ctypes.string_at(generator.ctypes.state_address, _NBYTES)
+    return generator.state

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.core.dataclass import dataclass
 from hybrid.eager.progress import unwrapped
 from hybrid.eager.tensor import Tensor
@@ -26,7 +26,7 @@ from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.staging.effects import impurity
-from hybrid.staging.effects.draws import Draws
+from hybrid.staging.effects.impurity import Draws
 from hybrid.staging.effects.printing import write_method
 from hybrid.staging.sessions.views import CONTAINERS
 from hybrid.trace.places.contents import Contents

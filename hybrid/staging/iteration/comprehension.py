@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.staging.iteration.folds import collected
 from hybrid.staging.iteration.generators import Generated, Step, gone_over_by, is_counted
 from hybrid.staging.nodes.choice import Choice

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.core.dataclass import dataclass
 from hybrid.errors import author_frame
 from hybrid.ir.interpreter import current

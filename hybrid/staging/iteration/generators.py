@@ -1,18 +1,23 @@
-"""Generator expressions during a capture, over items whose number only a run may know."""
+"""Generators and unpacking: what is gone over by generator expressions, ``*``, ``**`` and targets.
+
+A generator expression may go over what only the run can count: something else stands for it then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from hybrid.convert.runtime import hyb__
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.eager.progress import unwrapped
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
+from hybrid.ir.interpreter import current
 from hybrid.number import Number
+from hybrid.staging.constructs.loads import spread
 from hybrid.staging.effects.library_effects import gone_over
-from hybrid.staging.sessions.views import is_varlist, look, refuse_partial
+from hybrid.staging.sessions.views import is_varlist, look, refuse_partial, tracing
+from hybrid.staging.values import dicts
 from hybrid.staging.values.feed import Feed, Walk
 from hybrid.staging.values.lists import compacted
 from hybrid.staging.values.walks import feed_of
@@ -126,3 +131,22 @@ def is_uncounted(iterable: Any) -> bool:
     if isinstance(iterable, Walk):
         return type(iterable.length) is Number
     return type(iterable) is Generated
+
+
+def joined(value: Any) -> Any:
+    """An iterable over ``value``, whose items become those of another list or tuple."""
+    spread(value)
+    refuse_partial(value, "gone over")
+    if tracing():
+        return list_of(value) if is_uncounted(value) else value
+    return value
+
+
+def united(*parts: dict[Any, Any]) -> dict[Any, Any]:
+    """The dict of the items of all ``parts``."""
+    if tracing() and current().indefinite_values:
+        return dicts.united(*parts)
+    made: dict[Any, Any] = {}
+    for part in parts:
+        made.update(part)
+    return made

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from hybrid import ops
-from hybrid.convert.runtime import hyb__
-from hybrid.convert.site import Site
-from hybrid.core.loop_source import Supplying
+from hybrid.convert.runtime import Site, hyb__
+from hybrid.core.loop_io import Supplying
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
-from hybrid.number.mixed import Mixed
+from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.staging.constructs.try_ import catching_in
 from hybrid.staging.effects import printing as printing  # which registers its overrides
@@ -44,7 +43,7 @@ from hybrid.staging.values.walks import feed_of
 from hybrid.trace.places.reads import MISSING
 from hybrid.trace.regions.checks import check
 from hybrid.trace.values.optional import is_optional
-from hybrid.trace.values.texts import Text
+from hybrid.trace.values.traced_text import Text
 
 _MISSING: Any = object()
 

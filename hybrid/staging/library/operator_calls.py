@@ -6,9 +6,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.staging.constructs import loads, stores
-from hybrid.staging.constructs.comparison import compare
+from hybrid.staging.constructs.compare import compare
 from hybrid.staging.sessions.overrides import overrides
 from hybrid.staging.sessions.views import CONTAINERS, look
 

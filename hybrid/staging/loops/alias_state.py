@@ -10,6 +10,12 @@
 A pair that is one before the loop, and still one or not after an iteration as before it, needs no
 flag.  Each other pair is carried as one, if the capture follows such flags; else all those tensors
 are in doubt.
+
+Some stay one tensor from before the loop, whichever way each iteration goes::
+
+    y = x                                y is x before every iteration, and so after each: it need
+    for _ in range(n):                   not be carried, and its uses are uses of x
+        y = x if flag else y
 """
 
 from __future__ import annotations
@@ -20,11 +26,13 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.core.types import TensorType
-from hybrid.eager.tensor import Tensor
+from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, Location, author_location
+from hybrid.ir import Graph
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.staging.loops.carry import Carry, Leaf
+from hybrid.trace.alias.relation import aliases_in
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import ALWAYS, DOUBT, Unfollowed, Where, identities
 from hybrid.trace.regions.tracer import Tracer
@@ -370,3 +378,32 @@ def _row_written(at: Location) -> CaptureError:
         "the tensor that is written.",
         fix="append a copy (xs.append(x * 1)), or bind the name to a new tensor (x = x + 1)",
     )
+
+
+def let_stay(carries: Sequence[Carry], region: Region) -> None:
+    """Mark the invariants among ``carries`` as unchanged, found by induction over iterations."""
+    leaves = [leaf for carry in carries for leaf in carry.leaves]
+    staying = [leaf for leaf in leaves if _may_stay(leaf)]
+    chosen = {v for node in region.builder.nodes if node.op.name == "cond" for v in node.results}
+    if not any(leaf.final.content in chosen for leaf in staying):
+        return
+    cells = [cell for cell in region.cells.values() if not cell.written]
+    params = (*[leaf.param.content for leaf in leaves], *[cell.initial for cell in cells])
+    aliases = aliases_in(Graph("body", params, tuple(region.builder.nodes), ()))
+    before: list[Leaf] = []
+    while len(before) != len(staying):
+        before = staying
+        staying = [
+            leaf
+            for leaf in before
+            if aliases(leaf.final.content)
+            <= {other.param.content for other in before if other.initial is leaf.initial}
+            | {cell.initial for cell in cells if cell.tensor is leaf.initial}
+        ]
+    for leaf in staying:
+        leaf.final, leaf.left = make_tensor(leaf.param.type, leaf.param.content), leaf.given
+
+
+def _may_stay(leaf: Leaf) -> bool:
+    is_tensor = leaf.given is not None and isinstance(leaf.initial, Tensor)
+    return is_tensor and not leaf.is_written

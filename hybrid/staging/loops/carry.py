@@ -16,7 +16,7 @@ from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import author_location
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
-from hybrid.number.mixed import Mixed, kinds_of, spread, union
+from hybrid.number.mixed_number import Mixed, kinds_of, spread, union
 from hybrid.number.staging import CLASSES
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.trace.places.objects import attributes, blank, filled, is_plain

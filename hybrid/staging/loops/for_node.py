@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError
 from hybrid.ir import Graph

@@ -22,7 +22,7 @@ from hybrid.trace.regions.merge import describe, kind_of, number_tensor
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import DOUBT
 from hybrid.trace.regions.tracer import Tracer
-from hybrid.trace.values.texts import Text
+from hybrid.trace.values.traced_text import Text
 from hybrid.trace.values.varlist import VarList
 
 

@@ -12,7 +12,7 @@ from itertools import islice, product
 from typing import Any
 
 from hybrid import ops
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.core.own_names import PREFIX
 from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
@@ -20,7 +20,7 @@ from hybrid.errors import CaptureError
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
-from hybrid.staging.loops.alias_state import LoopTies
+from hybrid.staging.loops.alias_state import LoopTies, let_stay
 from hybrid.staging.loops.appended_rows import AppendedRows, Inside, refuse_length
 from hybrid.staging.loops.carry import (
     Carry,
@@ -32,8 +32,7 @@ from hybrid.staging.loops.carry import (
     widened,
 )
 from hybrid.staging.loops.growth import Growth, appended, has_one
-from hybrid.staging.loops.invariants import let_stay
-from hybrid.staging.loops.rebinding import may_rebuild, refuse_rebound, refuse_shared
+from hybrid.staging.loops.iteration_objects import may_rebuild, refuse_rebound, refuse_shared
 from hybrid.staging.nodes.node_session import Staged
 from hybrid.trace.gradients.budget import LIST_SHARE, capacity
 from hybrid.trace.guards.constants import refuse_change

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
 from hybrid.ops.flow import control

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.staging.constructs.logic import Thunk, evaluate
 from hybrid.staging.nodes.node_session import ELSE, THEN, Staged
 from hybrid.trace.places.frames import roots_of

@@ -6,7 +6,7 @@ import linecache
 from collections.abc import Mapping
 from typing import Any
 
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.errors import Location
 from hybrid.staging.nodes.node_session import ELSE, THEN, Staged
 from hybrid.trace.places.frames import roots_of

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
-from hybrid.convert.site import Site
-from hybrid.core.interrupts import is_interrupt
+from hybrid.convert.runtime import Site
+from hybrid.core.exceptions import is_interrupt
 from hybrid.errors import OF_CAPTURE, CaptureError
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.regions.branch import Path

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 
 Override = Callable[..., Any]
 F = TypeVar("F", bound=Override)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.staging.sessions.views import tracing
 
 ONE_BY_ONE = "Python goes over its items one by one"

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from hybrid import ops
-from hybrid.convert.runtime import hyb__
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.dataclass import dataclass
 from hybrid.core.tree import LEAF
 from hybrid.eager.tensor import Tensor

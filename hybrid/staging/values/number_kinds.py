@@ -11,12 +11,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from hybrid.convert.site import Site
+from hybrid.convert.runtime import Site
 from hybrid.core.tree import flatten, unflatten
 from hybrid.core.types import dtype_of
 from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
-from hybrid.number.mixed import Mixed
+from hybrid.number.mixed_number import Mixed
 from hybrid.number.operators import BINARY, COMPARE, UNARY
 from hybrid.number.staging import CLASSES
 from hybrid.number.tensor_or_number import TensorOrNumber

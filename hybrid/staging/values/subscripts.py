@@ -21,7 +21,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, choose, kind_of
-from hybrid.number.mixed import Mixed
+from hybrid.number.mixed_number import Mixed
 from hybrid.number.staging import MAX, MIN
 from hybrid.ops.index.pick import pick
 from hybrid.staging.sessions.views import is_partial

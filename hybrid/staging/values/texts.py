@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hybrid.core.interrupts import is_interrupt
+from hybrid.core.exceptions import is_interrupt
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, number_of, sample
-from hybrid.number.mixed import Mixed
+from hybrid.number.mixed_number import Mixed
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.values.deferred import Shown, call_deferred
-from hybrid.trace.values.texts import JOINING, Text, mark, marks, text_in
+from hybrid.trace.values.traced_text import JOINING, Text, mark, marks, text_in
 
 
 def text(value: str) -> str:

@@ -23,8 +23,8 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.core.dataclass import dataclass
-from hybrid.core.loop_source import Items, Kind, Supply, Supplying
-from hybrid.core.partial_effects import leave_last
+from hybrid.core.exceptions import leave_last
+from hybrid.core.loop_io import Items, Kind, Supply, Supplying
 from hybrid.core.tree import flatten, unflatten
 from hybrid.core.types import TensorType
 from hybrid.eager.execution import array_of, from_numpy

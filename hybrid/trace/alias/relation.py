@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.origins import Aliases
 from hybrid.autodiff.presence import disjoined, flag
+from hybrid.autodiff.record_values import Aliases
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import recording
 from hybrid.ops.flow.control import FLAG, cond, for_, while_
-from hybrid.trace.alias.loops import Carried, Holds
+from hybrid.trace.alias.carried_aliases import Carried, Holds
 from hybrid.trace.regions.build import as_of_for, known_int, remembered
 from hybrid.trace.regions.tracer import Tracer
 

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from hybrid.autodiff.origins import Node as TapeNode
+from hybrid.autodiff.record_values import Node as TapeNode
 from hybrid.errors import EagerOnlyError, author_location
 from hybrid.ir import Graph, Node, Value
 from hybrid.ir.record import Record
 from hybrid.ops.flow.control import for_, while_
 from hybrid.ops.index.items import OF_LISTS
-from hybrid.ops.shapes.joining import join
+from hybrid.ops.shapes.concatenation import join
 from hybrid.ops.shapes.shape import reshape_to
 from hybrid.trace.alias.relation import aliases_in
 from hybrid.trace.regions.build import as_of_for, is_repeatable, live, remembered

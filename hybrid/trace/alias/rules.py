@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hybrid import ops
-from hybrid.autodiff.kept import make_snapshot, restored
-from hybrid.autodiff.origins import Aliases, Items
 from hybrid.autodiff.presence import flag
+from hybrid.autodiff.record_values import Aliases, Items, make_snapshot, restored
 from hybrid.core.dataclass import replace
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph

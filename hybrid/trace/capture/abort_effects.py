@@ -15,7 +15,7 @@ import numpy as np
 
 from hybrid.config import advance_epoch
 from hybrid.core.dataclass import dataclass, replace
-from hybrid.core.partial_effects import Leaving, Put, leave, taken
+from hybrid.core.exceptions import Leaving, Put, leave, taken
 from hybrid.core.tree import flatten
 from hybrid.eager.execution import array_of, from_numpy
 from hybrid.eager.tensor import Tensor, make_tensor

@@ -11,10 +11,10 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from hybrid.autodiff.arrivals import Arrivals
-from hybrid.autodiff.origins import TapeValue
+from hybrid.autodiff.cotangent_sums import conjoined
 from hybrid.autodiff.presence import OptionalCt, disjoined, neutral
+from hybrid.autodiff.record_values import TapeValue
 from hybrid.autodiff.tape import history
-from hybrid.autodiff.terms import conjoined
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Value
 from hybrid.ir.record import AnyRecord, Leaf, node_of, recording

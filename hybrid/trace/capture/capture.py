@@ -12,7 +12,7 @@ from typing import Any
 
 from hybrid.autodiff.presence import Ct, OptionalCt, neutral
 from hybrid.autodiff.tape import history, pulled_back
-from hybrid.core.interrupts import is_interrupt
+from hybrid.core.exceptions import is_interrupt
 from hybrid.core.tree import flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import ending
@@ -81,7 +81,7 @@ def capture(
     iteration, ``follows`` to follow which tensors are one.  Whatever happens, function, cells,
     attributes and containers are left as they were, but for what may be the work of other threads:
     ``UnsettledPlace`` tells of that.  An exception of the author's carries what was written before
-    it (see partial_effects.py).
+    it (see exceptions.py).
     """
     undo = _Undo()
     trace = functools.partial(

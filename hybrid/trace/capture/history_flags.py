@@ -16,8 +16,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from hybrid.autodiff.kept import type_of
 from hybrid.autodiff.presence import OptionalCt, disjoined, flag, nothing
+from hybrid.autodiff.record_values import type_of
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.record import AnyRecord, Leaf, Record, node_of, recording

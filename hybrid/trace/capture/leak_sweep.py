@@ -12,7 +12,7 @@ from hybrid.errors import CaptureError
 from hybrid.ir import Value
 from hybrid.ir.record import Leaf
 from hybrid.number import Number
-from hybrid.number.mixed import Mixed
+from hybrid.number.mixed_number import Mixed
 from hybrid.trace.places.attributes import MISSING, attribute_names, stored
 from hybrid.trace.places.key import key_of
 from hybrid.trace.places.reads import CONTAINERS, content_of, user_object

@@ -19,7 +19,7 @@ from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
 from hybrid.number import Number
-from hybrid.number.mixed import Mixed
+from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.trace.capture.captured import Built, Either, Made, SlotWrite, Source
 from hybrid.trace.capture.leak_sweep import hidden
@@ -32,7 +32,7 @@ from hybrid.trace.places.reads import MISSING
 from hybrid.trace.regions.tracer import Cell, Tracer
 from hybrid.trace.values.deferred import Deferred, DeferredText
 from hybrid.trace.values.optional import OptionalValue, is_optional
-from hybrid.trace.values.texts import marks
+from hybrid.trace.values.traced_text import marks
 from hybrid.trace.values.varlist import VarList, optional_result
 from hybrid.trace.values.varlist_items import items_of
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import Any
 
-from hybrid.autodiff.kept import make_snapshot, type_of
-from hybrid.autodiff.origins import Aliases
 from hybrid.autodiff.presence import Ct, OptionalCt
+from hybrid.autodiff.record_values import Aliases, make_snapshot, type_of
 from hybrid.autodiff.tape import Pull, history, node_of, pulled_back, pushed_forward
 from hybrid.core.dataclass import replace
 from hybrid.core.tree import flatten
@@ -32,13 +31,12 @@ from hybrid.ir.record import (
     latest,
     recording,
 )
-from hybrid.ops.flow.checkpointed import checkpoint_call
+from hybrid.ops.flow.call_nodes import checkpoint_call
 from hybrid.ops.flow.control import after
 from hybrid.ops.support.dtypes import stop_gradient
 from hybrid.trace.places.reads import MISSING
 from hybrid.trace.places.rewind import put_attribute
-from hybrid.trace.regions.build import computing, copied
-from hybrid.trace.regions.replay import replay
+from hybrid.trace.regions.build import computing, copied, replay
 from hybrid.trace.regions.tracer import Tracer
 
 

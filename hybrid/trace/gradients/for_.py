@@ -28,7 +28,7 @@ from hybrid.trace.gradients.loop_body import derive
 from hybrid.trace.gradients.loop_request import LoopRequest, Tie
 from hybrid.trace.gradients.loop_run import backward_run, totals_of
 from hybrid.trace.gradients.region_vjp import firsts, kinds_of, places_of
-from hybrid.trace.gradients.unbounded import Unbounded
+from hybrid.trace.gradients.unknown_length import Unbounded
 from hybrid.trace.regions.build import Here, here, known_int, remembered
 
 

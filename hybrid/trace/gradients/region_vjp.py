@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
-from hybrid.autodiff.origins import Edge
-from hybrid.autodiff.origins import Node as TapeNode
 from hybrid.autodiff.presence import Ct, OptionalCt
+from hybrid.autodiff.record_values import Edge
+from hybrid.autodiff.record_values import Node as TapeNode
 from hybrid.autodiff.tape import pulled_back
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType, bool_, tensor_type

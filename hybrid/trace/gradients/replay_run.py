@@ -15,22 +15,21 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.core.dataclass import dataclass, field
-from hybrid.core.interrupts import is_interrupt
-from hybrid.core.partial_effects import Leaving
+from hybrid.core.exceptions import Leaving, is_interrupt
 from hybrid.core.types import TensorType
 from hybrid.eager.execution import from_numpy
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Node, Value
 from hybrid.ir.record import AnyRecord, is_recording, node_of
 from hybrid.number.staging import OwnCall
-from hybrid.ops.flow.checkpointed import checkpoint_call
+from hybrid.ops.flow.call_nodes import checkpoint_call
 from hybrid.ops.flow.control import cond, for_, py_call, while_
 from hybrid.ops.index.items import item, item_at
-from hybrid.ops.shapes.joining import join
+from hybrid.ops.shapes.concatenation import join
 from hybrid.ops.shapes.shape import reshape_to
 from hybrid.ops.support.dtypes import identity
 from hybrid.trace.gradients.checkpoint import forgotten
-from hybrid.trace.regions.replay import apply_node, replay
+from hybrid.trace.regions.build import apply_node, replay
 
 
 class Unrepeatable(Exception):

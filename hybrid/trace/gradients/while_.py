@@ -30,7 +30,7 @@ from hybrid.trace.gradients.loop_body import derive
 from hybrid.trace.gradients.loop_request import Tie
 from hybrid.trace.gradients.loop_run import backward_run, totals_of
 from hybrid.trace.gradients.region_vjp import Tape
-from hybrid.trace.gradients.unbounded import Unbounded
+from hybrid.trace.gradients.unknown_length import Unbounded
 from hybrid.trace.regions.build import Here, as_of_for, here, known_int, remembered
 
 

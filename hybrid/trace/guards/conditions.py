@@ -29,7 +29,7 @@ from hybrid.trace.values.optional import OptionalValue
 
 if TYPE_CHECKING:
     from hybrid.trace.capture.captured import Capture
-    from hybrid.trace.capture.recapture import Mine
+    from hybrid.trace.capture.side_effects import Mine
 
 
 @dataclass(frozen=True, slots=True)

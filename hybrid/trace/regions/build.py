@@ -1,17 +1,18 @@
-"""Graphs made of graphs: copies, parts, and nodes that return further results."""
+"""Regions made of regions: copies and parts of graphs, replays, nodes with further results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.partial_effects import Leaving
+from hybrid.core.exceptions import Leaving
 from hybrid.eager.batched_value import is_known
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Graph, Node, Op, Value
 from hybrid.ir import with_regions as change_regions
 from hybrid.ir.interpreter import current
+from hybrid.ir.op import results_of
 from hybrid.ir.record import Output, Record, is_recording
 from hybrid.number.staging import OwnCall
 from hybrid.ops.flow.control import COUNT, applied, py_call
@@ -170,3 +171,28 @@ def remembered(graphs: tuple[Graph, ...], key: Hashable, derive: Callable[[], T]
     if found is None:
         found = first.derived[full] = (others, derive())  # kept alive: their ids are in the key
     return found[1]
+
+
+def apply_node(node: Node, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The results of ``node``, by the current interpreter."""
+    return results_of(current().apply(node.op, tuple(operands), node.attributes, node.regions))
+
+
+def replay(
+    graph: Graph,
+    operands: Sequence[Any],
+    recorded: Collection[Value] | None = None,
+    run: Callable[[Node, list[Any]], Sequence[Any]] = apply_node,
+) -> list[Any]:
+    """The results of ``graph`` on ``operands``: eager ops, recorded for gradients as usual.
+
+    Values that are not in ``recorded`` are constants, as they were when the graph was captured.
+    ``run`` makes the results of a node of those of its operands.
+    """
+    known: dict[Value, Any] = dict(zip(graph.params, operands, strict=True))
+    for node in graph.nodes:
+        results = run(node, [known[v] for v in node.operands])
+        for value, result in zip(node.results, results, strict=True):
+            constant = recorded is not None and value not in recorded
+            known[value] = result.detach() if constant else result
+    return [known[v] for v in graph.results]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.partial_effects import Leaving
+from hybrid.core.exceptions import Leaving
 from hybrid.errors import (
     CaptureError,
     Location,

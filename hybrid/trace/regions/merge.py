@@ -19,7 +19,7 @@ from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
-from hybrid.number.mixed import Mixed, kinds_of, spread, union
+from hybrid.number.mixed_number import Mixed, kinds_of, spread, union
 from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
 from hybrid.trace.places.holes import Torn
 from hybrid.trace.places.key import CONTENT

@@ -20,7 +20,7 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.trace.places.holes import Torn
 from hybrid.trace.places.reads import ATOMS
-from hybrid.trace.values.texts import Text
+from hybrid.trace.values.traced_text import Text
 from hybrid.trace.values.varlist import Column, VarList, unwritten
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from hybrid.ir.interpreter import current
 from hybrid.ir.record import AnyRecord, Record, is_recording, latest
 from hybrid.ir.record import Leaf as GradientLeaf
 from hybrid.number import Number
-from hybrid.number.mixed import Mixed
+from hybrid.number.mixed_number import Mixed
 from hybrid.trace.places.key import CONTENT, Key
 from hybrid.trace.places.reads import MISSING
 from hybrid.trace.places.slots import (

@@ -45,7 +45,7 @@ from hybrid.ir.record import (
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import from_bfloat16, holds_bfloat16
 from hybrid.number import Number, number_of
-from hybrid.number.mixed import Mixed
+from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
 from hybrid.ops.index.items import item
 from hybrid.ops.support.dtypes import as_variable
@@ -61,7 +61,7 @@ from hybrid.trace.regions.handlers import Handler, refuse_caught
 from hybrid.trace.regions.requires_grad import Turning, refusal
 from hybrid.trace.regions.row_names import same_item
 from hybrid.trace.regions.ties import Ties, ties_of, write_tied
-from hybrid.trace.values.texts import Entry, mark
+from hybrid.trace.values.traced_text import Entry, mark
 
 
 @dataclass(eq=False, slots=True)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.interrupts import is_interrupt
-from hybrid.core.late_names import above
+from hybrid.core.exceptions import is_interrupt
+from hybrid.core.imports import above
 from hybrid.core.tree import flatten, unflatten, unflatten_several
 from hybrid.eager.execution import array_of, from_numpy
 from hybrid.eager.tensor import Tensor
@@ -24,11 +24,11 @@ from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
 from hybrid.ir.record import Leaf
 from hybrid.number import Number
-from hybrid.number.mixed import Mixed
+from hybrid.number.mixed_number import Mixed
 from hybrid.number.staging import OwnCall, Raises, locate
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.ops.flow.control import py_call
-from hybrid.trace.values.texts import marks, written
+from hybrid.trace.values.traced_text import marks, written
 from hybrid.trace.values.varlist import VarList
 from hybrid.trace.values.varlist_items import items_of
 

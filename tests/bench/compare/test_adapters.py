@@ -5,10 +5,9 @@ import sys
 
 import pytest
 
-from hybrid.bench.compare.agreement import difference
+from hybrid.bench.compare.cases import WORKLOADS, Case, Workload, difference
 from hybrid.bench.compare.contenders import FRAMEWORKS, OURS, contender
-from hybrid.bench.compare.runner import Entrant
-from hybrid.bench.compare.table import WORKLOADS, Case, Workload
+from hybrid.bench.compare.rounds import Entrant
 
 # What NumPy is for, in sizes that a test can wait for.
 QUICK = [

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hybrid.bench.compare.agreement import difference
+from hybrid.bench.compare.cases import difference
 from hybrid.bench.compare.serve import SHOWN, brief
 
 LARGE = np.arange(10 * SHOWN, dtype=np.float32).reshape(10, SHOWN)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.calls.bind import function_text as binding_loops
 from hybrid.calls.bind import generate as binding
-from hybrid.calls.bind import loops as binding_loops
 
 
 @pytest.fixture(autouse=True, params=["in loops", "one by one"])

@@ -12,7 +12,7 @@ import hybrid as hy
 from hybrid.calls.bind import generate as binding
 from hybrid.calls.bind import precomputed
 from hybrid.eager.tensor import make_tensor
-from hybrid.memory import native, ownership
+from hybrid.memory import buffers, native
 from hybrid.nn import functional
 from tests.helpers import same, tensor
 
@@ -251,19 +251,19 @@ def test_other_buffers_that_are_lent_change_nothing() -> None:
     np.from_dlpack(other)
     checked(function, eager)
     assert found.now is not None
-    assert not ownership.is_own(other.content) and ownership.is_own(hy.ones(4).content)
+    assert not buffers.is_own(other.content) and buffers.is_own(hy.ones(4).content)
 
 
 def test_lent_buffers_are_forgotten_when_they_die() -> None:
     gc.collect()
-    count = len(ownership._exported)
+    count = len(buffers._exported)
     lent = hy.ones(4)
     np.from_dlpack(lent)
     np.from_dlpack(lent)
-    assert len(ownership._exported) == count + 1
+    assert len(buffers._exported) == count + 1
     del lent
     gc.collect()
-    assert len(ownership._exported) == count
+    assert len(buffers._exported) == count
 
 
 def test_arrays_of_values_cannot_be_made_writable() -> None:

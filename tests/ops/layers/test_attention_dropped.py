@@ -14,8 +14,8 @@ import hybrid as hy
 from hybrid import ops
 from hybrid.errors import ArgumentError, HybridError
 from hybrid.nn import functional as F
-from hybrid.ops.layers.attending_dropped import dropped_mean
 from hybrid.ops.layers.attention import attention
+from hybrid.ops.layers.attention_dropout import dropped_mean
 from hybrid.ops.support.sampling import Draw
 from tests.helpers import same
 

@@ -6,7 +6,7 @@ import pytest
 import hybrid as hy
 from hybrid.errors import DTypeError, ShapeError
 from hybrid.memory import native
-from hybrid.ops.matrix.matmul_integer import matmul_integer
+from hybrid.ops.matrix.matmul_variants import matmul_integer
 
 LIMITS = {"int8": (-128, 128), "uint8": (0, 256)}
 

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 
 import hybrid as hy
-from hybrid.calls.planned import optimized_plan
+from hybrid.calls.executable import optimized_plan
 from hybrid.eager.launch import call_plan
 from hybrid.errors import GraphError
 from hybrid.ir import Graph, verify
 from hybrid.passes import fuse, fuse_reductions
-from hybrid.trace.regions.replay import replay
+from hybrid.trace.regions.build import replay
 from tests.helpers import assert_rewrites, bits, graph_of, interpret, same
 from tests.passes.samples import arrays_for
 from tests.random_graphs import exact_ops, graphs, unhurried

@@ -368,7 +368,7 @@ def test_networks_have_the_bits_of_eager_code(drawn, seed, threads):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "COPIED", 0)  # wherever it can be done
         patch.setattr(module, "NARROW", 0)
-        patch.setattr(module.convolution_prepared, "pays", lambda *_: True)
+        patch.setattr(module.convolution_weights, "pays", lambda *_: True)
         try:
             got = hy.hybridize(run)(x, *weights)
         finally:

@@ -13,7 +13,7 @@ import hybrid as hy
 from hybrid import ops
 from hybrid.core.types import tensor_type
 from hybrid.ir import Builder, parse
-from hybrid.ops.flow.checkpointed import checkpoint_call
+from hybrid.ops.flow.call_nodes import checkpoint_call
 from hybrid.trace.gradients.checkpoint import checkpoint
 from tests.trace.gradients.control import bits, f64
 

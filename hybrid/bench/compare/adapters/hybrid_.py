@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import hybrid as hy
+from hybrid.bench.compare.adapter import Program, function, gradients, training
 from hybrid.bench.compare.problems import GPT, RESNET18, RESNET20, SMALL, STEP, Problem, projects
-from hybrid.bench.compare.program import Program, function, gradients, training
-from hybrid.bench.networks import perceptron
+from hybrid.bench.workloads.training_steps import perceptron
 from hybrid.models import gpt
 from hybrid.nn import functional
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from hybrid.bench.compare.adapter import Program, function, gradients, training
 from hybrid.bench.compare.problems import (
     GPT,
     LSTM,
@@ -24,7 +25,6 @@ from hybrid.bench.compare.problems import (
     is_trained,
     projects,
 )
-from hybrid.bench.compare.program import Program, function, gradients, training
 
 VERSION = jax.__version__
 Parameters = dict[str, jax.Array]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.bench.compare.adapter import Program, function, training
 from hybrid.bench.compare.problems import SMALL, STEP, Problem
-from hybrid.bench.compare.program import Program, function, training
 
 VERSION = np.__version__
 Arrays = list[np.ndarray]

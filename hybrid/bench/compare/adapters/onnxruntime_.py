@@ -10,8 +10,8 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+from hybrid.bench.compare.adapter import Program, function
 from hybrid.bench.compare.problems import GPT, RESNET18, SMALL, STEP, Problem, blocks, projects
-from hybrid.bench.compare.program import Program, function
 
 VERSION = onnxruntime.__version__
 _threads = {"count": 1}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from hybrid.bench.compare.adapter import Program, function, gradients, training
 from hybrid.bench.compare.problems import (
     GPT,
     LSTM,
@@ -21,7 +22,6 @@ from hybrid.bench.compare.problems import (
     is_trained,
     projects,
 )
-from hybrid.bench.compare.program import Program, function, gradients, training
 
 VERSION = tf.__version__
 Parameters = dict[str, Any]

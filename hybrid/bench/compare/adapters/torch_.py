@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from hybrid.bench.compare.adapter import Program, function, gradients, training
 from hybrid.bench.compare.problems import (
     GPT,
     RESNET18,
@@ -20,7 +21,6 @@ from hybrid.bench.compare.problems import (
     Problem,
     projects,
 )
-from hybrid.bench.compare.program import Program, function, gradients, training
 
 VERSION = torch.__version__
 

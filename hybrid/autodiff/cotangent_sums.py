@@ -1,0 +1,84 @@
+"""Sums of cotangents: what has arrived at each value on the way back.
+
+``Sums`` is for values none of which may be another one; a ``Term`` is added in its turn, and where
+it counts.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from hybrid import ops
+from hybrid.autodiff.presence import Ct, added, disjoined, marked
+from hybrid.autodiff.record_values import Node
+from hybrid.core.dataclass import dataclass
+from hybrid.eager.batched_value import is_known
+from hybrid.eager.tensor import Tensor
+from hybrid.ir.record import AnyRecord, Output, Record
+
+
+class Sums:
+    """The running sum of cotangents of each value."""
+
+    __slots__ = ("queue", "sums")
+
+    def __init__(self) -> None:
+        self.sums: dict[Node, list[Ct | None]] = {}
+        self.queue: list[tuple[int, Node]] = []
+
+    def send(self, record: AnyRecord, ct: Ct) -> None:
+        """Add ``ct`` to the sum of the value that has this record."""
+        node, index = (record.record, record.index) if type(record) is Output else (record, 0)
+        sums = self.sums.get(node)
+        if sums is None:
+            sums = self.sums[node] = [None] * results_of(node)
+            heapq.heappush(self.queue, (-node.sequence, node))
+        before = sums[index]
+        sums[index] = ct if before is None else added(before, ct)
+
+    def pop(self) -> Node | None:
+        """The last made of the nodes at which something has arrived."""
+        return heapq.heappop(self.queue)[1] if self.queue else None
+
+    def at(self, node: Node) -> list[Ct | None]:
+        """The sum for each result of ``node``."""
+        found = self.sums.get(node)
+        return [None] * results_of(node) if found is None else found
+
+    def end(self) -> None:
+        """No more will arrive."""
+
+
+def results_of(node: Node) -> int:
+    """The number of results of a node."""
+    return len(node.results) if type(node) is Record else 1
+
+
+@dataclass(slots=True)
+class Term:
+    """One addition to a cotangent; ``flag``: where it counts."""
+
+    turn: float
+    ct: Ct
+    flag: Tensor | None = None
+    many: bool = False  # whether it is a sum itself
+    own: bool = False  # whether it counts only where the value is no other one
+
+    def tensor(self) -> Ct | None:
+        if self.flag is None or not is_known(self.flag):
+            return marked(self.ct, self.flag)
+        return self.ct if self.flag.item() else None
+
+
+def conjoined(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """The flag that both hold; None holds everywhere."""
+    return b if a is None else a if b is None else ops.logical_and(a, b)
+
+
+def join(terms: list[Term], new: Term) -> None:
+    """Add a term to a list; one that comes by two ways gets the flag of either."""
+    for term in terms:
+        if term.turn == new.turn and term.flag is not None:
+            term.flag = disjoined(term.flag, new.flag)
+            return
+    terms.append(new)

@@ -1,0 +1,146 @@
+"""Functions written out as text: lines, what names stand for, and loops over many values.
+
+A function of a few lines for each of hundreds of values takes milliseconds to compile, so many
+values that are treated alike are a loop in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from hybrid.core.types import TensorType
+from hybrid.memory import native
+from hybrid.memory.buffers import UNSHARED, UNSHARED_DATA
+from hybrid.trace.capture.captured import Capture, SlotWrite
+
+MANY = 8  # values alike: from so many on they are written as a loop
+
+
+def runs(marks: Sequence[Any]) -> Iterator[list[int]]:
+    """The positions of neighbouring ``marks`` that are equal, run by run."""
+    for _, run in itertools.groupby(range(len(marks)), marks.__getitem__):
+        yield list(run)
+
+
+def many(outputs: Sequence[int]) -> list[int]:
+    """``outputs`` if there are enough for a loop, else none."""
+    return sorted(outputs) if len(outputs) >= MANY else []
+
+
+class Loops:
+    """The loops of one binding; each value of a run is a variable afterwards."""
+
+    writer: Writer
+    capture: Capture
+    types: Sequence[TensorType]  # of the outputs
+    n_outputs: int
+    in_place: dict[int, int]  # outputs and the sources whose buffers they may take over
+    slot_of_output: dict[int, SlotWrite]
+    # Outputs: cells that are written in place, attributes, new buffers, new tensors.
+    many_cells: list[int]
+    many_slots: list[int]
+    many_fresh: list[int]
+    many_tensors: list[int]
+
+    def _sources(self) -> list[int]:
+        """Where the values of the ``many_cells`` come from, among the externals."""
+        return [self.n_outputs + self.in_place[output] for output in self.many_cells]
+
+    def _storage(self, outputs: list[int]) -> str:
+        """The name of what makes buffers for ``outputs``, one after the other."""
+        return self.writer.name("makes", [native.storage(self.types[o].nbytes) for o in outputs])
+
+    def _cells_in_a_loop(self, depth: int) -> None:
+        if not self.many_cells:
+            return
+        w = self.writer
+        cells = [self.in_place[output] for output in self.many_cells]
+        tensors = f"({''.join([f't{i}, ' for i in cells])})"
+        if all(self.capture.sources[i].kind == "cell" for i in cells):
+            tensors = w.name("cells", tuple([self.capture.sources[i].tensor for i in cells]))
+        places = [*zip(self.many_cells, self._sources(), strict=True)]
+        makes = self._storage(self.many_cells)
+        w.line(f"cells, buffers = {tensors}, []", depth)
+        w.line(f"for cell, (output, source), (make, kind) in zip(cells, "
+               f"{w.name('places', places)}, {makes}):", depth)  # fmt: skip
+        w.line("data = cell.content", depth + 1)
+        w.line(f"if data is not made[output] or getrefcount(data) != {UNSHARED}:", depth + 1)
+        w.line("moved = True", depth + 2)
+        w.line("externals[source] = data", depth + 2)
+        w.line("externals[output] = data = made[output] = make(kind)", depth + 2)
+        w.line("buffers.append(data)", depth + 1)
+
+    def _slots_in_a_loop(self, depth: int) -> None:
+        if not self.many_slots:
+            return
+        w = self.writer
+        writes = [self.slot_of_output[output] for output in self.many_slots]
+        slots = [
+            (output, write.address.owner, write.address.name, self.types[output])
+            for output, write in zip(self.many_slots, writes, strict=True)
+        ]
+        w.names["slots"] = slots
+        makes = self._storage(self.many_slots)
+        w.line("fresh = []", depth)
+        w.line(f"for (output, owner, name, type_), (make, kind) in zip(slots, {makes}):", depth)
+        w.line("tensor = made[output]", depth + 1)
+        w.line(
+            "if tensor is None or getattr(owner, name) is not tensor "
+            f"or getrefcount(tensor) != {UNSHARED} "
+            f"or getrefcount(tensor.content) != {UNSHARED_DATA}:",
+            depth + 1,
+        )
+        w.line("tensor = made[output] = new(Tensor)", depth + 2)
+        w.line("tensor.type, tensor.record = type_, None", depth + 2)
+        w.line("externals[output] = tensor.content = make(kind)", depth + 2)
+        w.line("fresh.append(tensor)", depth + 1)
+        w.line("".join([f"r{output}, " for output in self.many_slots]) + "= fresh", depth)
+
+    def _fresh_in_a_loop(self, depth: int) -> None:
+        if not self.many_fresh:
+            return
+        w = self.writer
+        makes = self._storage(self.many_fresh)
+        names = "".join([f"b{output}, " for output in self.many_fresh])
+        w.line(f"{names}= datas = [make(kind) for make, kind in {makes}]", depth)
+        w.line(f"for output, data in zip({w.name('places', self.many_fresh)}, datas):", depth)
+        w.line("externals[output] = data", depth + 1)
+
+    def _tensors_in_a_loop(self) -> None:
+        if not self.many_tensors:
+            return
+        w = self.writer
+        types = w.name("types", [self.types[output] for output in self.many_tensors])
+        datas, names = ("".join([f"{x}{o}, " for o in self.many_tensors]) for x in "br")
+        w.line("tensors = []")
+        w.line(f"for type_, data in zip({types}, ({datas})):")
+        w.line("tensor = new(Tensor)", 2)
+        w.line("tensor.type, tensor.content, tensor.record = type_, data, None", 2)
+        w.line("tensors.append(tensor)", 2)
+        w.line(f"{names}= tensors")
+
+
+class Writer:
+    """The text of a generated function, line by line, and its namespace."""
+
+    def __init__(self, **names: Any) -> None:
+        self.lines: list[str] = []
+        self.names = names
+
+    def line(self, text: str, depth: int = 1) -> None:
+        self.lines.append("    " * depth + text)
+
+    def name(self, prefix: str, value: Any) -> str:
+        """A name for ``value``."""
+        name = f"{prefix}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def function(self, header: str) -> Callable[..., Any]:
+        text = "\n".join([header, *self.lines]) + "\n"
+        exec(compile(text, "<binding>", "exec"), self.names)
+        made = self.names["call"]
+        made.source = text
+        return made

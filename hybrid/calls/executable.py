@@ -1,0 +1,342 @@
+"""Executable captures: bind tensors, run the plan, write back, record the gradient."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from hybrid import ops
+from hybrid.autodiff.presence import Ct, OptionalCt, added, flag, neutral, nothing, optional_ct
+from hybrid.autodiff.tape import Pull, node_of, pulled_back
+from hybrid.calls.bind.generate import bind, holds
+from hybrid.calls.bind.precomputed import PrecomputedResults, fits, fixed_sources
+from hybrid.calls.bind.stream_call import QueuedBinding
+from hybrid.core.dataclass import dataclass, field
+from hybrid.core.timing import phase
+from hybrid.core.types import TensorType
+from hybrid.eager.fused_calls import optimized_parts, optimized_plan
+from hybrid.eager.launch import call_plan
+from hybrid.eager.tensor import Tensor
+from hybrid.eager.thread_state import STATE
+from hybrid.ir.interpreter import current
+from hybrid.ir.record import Leaf, Output, Record, is_recording, recording
+from hybrid.plan import Plan
+from hybrid.trace.alias.row_limits import needs_run
+from hybrid.trace.capture.backward import backward_of
+from hybrid.trace.capture.captured import Asked, Backward, Capture, build
+from hybrid.trace.gradients.region_vjp import kinds_of, tensors_of
+from hybrid.trace.gradients.replay_run import followed
+from hybrid.trace.regions.build import replay
+
+
+def _used_record() -> Record:
+    """The record of a value whose history backward() has used up."""
+    record = Record(None, {}, (), (), ())  # type: ignore[arg-type]
+    record.saved = record.results = None
+    return record
+
+
+USED = _used_record()
+
+
+@contextmanager
+def others_first() -> Iterator[None]:
+    """A context in which other threads get ``STATE``: a run that holds it waits for them."""
+    # As threading.Condition does, which cannot be used here: nobody tells it that they are done.
+    held = STATE._is_owned() and STATE._release_save()  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        if held:
+            STATE._acquire_restore(held)  # type: ignore[attr-defined]
+
+
+class Planned:
+    """An executable capture; safe to run from several threads, under ``STATE`` if it ``shares``."""
+
+    def __init__(
+        self,
+        capture: Capture,
+        keep: Sequence[Any],
+        key: Any,
+        numbers: frozenset[int],
+        *,
+        fast: bool = False,
+    ) -> None:
+        self.capture = capture
+        self.guards = capture.guards
+        self.fast = fast  # whether passes may change bits
+        fixed = fixed_sources(capture)
+        known = capture.plans
+        if known is None or not set(known[1]) <= set(fixed):
+            known = optimized_parts(capture.graph, fixed, fast=fast)
+        self.plan, cells, first = known
+        if first is not None and not fits(first):
+            self.plan, first = optimized_plan(capture.graph, fast=fast), None
+        self.calls = self.last_used = self.made = 0
+        self.key = key  # of the call that it was made for
+        self.why = ""  # it was made
+        self.filed = ""  # in a file, or loaded from there, or why not
+        self.description: tuple[str, ...] = ()
+        self.numbers = numbers  # argument leaves that are numbers and inputs
+        # Places outside that hold numbers which are inputs.
+        self.places = tuple([s.address for s in capture.sources if s.is_outer_number])
+        self.written_arguments = capture.written_arguments
+        self.keep = [leaf for leaf in keep if not isinstance(leaf, Tensor)]  # ids in the key
+        if capture.gradient is not None:
+            self.vjp_op = _CallOp(self)
+        self.shares = bool(capture.writes or capture.slot_writes or capture.slot_reads) or any(
+            source.address is not None for source in capture.sources
+        )
+        record = None if capture.gradient is None else self._record
+        with phase("bind"):
+            self.precomputed = None if first is None else self._precomputing(first, cells)
+            self.run = bind(capture, self.plan, record, USED, self.precomputed)
+            self.holds = capture.guards.compiled(capture)
+
+    def _precomputing(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:
+        """What keeps the results of ``plan``; it does not keep what it belongs to."""
+        own, capture, fast = weakref.ref(self), self.capture, self.fast
+
+        def whole() -> Any:
+            return bind(capture, optimized_plan(capture.graph, fast=fast), None, USED)
+
+        return PrecomputedResults(plan, cells, whole, lambda: own().calls)
+
+    def serves(self, leaves: Sequence[Any]) -> bool:
+        """Whether all that the capture has read is as it was, at a call of these leaves."""
+        try:
+            return self.holds(leaves)
+        except AttributeError:  # a method, or a place that was read, is gone
+            return False
+
+    @functools.cached_property
+    def queued(self) -> Any:
+        """``run`` in a stream."""
+        capture, fast = self.capture, self.fast
+        record = None if capture.gradient is None else self._record
+        return QueuedBinding(
+            capture, self.plan, record, USED, self.precomputed,
+            now=self.run, whole=lambda: optimized_plan(capture.graph, fast=fast),
+        ).write()  # fmt: skip
+
+    @property
+    def replays(self) -> bool:
+        """Whether ``replayed`` does all that a run does."""
+        capture = self.capture
+        return not (capture.slot_writes or capture.given or capture.objects)
+
+    def replayed(self, leaves: Sequence[Any]) -> Any:
+        """The results of a run, by the current interpreter, node by node."""
+        capture = self.capture
+        tensors = [source.fetch(leaves) for source in capture.sources]
+        recorded = None if capture.gradient is None else capture.gradient.recorded
+        results = replay(capture.graph, tensors, recorded)
+        for source, output in capture.writes:
+            if source in capture.lasting:
+                results[output].record = tensors[source].record
+            current().assign(tensors[source], results[output])
+        return build(capture.result, results, leaves, dict(enumerate(tensors)))
+
+    def _record(
+        self, tensors: list[Tensor], datas: list[Any], results: list[Tensor], buffers: list[Any]
+    ) -> None:
+        gradient = self.capture.gradient
+        saved = [(t.type, data, t.record) for t, data in zip(tensors, datas, strict=True)]
+        types = self.plan.output_types
+        for kind, index in gradient.backward.residuals:
+            if kind == "output":
+                saved.append((types[index], buffers[index], None))
+            else:
+                saved.append((tensors[index].type, datas[index], None))
+        outputs = [results[i] for i in gradient.outputs]
+        record = Record(
+            self.vjp_op,
+            {"regions": ()},
+            tuple(tensors[i].record for i in gradient.inputs),
+            tuple(saved),
+            tuple(t.type for t in outputs),
+        )
+        if len(outputs) == 1:
+            outputs[0].record = record
+        else:
+            for index, t in enumerate(outputs):
+                t.record = Output(record, index)
+        known: set[int] = set()
+        for at, there in enumerate(gradient.there):
+            if there >= 0 and not holds(buffers[there]):
+                outputs[at].record = None
+                known.add(at)
+        for same in gradient.same:
+            there = same.flag < 0 or holds(buffers[same.flag])
+            if there and same.output not in known:
+                known.add(same.output)
+                other = tensors if same.of == "source" else outputs
+                outputs[same.output].record = other[same.index].record
+
+
+class _CallOp:
+    """Stands as the op of a call's record: its vjp is the planned backward graph.
+
+    Like that of control flow it is told what the inputs have got so far, for one that the call uses
+    several times would get each use in turn if its ops ran eagerly.  Where only a run knows which
+    items of its lists are one tensor, it goes back through the ops of that run, one by one.
+    """
+
+    differentiable = True
+    may_skip = True  # there may be operands that a run has not used
+    jvp_rule = None
+    alias_rule = None
+    name = "hybridized call"
+
+    def __init__(self, planned: Planned) -> None:
+        self.planned = planned
+        self.plans: dict[Backward, Plan] = {}
+
+    def vjp_rule(
+        self, pull: Pull, _results: Any, *saved: Tensor, regions: tuple[()]
+    ) -> list[Ct | None]:
+        """The total of each parent."""
+        n_sources = len(self.planned.capture.sources)
+        if is_recording() or needs_run(self.planned.capture.graph):
+            return self._replayed(pull, saved[:n_sources])
+        return self._planned(pull, saved)
+
+    def _planned(self, pull: Pull, saved: Sequence[Tensor]) -> list[Ct | None]:
+        capture = self.planned.capture
+        gradient = capture.gradient
+        places = _places(pull)
+        cts = [
+            ct if at not in gradient.unsure else _flagged(ct, saved)
+            for at, (ct, saved) in enumerate(zip(pull.cts, pull.record.results, strict=True))
+        ]
+        found = [ct if places[at] == at else None for at, ct in enumerate(pull.arrived)]
+        given = [
+            ct if uses > 1 or places.count(at) > 1 else None
+            for at, (ct, uses) in enumerate(zip(found, gradient.uses, strict=True))
+        ]
+        asked = Asked(kinds_of(cts), kinds_of(given), places)
+        backward = backward_of(capture, asked)
+        n_sources = len(capture.sources)
+        at_hand = dict(zip([("source", i) for i in range(n_sources)], saved, strict=False))
+        at_hand |= zip(gradient.backward.residuals, saved[n_sources:], strict=True)
+        operands = [at_hand[place] for place in backward.residuals]
+        operands += [t for ct in (*cts, *given) for t in tensors_of(ct)]
+        if current().traces or current().batches:
+            grads = replay(backward.graph, operands)
+        else:
+            plan = self.plans.get(backward)
+            if plan is None:
+                plan = self.plans[backward] = optimized_plan(backward.graph, fast=self.planned.fast)
+            grads = call_plan(plan, operands)
+        for at, (i, where) in enumerate(zip(backward.reached, backward.flags, strict=True)):
+            ct = grads[at] if where < 0 else optional_ct(grads[at], grads[where], True)
+            apart = given[i] is None and found[i] is not None and ct is not None
+            found[i] = added(found[i], ct) if apart else ct
+        return [ct if flows else None for ct, flows in zip(found, pull.flow, strict=True)]
+
+    def _replayed(self, pull: Pull, inputs: Sequence[Tensor]) -> list[Ct | None]:
+        """The forward ops once more, one by one, and back through them: differentiable again."""
+        gradient = self.planned.capture.gradient
+        variables = list(inputs)
+        for i, first in zip(gradient.inputs, _places(pull), strict=True):
+            variables[i] = ops.identity(inputs[i])
+            if variables[i].record is None:
+                variables[i].record = Leaf(variables[i].type)
+            variables[i].record = variables[gradient.inputs[first]].record
+        graph = self.planned.capture.graph
+        with recording(True):
+            if current().traces:
+                results = replay(graph, variables, gradient.recorded)
+                outputs = [results[i] for i in gradient.outputs]
+            else:
+                outputs = followed(graph, variables, gradient.recorded, gradient.outputs)
+        targets = [variables[i].record for i in gradient.inputs]
+        seeds = list(zip(targets, pull.arrived, strict=True))
+        seeds += [(t.record, ct) for t, ct in zip(outputs, pull.cts, strict=True)]
+        seeds = [(r, ct) for r, ct in seeds if r is not None and ct is not None]
+        totals = pulled_back(seeds, targets, stop=True)
+        places = _places(pull)
+        return [
+            ct if flows and places[at] == at else None
+            for at, (ct, flows) in enumerate(zip(totals, pull.flow, strict=True))
+        ]
+
+
+def _flagged(ct: Ct | None, type: TensorType) -> OptionalCt:
+    """A cotangent that may be absent."""
+    if isinstance(ct, OptionalCt):
+        return OptionalCt(neutral(ct), ct.present, True)
+    return OptionalCt(nothing(type) if ct is None else ct, flag(ct is not None), True)
+
+
+def _places(pull: Pull) -> tuple[int, ...]:
+    """For each input the first one of the same record."""
+    nodes = [parent if parent is None else node_of(parent) for parent in pull.record.parents]
+    return tuple([nodes.index(node) for node in nodes])
+
+
+class Crossings(NamedTuple):
+    """The counts of calls from Python to C and back by a plan, and of the bytes copied.
+
+    Tensors are handed over without copying.  What is copied are the operands and the results of
+    Python functions that the plan calls: batches that Python makes, say.
+    """
+
+    calls: int  # of C
+    callbacks: int  # of Python, by the plan
+    copied_nbytes: int  # for these
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInfo:
+    """The description of one cached plan, for users."""
+
+    arguments: tuple[str, ...]
+    nodes: int
+    steps: int
+    arena_nbytes: int  # of scratch, where values that do not live together share their places
+    scratch_nbytes: int  # of all these values, each in a place of its own
+    guards: tuple[str, ...]
+    calls: int
+    why: str  # it was built rather than another one used
+    kept_nbytes: int = 0  # of what is computed ahead and kept from call to call
+    filed: str = ""  # in a file, or loaded from one, or why not; see hybrid.cache_plans
+    plan: Plan | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def crossings(self) -> Crossings:
+        """The counts of calls from Python to C and back, and of bytes copied, by its calls."""
+        assert self.plan is not None
+        made = self.plan.callbacks
+        return Crossings(self.calls, *((0, 0) if made is None else (made.calls, made.nbytes)))
+
+    def schedule(self) -> str:
+        """The steps in the order in which they run: how many others each waits for, its wave (how
+        many wait for each other before it), about how long it takes, and what runs side by side.
+        """
+        assert self.plan is not None
+        return self.plan.schedule()
+
+    def __str__(self) -> str:
+        filed = f"; {self.filed}" if self.filed else ""
+        return f"{self.sizes}; built because: {self.why}{filed}"
+
+    @property
+    def sizes(self) -> str:
+        from hybrid.explain.words import counted
+
+        shared = self.scratch_nbytes > self.arena_nbytes
+        instead = f" (in place of {self.scratch_nbytes})" if shared else ""
+        parts = [
+            counted(self.nodes, "node"),
+            counted(self.steps, "step"),
+            f"{counted(self.arena_nbytes, 'byte')} of scratch{instead}",
+            *([f"{counted(self.kept_nbytes, 'byte')} kept"] if self.kept_nbytes else []),
+            counted(len(self.guards), "guard"),
+            counted(self.calls, "call"),
+        ]
+        return f"({', '.join(self.arguments)}): {', '.join(parts)}"

@@ -1,0 +1,120 @@
+"""Exceptions: which come from outside, and what a call had written when it raised one.
+
+Interrupts come from outside of the code that they end: Ctrl-C, what the handler of a signal raises
+(a time limit, say), and the end of memory can turn up at any line.  They say nothing of the code
+that was running, so no capture learns from them: they are neither a way that the program goes nor a
+reason why it cannot be captured.
+
+Remains are on their way to whoever puts them in force.  A plan computes what it writes and hands it
+over when it is done.  Where Python code that it calls may raise, that code also gets the values
+that are written so far, and leaves them with the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether ``error`` came from outside of the code that it has ended."""
+    if isinstance(error, (KeyboardInterrupt, MemoryError)):
+        return True
+    trace = None if error is None else error.__traceback__
+    interrupted = frame = None
+    while trace is not None:
+        interrupted, frame = frame, trace.tb_frame
+        if interrupted is not None and _handles(frame, interrupted):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _handles(frame: FrameType, interrupted: FrameType) -> bool:
+    """Whether ``frame`` is a handler: it alone is given the frame that it interrupts."""
+    code = frame.f_code
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 1]  # and *args
+    given = [frame.f_locals.get(name) for name in names]
+    return any(
+        part is interrupted
+        for value in given
+        for part in (value if type(value) is tuple else (value,))
+    )
+
+
+Put = Callable[..., None]  # what puts it in force, given what the call has been given
+
+_KEY, _LAST = "_hybrid_remains", "_hybrid_remains_last"
+
+
+def leave(error: BaseException, put: Put) -> None:
+    """Let ``error`` carry what was written; what it carries already was closer to the place."""
+    last = vars(error).pop(_LAST, None)
+
+    def both(*given: Any) -> None:
+        put(*given)
+        last()
+
+    vars(error).setdefault(_KEY, put if last is None else both)
+
+
+def leave_last(error: BaseException, put: Callable[[], None]) -> None:
+    """Let ``put`` go with what ``error`` is about to carry: what the call itself has written."""
+    vars(error)[_LAST] = put
+
+
+def taken(error: BaseException) -> Put | None:
+    """What ``error`` carries, and does no longer."""
+    last = vars(error).pop(_LAST, None)
+    return vars(error).pop(_KEY, None if last is None else lambda *_given: last())
+
+
+class Leaving:
+    """``function`` as a plan calls it; the arrays after its ``own`` are what is written so far."""
+
+    def __init__(
+        self, function: Callable[..., Any], own: int, left: Callable[[Leaving, Sequence[Any]], Put]
+    ) -> None:
+        self.function, self.own, self.left = function, own, left
+        self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self.call(arrays[: self.own], lambda: arrays[self.own :])
+
+    def call(self, arrays: Sequence[Any], rest: Callable[[], Sequence[Any]]) -> Any:
+        """The same; ``rest`` is asked for only where it is needed."""
+        try:
+            return self.function(*arrays)
+        except BaseException as error:
+            self.leave(error, rest())
+            raise
+
+    def leave(self, error: BaseException, rest: Sequence[Any]) -> None:
+        """Let ``error``, which ended a call, carry what is written so far."""
+        leave(error, self.left(self, rest))
+
+    @property
+    def takes_bits(self) -> bool:
+        """Whether it takes arrays of bfloat16, as the bits that they are."""
+        return getattr(self.function, "takes_bits", False)
+
+    @property
+    def asks_queue(self) -> int | None:
+        """Not None: it gives a batch of a queue, which the plan may also get by itself, and then as
+        many of its arrays, those after the first.
+        """
+        return getattr(self.function, "asks_queue", None)
+
+    @property
+    def settles(self) -> bool:
+        """Whether what is written so far counts where an interrupt ends the call at any place."""
+        return getattr(self.function, "settles", False)
+
+    @property
+    def release(self) -> Callable[[], None] | None:
+        """What ends that which calls in a failed run have begun, if there is such."""
+        return getattr(self.function, "release", None)
+
+    def __repr__(self) -> str:
+        return repr(self.function)

@@ -1,0 +1,252 @@
+"""Supplying: what a captured loop over a loader has to know, and how its runs get their batches."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
+
+from hybrid.calls.executable import others_first
+from hybrid.core.exceptions import leave_last
+from hybrid.core.loop_io import Kind
+from hybrid.core.tree import describe, flatten
+from hybrid.core.types import tensor_type
+from hybrid.data.collate import default_collate
+from hybrid.data.datasets.dataset import is_columns
+from hybrid.data.loops.queue_pass import QueuedPass
+from hybrid.data.passes import Pass, keys_of, order_sampler, own_generator, stateful
+from hybrid.data.sampler import BatchSampler
+from hybrid.data.workers.worker import ENDED, Job, Reader
+from hybrid.eager.execution import EAGER
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError, DatasetError, author_location
+from hybrid.ir import Value
+from hybrid.ir.interpreter import interpreting
+from hybrid.random import Generator, default_generator
+
+if TYPE_CHECKING:
+    from hybrid.data.loader import DataLoader
+
+OUTSIDE = "go over the loader outside, and hybridize the function of one batch that the loop calls"
+
+
+class LoaderSupply:
+    """Passes over a loader.
+
+    One batch of each kind is read as the loop is captured, to see what batches look like.
+    """
+
+    def __init__(self, loader: DataLoader) -> None:
+        self.loader = loader
+        self.length = self.batches()
+        own = own_generator(loader)
+        generators = [default_generator()] if own is None else [default_generator(), own]
+        self.cells = tuple(dict.fromkeys([generator.state for generator in generators]))
+        apart = loader.num_workers > 0 and loader.worker_kind == "process"
+        self.draws = not (apart or is_columns(loader.dataset))
+        self.held = loader.dataset, loader.collate_fn, loader.batch_sampler, loader.sampler
+        rest = self.rest() if self.length else 0
+        self.even = (self.length or 0) - (rest > 0)
+        self._require_outside()
+        with interpreting(EAGER):
+            before = [cell.detach() for cell in self.cells]
+            try:
+                self.kinds = (Kind(None, ()),) if self.length == 0 else self.kinds_of(rest)
+                if not self.kinds:
+                    self.length, self.even, self.kinds = 0, 0, (Kind(None, ()),)
+            except CaptureError:
+                raise
+            except Exception as error:  # as the loop itself does, which has begun a pass then
+                leave_last(error, self._begun)
+                raise
+            finally:
+                for cell, value in zip(self.cells, before, strict=True):
+                    cell.assign(value)
+
+    def batches(self) -> int | None:
+        """How many there will be: those that are left of a resumed pass; None: nobody knows."""
+        length = known_length(self.loader)
+        return None if length is None else max(length - self.loader.resumes_after, 0)
+
+    def rest(self) -> int:
+        """How many samples the last one has, if it is smaller than the others; otherwise 0."""
+        return rest_of(self.loader)
+
+    def _require_outside(self) -> None:
+        tensors = getattr(self.loader.dataset, "tensors", ())
+        if any([isinstance(t, Tensor) and isinstance(t.content, Value) for t in tensors]):
+            raise CaptureError(
+                "a loop over a loader of values that the hybridized function computes",
+                at=author_location(),
+                why="Batches come from outside when the plan runs; tensors that a dataset is given "
+                "inside the function count as computed there.",
+                fix="go over x.reshape(-1, size, ...), or over slices of x; make datasets of other "
+                "tensors outside",
+            )
+
+    def kinds_of(self, rest: int) -> tuple[Kind, ...]:
+        """None of a stream that gives nothing, and may do so."""
+        try:
+            return kinds_of(self.loader, rest)
+        except NothingGiven:
+            if self.length is not None:
+                raise
+            return ()
+
+    def _begun(self) -> None:
+        with suppress(Exception), self.waiting():
+            next(self.eagerly())
+
+    def eagerly(self) -> Iterator[Any]:
+        """What eager code goes over."""
+        return iter(self.loader)
+
+    def fact(self) -> Any:
+        loader = self.loader
+        now = loader.dataset, loader.collate_fn, loader.batch_sampler, loader.sampler
+        same = all(map(operator.is_, now, self.held))
+        return same, self.batches(), rest_of(loader), loader.num_workers > 0
+
+    def begin(self) -> Pass:
+        return self.loader.begin(QueuedPass if is_queued(self.loader) else Pass)
+
+    @property
+    def waits(self) -> bool:
+        """Whether other threads make the batches."""
+        return self.loader.num_workers > 0
+
+    def waiting(self) -> AbstractContextManager[Any]:
+        """Functions of the workers may have to be captured meanwhile."""
+        return others_first() if self.waits else nullcontext()
+
+    def refuse_end(self, count: int) -> Exception:
+        name = type(self.loader.dataset).__name__
+        if self.batches() is None:
+            return DatasetError(
+                f"a loader of a {name} gave batches, and none when the loop was captured",
+                why="What they look like was not known then.",
+                fix="capture the function once more (clear() of what hybridize gave)",
+            )
+        more = "more" if count > self.length else f"no more than {count}"
+        return DatasetError(
+            f"a loader of a {name} gave {more} batches in a pass; its length is {self.length}",
+            why="A captured loop goes over as many batches as len() of the loader tells.",
+            fix=f"let the length of the dataset be what it gives, or {OUTSIDE}",
+        )
+
+    def refuse_kind(self, at: int, found: Kind | None, wanted: Kind) -> Exception:
+        batch = f"batch {at} of a pass over a {type(self.loader.dataset).__name__}"
+        if found is None:
+            return DatasetError(
+                f"{batch} holds what is no tensor",
+                why="A graph computes with tensors.",
+                fix="let collate_fn make tensors of it, or leave it out",
+            )
+        return DatasetError(
+            f"{batch} is {_told(found)}; the captured loop was made for {_told(wanted)}",
+            why=f"{_difference(found, wanted)}All batches of a captured loop look alike, but for a "
+            "smaller last one where the length is known.",
+            fix="let samples have one shape and dtype (collate_fn can pad them); for a stream give "
+            f"drop_last=True; or {OUTSIDE}",
+        )
+
+
+def is_queued(loader: DataLoader) -> bool:
+    """Whether its batches are rows of tensors, in an order that is known when a pass begins."""
+    batches = loader.batch_sampler
+    return (
+        is_columns(loader.dataset)
+        and type(batches) is BatchSampler
+        and order_sampler(loader) is not None
+        and loader.collate_fn is default_collate
+        and loader.worker_init_fn is None
+    )
+
+
+def known_length(loader: DataLoader) -> int | None:
+    """The batches of a whole pass; None: nobody knows."""
+    try:
+        return len(loader)
+    except TypeError:
+        return None
+
+
+def rest_of(loader: DataLoader) -> int:
+    """The samples in a last batch that is smaller than the others; 0 if there is none."""
+    if loader.streams:
+        size = loader.batch_size
+        with suppress(TypeError):  # of one that does not know its length
+            return 0 if loader.drop_last or size is None else len(loader.dataset) % size
+        return 0
+    batches = loader.batch_sampler
+    if type(batches) is not BatchSampler or batches.drop_last:
+        return 0
+    return len(batches.sampler) % batches.batch_size
+
+
+def kinds_of(loader: DataLoader, rest: int) -> tuple[Kind, ...]:
+    """Of the batches, and of the last one where that is smaller."""
+    reader = Reader(loader.recipe())
+    reader.begin(0)
+    if loader.streams:
+        batch = reader.read(Job())
+        if batch is ENDED:
+            raise nothing_given(loader)
+        first = _kind(batch, loader)
+        return (first, _of_size(first, loader.batch_size, rest)) if rest else (first,)
+    sampler = stateful(loader)
+    state = None if sampler is None else sampler.state_dict()
+    key = next(iter(keys_of(loader, Generator(0))), None)
+    if key is None:
+        raise nothing_given(loader)
+    if sampler is not None:
+        sampler.load_state_dict(state)
+    keys = (key, key[:rest]) if rest else (key,)
+    return tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
+
+
+class NothingGiven(DatasetError):
+    """There is no batch where there must be one."""
+
+
+def nothing_given(loader: DataLoader) -> DatasetError:
+    """What to raise there."""
+    return NothingGiven(
+        f"a pass over a {type(loader.dataset).__name__} gave no batch",
+        why="Its length, or a walk that repeats passes until there are enough, asks for some.",
+        fix="give samples, batch_size of them at least with drop_last=True",
+    )
+
+
+def _of_size(kind: Kind, size: int | None, rest: int) -> Kind:
+    """The kind of ``rest`` samples, as that of ``size`` is ``kind``."""
+    shapes = [(rest, *t.shape[1:]) if t.shape[:1] == (size,) else t.shape for t in kind.types]
+    found = zip(kind.types, shapes, strict=True)
+    return Kind(kind.structure, tuple([tensor_type(t.dtype, shape) for t, shape in found]))
+
+
+def _kind(batch: Any, loader: DataLoader) -> Kind:
+    leaves, structure = flatten(batch)
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise CaptureError(
+                f"batches of a {type(loader.dataset).__name__} hold a {type(leaf).__name__}",
+                at=author_location(),
+                why="A graph computes with tensors.",
+                fix=f"let collate_fn make tensors of it, or leave it out; or {OUTSIDE}",
+            )
+    return Kind(structure, tuple([leaf.type for leaf in leaves]))
+
+
+def _difference(found: Kind, wanted: Kind) -> str:
+    """The first field that is another one, where they have the same fields."""
+    if found.structure != wanted.structure or len(found.types) < 2:
+        return ""
+    pairs = enumerate(zip(found.types, wanted.types, strict=True))
+    at, (got, made_for) = next((at, pair) for at, pair in pairs if pair[0] is not pair[1])
+    return f"Field {at} is {got} and not {made_for}. "
+
+
+def _told(kind: Kind) -> str:
+    return f"{', '.join(map(str, kind.types))} in {describe(kind.structure)}"

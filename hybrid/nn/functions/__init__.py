@@ -1,0 +1,1 @@
+"""What layers compute beyond single ops; ``hybrid.nn.functional`` has the public names."""

@@ -1,0 +1,1 @@
+"""Layers and losses as modules: each calls functions, and keeps their arguments."""

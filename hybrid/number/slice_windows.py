@@ -1,0 +1,114 @@
+"""Windows: slices of a fixed length that begin where only the run knows, ``x[i : i + 3]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
+
+from hybrid import ops
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError, author_location
+from hybrid.ir import Node, Value
+from hybrid.ir.interpreter import current
+from hybrid.number.staging import check
+from hybrid.number.traced_number import Number
+
+Maker = Callable[[Value], Node | None]
+
+
+def window(_self: Number, taken: slice, size: int) -> Tensor:
+    """The indices that ``taken``, a slice with a traced bound, selects from an axis of ``size``."""
+    step = 1 if taken.step is None else taken.step
+    start = _number(taken.start)
+    if type(step) is not int or step < 1 or type(start) is not Number:
+        _refuse_length()
+    length = _difference(start, _number(taken.stop))
+    if length is None or length < 0 or start.kind == "float":
+        _refuse_length()
+    first = start.whole()
+    if length:
+        fits = None
+        if start.low < 0:
+            behind = ops.logical_and(first >= -size, first < -length)
+            fits = ops.logical_or(first >= 0, behind)
+        if start.high > size - length:
+            inside = first <= size - length
+            fits = inside if fits is None else ops.logical_and(fits, inside)
+        if fits is not None:
+            check(fits, partial(_refuse_cut, length, size), (first,), (CaptureError,))
+        if start.low < 0:
+            first = ops.where(first < 0, first + size, first)
+    return first + ops.arange(0, length, step)
+
+
+def _number(bound: Any) -> Any:
+    """A bound; a tensor as the number in it."""
+    return current().number_of(bound) if isinstance(bound, Tensor) else bound
+
+
+def _difference(start: Number, stop: Any) -> int | None:
+    """``stop - start``, if that is the same in every run."""
+    if type(stop) is not Number:
+        return None
+    tracer: Any = current()
+    values = [tracer.traced(n.tensor).content for n in (start, stop)]
+    (base, offset), (other, further) = (_split(value, tracer.maker) for value in values)
+    return further - offset if _same(base, other, tracer.maker) else None
+
+
+def _split(value: Value, maker: Maker) -> tuple[Value, int]:
+    """``value`` as another and what is added to that."""
+    node, offset = maker(value), 0
+    while node is not None and node.op in (ops.add, ops.subtract):
+        left, right = node.operands
+        added = _constant(right, maker)
+        if added is None and node.op is ops.add:
+            left, added = right, _constant(left, maker)
+        if added is None:
+            break
+        offset += added if node.op is ops.add else -added
+        value, node = left, maker(left)
+    return value, offset
+
+
+def _constant(value: Value, maker: Maker) -> int | None:
+    node = maker(value)
+    return node.attributes["value"] if node is not None and node.op.name == "full" else None
+
+
+def _same(a: Value, b: Value, maker: Maker) -> bool:
+    """Whether two values are surely equal."""
+    if a is b:
+        return True
+    first, second = maker(a), maker(b)
+    if first is None or second is None or first.op is not second.op or not first.pure:
+        return False
+    return (
+        not first.regions
+        and len(first.results) == 1
+        and first.attributes == second.attributes
+        and all(_same(x, y, maker) for x, y in zip(first.operands, second.operands, strict=True))
+    )
+
+
+def _refuse_length() -> NoReturn:
+    raise CaptureError(
+        "a slice of a tensor has a length that only the run knows",
+        at=author_location(),
+        why="Shapes in a graph are fixed. A slice may begin anywhere if it ends a fixed number of "
+        "elements later.",
+        fix="write x[i:i + 3], or keep the whole tensor and choose: "
+        "hybrid.where(hybrid.arange(len(x)) < n, x, 0)",
+    )
+
+
+def _refuse_cut(length: int, size: int, start: int) -> NoReturn:
+    raise CaptureError(
+        f"a slice of {length} elements from {start} on does not fit an axis of size {size}",
+        why="Shapes in a graph are fixed. Eagerly the slice would be cut short here.",
+        fix="let the slice begin where all of it fits, or pad the tensor",
+    )
+
+
+Number.window = window  # type: ignore[attr-defined]

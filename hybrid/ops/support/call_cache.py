@@ -1,0 +1,264 @@
+"""remembered: array functions whose eager calls are looked up by what they are given.
+
+Such a function makes plain its arguments (an axis, a shape) and calls ops with it.  All that does
+not depend on the elements of the tensors, so the next call with the same types and arguments needs
+only the launch that the first has come to.  It must not read elements, nor call random ops.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from hybrid.core.imports import above
+from hybrid.core.types import DType, TensorType
+from hybrid.ir.interpreter import ACTIVE
+from hybrid.ir.record import is_recording
+from hybrid.ops.support.keyword_names import with_others_words
+
+MAX_REMEMBERED = 1024  # calls of one function
+CALLS_BEFORE_PLANNING = 3  # general ones, where the ops are several: a plan takes longer than those
+MAX_LISTED = 64  # tensors in a list
+
+Function = Callable[..., Any]
+
+
+class CallCounts:
+    """How often calls of each kind were made: a plan takes longer to make than a few of them."""
+
+    def __init__(self, most: int = MAX_REMEMBERED) -> None:
+        self.most = most  # kinds that are counted
+        self.counts: dict[Any, int] = {}
+
+    def add(self, key: Any) -> int:
+        """Count a call; how many there were before it.  Raises TypeError for a key without hash."""
+        before = self.counts.get(key, 0)
+        if not before and len(self.counts) >= self.most:
+            self.counts.clear()
+        self.counts[key] = before + 1
+        return before
+
+
+def remembered(function: Function) -> Function:
+    """``function`` of a tensor first and of hashable arguments that are no tensors."""
+    function = with_others_words(function)
+    known = _Known(function)
+    launches = known.launches
+
+    @functools.wraps(function)
+    def call(x: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if ACTIVE:
+            return function(x, *args, **kwargs)
+        key = None
+        try:
+            key = _key((x.type,), args, kwargs)
+            if x.record is None:
+                return launches[key].run((x,))[0]
+            return known.recipes[key].run((x,))
+        except (AttributeError, KeyError, TypeError):
+            pass  # no tensor, an early call, arguments that have no hash: the general way
+        return function(x, *args, **kwargs) if key is None else known.call(key, (x,), args, kwargs)
+
+    return call
+
+
+def remembered_of_two(function: Function) -> Function:
+    """``function`` of two tensors first and of hashable arguments that are no tensors."""
+    function = with_others_words(function)
+    known = _Known(function)
+    launches = known.launches
+
+    @functools.wraps(function)
+    def call(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if ACTIVE:
+            return function(a, b, *args, **kwargs)
+        key = None
+        try:
+            if a.record is None and b.record is None:
+                key = _key((a.type, b.type), args, kwargs)
+                return launches[key].run((a, b))[0]
+        except (AttributeError, KeyError, TypeError):
+            pass
+        if key is None:
+            return function(a, b, *args, **kwargs)
+        return known.call(key, (a, b), args, kwargs)
+
+    return call
+
+
+def remembered_of_three(function: Function) -> Function:
+    """``function`` of three tensors."""
+    known = _Known(function)
+    launches = known.launches
+
+    @functools.wraps(function)
+    def call(a: Any, b: Any, c: Any) -> Any:
+        if ACTIVE:
+            return function(a, b, c)
+        key = None
+        try:
+            if a.record is None and b.record is None and c.record is None:
+                key = a.type, b.type, c.type
+                return launches[key].run((a, b, c))[0]
+        except (AttributeError, KeyError, TypeError):
+            pass
+        return function(a, b, c) if key is None else known.call(key, (a, b, c), (), {})
+
+    return call
+
+
+def remembered_of_list(function: Function) -> Function:
+    """``function`` of a list of tensors first and of hashable arguments that are no tensors."""
+    function = with_others_words(function)
+    known = _Known(function, lambda tensors: (list(tensors),))
+    launches = known.launches
+
+    @functools.wraps(function)
+    def call(arrays: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if ACTIVE or type(arrays) not in (list, tuple) or len(arrays) > MAX_LISTED:
+            return function(arrays, *args, **kwargs)
+        key = None
+        try:
+            if not any([x.record is not None for x in arrays]):
+                key = _key(tuple([x.type for x in arrays]), args, kwargs)
+                return launches[key].run(arrays)[0]
+        except (AttributeError, KeyError, TypeError):
+            pass
+        if key is None:
+            return function(arrays, *args, **kwargs)
+        return known.call(key, tuple(arrays), args, kwargs)
+
+    return call
+
+
+def remembered_of_none(function: Function) -> Function:
+    """``function`` of hashable arguments that are no tensors."""
+    known = _Known(function)
+    launches = known.launches
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if ACTIVE:
+            return function(*args, **kwargs)
+        key = _key((), args, kwargs)
+        try:
+            return launches[key].run(())[0]
+        except (AttributeError, KeyError):
+            pass
+        except TypeError:  # arguments that have no hash
+            return function(*args, **kwargs)
+        return known.call(key, (), args, kwargs)
+
+    return call
+
+
+def remembered_of_any(function: Function) -> Function:
+    """``function`` of tensors, anywhere among its arguments, and of hashable ones that are none."""
+    function = with_others_words(function)
+    known = _Known(function)
+    launches = known.launches
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if ACTIVE:
+            return function(*args, **kwargs)
+        tensors: list[Any] = []
+        rest = [_kind(x, tensors) for x in args]
+        named = {name: _kind(x, tensors) for name, x in kwargs.items()} if kwargs else kwargs
+        key = None
+        try:
+            key = _key((len(tensors),), tuple(rest), named)
+            if is_recording() and any([x.record is not None for x in tensors]):
+                return known.recipes[key].run(tensors)
+            return launches[key].run(tensors)[0]
+        except (AttributeError, KeyError, TypeError):
+            pass
+        if key is None or not tensors:
+            return function(*args, **kwargs)
+
+        def general(*given: Any) -> Any:
+            left = iter(given)
+            now = [next(left) if kind is not x else x for kind, x in zip(rest, args, strict=True)]
+            parts = named.items()
+            return function(*now, **{n: next(left) if x is not kwargs[n] else x for n, x in parts})
+
+        return known.watched(key, tensors, (*rest, *named.values()), general)
+
+    return call
+
+
+def _kind(argument: Any, tensors: list[Any]) -> Any:
+    """The type of a tensor, which joins ``tensors``; any other argument itself."""
+    kind = getattr(argument, "type", None)
+    if kind.__class__ is not TensorType:
+        return argument
+    tensors.append(argument)
+    return kind
+
+
+def _key(types: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What tells calls apart: 1 and True are equal, so classes are part of it; so are 0.0 and
+    -0.0, which are told apart by their texts."""
+    kinds = (*map(type, args), *map(type, kwargs.values())) if kwargs else tuple(map(type, args))
+    key = (types, args, kinds, *kwargs.items()) if kwargs else (types, args, kinds)
+    if float not in kinds:
+        return key
+    zeros = [str(a) for a in (*args, *kwargs.values()) if type(a) is float and not a]
+    return (key, *zeros) if zeros else key
+
+
+class _Known:
+    """The launches of one function by what it is given; before there is one, how often it was."""
+
+    def __init__(self, function: Function, make: Callable[[Any], tuple] = tuple) -> None:
+        self.function, self.make = function, make  # what makes tensors its first arguments
+        self.launches: dict[Any, Any] = {}  # None: there can be none
+        self.recipes: dict[Any, Any] = {}  # the same where a history is kept
+        self.counts, self.recipe_counts = CallCounts(), CallCounts()
+
+    def call(self, key: Any, tensors: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call that no launch is known for."""
+
+        def general(*given: Any) -> Any:
+            return self.function(*self.make(given), *args, **kwargs)
+
+        return self.watched(key, tensors, (*args, *kwargs.values()), general)
+
+    def watched(self, key: Any, tensors: Any, rest: tuple[Any, ...], general: Function) -> Any:
+        """The same; ``general`` gives the result on tensors, ``rest`` are the other arguments."""
+        try:
+            if not all(map(_is_plain, rest)):
+                return general(*tensors)
+            records = is_recording() and any([x.record is not None for x in tensors])
+            known = self.recipes if records else self.launches
+            if key in known:
+                return general(*tensors)
+            before = (self.recipe_counts if records else self.counts).add(key)
+        except TypeError:  # arguments that have no hash
+            return general(*tensors)
+        if len(known) >= MAX_REMEMBERED:
+            known.clear()
+        if records:
+            result = general(*tensors)
+            if before:
+                known[key] = above.learned(general, tuple(tensors))
+            return result
+        result, launch = above.watched(general, tuple(tensors), before >= CALLS_BEFORE_PLANNING)
+        if launch is not False:
+            known[key] = launch
+        return result
+
+
+def _is_plain(argument: Any) -> bool:
+    """Whether the argument can be part of a key."""
+    if type(argument) is tuple:
+        return all(
+            type(item) is int
+            or item is None
+            or item is ...
+            or (type(item) is tuple and _is_plain(item))
+            for item in argument
+        )
+    kinds = (bool, int, float, str, DType, TensorType)
+    return argument is None or type(argument) in kinds

@@ -1,0 +1,68 @@
+"""Products in two: what needs the weight alone, and the rest; for passes that compute the first
+sooner, or less often.
+
+Before::                                        After::
+
+    %y: f32[8,4] = matmul %x, %w                    %p: f32[...] = matmul_prepare %w {rows=8}
+                                                    %y: f32[8,4] = matmul_prepared %x, %w, %p
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NamedTuple
+
+from hybrid.core.dataclass import replace
+from hybrid.ir import Builder, Node, Op, Value
+from hybrid.ops.matrix import matmul_weights
+from hybrid.ops.spatial import convolution_weights
+
+
+def in_two(node: Node, known: Collection[Value]) -> list[Node] | None:
+    """What ``node`` becomes if it is a product of something else by a known weight.
+
+    None if it is not, or if that does not pay.
+    """
+    parts = _PARTS.get(node.op.name)
+    if parts is None or node.operands[1] not in known or node.operands[0] in known:
+        return None
+    attrs = parts.attrs(*node.operands, node.attributes)
+    if attrs is None:
+        return None
+    builder = Builder()
+    builder.location = node.location
+    (p,) = builder.apply(parts.prepare, node.operands[1:], attrs)
+    return [*builder.nodes, replace(node, op=parts.rest, operands=(*node.operands, p))]
+
+
+def prepared_values(nodes: Iterable[Node]) -> list[Value]:
+    """What the products among ``nodes`` that are in two take of their first parts."""
+    rests = {parts.rest for parts in _PARTS.values()}
+    return [node.operands[2] for node in nodes if node.op in rests]
+
+
+class _Parts(NamedTuple):
+    """What a product becomes: an op of its right operand, and one of both and what that gave."""
+
+    prepare: Op
+    rest: Op
+    attrs: Callable[[Value, Value, dict[str, Any]], dict[str, Any] | None]  # None: it does not pay
+
+
+def _of_convolution(x: Value, w: Value, attrs: dict[str, Any]) -> dict[str, Any] | None:
+    paying = convolution_weights.pays(x.type, w.type, attrs)
+    return {"source": x.type.shape, **attrs} if paying else None
+
+
+def _of_product(a: Value, b: Value, _attrs: dict[str, Any]) -> dict[str, Any] | None:
+    paying = matmul_weights.pays(a.type, b.type)
+    return {"rows": math.prod(a.type.shape[:-1])} if paying else None
+
+
+_PARTS = {
+    "conv": _Parts(
+        convolution_weights.conv_prepare, convolution_weights.conv_prepared, _of_convolution
+    ),
+    "matmul": _Parts(matmul_weights.matmul_prepare, matmul_weights.matmul_prepared, _of_product),
+}

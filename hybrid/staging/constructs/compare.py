@@ -1,0 +1,161 @@
+"""Run-time half of comparisons: chains, and ``is`` and ``in``, which have no method to stage."""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+from hybrid import ops
+from hybrid.convert.runtime import Site
+from hybrid.eager.tensor import Tensor
+from hybrid.ir.interpreter import current
+from hybrid.number import Number
+from hybrid.number.mixed_number import Mixed
+from hybrid.staging.constructs.logic import as_truth, evaluate, lazy, not_
+from hybrid.staging.effects.library_effects import gone_over
+from hybrid.staging.sessions.views import (
+    compared,
+    is_partial,
+    is_traced,
+    library_argument,
+    look,
+    tracing,
+)
+from hybrid.staging.values.dicts import present
+from hybrid.staging.values.iterables import TracedRange
+from hybrid.staging.values.subscripts import contains, numbers_in
+from hybrid.trace.regions.region import truth
+from hybrid.trace.regions.ties import is_one
+from hybrid.trace.values.optional import OptionalValue
+from hybrid.trace.values.traced_text import Text
+
+STAGED = ("is", "is not", "in", "not in")
+EQUAL = ("==", "!=")
+_VALUES = type({}.values())
+
+
+def _chained(name: str, tested: bool) -> Callable[..., Any]:
+    """What gives ``left symbol right``, and so on while that is true.
+
+    The chain is of symbols and thunks.  Where only the truth counts, ``tested``, a comparison that
+    is not true is not handed back but False.
+    """
+
+    def chained(site: Site, left: Any, symbol: str, right: Any, *chain: Any) -> Any:
+        result = _apply(site, symbol, left, right)
+        if not chain:
+            return result
+        rest = _rest(chained, site, right, chain)
+        if is_traced(result):
+            return lazy(site, result, rest, False, tested)
+        if result:
+            return rest()
+        return False if tested else result
+
+    chained.__name__ = name
+    return chained
+
+
+compare = _chained("compare", tested=False)
+compare_test = _chained("compare_test", tested=True)
+
+
+def _rest(
+    function: Callable[..., Any], site: Site, left: Any, chain: tuple[Any, ...]
+) -> Callable[[], Any]:
+    symbol, thunk, *further = chain
+    return lambda: function(site, left, symbol, evaluate(site, thunk), *further)
+
+
+def _apply(site: Site, symbol: str, left: Any, right: Any) -> Any:
+    if symbol in STAGED and tracing():
+        if symbol not in ("is", "is not"):
+            gone_over(right, symbol, site.location)
+        return _compared_objects(left, symbol, right)
+    seen = compared if symbol in EQUAL else look
+    return PLAIN[symbol](seen(left), seen(right))
+
+
+def _compared_objects(left: Any, symbol: str, right: Any) -> Any:
+    """``is``, ``is not``, ``in`` or ``not in`` between values that may be traced."""
+    same = _is(left, right) if symbol in ("is", "is not") else _is_in(left, right)
+    if same is None:
+        return PLAIN[symbol](left, right)
+    if symbol in ("is", "in"):
+        return same
+    return not same if type(same) is bool else not_(None, same)
+
+
+def _is(left: Any, right: Any) -> Any:
+    """Whether two values are one object; None when Python knows."""
+    if isinstance(left, OptionalValue) or isinstance(right, OptionalValue):
+        optional, other = (left, right) if isinstance(left, OptionalValue) else (right, left)
+        if isinstance(other, OptionalValue):
+            return None
+        if optional.other is other:
+            return Number("bool", ops.logical_not(optional.flag))
+        return Number("bool", optional.flag) if optional.value is other else None
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        return is_one(current(), left, right)
+    for number, other in ((left, right), (right, left)):
+        if type(number) is Mixed:
+            return number.each(lambda part, other=other: _compared_objects(part, "is", other))
+        if isinstance(number, Number) and number.kind == "bool" and type(other) is bool:
+            return number if other else not_(None, number)
+    current().standing.refuse_identity(left, right)
+    return None
+
+
+def _is_in(item: Any, container: Any) -> Any:
+    """Whether ``container`` has ``item``; None when Python knows."""
+    if isinstance(container, TracedRange):
+        return container.contains(item)
+    if isinstance(container, range) and isinstance(item, Number):
+        return TracedRange(container.start, container.stop, container.step).contains(item)
+    if isinstance(container, Tensor):
+        return as_truth(ops.any(container == item))
+    if type(item) is Text and isinstance(container, str):
+        item.refuse()
+    look(container)
+    if isinstance(getattr(type(container), "__contains__", None), types.FunctionType):
+        return as_truth(type(container).__contains__(container, item))
+    if isinstance(container, _VALUES):
+        container = list(container)
+    if is_partial(container):
+        return present(container, item)
+    if type(item) is Number and isinstance(container, (set, frozenset, dict)):
+        return contains(numbers_in(container, item), item)
+    if not isinstance(container, (list, tuple)):
+        return None
+    library_argument(container)
+    if not any(is_traced(value) or is_partial(value) for value in (item, *container)):
+        return None
+    found: Any = False
+    for value in container:
+        if value is item:
+            return True if found is False else Number("bool", ops.logical_or(truth(found), True))
+        equal = compared(value) == compared(item)
+        here = as_truth(equal)
+        if here is True:
+            return True
+        if here is not False:
+            found = here if found is False else Number(
+                "bool", ops.logical_or(truth(found), truth(here))
+            )  # fmt: skip
+    return found
+
+
+PLAIN: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "is": operator.is_,
+    "is not": operator.is_not,
+    "in": lambda item, container: item in container,
+    "not in": lambda item, container: item not in container,
+}

@@ -1,0 +1,124 @@
+"""Steps: what is done with one batch, in training and in evaluation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hybrid.autodiff import no_grad
+from hybrid.core.types import float64
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import ArgumentTypeError, ShapeError
+from hybrid.nn.clip import clip_grad_norm_
+from hybrid.nn.modules.module import Module
+from hybrid.optim.optimizer import Optimizer
+from hybrid.train.metrics import Average, Metric, rows
+
+
+class Steps:
+    """A network, how wrong it is, and what is counted of that.
+
+    With a loss function or metrics, the last item of a batch is the target, and those before it are
+    the inputs of the network; without, all are inputs, and the network gives the loss.
+    """
+
+    def __init__(
+        self,
+        network: Module,
+        loss_fn: Callable[..., Tensor] | None,
+        metrics: Mapping[str, Metric],
+    ) -> None:
+        self.network, self.loss_fn = network, loss_fn
+        self.metrics = tuple(metrics.items())
+        self.has_targets = loss_fn is not None or bool(metrics)
+        self.has_loss = loss_fn is not None or not metrics
+        self.loss = Average()
+
+    def copied(self) -> Steps:
+        """Steps with counts of their own, which begin at zero."""
+        copied = Steps(self.network, self.loss_fn, copy.deepcopy(dict(self.metrics)))
+        copied.reset()
+        return copied
+
+    @property
+    def counted(self) -> dict[str, Metric]:
+        """The mean loss and the metrics by name."""
+        return {**({"loss": self.loss} if self.has_loss else {}), **dict(self.metrics)}
+
+    def reset(self) -> None:
+        """Forget what was counted."""
+        for metric in self.counted.values():
+            metric.reset()
+
+    def values(self) -> dict[str, float]:
+        """What was counted, as numbers."""
+        return {name: metric.compute().item() for name, metric in self.counted.items()}
+
+    def inputs(self, batch: Any) -> tuple[Any, ...]:
+        """What the network gets of a batch; one without a target is inputs."""
+        if not isinstance(batch, (tuple, list)):
+            return (batch,)
+        return tuple(batch[:-1] if self.has_targets and len(batch) > 1 else batch)
+
+    def train(self, batch: Any, optimizer: Optimizer, clip_norm: float | None) -> Tensor:
+        """One step: forward, backward, optimizer.  The loss."""
+        output = self.network(*self.inputs(batch))
+        target = self._target(batch)
+        loss = self._loss(output, target)
+        optimizer.zero_grad()
+        loss.backward()
+        if clip_norm is not None:
+            clip_grad_norm_(self.network.parameters(), clip_norm)
+        optimizer.step()
+        loss = loss.detach()
+        self._count(loss, output, target, batch)
+        return loss.astype(float64)
+
+    def evaluate(self, batch: Any) -> None:
+        """Count a batch without learning from it."""
+        with no_grad():
+            output = self.network(*self.inputs(batch))
+            target = self._target(batch)
+            loss = self._loss(output, target) if self.has_loss else None
+            self._count(loss, output, target, batch)
+
+    def _target(self, batch: Any) -> Any:
+        if not self.has_targets:
+            return None
+        if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+            raise ArgumentTypeError(
+                f"a batch has no target: it is {_told(batch)}",
+                why="Its last item is the target, those before it are the network's inputs.",
+                fix="let the dataset give (input, target); or, where the network itself computes "
+                "the loss, leave loss_fn and metrics out",
+            )
+        return batch[-1]
+
+    def _loss(self, output: Any, target: Any) -> Tensor:
+        loss = output if self.loss_fn is None else self.loss_fn(output, target)
+        if not isinstance(loss, Tensor):
+            raise ArgumentTypeError(
+                f"the loss is a {type(loss).__name__}",
+                fix="let loss_fn (or, without one, the network) return a tensor of one number",
+            )
+        if loss.size != 1 or not loss.dtype.is_floating:
+            raise ShapeError(
+                f"the loss is {loss.type}",
+                why="A step goes down the slope of one number.",
+                fix='return one, such as the mean over the batch: reduction="mean"',
+            )
+        return loss.reshape(())
+
+    def _count(self, loss: Tensor | None, output: Any, target: Any, batch: Any) -> None:
+        if loss is not None:
+            self.loss.add(loss, rows(batch if target is None else target))
+        with no_grad():
+            for _, metric in self.metrics:
+                metric.update(output, target)
+
+
+def _told(batch: Any) -> str:
+    if isinstance(batch, (tuple, list)):
+        return f"a {type(batch).__name__} of {len(batch)}"
+    return f"a {type(batch).__name__}"

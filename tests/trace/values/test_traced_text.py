@@ -1,0 +1,96 @@
+"""The texts of traced values: marks that format, and refuse to be looked at."""
+
+# The lambdas are about these forms.
+# ruff: noqa: UP031, UP032
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hybrid.convert import convert
+from hybrid.errors import CaptureError, NeedsValue
+from hybrid.trace.values.traced_text import marks, written
+from tests.helpers import tensor
+from tests.numbers import capture
+
+
+def texts_of(function: Callable[..., Any], *arguments: Any) -> Any:
+    return capture(function, *arguments).build([])
+
+
+def test_marks_say_what_they_stand_for() -> None:
+    text = texts_of(lambda x, n: f"<{x!r}> {n:5d}", tensor(3), 1)
+    assert written(text, lambda index: f"[{index}]") == "<[0]> [1]"
+    assert marks(text) == [0, 1]
+    assert text.translate({c: "" for c in range(0xF0000, 0xF000A)}) == (
+        "<<traced f32[3]>> <traced int>"
+    )
+
+
+def test_a_mark_formats_again() -> None:
+    text = texts_of(lambda x: f"{x!s:>40}|{format(str(x), '<9')}", tensor(3))
+    assert len(marks(text)) == 2
+
+
+def test_many_marks() -> None:
+    text = texts_of(lambda n: "".join([f"{n}" for _ in range(123)]), 1)
+    assert marks(text) == list(range(123))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda text: text == "3",
+        lambda text: text != "3",
+        lambda text: text < "3",
+        lambda text: {text: 1},
+        lambda text: len(text),
+        lambda text: text[0],
+        lambda text: list(text),
+        lambda text: "3" in text,
+        lambda text: text.upper(),
+        lambda text: f"{text}!".startswith("3"),
+        lambda text: ("a" + text).split(),
+        lambda text: (text + "a") == "3a",
+        lambda text: ",".join([text, text]) == "3,3",
+        lambda text: "%s" % text == "3",
+        lambda text: "{}".format(text)[0],
+        lambda text: "abc".startswith(text),
+        lambda text: "abc".replace("a", text),
+        lambda text: text in "abc",
+        lambda text: int(text),
+        lambda text: float(text),
+        lambda text: re.match("3", text),
+    ],
+)
+def test_asking_for_characters(ask: Callable[[str], Any]) -> None:
+    with pytest.raises(CaptureError) as caught:
+        capture(lambda x: convert(ask)(str(x)), tensor(3))
+    line = caught.value.at.line
+    assert str(caught.value) == (
+        f"the text of a traced value was asked for ({__file__}:{line})\n"
+        f"    {line} | {caught.value.at.text}\n"
+        "While a function is captured its values are not known, and neither are their texts.\n"
+        "Fix: print or log it, or make the text outside the hybridized function."
+    )
+
+
+def test_bytes_are_not_filled_in() -> None:
+    def f(x: Any) -> Any:
+        return b"%.1f" % x.sum().item()
+
+    with pytest.raises(NeedsValue) as caught:
+        capture(convert(f), tensor(3))
+    line = f.__code__.co_firstlineno + 1
+    assert str(caught.value) == (
+        f"the text in a bytes object needs the value of a traced float ({__file__}:{line})\n"
+        f'    {line} | return b"%.1f" % x.sum().item()\n'
+        "A number that is only known at run time (a loop's index, item(), what two branches set "
+        "differently) has no value while the function is captured.\n"
+        "Fix: keep it in arithmetic, comparisons, indexing of tensors and range(), or compute what "
+        "needs its value outside the hybridized function."
+    )
