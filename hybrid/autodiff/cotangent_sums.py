@@ -1,4 +1,4 @@
-"""Sums of cotangents: what has arrived at each value on the way back.
+"""Sums of cotangents: running sums, and terms with the turn and the flag of each addition.
 
 ``Sums`` is for values none of which may be another one; a ``Term`` is added in its turn, and where
 it counts.

@@ -1,4 +1,4 @@
-"""Values of records: tensors made of what a record holds, and which other values a value may be.
+"""Values of records: saved operands and results as tensors, and their aliases on the tape.
 
 ``Aliases`` is what ops say whose results are not all made by them.
 """

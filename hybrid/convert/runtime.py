@@ -1,4 +1,4 @@
-"""The table ``hyb__`` of staging functions that converted code calls, and their sites.
+"""The table ``hyb__`` of the functions that converted code calls, and the sites it hands them.
 
 ``hyb__`` has the functions under the names that templates know; a ``Site`` is what a converted
 place in the author's code tells the function that it calls.

@@ -1,4 +1,4 @@
-"""bfloat16 beside NumPy, which has no such dtype: its bits as float32's, and DLPack.
+"""bfloat16 beside NumPy, which has no such dtype: its bits as float32's upper halves, and DLPack.
 
 The elements are the upper halves of float32's.  NumPy speaks DLPack for all other dtypes; a capsule
 of NumPy's over the bits of bfloat16 numbers is made to say what they are, and one of another

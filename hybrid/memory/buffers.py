@@ -1,4 +1,4 @@
-"""Buffers: whether others may write to one, whether its cell alone refers to it, parts in a row.
+"""Buffers: who else may write to one, whether only a cell holds it, and contiguous parts.
 
 A tensor's value does not change while it is held: what is kept of it may rely on that, except where
 the bytes are not the library's alone.  Those of NumPy arrays and mapped files are borrowed; a

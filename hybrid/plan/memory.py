@@ -1,4 +1,4 @@
-"""Memory planning: the place of every scratch buffer of a lowered graph in the arena.
+"""Memory planning: the place of every scratch buffer in the arena, and of batches in queues.
 
 A buffer needs a place from its first step to its last; what a loop uses and does not make itself
 lives until the loop is over.  A map may write a result over an operand that dies there: they share

@@ -1,4 +1,4 @@
-"""Functions written out as text: lines, what names stand for, and loops over many values.
+"""Generated Python functions: their text, line by line, its namespace, and loops in it.
 
 A function of a few lines for each of hundreds of values takes milliseconds to compile, so many
 values that are treated alike are a loop in it.

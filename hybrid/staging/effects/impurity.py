@@ -1,4 +1,4 @@
-"""Table of impure library functions: they depend on more than their arguments, or do output.
+"""Table of impure library functions, and a snapshot of the global random number generators.
 
 A capture would call them once, and every run get what that call gave.  Random numbers of Python's
 and NumPy's modules are drawn unseen: whether they were shows in the state of the generators.

@@ -1,4 +1,4 @@
-"""Generators and unpacking: what is gone over by generator expressions, ``*``, ``**`` and targets.
+"""Generator expressions, displays and unpacking during a capture, over items of unknown number.
 
 A generator expression may go over what only the run can count: something else stands for it then.
 """

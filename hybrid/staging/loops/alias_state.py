@@ -1,4 +1,4 @@
-"""Alias analysis while a loop is traced: which carried tensors are one, or are one from outside.
+"""Alias analysis while a loop is traced: which carried tensors are one, and loop invariants.
 
 ::
 

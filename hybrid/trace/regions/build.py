@@ -1,4 +1,4 @@
-"""Regions made of regions: copies and parts of graphs, replays, nodes with further results."""
+"""Graphs made of graphs: copies, parts, replays, and nodes that return further results."""
 
 from __future__ import annotations
 
