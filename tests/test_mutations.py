@@ -86,6 +86,16 @@ def test_changes_of_a_file(path: str, source: str, changes: str) -> None:
         assert [at for at, line in enumerate(was, 1) if now[at - 1] != line] == [item.line]
 
 
+def test_c_is_changed_where_vectors_are_widest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutations.native, "isa", lambda: "avx2")
+    by_line = {item.line: item for item in mutations.mutations("a.c", C)}
+    assert "#if HYB_VECTOR_BYTES >= 32\n    ;\n#else\n    report(text);\n#endif\n}" in (
+        by_line[13].applied_in_widest(C)
+    )
+    in_a_macro = by_line[4]
+    assert in_a_macro.applied_in_widest(C) == in_a_macro.applied(C)
+
+
 def test_a_seed_draws_the_same_lines_as_many_from_each_folder() -> None:
     items = mutations.drawn(mutations.ROOT, mutations.FOLDERS, 42, seed=1)
     counts = [sum(item.path.startswith(folder) for item in items) for folder in mutations.FOLDERS]
@@ -152,7 +162,7 @@ def test_what_is_noticed_and_what_survives(tmp_path: Path) -> None:
     items[0] = mutations.Mutation("hybrid/small.py", 3, 7, 12, "(not (a < b))", "    if a < b:")
 
     copy = mutations.Copy(project, tmp_path)
-    tests = mutations.reached(copy, items, jobs="0")
+    tests = mutations.reached(copy, items, ["tests"], jobs="0")
     assert tests[0] == [f"tests/test_small.py::test_larger[pair{number}]" for number in (0, 1)]
     assert tests[1] == []
     assert mutations.tried(copy, items[0], tests[0], "0", "").startswith("tests/test_small.py::")
