@@ -30,6 +30,27 @@ folder = str(Path(found.origin).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
 
 
+PROCESSOR_MINUTES = 10  # that all tests take together, about; two cores share them
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from tests.tools.durations import Durations
+
+    config.pluginmanager.register(Durations(config), "durations")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """What to expect, for those who wait."""
+    if config.args != config.getini("testpaths") or config.option.collectonly:
+        return None
+    processes = config.getoption("numprocesses", None) or 1
+    minutes = -(-PROCESSOR_MINUTES // processes)
+    return (
+        f"all tests, in {processes} process{'es' * (processes > 1)}: about {minutes} minutes; "
+        "the first dots come when all are collected, in a quarter of one"
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that need the machine for themselves come last, when few others are left."""
     items.sort(key=lambda item: item.get_closest_marker("alone") is not None)

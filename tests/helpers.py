@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import collections
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from textwrap import dedent
 from typing import Any
 
 import numpy as np
+import pytest
 
 import hybrid as hy
 from hybrid.ir import Graph, Node, Value, parse, verify
 from hybrid.memory import native
 from hybrid.memory import work_queue as pending
+
+
+def parts(count: int) -> list[Any]:
+    """``part`` of a long table: the first runs every time, the others nightly; see ``part_of``."""
+    return [pytest.param(0), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, count))]
+
+
+def part_of(table: Iterable[Any], part: int, count: int, turn: int = 0) -> Iterator[Any]:
+    """Every ``count``-th row, so that all parts are the whole.
+
+    ``turn`` shifts which, so that tests that share a table do not run the same rows every time.
+    """
+    return (row for number, row in enumerate(table) if (number + part + turn) % count == 0)
 
 
 def graph_of(text: str) -> Graph:

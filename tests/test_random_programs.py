@@ -117,13 +117,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("programs")
 
 
-@settings(relaxed, max_examples=100, derandomize=True)
+@settings(relaxed, max_examples=50, derandomize=True)
 @given(program=programs())
 def test_random_programs(program: Program, folder: Path) -> None:
     check(program, folder)
 
 
-@settings(relaxed, max_examples=60, derandomize=True)
+@settings(relaxed, max_examples=30, derandomize=True)
 @given(program=programs(TRAINING))
 def test_random_trainings(program: Program, folder: Path) -> None:
     check_training(program, folder)
@@ -142,7 +142,7 @@ def test_random_derivatives(program: Program, folder: Path) -> None:
     check_derivative(program, folder)
 
 
-@settings(relaxed, max_examples=40, derandomize=True)
+@settings(relaxed, max_examples=20, derandomize=True)
 @given(program=programs())
 def test_random_programs_in_a_stream(program: Program, folder: Path) -> None:
     check_in_a_stream(program, folder)

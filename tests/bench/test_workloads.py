@@ -1,5 +1,6 @@
 """Every workload builds, checks its results, and can be measured."""
 
+import functools
 import re
 import time
 
@@ -19,14 +20,17 @@ from hybrid.memory import native
 CASES = [(load, case) for load in workloads().values() for case in range(len(load.build()))]
 
 
+@functools.lru_cache(maxsize=1)
+def built(load: Workload) -> list[Case]:
+    return load.build()
+
+
 @pytest.mark.parametrize(
     ("load", "case"), CASES, ids=[f"{load.name}-{case}" for load, case in CASES]
 )
 def test_workload(load: Workload, case: int) -> None:
     rounds = []
-    result = run_case(
-        load, load.build()[case], 2, seconds=1e-6, advance=lambda: rounds.append(None)
-    )
+    result = run_case(load, built(load)[case], 2, seconds=1e-6, advance=lambda: rounds.append(None))
     assert len(rounds) == 2
     first = {"parallel": "serial", "sink": "batch in place"}.get(load.name, "eager")
     assert result.workload == load.name and result.lines[0].way == first

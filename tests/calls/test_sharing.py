@@ -60,8 +60,10 @@ def test_one_thread_trains_while_others_look() -> None:
 
     def look() -> None:
         with hy.no_grad():
-            while not over.is_set():
+            while True:  # at least once, however fast the other is
                 assert bool(hy.all(hy.isfinite(infer(x))))
+                if over.is_set():
+                    return
 
     assert together(train, look, look) == []
     _, alone = trainer(0)

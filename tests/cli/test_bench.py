@@ -145,6 +145,7 @@ def test_ops_says_what_is_wrong_with_its_options(options: list[str], message: st
     assert shown.exit_code == 2 and message in shown.stderr
 
 
+@pytest.mark.usefixtures("quick_limits")
 def test_limits(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     shown = CliRunner().invoke(build(), ["bench", "limits", "--threads", "2", "--json", str(path)])

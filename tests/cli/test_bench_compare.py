@@ -16,8 +16,19 @@ from hybrid.cli.app import build
 QUICK = ["--rounds", "3", "--seconds", "0.002", "--threads", "1"]
 
 
+QUICK_LIMITS = """
+from hybrid.bench import limits
+limits.levels = lambda _: dict.fromkeys(("L1", "L2", "L3", "memory"), 64 << 10)
+from hybrid.cli.app import main
+main()
+"""
+
+
 def invoked(*arguments: str) -> Result:
     return CliRunner().invoke(build(), ["bench", "compare", *arguments])
+
+
+pytestmark = pytest.mark.usefixtures("quick_limits")
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +103,7 @@ def test_interrupted_it_shows_what_it_has_and_leaves_nothing(tmp_path: Path) -> 
     path.write_text(f"#!/bin/sh\necho $$ >> {pids}\nexec sleep 120\n")
     path.chmod(0o755)
     command = [
-        sys.executable, "-m", "hybrid", "bench", "compare", "dispatch", *QUICK,
+        sys.executable, "-c", QUICK_LIMITS, "bench", "compare", "dispatch", *QUICK,
         "--against", "jax", "--python", f"jax={path}",
     ]  # fmt: skip
     process = subprocess.Popen(

@@ -13,7 +13,7 @@ from tests.fuzz.comparison import Outcome, check
 from tests.fuzz.grammar import program
 from tests.fuzz.reduction import reduced
 
-SEEDS = 150
+SEEDS = 75
 GROUP = 15
 TRIED = 1000  # programs in which every rule occurs
 

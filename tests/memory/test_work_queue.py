@@ -461,7 +461,7 @@ ENDLESS = """
 import hybrid as hy
 x = hy.ones((1500, 1500))
 with hy.stream() as s:
-    for _ in range(60):
+    for _ in range(20):
         y = x @ x
 @hy.hybridize
 def forever(x):

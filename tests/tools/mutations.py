@@ -41,6 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("hybrid/convert", "hybrid/trace", "hybrid/plan", "csrc/kernels")
 MARKS = "not exhaustive and not nightly and not peers"  # what is not run, as in pyproject.toml
 AT_ONCE = (20, 300, 100_000)  # tests that are run together: a few will do, mostly
+LEFT = (".git", ".venv", "build")  # out of the copy
 WIDTHS = {"avx512_dot": 64, "avx512": 64, "avx2": 32}  # bytes of a vector
 LONGEST = 3600.0  # seconds that tests may take: a change may make a loop endless
 
@@ -69,11 +70,17 @@ class Mutation(NamedTuple):
 
     def applied_in_widest(self, source: str) -> str:
         """In C: only where vectors are widest; what is compiled for the others stays as it is."""
-        lines = source.split("\n")
-        if self.before.endswith("\\") or lines[self.line - 2].endswith("\\"):  # in a macro
-            return self.applied(source)
-        widest = f"#if HYB_VECTOR_BYTES >= {WIDTHS.get(native.isa(), 0)}"
-        lines[self.line - 1 : self.line] = [widest, self.after, "#else", self.before, "#endif"]
+        lines, changed = source.split("\n"), self.applied(source).split("\n")
+        start = stop = self.line - 1
+        while lines[start - 1].endswith("\\"):  # all of a macro
+            start -= 1
+        while lines[stop].endswith("\\"):
+            stop += 1
+        widest, both = (
+            f"#if HYB_VECTOR_BYTES >= {WIDTHS.get(native.isa(), 0)}",
+            slice(start, stop + 1),
+        )
+        lines[both] = [widest, *changed[both], "#else", *lines[both], "#endif"]
         return "\n".join(lines)
 
 
@@ -223,8 +230,7 @@ class Copy:
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder, self.tree = folder, folder / "tree"
-        unwanted = shutil.ignore_patterns(".git", ".venv", "build", "__pycache__")
-        shutil.copytree(root, self.tree, ignore=unwanted)
+        shutil.copytree(root, self.tree, ignore=lambda at, _: LEFT if Path(at) == root else ())
         (folder / "installed").mkdir()
         (folder / "installed" / "hybrid").symlink_to(self.tree / "hybrid")
         (folder / "installed" / "mutation_probe.py").write_text(PROBE, encoding="utf-8")

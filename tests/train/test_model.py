@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 
 import numpy as np
@@ -43,20 +44,25 @@ def test_sinking_never_changes_a_bit(make_loader):
         assert one == other
 
 
+PASSES = 4
+
+
+@functools.cache
+def whole_passes(make_loader):
+    """How many batches a pass has, and what is told of each step of some."""
+    whole, data, seen = model(), make_loader(), Seen()
+    whole.train(PASSES, data, seen)
+    return len(data), [(step, values) for _, step, values in seen.steps]
+
+
 @pytest.mark.parametrize("make_loader", LOADERS.values(), ids=LOADERS)
 @pytest.mark.parametrize("size", [1, 4, 6, 13])
 def test_a_sink_size_goes_on_in_the_data_where_it_left_off(make_loader, size):
     """Epochs of ``size`` steps are those of whole passes, cut elsewhere."""
-    whole, data = model(), make_loader()
-    passes = 4
-    per_pass = len(data)
-    seen = Seen()
-    whole.train(passes, data, seen)
-    expected = [(step, values) for _, step, values in seen.steps]
-
+    per_pass, expected = whole_passes(make_loader)
     parts, data = model(), make_loader()
     seen = Seen()
-    epochs = passes * per_pass // size
+    epochs = PASSES * per_pass // size
     history = parts.train(epochs, data, seen, sink_size=size)
     assert len(history) == epochs and len(seen.steps) == epochs * size
     assert [(step, values) for _, step, values in seen.steps] == expected[: epochs * size]

@@ -2,11 +2,14 @@
 
 import importlib.util
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from hybrid.bench.compare.cases import WORKLOADS, Case, Workload, difference
 from hybrid.bench.compare.contenders import FRAMEWORKS, OURS, contender
+from hybrid.bench.compare.process import Process
 from hybrid.bench.compare.rounds import Entrant
 
 # What NumPy is for, in sizes that a test can wait for.
@@ -19,14 +22,26 @@ QUICK = [
 ]  # fmt: skip
 
 
-def results(name: str, workload: Workload, case: Case) -> dict:
-    who = contender(name)
-    with who.start(1, 600) as process:
-        return Entrant(who, process).prepare(workload, case)
+Results = Callable[[str, Workload, Case], dict]
+
+
+@pytest.fixture(scope="module")
+def results() -> Iterator[Results]:
+    """What a contender computes, in a process that it has for all of the tests."""
+    started: dict[str, Process] = {}
+    with ExitStack() as processes:
+
+        def computed(name: str, workload: Workload, case: Case) -> dict:
+            who = contender(name)
+            if name not in started:
+                started[name] = processes.enter_context(who.start(1, 600))
+            return Entrant(who, started[name]).prepare(workload, case)
+
+        yield computed
 
 
 @pytest.mark.parametrize(("name", "label"), QUICK)
-def test_numpy_computes_what_hybrid_does(name: str, label: str) -> None:
+def test_numpy_computes_what_hybrid_does(name: str, label: str, results: Results) -> None:
     workload = WORKLOADS[name]
     case = workload.case(label)
     ours, theirs = results(OURS, workload, case), results("numpy", workload, case)
@@ -34,7 +49,7 @@ def test_numpy_computes_what_hybrid_does(name: str, label: str) -> None:
 
 
 @pytest.mark.parametrize("name", [w for w in WORKLOADS if w not in ("dispatch", "gpt_train")])
-def test_eager_and_hybridized_results_are_the_same(name: str) -> None:
+def test_eager_and_hybridized_results_are_the_same(name: str, results: Results) -> None:
     case = min(WORKLOADS[name].cases, key=lambda case: case.flops)
     ours = results(OURS, WORKLOADS[name], case)
     assert ours == results("hybrid.eager", WORKLOADS[name], case)
@@ -42,7 +57,7 @@ def test_eager_and_hybridized_results_are_the_same(name: str) -> None:
 
 @pytest.mark.peers
 @pytest.mark.parametrize("name", [f for f in FRAMEWORKS if f != "numpy"])
-def test_a_peer_computes_what_hybrid_does(name: str) -> None:
+def test_a_peer_computes_what_hybrid_does(name: str, results: Results) -> None:
     if importlib.util.find_spec(name) is None:
         pytest.skip(f"{name} is not installed for {sys.executable}")
     for workload in WORKLOADS.values():

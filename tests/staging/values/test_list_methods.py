@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import hybrid as hy
+from tests.helpers import part_of, parts
 from tests.staging.harness import ITEMS_APART, f32, same
 
 # Keeping the length of the list as it is.
@@ -122,14 +123,16 @@ def check(place: str, change: str, may_refuse: bool, identity: bool | str = True
 
 
 @pytest.mark.parametrize("change", [*KEEPING, *CHANGING])
-def test_lists_of_known_length(change: str) -> None:
-    for place in KNOWN:
+@pytest.mark.parametrize("part", parts(2))
+def test_lists_of_known_length(part: int, change: str) -> None:
+    for place in part_of(KNOWN, part, 2, (*KEEPING, *CHANGING).index(change)):
         check(place, change, may_refuse=False)
 
 
 @pytest.mark.parametrize("change", KEEPING)
-def test_lists_that_keep_their_length(change: str) -> None:
-    for place in UNKNOWN:
+@pytest.mark.parametrize("part", parts(2))
+def test_lists_that_keep_their_length(part: int, change: str) -> None:
+    for place in part_of(UNKNOWN, part, 2, KEEPING.index(change)):
         check(place, change, may_refuse=False)
 
 

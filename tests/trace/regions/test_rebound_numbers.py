@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import hybrid as hy
+from tests.helpers import part_of, parts
 from tests.staging.harness import describe, f32
 
 PLACES = (
@@ -61,8 +62,9 @@ def function_of(place: str, change: str, value: str) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("place", PLACES)
-def test_same_as_eager(place: str, change: str) -> None:
-    for value in VALUES:
+@pytest.mark.parametrize("part", parts(2))
+def test_same_as_eager(part: int, place: str, change: str) -> None:
+    for value in part_of(VALUES, part, 2, PLACES.index(place) + CHANGES.index(change)):
         function = function_of(place, change, value)
         hybridized = hy.hybridize(function)
         for numbers in CALLS:

@@ -15,6 +15,7 @@ import pytest
 import hybrid as hy
 from hybrid.errors import CaptureError
 from hybrid.trace.places import reads
+from tests.helpers import part_of, parts
 from tests.staging.harness import f32, same
 
 # How a nested function shares the variable `s`; it is called `share()` where it can be.
@@ -91,9 +92,12 @@ def _indented(text: str, indent: str) -> str:
 
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("store", STORES)
-def test_state_is_what_eager_code_leaves(share: str, store: str) -> None:
+@pytest.mark.parametrize("part", parts(3))
+def test_state_is_what_eager_code_leaves(part: int, share: str, store: str) -> None:
     dtype = hy.bfloat16 if store == "attribute of its name" else hy.float32
-    for shape, rebind, test in itertools.product(SHAPES, REBINDS, CONDITIONS):
+    turn = [*SHARES].index(share) + [*STORES].index(store)
+    table = [*itertools.product(CONDITIONS, SHAPES, REBINDS)]  # a third is not always the same test
+    for test, shape, rebind in part_of(table, part, 3, turn):
         if "{test}" not in shape and test != "number":
             continue
         if "share()" in STORES[store] and shape.index("{share}") > shape.index("{store}"):

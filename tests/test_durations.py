@@ -1,0 +1,87 @@
+"""The time of each test is kept; which may take long is listed; see ``tools/durations.py``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tools import durations
+
+SLOW = durations.listed(durations.LIST.read_text(encoding="utf-8"))
+
+TESTS = """
+import subprocess, sys, time
+import pytest
+
+def used(seconds):
+    while time.process_time() < used.until + seconds: pass
+
+@pytest.fixture
+def long_fixture():
+    used.until = time.process_time()
+    used(0.1)
+
+def test_fixture(long_fixture):
+    assert 0
+
+def test_child():
+    code = "import time\\nwhile time.process_time() < 0.3: pass"
+    subprocess.run([sys.executable, "-c", code])
+
+def test_waits():
+    time.sleep(0.4)
+"""
+
+
+def test_tests_that_may_take_long_are_tests_and_have_a_reason() -> None:
+    for test, reason in SLOW.items():
+        path, _, name = test.partition("::")
+        text = (durations.LIST.parents[2] / path).read_text(encoding="utf-8")
+        assert f"def {name.rpartition('::')[2]}(" in text and reason.strip(), test
+    assert [*SLOW] == sorted(SLOW)
+
+
+@pytest.mark.parametrize("processes", [[], ["-n", "2"]], ids=["one process", "two"])
+def test_the_time_of_each_test_is_kept(processes: list[str], tmp_path: Path) -> None:
+    root = durations.LIST.parents[2]
+    (tmp_path / "conftest.py").write_text(
+        f"import sys\nsys.path.append({str(root)!r})\n"
+        "from tests.tools.durations import Durations\n"
+        "def pytest_configure(config):\n"
+        "    config.pluginmanager.register(Durations(config))\n"
+    )
+    (tmp_path / "test_it.py").write_text(TESTS)
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *processes, "-q", "--rootdir", str(tmp_path)],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+    )
+    kept = (tmp_path / ".pytest_cache/d/durations/seconds.csv").read_text(encoding="utf-8")
+    rows = dict(reversed(line.split(",")) for line in kept.splitlines())
+    assert list(rows) == [f"test_it.py::test_{name}" for name in ("child", "fixture", "waits")]
+    child, fixture, waits = map(float, rows.values())
+    assert child > 0.25 and 0.09 < fixture < child and waits < 0.09
+
+
+def test_what_takes_long_is_found_unless_it_is_listed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    listed, kept = tmp_path / "slow_tests.txt", tmp_path / "seconds.csv"
+    monkeypatch.setattr(durations, "LIST", listed)
+    listed.write_text("# why\n\na.py::test_a: it is: so\na.py::test_b: so\nb.py::test: so\n")
+    kept.write_text(
+        '9.5,a.py::test_a[1]\n3.1,"a.py::test_c[x, y]"\n0.2,a.py::test_b\n3.0,c.py::d\n'
+    )
+    assert durations.main(kept) == 1
+    assert capsys.readouterr().out == (
+        "a.py::test_c[x, y] takes 3.1 s of 3\n"
+        "a.py::test_b is listed and takes 0.2 s\n"
+        "b.py::test is listed and was not run\n"
+        "4 tests, 16 s of processor time, 2 over 3 s\n"
+    )
+    listed.write_text("a.py::test_a: so\na.py::test_c: so\n")
+    assert durations.main(kept) == 0

@@ -1,0 +1,101 @@
+"""How long each test takes, in seconds of processor time; none may take over three unless listed.
+
+    python -m tests.tools.durations [FILE]   # of the last run; or of a file that it left
+
+Every run of the tests leaves ``.pytest_cache/d/durations/seconds.csv``, the slowest first: the
+processor time of a test with its fixtures, threads and the programs it has waited for.  Unlike the
+time on the clock it is nearly the same whatever else the machine does.  ``slow_tests.txt`` lists
+those that may take long, each with the reason.  The exit code is 1 if another one does, or if one
+that is listed takes less than half a second or is no longer there.
+"""
+
+from __future__ import annotations
+
+import csv
+import resource
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+LIST = Path(__file__).with_name("slow_tests.txt")
+KEPT = Path(__file__).resolve().parents[2] / ".pytest_cache/d/durations/seconds.csv"
+LIMIT, QUICK = 3.0, 0.5
+
+
+def processor_seconds() -> float:
+    """What this process has used, with those that it has started and waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(item.ru_utime + item.ru_stime for item in used)
+
+
+class Durations:
+    """A plugin of pytest: each report of a test's end says what the test has used."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        self.start = processor_seconds()
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if report.when == "teardown":
+            report.processor_seconds = processor_seconds() - self.start  # xdist carries it over
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            self.seconds[report.nodeid] = report.processor_seconds
+
+    def pytest_sessionfinish(self) -> None:
+        cache = getattr(self.config, "cache", None)
+        if cache is None or hasattr(self.config, "workerinput"):
+            return
+        slowest = sorted(self.seconds.items(), key=lambda item: -item[1])
+        file = cache.mkdir("durations") / KEPT.name
+        with open(file, "w", encoding="utf-8", newline="") as text:
+            csv.writer(text).writerows((f"{taken:.3f}", test) for test, taken in slowest)
+
+
+def listed(text: str) -> dict[str, str]:
+    """The reason of each test of ``slow_tests.txt``; ``[...]`` stands for any parameters."""
+    rows = [line.split(": ", 1) for line in text.splitlines() if line and not line.startswith("#")]
+    return {test: reason for test, reason in rows}
+
+
+def faults(seconds: dict[str, float], slow: dict[str, str]) -> list[str]:
+    longest: dict[str, float] = {}
+    for test, taken in seconds.items():
+        name = test.partition("[")[0]
+        longest[name] = max(taken, longest.get(name, 0.0))
+    found = [
+        f"{test} takes {taken:.1f} s of {LIMIT:.0f}"
+        for test, taken in seconds.items()
+        if taken > LIMIT and test.partition("[")[0] not in slow
+    ]
+    for name in slow:
+        if name not in longest:
+            found.append(f"{name} is listed and was not run")
+        elif longest[name] < QUICK:
+            found.append(f"{name} is listed and takes {longest[name]:.1f} s")
+    return found
+
+
+def main(file: Path) -> int:
+    with open(file, encoding="utf-8", newline="") as text:
+        seconds = {test: float(taken) for taken, test in csv.reader(text)}
+    found = faults(seconds, listed(LIST.read_text(encoding="utf-8")))
+    total, most = sum(seconds.values()), sum(taken > LIMIT for taken in seconds.values())
+    print(*found, sep="\n", end="\n" if found else "")
+    print(f"{len(seconds)} tests, {total:.0f} s of processor time, {most} over {LIMIT:.0f} s")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]) if sys.argv[1:] else KEPT))
