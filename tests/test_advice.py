@@ -58,7 +58,7 @@ def sources(tree: ast.AST) -> Iterator[ast.AST]:
             name = ast.unparse(node.func).rpartition(".")[2]
             if name in KINDS:
                 yield from [word.value for word in node.keywords if word.arg == "fix"]
-            elif name == "Kind" and len(node.args) > 1:
+            elif name == "MutableKind" and len(node.args) > 1:
                 yield node.args[1]
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target

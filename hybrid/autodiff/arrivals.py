@@ -28,7 +28,7 @@ from hybrid.autodiff.presence import Ct, OptionalCt, added, disjoined, marked, n
 from hybrid.autodiff.record_values import (
     Aliases,
     Edge,
-    Items,
+    ItemAliases,
     Node,
     TapeValue,
     make_snapshot,
@@ -174,14 +174,14 @@ class Arrivals:
     def _is_list(self, value: TapeValue) -> bool:
         return value in self.lists or (value not in self.terms and self._items(value) is not None)
 
-    def _items(self, value: TapeValue) -> Items | None:
+    def _items(self, value: TapeValue) -> ItemAliases | None:
         node, index = value
         if type(node) is not Record or "regions" not in node.attrs:
             return None
         aliases = self._declared(node)
         return None if aliases is None else aliases.items.get(index)
 
-    def _names(self, value: TapeValue, items: Items) -> list[TapeValue]:
+    def _names(self, value: TapeValue, items: ItemAliases) -> list[TapeValue]:
         """The values outside the list that are items of it."""
         node, _ = value
         found = [] if items.last < 0 else [(node, items.last)]

@@ -57,14 +57,14 @@ class Aliases:
     made: tuple[bool, ...]  # whether it may be none of them
     flags: Callable[[], Sequence[Sequence[Tensor]]]  # which it is, in the order of ``places``
     asks: str  # of which operands the vjp rule asks which they may be: "all", or those of "several"
-    items: Mapping[int, Items] = field(default_factory=dict)  # of results that are lists
+    items: Mapping[int, ItemAliases] = field(default_factory=dict)  # of results that are lists
     # Of a loop: which results may be which operands all along, and which operands its body reads.
     lasting: Mapping[int, Collection[int]] = field(default_factory=dict)
     read: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class ItemAliases:
     """The aliases of items of a list: results, or operands, of the same node."""
 
     duplicate_of: int  # a list of the same items; all of these are -1 where there is none

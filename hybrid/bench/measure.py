@@ -19,7 +19,7 @@ SAMPLE_SECONDS = 0.005
 
 
 @dataclass(frozen=True)
-class Timing:
+class SampleTiming:
     """Seconds of one run, or of an equal part of it: the median, and the range of 80 %."""
 
     median: float
@@ -28,7 +28,7 @@ class Timing:
     samples: int
     runs: int  # in each sample
 
-    def of_one(self, parts: int) -> "Timing":
+    def of_one(self, parts: int) -> "SampleTiming":
         """The timing of one of the ``parts`` of a run."""
         return replace(self, median=self.median / parts, p10=self.p10 / parts, p90=self.p90 / parts)
 
@@ -57,7 +57,7 @@ def measure(
     *,
     seconds: float = SAMPLE_SECONDS,
     advance: Callable[[], None] = lambda: None,
-) -> dict[str, Timing]:
+) -> dict[str, SampleTiming]:
     """The timing of each way from ``repeat`` rounds; ``advance`` is called after every round."""
     counts = {name: calibrate(way, seconds) for name, way in ways.items()}
     samples: dict[str, list[float]] = {name: [] for name in ways}
@@ -71,7 +71,7 @@ def measure(
     return {name: summary(values, counts[name]) for name, values in samples.items()}
 
 
-def summary(values: list[float], runs: int) -> Timing:
+def summary(values: list[float], runs: int) -> SampleTiming:
     """The timing that ``values``, seconds of one run each, amount to."""
     p10, median, p90 = np.percentile(values, [10, 50, 90]).tolist()
-    return Timing(median, p10, p90, len(values), runs)
+    return SampleTiming(median, p10, p90, len(values), runs)

@@ -23,14 +23,14 @@ class BenchError(HybridError, RuntimeError):
     """A workload came to a wrong result, or to other bits in another way of running it."""
 
 
-class Sampler(Protocol):
+class TimedWay(Protocol):
     """A way of running that keeps time itself, as another process must."""
 
     def sample(self, count: int) -> float:
         """Run ``count`` times; the seconds it took."""
 
 
-Way = Callable[[], Any] | Sampler
+Way = Callable[[], Any] | TimedWay
 
 
 @dataclass(frozen=True)

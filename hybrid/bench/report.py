@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.bench.runner import Line, Result
+from hybrid.bench.runner import Result, WayLine
 from hybrid.memory import native
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
@@ -30,7 +30,7 @@ def figures(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
-def spread(line: Line) -> str:
+def spread(line: WayLine) -> str:
     """The range that holds 80 % of the samples, in the unit of the median."""
     unit = duration(line.timing.median).split()[1]
     low, high = duration(line.timing.p10, unit), duration(line.timing.p90, unit)

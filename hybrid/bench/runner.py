@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from hybrid.bench.measure import SAMPLE_SECONDS, Timing, measure, run_for
+from hybrid.bench.measure import SAMPLE_SECONDS, SampleTiming, measure, run_for
 from hybrid.bench.registry import Case, Workload
 from hybrid.memory import native
 
@@ -12,11 +12,11 @@ REPEAT = 25
 
 
 @dataclass(frozen=True)
-class Line:
+class WayLine:
     """One way of running one case."""
 
     way: str
-    timing: Timing
+    timing: SampleTiming
     first_call: float  # seconds; for a hybridized function this includes capture and planning
     speedup: float  # the first way's time over this one's
     gflops: float | None
@@ -30,7 +30,7 @@ class Result:
     workload: str
     case: str
     threads: int
-    lines: tuple[Line, ...]
+    lines: tuple[WayLine, ...]
     facts: dict[str, str]
 
 
@@ -64,7 +64,7 @@ def run_case(
         timings = measure(case.ways, repeat, seconds=seconds, advance=advance)
     base = next(iter(timings.values())).median
     lines = tuple(
-        Line(
+        WayLine(
             name,
             timing.of_one(case.parts),
             first[name],

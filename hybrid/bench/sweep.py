@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import linalg, ops
-from hybrid.bench.measure import Timing, measure
+from hybrid.bench.measure import SampleTiming, measure
 from hybrid.bench.sweep_functions import ROWS
 from hybrid.core.tree import tree_map
 from hybrid.eager.interop import asarray
@@ -27,13 +27,13 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """One function on arrays of ``size`` elements: seconds of a call, ours and NumPy's."""
 
     name: str
     size: int
-    ours: Timing
-    numpy: Timing
+    ours: SampleTiming
+    numpy: SampleTiming
 
     @property
     def ratio(self) -> float:
@@ -41,7 +41,7 @@ class Row:
         return self.ours.median / self.numpy.median
 
 
-class Draw:
+class SweepArrays:
     """The arrays of one size and dtype."""
 
     def __init__(self, size: int, dtype: str) -> None:
@@ -72,14 +72,14 @@ class Draw:
         return x @ x.T + np.eye(side, dtype=self.dtype)
 
 
-def _called(*kinds: str, **kwargs: Any) -> Callable[[Draw], Arguments]:
-    def arguments(draw: Draw) -> Arguments:
+def _called(*kinds: str, **kwargs: Any) -> Callable[[SweepArrays], Arguments]:
+    def arguments(draw: SweepArrays) -> Arguments:
         return tuple([getattr(draw, kind)() for kind in kinds]), kwargs
 
     return arguments
 
 
-GROUPS: list[tuple[Callable[[Draw], Arguments], str]] = [
+GROUPS: list[tuple[Callable[[SweepArrays], Arguments], str]] = [
     (_called("floats"), """
         abs acos asin asinh atan atanh ceil cos cosh erf exp expm1 floor gelu gelu_tanh isfinite
         isinf isnan log log1p log2 log10 log_softmax logsumexp negative normalize reciprocal relu
@@ -187,7 +187,7 @@ BESIDE: dict[str, Callable[..., Any]] = {
 }
 
 
-def functions(part: str = "") -> Iterator[tuple[str, Callable[[Draw], Arguments]]]:
+def functions(part: str = "") -> Iterator[tuple[str, Callable[[SweepArrays], Arguments]]]:
     """The names that hold ``part``, each with what draws its arguments, in alphabetical order."""
     found = [(name, draw) for draw, names in GROUPS for name in names.split() if part in name]
     found += [(name, draw) for name, draw, _ in ROWS if part in name]
@@ -212,13 +212,13 @@ def sweep(
     dtype: str = "float32",
     repeat: int = 5,
     advance: Callable[[str], None] = lambda name: None,
-) -> list[Row]:
+) -> list[SweepRow]:
     """Measure each function whose name holds ``part``; ``advance`` is told of each before."""
     rows = []
     for name, arguments in functions(part):
         advance(name)
         for size in sizes:
-            args, kwargs = arguments(Draw(size, dtype))
+            args, kwargs = arguments(SweepArrays(size, dtype))
             tensors = tree_map(lambda x: asarray(x) if isinstance(x, np.ndarray) else x, args)
             ways = {
                 "hybrid": _call(ours(name), tensors, kwargs),
@@ -227,7 +227,7 @@ def sweep(
             for _ in range(WARM_UP):
                 ways["hybrid"]()
             timings = measure(ways, repeat)
-            rows.append(Row(name, size, timings["hybrid"], timings["numpy"]))
+            rows.append(SweepRow(name, size, timings["hybrid"], timings["numpy"]))
     return rows
 
 
@@ -240,7 +240,7 @@ def _call(
     return call
 
 
-def eager_add(repeat: int = 5, *, size: int = SIZES[0]) -> Timing:
+def eager_add(repeat: int = 5, *, size: int = SIZES[0]) -> SampleTiming:
     """Seconds of an eager addition of two small tensors: what a call costs at least."""
     x = asarray(np.ones(size, np.float32))
     assert isinstance(x, Tensor)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from hybrid.bench.compare import contenders as who
-from hybrid.bench.compare.cases import WORKLOADS, Case, Workload
+from hybrid.bench.compare.cases import WORKLOADS, Amount, Contest
 from hybrid.bench.compare.comparison_report import document, remarks, slower, table_of
 from hybrid.bench.compare.pictures import require_matplotlib
 from hybrid.bench.compare.process import TIMEOUT
@@ -107,7 +107,7 @@ def compare(
         fail("; ".join(late), code=1)
 
 
-def chosen(names: Sequence[str]) -> list[tuple[Workload, Case]]:
+def chosen(names: Sequence[str]) -> list[tuple[Contest, Amount]]:
     """The cases that ``names`` ask for; all of them when there are none."""
     found = []
     for name in names or WORKLOADS:
@@ -127,7 +127,7 @@ def chosen(names: Sequence[str]) -> list[tuple[Workload, Case]]:
 
 
 def run(
-    cases: Sequence[tuple[Workload, Case]],
+    cases: Sequence[tuple[Contest, Amount]],
     contenders: Sequence[who.Contender],
     settings: Settings,
     found: list[Comparison],

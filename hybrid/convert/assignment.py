@@ -13,7 +13,7 @@ Bound = frozenset[str] | None  # None: never reached
 
 
 @dataclass(slots=True)
-class _Loop:
+class _LoopBounds:
     breaks: Bound = None
     continues: Bound = None
 
@@ -25,7 +25,7 @@ class Definite:
         self.locals = scope.locals
         self.maybe: set[int] = set()  # ids of Name nodes
         self.unbound_at: dict[int, frozenset[str]] = {}  # nested function -> names not yet bound
-        self.loops: list[_Loop] = []
+        self.loops: list[_LoopBounds] = []
         self.block(body, frozenset(scope.parameters))
 
     def is_sure(self, node: ast.Name) -> bool:
@@ -89,7 +89,7 @@ class Definite:
         if not isinstance(node, ast.While):
             bound = self.look(bound, node.iter)
         head = _without(bound, node.body)  # what an iteration may have deleted
-        self.loops.append(_Loop())
+        self.loops.append(_LoopBounds())
         if isinstance(node, ast.While):
             head = self.look(head, node.test)
             inside = head

@@ -23,7 +23,7 @@ from hybrid.core.types import TensorType
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ItemKind:
     """What items look like: trees of tensors."""
 
     structure: Structure
@@ -38,7 +38,7 @@ class Supplying:
         raise NotImplementedError
 
 
-class Items(Iterator[Any], Protocol):
+class SuppliedItems(Iterator[Any], Protocol):
     """A pass: the items in order."""
 
     @property
@@ -58,14 +58,14 @@ class Supply(Protocol):
 
     length: int | None  # items of a pass; None: its end says
     even: int  # of these the first ones, which are of one kind
-    kinds: tuple[Kind, ...]  # that one, and the kind of the others if there are any
+    kinds: tuple[ItemKind, ...]  # that one, and the kind of the others if there are any
     cells: tuple[Any, ...]  # tensors that a pass reads and writes as it begins
     draws: bool  # whether it does so for each item, too
 
     def fact(self) -> Any:
         """What a plan counts on: another one is made when it has become something else."""
 
-    def begin(self) -> Items:
+    def begin(self) -> SuppliedItems:
         """Begin a pass."""
 
     @property
@@ -78,7 +78,7 @@ class Supply(Protocol):
     def refuse_end(self, count: int) -> Exception:
         """What is wrong where a pass ends after ``count`` items, or goes on after all of them."""
 
-    def refuse_kind(self, at: int, found: Kind | None, wanted: Kind) -> Exception:
+    def refuse_kind(self, at: int, found: ItemKind | None, wanted: ItemKind) -> Exception:
         """What is wrong with item ``at``, which is no tree of tensors if it has no kind."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybrid.data.sampler import BatchSampler, OrderSampler, RandomOrderSampler
-from hybrid.data.workers.prefetch import Ahead, AheadOfStreams
+from hybrid.data.workers.prefetch import AheadOfStreams, Prefetch
 from hybrid.data.workers.worker import ENDED, Job, Reader
 from hybrid.eager.interop import asarray
 from hybrid.errors import ArgumentError, CaptureError, DatasetError, author_location
@@ -207,7 +207,7 @@ class Pass:
         ahead = base, loader.prefetch_factor, loader.timeout
         if loader.streams:
             return AheadOfStreams(self.crew, *ahead, skips)
-        return Ahead(self.crew, keys, skips, *ahead)
+        return Prefetch(self.crew, keys, skips, *ahead)
 
     def read(self, keys: Iterable[Any], skips: int, seed: int = 0) -> Iterator[Any]:
         """The batches of samples with these numbers, made here when they are asked for."""

@@ -148,7 +148,9 @@ class _Watcher(Eager):
                 return launch if launch and launch.type is result.type else _Retyped(launch, result)
         else:
             launch = Launch(optimized(self.builder.finish(values))) if plan else False
-        return launch if type(result) is Tensor or not launch else _Parts(launch, _maker(result))
+        return (
+            launch if type(result) is Tensor or not launch else _PartsLaunch(launch, _maker(result))
+        )
 
     def recipe(self, result: Any) -> _Recipe | None:
         """What gives ``result`` again op by op: see ``learned``."""
@@ -220,7 +222,7 @@ def _maker(result: Any) -> Callable[[tuple[Tensor, ...]], Any]:
     return getattr(type(result), "_make", type(result))
 
 
-class _Parts:
+class _PartsLaunch:
     """A launch whose results are the parts of a list or tuple."""
 
     __slots__ = ("launch", "make")

@@ -24,13 +24,13 @@ class Calls:
     __slots__ = ("known",)
 
     def __init__(self) -> None:
-        self.known: dict[int, Call] = {}
+        self.known: dict[int, InplaceCall] = {}
 
     def __reduce__(self) -> Any:
         return Calls, ()
 
 
-class Call:
+class InplaceCall:
     """``op`` of some cells, which get its results, and of other operands that come with each run.
 
     ``key`` is the caller's, to tell whether a call is still the one that is meant.

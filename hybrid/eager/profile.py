@@ -199,7 +199,7 @@ class Interval:
     first: bool = True  # of the parts of one call, which run side by side
 
 
-class _Sum:
+class _IntervalSum:
     """Of the intervals that are about one thing."""
 
     __slots__ = ("calls", "inside", "total")
@@ -210,13 +210,13 @@ class _Sum:
 
 def _timings(intervals: Iterable[Interval]) -> tuple[Timing, ...]:
     """A row for each thing, the one of the most time of its own first."""
-    sums: dict[About, _Sum] = {}
+    sums: dict[About, _IntervalSum] = {}
     around: list[Interval] = []
     for interval in sorted(intervals, key=lambda i: (i.thread, i.begin, -i.end)):
         while around and (around[-1].thread != interval.thread or around[-1].end < interval.end):
             around.pop()
         nanoseconds = interval.end - interval.begin
-        found = sums.setdefault(interval.about, _Sum())
+        found = sums.setdefault(interval.about, _IntervalSum())
         found.calls += interval.first
         if all(other.about != interval.about for other in around):
             found.total += nanoseconds

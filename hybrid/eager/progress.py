@@ -54,7 +54,7 @@ class Bar:
         return {"rate": _rate(self._done, now - self._begun), "postfix": postfix}
 
 
-class Progress(Generic[T]):
+class ProgressBar(Generic[T]):
     """An iterable that shows how far a loop over it has come; ``progress`` makes it."""
 
     def __init__(self, iterable: Iterable[T], total: int | None, description: str) -> None:
@@ -94,7 +94,7 @@ class Progress(Generic[T]):
 
 def progress(
     iterable: Iterable[T], *, total: int | None = None, description: str = ""
-) -> Progress[T]:
+) -> ProgressBar[T]:
     """``iterable``, showing on stderr how far a loop over it has come and how long it will take.
 
     ::
@@ -119,12 +119,12 @@ def progress(
         raise ArgumentError(f"total is {total}", fix="give the number of items, or None")
     if not isinstance(description, str):
         raise ArgumentTypeError(f"description is {description!r}", fix="give a text")
-    return Progress(iterable, total, description)
+    return ProgressBar(iterable, total, description)
 
 
 def unwrapped(iterable: Any) -> Any:
     """What a loop over ``iterable`` goes over: captured code does without the bar."""
-    while type(iterable) is Progress:
+    while type(iterable) is ProgressBar:
         iterable = iterable.iterable
     return iterable
 

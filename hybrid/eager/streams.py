@@ -27,7 +27,7 @@ from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import record_call, set_record, with_regions
 from hybrid.memory import native
-from hybrid.memory.work_queue import Queue, Waiting
+from hybrid.memory.work_queue import Waiting, WorkQueue
 from hybrid.memory.work_queue import wait_all as _wait_all
 from hybrid.plan import Plan
 
@@ -37,7 +37,7 @@ class Streaming(Eager):
 
     queues = True
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: WorkQueue) -> None:
         self.queue = queue
 
     def apply(
@@ -147,7 +147,7 @@ class Stream:
     """Work in order, done by a thread of its own; see ``stream``."""
 
     def __init__(self) -> None:
-        self._queue = Queue()
+        self._queue = WorkQueue()
         self._interpreter = Streaming(self._queue)
         self._own = threading.local()  # .blocks: those that this thread is in
 

@@ -35,7 +35,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class AuthorSource:
     """The source of a function, or why there is none."""
 
     path: str
@@ -58,7 +58,7 @@ class Written:
         return [line[margin:] for line in found]
 
 
-def written(code: types.CodeType) -> Written:
+def written(code: types.CodeType) -> AuthorSource:
     """What the author wrote for ``code``, which conversion may have made."""
     path, first = code.co_filename, code.co_firstlineno
     try:
@@ -66,13 +66,13 @@ def written(code: types.CodeType) -> Written:
             definition_of(code)  # raises what is wrong with the source
         name, node = _find(path, first, code.co_name)
     except NoSource as error:
-        return Written(path, code.co_name, first, first, str(error))
+        return AuthorSource(path, code.co_name, first, first, str(error))
     assigned = _assigned(node)
     bound = assigned | {inner.arg for inner in ast.walk(node) if isinstance(inner, ast.arg)}
     body = node.body if isinstance(node.body, list) else []
     statements = tuple(_statements(body, bound))
     runs = frozenset(_lines_of(code))
-    return Written(path, name, first, node.end_lineno or first, "", statements, runs, assigned)
+    return AuthorSource(path, name, first, node.end_lineno or first, "", statements, runs, assigned)
 
 
 def _find(path: str, first: int, name: str) -> tuple[str, Function]:

@@ -10,7 +10,7 @@ from hybrid.convert.conversion import is_converted_code
 from hybrid.convert.source import NoSource, definition_of
 from hybrid.errors import Location
 from hybrid.explain.argument_names import authors_function, keys_of
-from hybrid.explain.author_source import Written, written
+from hybrid.explain.author_source import AuthorSource, written
 from hybrid.explain.explanation import Explanation, Function, Note
 from hybrid.explain.inputs import guard_rows, inputs_of, numbers_of, paths_of, slot_name
 from hybrid.explain.lines import Seen, lines_of, notes_by_place
@@ -84,7 +84,7 @@ def _begin(function: Any) -> Place | None:
     return None if code is None else (code.co_filename, code.co_firstlineno)
 
 
-def _shown_functions(watch: Watch, places: dict[Place, Any]) -> list[Written]:
+def _shown_functions(watch: Watch, places: dict[Place, Any]) -> list[AuthorSource]:
     """The functions that were traced, those inside others left out, in the order of calls."""
     made = {path for path, _ in places}
     found = [written(code) for code in watch.functions.values()]
@@ -97,19 +97,19 @@ def _shown_functions(watch: Watch, places: dict[Place, Any]) -> list[Written]:
     return shown
 
 
-def _holds(outer: Written, inner: Written) -> bool:
+def _holds(outer: AuthorSource, inner: AuthorSource) -> bool:
     if outer.path != inner.path or outer.reason:
         return False
     size, inner_size = outer.last - outer.first, inner.last - inner.first
     return outer.first <= inner.first and inner.last <= outer.last and size > inner_size
 
 
-def _same(a: Written, b: Written) -> bool:
+def _same(a: AuthorSource, b: AuthorSource) -> bool:
     """Whether two are one piece of source: lambdas on one line, parts of a file without source."""
     return a.path == b.path and (a.first, a.last) == (b.first, b.last)
 
 
-def _remark(function: Written, watch: Watch, mode: str) -> str:
+def _remark(function: AuthorSource, watch: Watch, mode: str) -> str:
     """Why the control flow of ``function`` was not converted."""
     codes = [
         code
@@ -129,7 +129,7 @@ def _remark(function: Written, watch: Watch, mode: str) -> str:
 
 
 def _calls(
-    watch: Watch, functions: Sequence[Written], anchors: dict[int, str]
+    watch: Watch, functions: Sequence[AuthorSource], anchors: dict[int, str]
 ) -> dict[Place, list[Note]]:
     by_begin = {(w.path, w.first): w for w in functions}
     found: dict[Place, list[Note]] = {}
@@ -144,7 +144,7 @@ def _calls(
 
 
 def _elsewhere(
-    places: dict[Place, Any], functions: Sequence[Written], caller: Location | None
+    places: dict[Place, Any], functions: Sequence[AuthorSource], caller: Location | None
 ) -> tuple[tuple[str, int], ...]:
     counts: dict[str, int] = {}
     for (path, line), here in places.items():

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hybrid.core.dataclass import dataclass
 from hybrid.errors import Location
-from hybrid.explain.author_source import Statement, Written
+from hybrid.explain.author_source import AuthorSource, Statement
 from hybrid.explain.explanation import GuardRow, Line, Note
 from hybrid.explain.nodes import Ref, loop_facts
 from hybrid.explain.watch import Place
@@ -42,7 +42,7 @@ def notes_by_place(notes: Sequence[tuple[Location | None, str]]) -> dict[Place, 
     return found
 
 
-def lines_of(function: Written, seen: Seen, is_root: bool) -> Iterator[Line]:
+def lines_of(function: AuthorSource, seen: Seen, is_root: bool) -> Iterator[Line]:
     """Every line of ``function``; without source, those that made nodes."""
     if function.reason:
         for (path, number), refs in sorted(seen.refs.items()):
@@ -64,7 +64,7 @@ def _line(
     notes: Sequence[str],
     seen: Seen,
     is_root: bool,
-    function: Written,
+    function: AuthorSource,
 ) -> Line:
     kind, label, notes_here = _fate(function, statement, refs, notes, seen, number)
     more: list[Note] = [*notes_here]
@@ -77,7 +77,7 @@ def _line(
 
 
 def _fate(
-    function: Written,
+    function: AuthorSource,
     statement: Statement | None,
     refs: Sequence[Ref],
     notes: Sequence[str],
@@ -131,7 +131,7 @@ def _about(control: Sequence[Ref], statement: Statement | None) -> Iterator[Note
         yield Note("node", f"and {len(control) - _MOST - 1} more")
 
 
-def _makes_nodes(function: Written, statement: Statement | None, seen: Seen) -> bool:
+def _makes_nodes(function: AuthorSource, statement: Statement | None, seen: Seen) -> bool:
     """Whether a statement, with all that it holds or calls, made nodes."""
     if statement is None:
         return False
@@ -140,7 +140,9 @@ def _makes_nodes(function: Written, statement: Statement | None, seen: Seen) -> 
     return any(seen.refs.get(p) or seen.calls.get(p) for p in places)
 
 
-def _without_nodes(function: Written, statement: Statement | None, seen: Seen, number: int) -> str:
+def _without_nodes(
+    function: AuthorSource, statement: Statement | None, seen: Seen, number: int
+) -> str:
     if statement is None or number not in function.runs:
         return ""
     if (function.path, number) not in seen.ran:
@@ -151,7 +153,7 @@ def _without_nodes(function: Written, statement: Statement | None, seen: Seen, n
     return "jump" if statement.is_jump and _is_staged(function, statement, seen) else "python"
 
 
-def _is_staged(function: Written, statement: Statement, seen: Seen) -> bool:
+def _is_staged(function: AuthorSource, statement: Statement, seen: Seen) -> bool:
     """Whether a statement is in one that became a node."""
     around = [
         s.line for s in function.statements if s.line < statement.line and statement.line <= s.end
@@ -164,7 +166,7 @@ def _is_staged(function: Written, statement: Statement, seen: Seen) -> bool:
 
 
 def _dependencies(
-    statement: Statement, seen: Seen, is_root: bool, function: Written
+    statement: Statement, seen: Seen, is_root: bool, function: AuthorSource
 ) -> Iterator[Note]:
     """Python values that the plan was made for and the statement reads."""
     if is_root:

@@ -22,7 +22,7 @@ _STRUCTURE = "the arguments are"
 _MOST = 3  # differences that are told of
 
 
-class Cached(Protocol):
+class CandidatePlan(Protocol):
     """What is asked of a plan."""
 
     key: Any
@@ -56,7 +56,7 @@ class Difference:
         return self.whole or f"{self.what} {self.now} where {there} {listed(was, 'or')}"
 
 
-def why_new(request: Request, plans: Sequence[Cached], most: int | None) -> str:
+def why_new(request: Request, plans: Sequence[CandidatePlan], most: int | None) -> str:
     """Why none of ``plans`` serves ``request``.
 
     One did, and had to go for there were more than ``most``, unless that is None.
@@ -82,7 +82,7 @@ def _is_structure(found: Sequence[Difference]) -> bool:
     return bool(found) and found[0].what == _STRUCTURE
 
 
-def differences(request: Request, planned: Cached) -> Iterator[Difference]:
+def differences(request: Request, planned: CandidatePlan) -> Iterator[Difference]:
     """In what the call differs from that which ``planned`` was made for."""
     structure, _, recording, aliased, rows = request.key
     if structure != planned.key[0]:
@@ -102,7 +102,7 @@ def differences(request: Request, planned: Cached) -> Iterator[Difference]:
     yield from found or _outside(planned, request.leaves)
 
 
-def _leaves(request: Request, planned: Cached) -> Iterator[Difference]:
+def _leaves(request: Request, planned: CandidatePlan) -> Iterator[Difference]:
     for index, (now, was) in enumerate(zip(request.key[1], planned.key[1], strict=True)):
         if now == was or (index in planned.numbers and now[0] is was[0]):
             continue
@@ -135,7 +135,7 @@ def _aliases(aliases: tuple[int, ...] | None, request: Request) -> str:
 # What the capture read from outside ---------------------------------------------------------------
 
 
-def _outside(planned: Cached, leaves: Sequence[Any]) -> Iterator[Difference]:
+def _outside(planned: CandidatePlan, leaves: Sequence[Any]) -> Iterator[Difference]:
     found = [
         _broken(guard, planned.capture)
         for guard in sorted(

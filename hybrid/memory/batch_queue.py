@@ -10,7 +10,7 @@ from hybrid.memory.native import check, ffi, lib
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class BatchColumn:
     """The rows of which batches are made; they and the plans must outlive the queue."""
 
     buffer: Any
@@ -21,7 +21,7 @@ class Column:
     rest: Any = None  # the same, for a last batch of fewer
 
 
-def open_queue(columns: Sequence[Column], order: Any, batch: int) -> int:
+def open_queue(columns: Sequence[BatchColumn], order: Any, batch: int) -> int:
     """The number of a queue of batches of ``batch`` rows, in an ``order``: a buffer of int64s."""
     made = ffi.new("hyb_column[]", len(columns))
     for to, column in zip(made, columns, strict=True):

@@ -31,29 +31,29 @@ SPARE = 4  # threads that stay for later queues
 SLICE = 50_000_000  # ns of waiting between two looks at what signals ask
 
 LOCK = threading.RLock()  # held to queue, and to look at what is over
-_all: weakref.WeakSet[Queue] = weakref.WeakSet()
-_busy: dict[Queue, None] = {}  # with something queued, or a failure that nobody was told of
+_all: weakref.WeakSet[WorkQueue] = weakref.WeakSet()
+_busy: dict[WorkQueue, None] = {}  # with something queued, or a failure that nobody was told of
 _spare: list[Any] = []  # hyb_stream *, with nothing to do
 
 
-class Run:
+class QueuedRun:
     """A run of a plan in a queue."""
 
     __slots__ = (
         "after", "error", "held", "nbytes", "number", "over", "place", "plan", "queue", "undo"
     )  # fmt: skip
 
-    def __init__(self, queue: Queue, plan: Any, place: Any, nbytes: int) -> None:
-        self.queue: Queue | None = queue  # None: it is over, and has not failed
+    def __init__(self, queue: WorkQueue, plan: Any, place: Any, nbytes: int) -> None:
+        self.queue: WorkQueue | None = queue  # None: it is over, and has not failed
         self.plan, self.place, self.nbytes = plan, place, nbytes
         self.number = 0
         self.over = False
         self.error: BaseException | None = None
         self.held: Any = None  # what it reads and writes
-        self.after: Sequence[Run] = ()  # of other queues
+        self.after: Sequence[QueuedRun] = ()  # of other queues
         self.undo: list[Callable[[], None]] = []  # to be called if it fails
 
-    def is_awaited(self, by: Queue) -> bool:
+    def is_awaited(self, by: WorkQueue) -> bool:
         """Whether it is not known to be over, or has failed and nobody was told."""
         queue = self.queue
         if queue is None:
@@ -69,7 +69,7 @@ class Waiting(native.Pending):
 
     __slots__ = ("buffer", "run")
 
-    def __init__(self, buffer: Any, run: Run) -> None:
+    def __init__(self, buffer: Any, run: QueuedRun) -> None:
         self.buffer, self.run = buffer, run
 
     def wait(self) -> Any:
@@ -84,14 +84,14 @@ class Waiting(native.Pending):
         return self.buffer if self.run is None or self.run.queue is None else self
 
 
-class Queue:
+class WorkQueue:
     """A thread of the C library that runs queued plans one after the other."""
 
     def __init__(self) -> None:
         self.handle: Any = None  # hyb_stream *
-        self.runs: deque[Run] = deque()  # not known to be over
+        self.runs: deque[QueuedRun] = deque()  # not known to be over
         # One that has failed and those after it, until somebody is told.
-        self.broken: list[Run] = []
+        self.broken: list[QueuedRun] = []
         self.nbytes = self.last = 0  # of what is queued; the number of the last run
         self.closed = False
         _all.add(self)
@@ -104,7 +104,7 @@ class Queue:
         ``datas`` are buffers, which must not be written any more, or what stands for them.  What
         others can write is copied.  Waits while the queue is full.
         """
-        run = Run(self, plan, _place(), sum([t.nbytes for t in plan.output_types]))
+        run = QueuedRun(self, plan, _place(), sum([t.nbytes for t in plan.output_types]))
         while True:
             with LOCK:
                 self._look()
@@ -121,7 +121,7 @@ class Queue:
             elif queue is not None:
                 queue._wait(first, SLICE)
 
-    def _submit(self, run: Run, outputs: Sequence[Any], datas: Sequence[Any]) -> None:
+    def _submit(self, run: QueuedRun, outputs: Sequence[Any], datas: Sequence[Any]) -> None:
         """Queue ``run`` if there is room: it has a number then."""
         held, after = list(outputs), {}
         for data, type_ in zip(datas, run.plan.input_types, strict=True):
@@ -157,7 +157,7 @@ class Queue:
             self.runs.append(run)
             _busy[self] = None
 
-    def _open(self) -> Run | None:
+    def _open(self) -> QueuedRun | None:
         """Get a thread; or what is to be waited for, because there are enough of them."""
         if self.closed:
             raise _exiting()
@@ -207,7 +207,7 @@ class Queue:
         if not runs and not self.broken:
             _busy.pop(self, None)
 
-    def _error(self, run: Run, status: int) -> BaseException:
+    def _error(self, run: QueuedRun, status: int) -> BaseException:
         """Why ``run`` has failed."""
         if status == lib.HYB_CANCELLED:
             for other in run.after:
@@ -234,7 +234,7 @@ class Queue:
 
     # Waiting --------------------------------------------------------------------------------------
 
-    def wait_for(self, run: Run) -> None:
+    def wait_for(self, run: QueuedRun) -> None:
         """Return when ``run`` is over; raises why it has failed."""
         while not run.over:
             self._wait(run, SLICE)
@@ -268,7 +268,7 @@ class Queue:
         while last is not None and not last.over:
             self._wait(last, SLICE)
 
-    def _wait(self, run: Run, nanoseconds: int) -> None:
+    def _wait(self, run: QueuedRun, nanoseconds: int) -> None:
         """Wait for so long at most; whatever signals ask for is done between two such waits."""
         if not self.closed and lib.hyb_stream_wait(self.handle, run.number, nanoseconds) < 0:
             raise HybridError(
@@ -309,7 +309,7 @@ class Queue:
                 lib.hyb_stream_close(handle)
 
 
-def _number(run: Run) -> int:
+def _number(run: QueuedRun) -> int:
     return run.number
 
 

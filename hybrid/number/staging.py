@@ -57,13 +57,13 @@ class OwnCall:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HostCall(OwnCall):
+class NumberCall(OwnCall):
     """``function`` of plain numbers, as a py_call calls it: arrays in, arrays out."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]  # HERE for each operand
     kinds: tuple[str, ...]  # of the results; one alone is not in a tuple
-    place: Place
+    place: CodePlace
     raises: Raises
 
     @property
@@ -103,21 +103,21 @@ def _array(value: Any, kind: str) -> np.ndarray:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CodePlace:
     """Where in the author's code something is staged."""
 
     location: Location | None
     function: str  # its name
 
     @staticmethod
-    def here() -> Place:
+    def here() -> CodePlace:
         """The innermost line of the author's."""
         frame = author_frame(sys._getframe(1))
         name = "<module>" if frame is None else frame.f_code.co_name
-        return Place(author_location(), name)
+        return CodePlace(author_location(), name)
 
 
-def raise_at(error: BaseException, place: Place) -> NoReturn:
+def raise_at(error: BaseException, place: CodePlace) -> NoReturn:
     """Raise ``error`` as if the author's line did: its traceback ends there."""
     location = place.location
     locate(error, location)
@@ -198,7 +198,7 @@ def check(
     ``arguments`` are those of ``function``, with HERE for each operand; by default the operands.
     """
     arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
-    call = HostCall(function, arguments, (), Place.here(), raises)
+    call = NumberCall(function, arguments, (), CodePlace.here(), raises)
     branch(passes, operands, nothing, call)
 
 
@@ -212,7 +212,7 @@ def guarded(
 ) -> Tensor:
     """Where ``passes`` what the nodes of ``fast`` give; else what Python's ``function`` gives."""
     arguments = (HERE,) * len(operands)
-    call = HostCall(function, arguments, (kind,), Place.here(), raises)
+    call = NumberCall(function, arguments, (kind,), CodePlace.here(), raises)
     return branch(passes, operands, fast, call, (TYPES[kind],))[0]
 
 
@@ -225,7 +225,7 @@ def host(
 ) -> tuple[Tensor, ...]:
     """Stage a call of ``function`` on the plain numbers; its results have ``kinds``."""
     arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
-    call = HostCall(function, arguments, kinds, Place.here(), raises)
+    call = NumberCall(function, arguments, kinds, CodePlace.here(), raises)
     call, operands = current().leaving(call, operands)
     attrs = {"function": call, "types": tuple([TYPES[kind] for kind in kinds])}
     return tuple(results_of(current().apply(py_call, operands, attrs)))

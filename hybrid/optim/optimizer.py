@@ -12,7 +12,7 @@ from hybrid.calls.bind.generate import WRITER
 from hybrid.calls.control_functions import cond
 from hybrid.config import advance_epoch
 from hybrid.core.types import DType, bool_, int64
-from hybrid.eager.inplace_launch import Call
+from hybrid.eager.inplace_launch import InplaceCall
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import ACTIVE
@@ -236,12 +236,14 @@ class _Advance:
             count.content = data
 
 
-def _call_of(rule: Rule, p: Tensor, g: Tensor, state: State, numbers: tuple[Tensor, ...]) -> Call:
+def _call_of(
+    rule: Rule, p: Tensor, g: Tensor, state: State, numbers: tuple[Tensor, ...]
+) -> InplaceCall:
     """A step to be remembered; the gradient and the numbers come with each run."""
     first = 2 + len(state.moments)
     operands = (p, g, *state.moments, *numbers, *state.counts)
     given = (1, *range(first, first + len(numbers)))
-    return Call(rule, rule.op, rule.attrs, operands, (p, *state.moments), given)
+    return InplaceCall(rule, rule.op, rule.attrs, operands, (p, *state.moments), given)
 
 
 def named_state(rule: Rule, state: State) -> dict[str, Tensor]:

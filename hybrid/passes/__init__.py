@@ -32,16 +32,16 @@ from hybrid.passes.scalar.node_order import order
 from hybrid.passes.scalar.simplify import simplify
 from hybrid.passes.weights.channel_blocks import layout
 from hybrid.passes.weights.fold_norms import fold_norms
-from hybrid.passes.weights.precomputation import Ahead, ahead
+from hybrid.passes.weights.precomputation import Precomputation, ahead
 
 Pass = Callable[..., Graph]
 
 __all__ = [
     "FAST",
     "PIPELINE",
-    "Ahead",
     "Evaluate",
     "Pass",
+    "Precomputation",
     "ahead",
     "assemble",
     "canonical",
@@ -123,7 +123,7 @@ def run_parts(
     check: bool | None = None,
     evaluate: Evaluate | None = None,
     fast: bool = False,
-) -> tuple[Graph, Ahead | None]:
+) -> tuple[Graph, Precomputation | None]:
     """``graph`` after all passes; of two parts, if that is worth it, the rest, and both.
 
     ``fixed`` are the parameters that stay the same from run to run: see ``ahead``.
@@ -136,7 +136,7 @@ def run_parts(
     if parts is None:
         return _run(graph, last, check, evaluate), None
     early, rest = (_run(part, last, check, evaluate) for part in (parts.graph, parts.rest))
-    return rest, Ahead(early, parts.params, rest)
+    return rest, Precomputation(early, parts.params, rest)
 
 
 def _asked(check: bool | None) -> bool:

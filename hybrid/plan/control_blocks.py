@@ -51,7 +51,7 @@ def lower_while(low: Lowering, node: Node) -> None:
     go, *operands = low.operands(node)
     body, n = node.regions[0], attrs["carried"]
     trips, *results = node.results
-    loop = _Loop(low, node, Control("while", []))
+    loop = _LoopLowering(low, node, Control("while", []))
     inner = loop.inner
     params = loop.start(operands[:n], body.params[:n], body.results[1 : 1 + n], results[:n])
     targets = loop.stacks(results[n:], attrs["length"], spares=True)
@@ -66,7 +66,7 @@ def lower_for(low: Lowering, node: Node) -> None:
     count, *operands = low.operands(node)
     body, n, length = node.regions[0], attrs["carried"], attrs["length"]
     results, end = node.results, n + attrs["sliced"]
-    loop = _Loop(low, node, Control("for", [], reverse=attrs["reverse"]))
+    loop = _LoopLowering(low, node, Control("for", [], reverse=attrs["reverse"]))
     inner, control = loop.inner, loop.control
     if attrs["sliced"] or len(results) > n:
         control.limit = length
@@ -86,7 +86,7 @@ def _inside(low: Lowering, region: Graph, *, repeats: bool) -> Lowering:
     return type(low)(region, low, repeats=repeats)
 
 
-class _Loop:
+class _LoopLowering:
     """A loop while it is lowered."""
 
     def __init__(self, low: Lowering, node: Node, control: Control) -> None:

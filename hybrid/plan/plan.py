@@ -71,7 +71,7 @@ class Plan:
     @functools.cached_property
     def steps(self) -> tuple[Step, ...]:
         """In the order of their numbers, those of blocks included."""
-        return tuple([step for block in _Writer(*self._made_of[1:]).blocks for step in block])
+        return tuple([step for block in _PlanWriter(*self._made_of[1:]).blocks for step in block])
 
     @property
     def arena_nbytes(self) -> int:
@@ -79,7 +79,7 @@ class Plan:
 
     def arrays(self) -> native.PlanArrays | None:
         """The arrays that C was given; None if it calls functions of this process."""
-        writer = _Writer(*self._made_of[1:])
+        writer = _PlanWriter(*self._made_of[1:])
         writer.native.finish(*writer.write())
         return None if writer.native.hosts else writer.native.arrays
 
@@ -129,7 +129,7 @@ def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
     """
     lowered, placement = _lowered(graph, parallel)
     with phase("write"):
-        writer = _Writer(lowered, placement)
+        writer = _PlanWriter(lowered, placement)
         handle = writer.build()
     sizes = Sizes(
         sum([1 for _ in graph.walk()]),
@@ -179,7 +179,7 @@ def all_plans() -> dict[int, Plan]:
     return dict(_plans)
 
 
-class _Writer:
+class _PlanWriter:
     """Numbers steps and blocks, and writes the arrays of a plan."""
 
     def __init__(self, lowered: Lowered, placement: Placement) -> None:

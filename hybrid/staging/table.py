@@ -65,7 +65,7 @@ STAGING_BY: dict[str, tuple[str, ...]] = {
     "nodes.choice": ("Choice",),
     "nodes.if_node": ("StagedIf",),
     "values.dicts": ("DictView",),
-    "values.lists": ("View",),
+    "values.lists": ("ListView",),
 }
 
 CONVERTED = frozenset(name for names in CONVERTED_BY.values() for name in names)

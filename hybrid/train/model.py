@@ -31,7 +31,7 @@ from hybrid.train.callback import Callback
 from hybrid.train.history import History
 from hybrid.train.metrics import Metric, named
 from hybrid.train.run import Run
-from hybrid.train.step_loop import EvaluationLoop, Loop
+from hybrid.train.step_loop import EvaluationLoop, StepLoop
 from hybrid.weights import load, save
 
 VERSION = 1
@@ -182,8 +182,8 @@ class Model:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_loops": [], "_evaluations": [], "_trains": False}
 
-    def _loop(self, loader: DataLoader) -> Loop:
-        return Loop(self._steps, self.require_optimizer(), self.clip_norm, loader)
+    def _loop(self, loader: DataLoader) -> StepLoop:
+        return StepLoop(self._steps, self.require_optimizer(), self.clip_norm, loader)
 
     def require_optimizer(self) -> Optimizer:
         """The optimizer; an error where there is none, or nothing for it to do."""

@@ -14,7 +14,7 @@ from hybrid.train.arguments import Loading, copied
 from hybrid.train.callback import Callback, wants
 from hybrid.train.history import History
 from hybrid.train.metrics import Metric
-from hybrid.train.step_loop import Loop, no_batches
+from hybrid.train.step_loop import StepLoop, no_batches
 
 if TYPE_CHECKING:
     from hybrid.nn.modules.module import Module
@@ -33,7 +33,7 @@ class Run:
     def __init__(
         self,
         model: Model,
-        loop: Loop,
+        loop: StepLoop,
         callbacks: Sequence[Callback],
         *,
         epochs: int,

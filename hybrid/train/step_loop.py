@@ -1,4 +1,4 @@
-"""Loop: steps over a loader, many of them in one call of a plan, and what is told of each."""
+"""Loops of training: steps over a loader, many in one call of a plan, and what is told of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hybrid.train.callback import Callback
 from hybrid.train.program import NEVER, Evaluation, Program
 
 
-class Loop:
+class StepLoop:
     """Steps of training over the batches of ``loader``, pass after pass."""
 
     def __init__(

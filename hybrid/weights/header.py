@@ -36,7 +36,7 @@ NAMES = {dtype: code for code, dtype in CODES.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TensorEntry:
     """One tensor of a file: bytes ``begin`` to ``end`` of the data."""
 
     name: str
@@ -49,7 +49,7 @@ class Entry:
 class Header:
     """What a file says of itself: its tensors in the order of the header, its texts."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[TensorEntry, ...]
     metadata: dict[str, str]
     shared: dict[str, str]  # other names of its tensors
     start: int  # of the data, counted from the beginning of the file
@@ -173,7 +173,7 @@ def _metadata(given: Any) -> dict[str, str]:
     return given
 
 
-def _entry(name: str, field: Any, nbytes: int) -> Entry:
+def _entry(name: str, field: Any, nbytes: int) -> TensorEntry:
     """The tensor ``name``, whose data lie among ``nbytes``."""
 
     def fault(what: str, why: str = "", fix: str = "") -> _Fault:
@@ -207,14 +207,14 @@ def _entry(name: str, field: Any, nbytes: int) -> Entry:
             f"is {kind}, which takes {kind.nbytes} bytes, and has {end - begin}",
             "Its shape, its dtype and its data_offsets disagree.",
         )
-    return Entry(name, kind, begin, end)
+    return TensorEntry(name, kind, begin, end)
 
 
 def _are_counts(value: Any) -> bool:
     return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
 
 
-def _check_cover(entries: tuple[Entry, ...], nbytes: int) -> None:
+def _check_cover(entries: tuple[TensorEntry, ...], nbytes: int) -> None:
     """Raise unless the tensors lie side by side from the first byte of the data to the last."""
     at, last = 0, ""
     for entry in sorted(entries, key=lambda e: (e.begin, e.end)):

@@ -14,7 +14,7 @@ from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, CheckpointError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.memory import native
-from hybrid.weights.header import Entry, open_regular, read_header
+from hybrid.weights.header import TensorEntry, open_regular, read_header
 from hybrid.weights.state_tree import TREE, put_together
 
 
@@ -90,7 +90,7 @@ def load(path: str | os.PathLike[str], *, copy: bool = False) -> Checkpoint:
     return Checkpoint(found, header.metadata, path)
 
 
-def _tensor(entry: Entry, whole: np.ndarray, path: str) -> Tensor:
+def _tensor(entry: TensorEntry, whole: np.ndarray, path: str) -> Tensor:
     """The tensor of ``entry``: on the pages themselves if its first byte lies as kernels need."""
     kind = entry.type
     data = whole[entry.begin : entry.end]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hybrid.bench.measure import Timing
+from hybrid.bench.measure import SampleTiming
 from hybrid.bench.report import duration, figures, spread
-from hybrid.bench.runner import Line
+from hybrid.bench.runner import WayLine
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,5 @@ def test_figures(value: float, expected: str) -> None:
 
 
 def test_spread_keeps_the_unit_of_the_median() -> None:
-    line = Line("eager", Timing(1.2e-3, 0.9e-3, 1.5e-3, 5, 1), 0.0, 1.0, None)
+    line = WayLine("eager", SampleTiming(1.2e-3, 0.9e-3, 1.5e-3, 5, 1), 0.0, 1.0, None)
     assert spread(line) == "0.90 - 1.50"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hybrid import linalg, ops
-from hybrid.bench.sweep import LEFT_OUT, Draw, beside, functions, ours, sweep
+from hybrid.bench.sweep import LEFT_OUT, SweepArrays, beside, functions, ours, sweep
 from hybrid.core.tree import flatten, tree_map
 from hybrid.eager.interop import asarray
 
@@ -26,7 +26,7 @@ def test_every_function_has_a_row_or_is_left_out():
 
 @pytest.mark.parametrize("name", ROWS)
 def test_numpy_does_the_same_beside_it(name):
-    args, kwargs = ROWS[name](Draw(100, "float64"))
+    args, kwargs = ROWS[name](SweepArrays(100, "float64"))
     tensors = tree_map(lambda x: asarray(x) if isinstance(x, np.ndarray) else x, args)
     found, expected = ours(name)(*tensors, **kwargs), beside(name)(*args, **kwargs)
     pairs = list(zip(leaves(found), leaves(expected), strict=True))

@@ -6,8 +6,8 @@ import pytest
 
 from hybrid.bench import tuning
 from hybrid.bench.compare.cases import WORKLOADS
-from hybrid.bench.compare.rounds import Comparison, Line, Settings
-from hybrid.bench.measure import Timing
+from hybrid.bench.compare.rounds import Comparison, ContenderLine, Settings
+from hybrid.bench.measure import SampleTiming
 from hybrid.bench.registry import BenchError
 from hybrid.bench.tuning import PROBES, Trial, default_path, ratio, try_choice, write
 from hybrid.errors import ArgumentError
@@ -15,7 +15,10 @@ from hybrid.memory import native
 
 
 def compared(**medians: float) -> Comparison:
-    lines = [Line(name, timing=Timing(time, time, time, 1, 1)) for name, time in medians.items()]
+    lines = [
+        ContenderLine(name, timing=SampleTiming(time, time, time, 1, 1))
+        for name, time in medians.items()
+    ]
     return Comparison("gemm", "case", tuple(lines), 1.0, 1.0)
 
 
@@ -34,7 +37,7 @@ def test_the_ratio_is_a_geometric_mean() -> None:
 
 
 def test_who_failed_is_told() -> None:
-    broken = Comparison("gemm", "case", (Line("a", "failed", "it died"),), 1.0, 1.0)
+    broken = Comparison("gemm", "case", (ContenderLine("a", "failed", "it died"),), 1.0, 1.0)
     with pytest.raises(BenchError, match=r"^gemm, a: failed: it died$"):
         ratio([broken], "a", "a")
 

@@ -13,7 +13,7 @@ from hybrid.bench.registry import BenchError, Case, Workload, find, workload, wo
 from hybrid.bench.runner import run_case, threads_set_to
 from hybrid.bench.workloads import call_costs, digits_accuracy, stream_calls
 from hybrid.bench.workloads.callers import Callers
-from hybrid.bench.workloads.digits_accuracy import RowReader, compare
+from hybrid.bench.workloads.digits_accuracy import DigitReader, compare
 from hybrid.errors import ArgumentError
 from hybrid.memory import native
 
@@ -85,7 +85,7 @@ def test_digits_reaches_its_accuracy_with_identical_bits() -> None:
 
 
 def test_too_low_an_accuracy_is_found() -> None:
-    case = compare("rnn_digits", lambda: RowReader(4), epochs=1)
+    case = compare("rnn_digits", lambda: DigitReader(4), epochs=1)
     with pytest.raises(BenchError) as raised:
         case.check()
     assert re.fullmatch(
@@ -97,7 +97,7 @@ def test_too_low_an_accuracy_is_found() -> None:
 
 def test_a_plan_for_each_step_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(digits_accuracy, "REQUIRED_ACCURACY", -1.0)
-    case = compare("rnn_digits", lambda: RowReader(4), epochs=0)
+    case = compare("rnn_digits", lambda: DigitReader(4), epochs=0)
     with pytest.raises(BenchError) as raised:
         case.check()
     assert str(raised.value) == "rnn_digits: 0 plans were made for steps that are all alike"
@@ -105,7 +105,7 @@ def test_a_plan_for_each_step_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_rows_are_read_in_a_loop() -> None:
     images = hy.zeros((5, 64))
-    graph = hy.hybridize(RowReader(4)).graph(images)
+    graph = hy.hybridize(DigitReader(4)).graph(images)
     assert [node.op.name for node in graph.nodes].count("for") == 1
 
 

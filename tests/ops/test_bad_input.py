@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.bench.sweep import Draw, functions, ours
+from hybrid.bench.sweep import SweepArrays, functions, ours
 from hybrid.eager.interop import asarray
 from hybrid.errors import HybridError
 
@@ -59,7 +59,7 @@ def outcome(call) -> str | None:
 def calls(name: str):
     """What to call with what, one argument after the other replaced."""
     function = ours(name)
-    args, kwargs = ROWS[name](Draw(9, "float32"))
+    args, kwargs = ROWS[name](SweepArrays(9, "float32"))
     given = [asarray(x) if isinstance(x, np.ndarray) else x for x in args]
     for at in range(len(given)):
         for what, value in VALUES.items():

@@ -68,7 +68,9 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     },
     "class": {
         "Block": "a part of a model, written as users write theirs",
-        "Config": "the same",
+        "Checkpoint": "one is written in training, and one is read",
+        "Config": "a part of a model, as above",
+        "Layer": "the base of the layers of nn, and parts of models",
         "LeNet": "a model that other frameworks are compared on has its name in each",
         "Perceptron": "a part of a model, as above",
         "ResNet": "a model, as above",

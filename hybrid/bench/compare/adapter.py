@@ -14,7 +14,7 @@ CHECKED_STEPS = 3  # of training: their losses, and how far they move each param
 
 
 @dataclass(frozen=True)
-class Program:
+class WorkloadProgram:
     """``run`` computes, to the end; the first call compiles, whatever there is to compile.
 
     ``read`` makes named arrays of what the first ``runs`` calls returned.
@@ -25,12 +25,12 @@ class Program:
     runs: int = 1
 
 
-Build = Callable[[Problem, str], Program]  # of a problem and the variant of the framework
+Build = Callable[[Problem, str], WorkloadProgram]  # of a problem and the variant of the framework
 
 
-def function(run: Callable[[], Any], array: Callable[[Any], Any] = np.asarray) -> Program:
+def function(run: Callable[[], Any], array: Callable[[Any], Any] = np.asarray) -> WorkloadProgram:
     """A program whose result is one tensor; ``array`` makes a NumPy array of it."""
-    return Program(run, lambda results: {"result": array(results[0])})
+    return WorkloadProgram(run, lambda results: {"result": array(results[0])})
 
 
 def training(
@@ -39,7 +39,7 @@ def training(
     array: Callable[[Any], Any] = np.asarray,
     *,
     runs: int = CHECKED_STEPS,
-) -> Program:
+) -> WorkloadProgram:
     """A program whose runs are training steps that return the loss, or one run with many of them.
 
     ``parameters`` gives what is trained, in the order of the problem's parameters and in any
@@ -53,19 +53,19 @@ def training(
         found = np.concatenate([np.ravel(array(loss)) for loss in losses])
         return {"losses": found} | lengths("way of parameter", apart)
 
-    return Program(step, read, runs)
+    return WorkloadProgram(step, read, runs)
 
 
 def gradients(
     run: Callable[[], tuple[Any, Iterable[Any]]], array: Callable[[Any], Any] = np.asarray
-) -> Program:
+) -> WorkloadProgram:
     """A program that computes a loss and the gradients of the problem's parameters, in order."""
 
     def read(results: list[Any]) -> dict[str, np.ndarray]:
         loss, found = results[0]
         return {"loss": array(loss)} | lengths("gradient of parameter", map(array, found))
 
-    return Program(run, read)
+    return WorkloadProgram(run, read)
 
 
 def lengths(what: str, arrays: Iterable[np.ndarray]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from hybrid.bench.compare.problems import D2L, GPT, LSTM, MLP, RESNET18, RESNET2
 
 
 @dataclass(frozen=True)
-class Case:
+class Amount:
     """One computation on numbers of stated sizes."""
 
     label: str
@@ -31,15 +31,15 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Workload:
+class Contest:
     """Cases of one computation; results may be ``tolerance`` apart, as a share of the greatest."""
 
     name: str
     description: str
-    cases: tuple[Case, ...]
+    cases: tuple[Amount, ...]
     tolerance: float = 1e-4
 
-    def case(self, label: str) -> Case:
+    def case(self, label: str) -> Amount:
         return next(case for case in self.cases if case.label == label)
 
 
@@ -57,8 +57,8 @@ def _learning(sizes: Sequence[int], batch: int, state: int) -> tuple[float, floa
     return flops, 4 * (2 * (1 + state) * _weights(sizes) + batch * (sizes[0] + sizes[-1]))
 
 
-def _product(rows: int, inner: int, columns: int) -> Case:
-    return Case(
+def _product(rows: int, inner: int, columns: int) -> Amount:
+    return Amount(
         f"{rows}x{inner}x{columns}",
         partial(problems.matrices, rows, inner, columns),
         2 * rows * inner * columns,
@@ -68,11 +68,11 @@ def _product(rows: int, inner: int, columns: int) -> Case:
 
 def _convolution(
     batch: int, entering: int, side: int, leaving: int, kernel: int, stride: int
-) -> Case:
+) -> Amount:
     out = side // stride
     pixels = batch * leaving * out * out
     stepping = f"/{stride}" if stride > 1 else ""
-    return Case(
+    return Amount(
         f"{batch}x{entering}x{side}x{side} {kernel}x{kernel}{stepping} {leaving}",
         partial(problems.convolution, batch, entering, side, leaving, kernel, stride),
         2 * pixels * entering * kernel**2,
@@ -80,8 +80,8 @@ def _convolution(
     )
 
 
-def _attention(batch: int, heads: int, length: int, width: int) -> Case:
-    return Case(
+def _attention(batch: int, heads: int, length: int, width: int) -> Amount:
+    return Amount(
         f"{batch}x{heads}x{length}x{width}",
         partial(problems.heads, batch, heads, length, width),
         2 * batch * heads * length**2 * width,  # causal: half of two products
@@ -101,52 +101,52 @@ def _residual(groups: Sequence[tuple[int, int, int]], stem: int, side: int, out:
     return found + groups[-1][0] * out
 
 
-def _photographs(batch: int) -> Case:
+def _photographs(batch: int) -> Amount:
     flops = 2 * batch * _residual(RESNET18, 7, 56, 1000)
     moved = 4 * (11_689_512 + batch * (3 * 224 * 224 + 1000))
-    return Case(f"batch {batch}", partial(problems.photographs, batch), flops, moved)
+    return Amount(f"batch {batch}", partial(problems.photographs, batch), flops, moved)
 
 
-def _thumbnails() -> Case:
+def _thumbnails() -> Amount:
     inner = _residual(RESNET20, 3, 32, 10)
     flops = 2 * 32 * (3 * inner - 3 * 16 * 9 * 32**2)
-    return Case("batch 32", problems.thumbnails, flops, 4 * (4 * 272_474 + 32 * 3 * 32**2))
+    return Amount("batch 32", problems.thumbnails, flops, 4 * (4 * 272_474 + 32 * 3 * 32**2))
 
 
-def _lenet() -> Case:
+def _lenet() -> Amount:
     first = 28 * 28 * 6 * 25
     macs = first + 100 * 16 * 6 * 25 + _macs((400, 120, 84, 10))
-    return Case(
+    return Amount(
         "batch 64", problems.lenet, 2 * 64 * (3 * macs - first), 4 * (2 * 61_706 + 64 * 785)
     )
 
 
-def _sequence() -> Case:
+def _sequence() -> Amount:
     steps, batch, features, hidden = LSTM
     flops = 2 * steps * batch * 4 * hidden * (3 * hidden + 2 * features)
     weights = 4 * hidden * (features + hidden + 2)
-    return Case(
+    return Amount(
         f"{steps} steps", problems.sequence, flops, 4 * (2 * weights + steps * batch * features)
     )
 
 
-def _text(batch: int, *, learning: bool) -> Case:
+def _text(batch: int, *, learning: bool) -> Amount:
     layers = GPT.depth * 12 * GPT.width**2 + GPT.tokens * GPT.width  # multiplied with each token
     attention = GPT.depth * GPT.length * GPT.width  # causal: half of two products
     flops = 2 * batch * GPT.length * (layers + attention) * (3 if learning else 1)
     weights = layers + GPT.length * GPT.width + GPT.width * (13 * GPT.depth + 2)
     moved = 4 * weights * (6 if learning else 1) + 4 * batch * GPT.length * GPT.tokens
-    return Case(f"batch {batch}", partial(problems.text, batch, targets=learning), flops, moved)
+    return Amount(f"batch {batch}", partial(problems.text, batch, targets=learning), flops, moved)
 
 
-def _elementwise(size: int, label: str) -> Case:
-    return Case(label, partial(problems.vectors, size), 7 * size, 8 * size)
+def _elementwise(size: int, label: str) -> Amount:
+    return Amount(label, partial(problems.vectors, size), 7 * size, 8 * size)
 
 
-def _stacked(name: Callable[..., Problem], steps: int, of_one: tuple[float, float]) -> Case:
+def _stacked(name: Callable[..., Problem], steps: int, of_one: tuple[float, float]) -> Amount:
     """``steps`` training steps as one call."""
     flops, nbytes = of_one
-    return Case(f"{steps} steps in one call", partial(name, steps), steps * flops, steps * nbytes,
+    return Amount(f"{steps} steps in one call", partial(name, steps), steps * flops, steps * nbytes,
                 parts=steps)  # fmt: skip
 
 
@@ -156,47 +156,49 @@ _SIDE = 1024
 WORKLOADS = {
     workload.name: workload
     for workload in (
-        Workload("dispatch", "a + b on 8 float32, as an eager op", (
-            Case("8", partial(problems.vectors, 8, 2), 8, 96),)),
-        Workload("chain20", "five times x+y, x*y, tanh, x-y on 16 float32", (
-            Case("20 ops", partial(problems.vectors, 16, 2), 320, 192),)),
-        Workload("d2l_mlp", "inference of one row through Linear 512-256-128-2 with ReLU", (
-            Case("one row", problems.d2l_row, 2 * _macs(D2L), 4 * (_weights(D2L) + 514)),)),
-        Workload("tiny_train", "a training step of 16-32-1 with ReLU: batch 32, MSE, SGD", (
-            Case("each step a call", problems.regression, *_TINY),
+        Contest("dispatch", "a + b on 8 float32, as an eager op", (
+            Amount("8", partial(problems.vectors, 8, 2), 8, 96),)),
+        Contest("chain20", "five times x+y, x*y, tanh, x-y on 16 float32", (
+            Amount("20 ops", partial(problems.vectors, 16, 2), 320, 192),)),
+        Contest("d2l_mlp", "inference of one row through Linear 512-256-128-2 with ReLU", (
+            Amount("one row", problems.d2l_row, 2 * _macs(D2L), 4 * (_weights(D2L) + 514)),)),
+        Contest("tiny_train", "a training step of 16-32-1 with ReLU: batch 32, MSE, SGD", (
+            Amount("each step a call", problems.regression, *_TINY),
             _stacked(problems.regression, 100, _TINY)), 1e-3),
-        Workload("mlp_train", "a training step of 784-512-256-10: batch 128, cross-entropy, Adam", (
-            Case("each step a call", problems.classes, *_MLP),
+        Contest("mlp_train", "a training step of 784-512-256-10: batch 128, cross-entropy, Adam", (
+            Amount("each step a call", problems.classes, *_MLP),
             _stacked(problems.classes, 20, _MLP)), 5e-3),
-        Workload("lenet_train", "a training step of a LeNet: 28 x 28, batch 64, SGD", (
+        Contest("lenet_train", "a training step of a LeNet: 28 x 28, batch 64, SGD", (
             _lenet(),), 1e-3),
-        Workload("resnet18_infer", "inference of ResNet-18 on images of 224 x 224", (
+        Contest("resnet18_infer", "inference of ResNet-18 on images of 224 x 224", (
             _photographs(1), _photographs(8)), 1e-3),
-        Workload("resnet20_train", "a training step of ResNet-20: 32 x 32, batch 32, momentum", (
+        Contest("resnet20_train", "a training step of ResNet-20: 32 x 32, batch 32, momentum", (
             _thumbnails(),), 1e-2),
-        Workload("lstm_train", "an LSTM over 50 steps of 32 x 64, 128 hidden: loss and gradients", (
+        Contest("lstm_train", "an LSTM over 50 steps of 32 x 64, 128 hidden: loss and gradients", (
             _sequence(),), 1e-3),
-        Workload("gpt_train", "a training step of a GPT: 4 layers of 256, 128 tokens, AdamW", (
+        Contest("gpt_train", "a training step of a GPT: 4 layers of 256, 128 tokens, AdamW", (
             _text(8, learning=True),), 5e-3),
-        Workload("gpt_infer", "inference of that GPT, batch 1", (_text(1, learning=False),), 1e-3),
-        Workload("fused", "tanh(1.5 x + 0.3) * sigmoid(x) + x * x", (
+        Contest("gpt_infer", "inference of that GPT, batch 1", (_text(1, learning=False),), 1e-3),
+        Contest("fused", "tanh(1.5 x + 0.3) * sigmoid(x) + x * x", (
             _elementwise(1000, "1e3"), _elementwise(1_000_000, "1e6"))),
-        Workload("softmax", "softmax of the rows of 1024 x 1024", (
-            Case("1024x1024", partial(problems.rows, _SIDE, _SIDE), 5 * _SIDE**2, 8 * _SIDE**2),)),
-        Workload("layernorm", "layer norm of the rows of 1024 x 1024, with weight and bias", (
-            Case("1024x1024", partial(problems.rows, _SIDE, _SIDE), 8 * _SIDE**2, 8 * _SIDE**2),)),
-        Workload("gemm", "a product of two matrices", tuple(
+        Contest("softmax", "softmax of the rows of 1024 x 1024", (
+            Amount("1024x1024", partial(problems.rows, _SIDE, _SIDE), 5 * _SIDE**2,
+                8 * _SIDE**2),)),
+        Contest("layernorm", "layer norm of the rows of 1024 x 1024, with weight and bias", (
+            Amount("1024x1024", partial(problems.rows, _SIDE, _SIDE), 8 * _SIDE**2,
+                8 * _SIDE**2),)),
+        Contest("gemm", "a product of two matrices", tuple(
             _product(*sizes) for sizes in (
                 *[(n, n, n) for n in (256, 512, 1024, 2048)], (32, 768, 3072), (1, 1024, 1024)))),
-        Workload("conv", "a convolution of ResNet-18: image, kernel, channels", tuple(
+        Contest("conv", "a convolution of ResNet-18: image, kernel, channels", tuple(
             _convolution(*sizes) for sizes in (
                 (1, 3, 224, 64, 7, 2), (1, 64, 56, 64, 3, 1), (1, 64, 56, 128, 3, 2),
                 (1, 128, 28, 128, 3, 1), (1, 256, 14, 256, 3, 1), (1, 512, 7, 512, 3, 1),
                 (1, 64, 56, 128, 1, 2)))),
-        Workload("attention", "causal attention: batch, heads, length, width", (
+        Contest("attention", "causal attention: batch, heads, length, width", (
             _attention(8, 4, 128, 64), _attention(1, 8, 1024, 64))),
-        Workload("while_loop", "x - 0.1 sin(x) on 64 float32 until all are small: an iteration", (
-            Case("64", problems.newton, 5 * 64 * problems.ITERATIONS, 512,
+        Contest("while_loop", "x - 0.1 sin(x) on 64 float32 until all are small: an iteration", (
+            Amount("64", problems.newton, 5 * 64 * problems.ITERATIONS, 512,
                  parts=problems.ITERATIONS),)),
     )
 }  # fmt: skip

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hybrid.bench.compare.contenders import OURS
-from hybrid.bench.compare.rounds import Comparison, Line, Settings
+from hybrid.bench.compare.rounds import Comparison, ContenderLine, Settings
 from hybrid.bench.limits import Limits
 from hybrid.bench.report import duration, facts, figures, spread
 
@@ -42,7 +42,7 @@ def table_of(comparisons: Sequence[Comparison], limits: Limits | None = None) ->
 FAULTS = ("failed", "timed out", "disagrees")
 
 
-def cells(comparison: Comparison, line: Line, limits: Limits | None) -> list[str | Text]:
+def cells(comparison: Comparison, line: ContenderLine, limits: Limits | None) -> list[str | Text]:
     """What a row says of ``line``; only its state when it has no time."""
     if line.timing is None:
         return [Text(line.state, style="red")]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.bench.compare.contenders import NAMES, OURS
-from hybrid.bench.compare.rounds import Comparison, Line
+from hybrid.bench.compare.rounds import Comparison, ContenderLine
 from hybrid.core.imports import optional
 
 COLOURS = dict(
@@ -18,7 +18,7 @@ COLOURS = dict(
     )
 )
 ASKED = "hybrid bench compare --html"
-Place = Callable[[Comparison, Line], "float | None"]
+Place = Callable[[Comparison, ContenderLine], "float | None"]
 
 
 def require_matplotlib() -> None:
@@ -26,17 +26,17 @@ def require_matplotlib() -> None:
     optional("matplotlib.figure", "plot", ASKED)
 
 
-def beside_ours(comparison: Comparison, line: Line) -> float | None:
+def beside_ours(comparison: Comparison, line: ContenderLine) -> float | None:
     """The time of a contender as a multiple of ours."""
     return comparison.speed(line.name)
 
 
-def first_call(_: Comparison, line: Line) -> float | None:
+def first_call(_: Comparison, line: ContenderLine) -> float | None:
     """Seconds of the first call."""
     return line.first_call if line.timing is not None else None
 
 
-def memory(_: Comparison, line: Line) -> float | None:
+def memory(_: Comparison, line: ContenderLine) -> float | None:
     """MiB of memory, at most."""
     return None if line.peak is None or line.timing is None else line.peak / 2**20
 

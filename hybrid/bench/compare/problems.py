@@ -227,7 +227,7 @@ def sequence() -> Problem:
 
 
 @dataclass(frozen=True)
-class Text:
+class GPTSizes:
     """The sizes of a GPT."""
 
     tokens: int = 512
@@ -237,7 +237,7 @@ class Text:
     depth: int = 4
 
 
-GPT = Text()
+GPT = GPTSizes()
 
 
 def text(batch: int, *, targets: bool) -> Problem:

@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from hybrid.bench.compare.cases import Case, Workload, difference
+from hybrid.bench.compare.cases import Amount, Contest, difference
 from hybrid.bench.compare.contenders import OURS, Contender, Survey
 from hybrid.bench.compare.process import TIMEOUT, PeerError, PeerTimeout, Process
-from hybrid.bench.measure import Timing, calibrate, run_for, summary
+from hybrid.bench.measure import SampleTiming, calibrate, run_for, summary
 
 ROUNDS = 15
 SECONDS = 0.05  # that a sample lasts at least
@@ -35,7 +35,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Line:
+class ContenderLine:
     """One contender in one case.
 
     ``state`` is ``timed``, or what came before that: ``not installed``,
@@ -46,7 +46,7 @@ class Line:
     name: str
     state: str = "timed"
     reason: str = ""
-    timing: Timing | None = None  # of one part of a run
+    timing: SampleTiming | None = None  # of one part of a run
     first_call: float | None = None  # seconds, with whatever is compiled then
     peak: int | None = None  # bytes of memory, at most
     loaded: int | None = None  # bytes of memory with the framework loaded and nothing done
@@ -58,12 +58,12 @@ class Comparison:
 
     workload: str
     case: str
-    lines: tuple[Line, ...]
+    lines: tuple[ContenderLine, ...]
     flops: float  # of one part
     nbytes: float
     versions: Mapping[str, str] = field(default_factory=dict)
 
-    def line(self, name: str) -> Line | None:
+    def line(self, name: str) -> ContenderLine | None:
         return next((line for line in self.lines if line.name == name), None)
 
     def speed(self, name: str) -> float | None:
@@ -98,7 +98,7 @@ class Entrant:
     def sample(self, count: int) -> float:
         return self.process.ask("sample", count=count, clock=self.clock)["seconds"]
 
-    def prepare(self, workload: Workload, case: Case) -> dict[str, Any]:
+    def prepare(self, workload: Contest, case: Amount) -> dict[str, Any]:
         """Build the program and call it: its results."""
         self.process.ask("load")
         self.process.ask("build", workload=workload.name, case=case.label, variant=self.who.variant)
@@ -106,24 +106,24 @@ class Entrant:
         self.first_call = told["first_call"]
         return told["results"]
 
-    def line(self, parts: int) -> Line:
+    def line(self, parts: int) -> ContenderLine:
         timing = summary(self.samples, self.count).of_one(parts)
         peak, loaded = self.memory.get("peak"), self.memory.get("loaded")
-        return Line(
+        return ContenderLine(
             self.who.name, timing=timing, first_call=self.first_call, peak=peak, loaded=loaded
         )
 
 
 def compare_case(
-    workload: Workload,
-    case: Case,
+    workload: Contest,
+    case: Amount,
     contenders: Sequence[Contender],
     surveys: Mapping[str, Survey],
     settings: Settings,
     advance: Callable[[], None] = lambda: None,
 ) -> Comparison:
     """Compare ``contenders``, ours first; ``advance`` is called after each is built and round."""
-    lines: dict[str, Line] = {}
+    lines: dict[str, ContenderLine] = {}
     entrants: list[Entrant] = []
     wanted: dict[str, Any] | None = None  # results of the first that has any
 
@@ -132,7 +132,7 @@ def compare_case(
             do()
         except PeerError as error:
             state = "timed out" if isinstance(error, PeerTimeout) else "failed"
-            lines[who.name] = Line(who.name, state, str(error))
+            lines[who.name] = ContenderLine(who.name, state, str(error))
             return False
         return True
 
@@ -149,7 +149,9 @@ def compare_case(
             except (KeyError, TypeError, ValueError) as error:
                 raise PeerError(f"its results cannot be read: {error!r}") from None
             if apart:
-                lines[who.name] = Line(who.name, "disagrees", apart, first_call=entrant.first_call)
+                lines[who.name] = ContenderLine(
+                    who.name, "disagrees", apart, first_call=entrant.first_call
+                )
                 process.close()
             else:
                 entrants.append(entrant)
@@ -157,9 +159,9 @@ def compare_case(
         for who in contenders:
             told = surveys[who.name]
             if told.state != "ready":
-                lines[who.name] = Line(who.name, told.state, told.reason)
+                lines[who.name] = ContenderLine(who.name, told.state, told.reason)
             elif workload.name not in told.workloads:
-                lines[who.name] = Line(who.name, "not supported", f"no {workload.name}")
+                lines[who.name] = ContenderLine(who.name, "not supported", f"no {workload.name}")
             else:
                 attempt(who, lambda who=who: enter(who))
             advance()

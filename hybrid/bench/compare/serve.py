@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.bench.compare.adapter import Program
+from hybrid.bench.compare.adapter import WorkloadProgram
 from hybrid.bench.compare.cases import WORKLOADS
 
 # Where others use the machine, too, the processor's time of one thread says more than the clock's.
@@ -54,7 +54,7 @@ class Served:
     def __init__(self, framework: str, threads: int) -> None:
         self.framework, self.threads = framework, threads
         self.adapter: Any = None
-        self.program: Program | None = None
+        self.program: WorkloadProgram | None = None
         self.loaded = 0
 
     def load(self) -> dict[str, Any]:

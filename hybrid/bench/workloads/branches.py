@@ -15,7 +15,7 @@ THREADS = (1, 2)
 LAYERS, CHAINS = 4, 32
 
 
-class _Run:
+class _OwnRun:
     """A plan with memory of its own for its results."""
 
     def __init__(self, plan: Plan, tensors: Sequence[hy.Tensor]) -> None:
@@ -47,7 +47,7 @@ def cases_of(label: str, function: Callable[..., Any], arrays: Sequence[np.ndarr
     groups = [len(step.blocks) for step in plans["side by side"].lowered.walk() if step.is_group]
 
     def case(threads: int) -> Case:
-        runs = {name: _Run(plan, tensors) for name, plan in plans.items()}
+        runs = {name: _OwnRun(plan, tensors) for name, plan in plans.items()}
         ways: dict[str, Way] = {**runs}
 
         def check() -> dict[str, str]:

@@ -8,20 +8,20 @@ import numpy as np
 import hybrid as hy
 from hybrid.bench.bits import require_same_bits
 from hybrid.bench.registry import Case, workload
-from hybrid.bench.workloads.training_steps import Training, perceptron
+from hybrid.bench.workloads.training_steps import TrainingStep, perceptron
 
 SAMPLES, FEATURES, BATCH, STEPS = 12_800, 784, 128, 100
 
 
-def trained(*, hybridized: bool = False) -> Training:
+def trained(*, hybridized: bool = False) -> TrainingStep:
     """The network and optimizer of mlp_train."""
     network = perceptron((FEATURES, 512, 256, 10), seed=0)
     # Rates at which nothing is learnt by heart: gradients that vanish are subnormal, and slow.
     optimizer = hy.optim.Adam(network.parameters(), lr=1e-7)
-    return Training(network, hy.nn.CrossEntropyLoss(), optimizer, hybridized=hybridized)
+    return TrainingStep(network, hy.nn.CrossEntropyLoss(), optimizer, hybridized=hybridized)
 
 
-def over_batch(training: Training, x: hy.Tensor, y: hy.Tensor) -> Callable[[], hy.Tensor]:
+def over_batch(training: TrainingStep, x: hy.Tensor, y: hy.Tensor) -> Callable[[], hy.Tensor]:
     """Steps on one batch, as one call."""
 
     @hy.hybridize
@@ -34,7 +34,7 @@ def over_batch(training: Training, x: hy.Tensor, y: hy.Tensor) -> Callable[[], h
     return sunk
 
 
-def over_queue(training: Training, loader: hy.data.DataLoader) -> Callable[[], hy.Tensor]:
+def over_queue(training: TrainingStep, loader: hy.data.DataLoader) -> Callable[[], hy.Tensor]:
     """Steps on batches of the loader, pass after pass, as one call."""
     walk = loader.repeat()
 

@@ -7,7 +7,7 @@ import numpy as np
 import hybrid as hy
 from hybrid.bench.bits import require_same_bits
 from hybrid.bench.registry import BenchError, Case, workload
-from hybrid.bench.workloads.training_steps import Training, perceptron
+from hybrid.bench.workloads.training_steps import TrainingStep, perceptron
 from hybrid.data.digits import load
 
 SIZES = (64, 128, 10)
@@ -27,7 +27,7 @@ class DigitsTraining:
         hy.random.seed(seed)
         network = make()
         optimizer = hy.optim.Adam(network.parameters(), lr=2e-3)
-        self.training = Training(
+        self.training = TrainingStep(
             network, hy.nn.CrossEntropyLoss(), optimizer, hybridized=hybridized
         )
         self.order = np.random.RandomState(seed)
@@ -89,7 +89,7 @@ def digits() -> list[Case]:
     return [compare("digits", lambda: perceptron(SIZES, seed=0), EPOCHS)]
 
 
-class RowReader(hy.nn.Module):
+class DigitReader(hy.nn.Module):
     """Reads an image row by row, and then says which digit it was."""
 
     def __init__(self, hidden: int) -> None:
@@ -108,4 +108,4 @@ class RowReader(hy.nn.Module):
 
 @workload("rnn_digits", "a recurrent network reads the digits row by row, to the same accuracy")
 def rnn_digits() -> list[Case]:
-    return [compare("rnn_digits", lambda: RowReader(64), ROW_EPOCHS)]
+    return [compare("rnn_digits", lambda: DigitReader(64), ROW_EPOCHS)]

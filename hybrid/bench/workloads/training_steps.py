@@ -14,7 +14,7 @@ from hybrid.bench.bits import require_same_bits
 from hybrid.bench.registry import Case, workload
 
 
-class Training:
+class TrainingStep:
     """A network, its loss and its optimizer; ``step`` is the whole of one training step."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Training:
 
 def compare(
     label: str,
-    make: Callable[[bool], Training],
+    make: Callable[[bool], TrainingStep],
     x: np.ndarray,
     y: np.ndarray,
 ) -> Case:
@@ -72,10 +72,10 @@ def compare(
 def tiny_train() -> list[Case]:
     draw = np.random.RandomState(0)
 
-    def make(hybridized: bool) -> Training:
+    def make(hybridized: bool) -> TrainingStep:
         network = perceptron((16, 32, 1), seed=0)
         optimizer = hy.optim.SGD(network.parameters(), lr=1e-3)
-        return Training(network, hy.nn.MSELoss(), optimizer, hybridized=hybridized)
+        return TrainingStep(network, hy.nn.MSELoss(), optimizer, hybridized=hybridized)
 
     x, y = draw.randn(32, 16).astype(np.float32), draw.randn(32, 1).astype(np.float32)
     return [compare("batch 32", make, x, y)]
@@ -85,10 +85,10 @@ def tiny_train() -> list[Case]:
 def mlp_train() -> list[Case]:
     draw = np.random.RandomState(0)
 
-    def make(hybridized: bool) -> Training:
+    def make(hybridized: bool) -> TrainingStep:
         network = perceptron((784, 512, 256, 10), seed=0)
         optimizer = hy.optim.Adam(network.parameters(), lr=1e-3)
-        return Training(network, hy.nn.CrossEntropyLoss(), optimizer, hybridized=hybridized)
+        return TrainingStep(network, hy.nn.CrossEntropyLoss(), optimizer, hybridized=hybridized)
 
     x, y = draw.randn(128, 784).astype(np.float32), draw.randint(0, 10, 128)
     return [compare("batch 128", make, x, y)]

@@ -15,11 +15,11 @@ from rich.table import Table
 
 from hybrid.bench.compare.cases import WORKLOADS
 from hybrid.bench.limits import measure as measure_limits
-from hybrid.bench.measure import Timing
+from hybrid.bench.measure import SampleTiming
 from hybrid.bench.registry import BenchError, Workload, find, workloads
 from hybrid.bench.report import document, duration, facts, figures, spread
-from hybrid.bench.runner import REPEAT, Line, Result, run_case
-from hybrid.bench.sweep import SIZES, Row, eager_add, functions, sweep
+from hybrid.bench.runner import REPEAT, Result, WayLine, run_case
+from hybrid.bench.sweep import SIZES, SweepRow, eager_add, functions, sweep
 from hybrid.cli.bench_compare import compare
 from hybrid.cli.user_input import fail, require_writable, set_threads
 from hybrid.errors import HybridError
@@ -154,7 +154,7 @@ def limits(
         write_json(json_path, {"machine": facts(), "limits": rows})
 
 
-def sweep_table(rows: list[Row], add: Timing) -> Table:
+def sweep_table(rows: list[SweepRow], add: SampleTiming) -> Table:
     """A row per function and size, the largest sizes first, then by how far NumPy is ahead."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("function", style="bold", no_wrap=True)
@@ -266,7 +266,7 @@ def table_of(results: list[Result]) -> Table:
     return table
 
 
-def cells(line: Line, *, first: bool) -> list[str]:
+def cells(line: WayLine, *, first: bool) -> list[str]:
     """What a row says of ``line``; the first way is not compared with itself."""
     return [
         line.way,

@@ -45,7 +45,7 @@ Body = list[ast.stmt]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockPosition:
     """The position of a block: what comes after it, and the loop around it."""
 
     last: bool = True  # whether the function ends where the block does
@@ -56,7 +56,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Lowered:
+class PlainBlock:
     """A block without jumps, and the flags that its statements may set."""
 
     body: Body = field(default_factory=list)
@@ -86,7 +86,7 @@ class _Lowering:
         head, rest = self.node.body[:start], self.node.body[start:]
         if self.returns and not _block_ends(rest):  # every path says what it returns
             rest = [*rest, located(ast.Return(constant(rest[-1], None)), rest[-1])]
-        lowered = self.block(rest, Place())
+        lowered = self.block(rest, BlockPosition())
         if not self.returns:
             return head + lowered.body
         at = rest[0]
@@ -98,8 +98,8 @@ class _Lowering:
 
     # Blocks -----------------------------------------------------------------------------------
 
-    def block(self, body: Sequence[ast.stmt], place: Place) -> Lowered:
-        made = Lowered()
+    def block(self, body: Sequence[ast.stmt], place: BlockPosition) -> PlainBlock:
+        made = PlainBlock()
         inner = replace(place, last=False, ends_iteration=False)
         for at, node in enumerate(body):
             rest, ends, here = list(body[at + 1 :]), _ends(node), place
@@ -130,7 +130,7 @@ class _Lowering:
         return True
 
     def _guarded(
-        self, made: Lowered, at: ast.stmt, flags: set[str], rest: Body, place: Place
+        self, made: PlainBlock, at: ast.stmt, flags: set[str], rest: Body, place: BlockPosition
     ) -> None:
         """Run ``rest`` only if none of ``flags`` is set; that is tested where ``at`` is."""
         while rest:
@@ -157,7 +157,7 @@ class _Lowering:
 
     # Statements -------------------------------------------------------------------------------
 
-    def statement(self, node: ast.stmt, place: Place) -> Lowered:
+    def statement(self, node: ast.stmt, place: BlockPosition) -> PlainBlock:
         if isinstance(node, ast.Return) and self.returns:
             return self._return(node, place)
         if isinstance(node, (ast.Break, ast.Continue)) and not place.native:
@@ -173,31 +173,31 @@ class _Lowering:
             lowered = self.block(list(block), place)
             block[:] = lowered.body or [located(ast.Pass(), node)]
             flags |= lowered.flags
-        return Lowered([node], flags)
+        return PlainBlock([node], flags)
 
-    def _return(self, node: ast.Return, place: Place) -> Lowered:
+    def _return(self, node: ast.Return, place: BlockPosition) -> PlainBlock:
         value = node.value if node.value is not None else constant(node, None)
         body: Body = [_assign(node, RESULT, value)]
         if place.last:
-            return Lowered(body)
-        return Lowered([*body, _assign(node, RETURNED, constant(node, True))], {RETURNED})
+            return PlainBlock(body)
+        return PlainBlock([*body, _assign(node, RETURNED, constant(node, True))], {RETURNED})
 
-    def _loop_jump(self, node: ast.Break | ast.Continue, place: Place) -> Lowered:
+    def _loop_jump(self, node: ast.Break | ast.Continue, place: BlockPosition) -> PlainBlock:
         if isinstance(node, ast.Continue) and place.ends_iteration:
-            return Lowered([located(ast.Pass(), node)])
+            return PlainBlock([located(ast.Pass(), node)])
         flag = _flag("break" if isinstance(node, ast.Break) else "continue", place.loop)
-        return Lowered([_assign(node, flag, constant(node, True))], {flag})
+        return PlainBlock([_assign(node, flag, constant(node, True))], {flag})
 
-    def _loop(self, node: ast.While | ast.For, place: Place) -> Lowered:
+    def _loop(self, node: ast.While | ast.For, place: BlockPosition) -> PlainBlock:
         if id(node) in self.native:
             set_native(node)
             inner = replace(place, last=False, ends_iteration=False, native=True)
             node.body = self.block(node.body, inner).body
             node.orelse = self.block(node.orelse, replace(inner, native=place.native)).body
-            return Lowered([node])
+            return PlainBlock([node])
         self.loops += 1
         number = self.loops
-        inner = Place(False, number, True, place.guards)
+        inner = BlockPosition(False, number, True, place.guards)
         lowered = self.block(node.body, inner)
         breaks, continues = _flag("break", number), _flag("continue", number)
         stops = sorted(lowered.flags - {continues})
@@ -209,7 +209,7 @@ class _Lowering:
         node.body = lowered.body
         set_stops(node, stops)
         orelse, node.orelse = node.orelse, []
-        made = Lowered([*before, node], lowered.flags - {breaks, continues})
+        made = PlainBlock([*before, node], lowered.flags - {breaks, continues})
         if orelse and stops:
             self._guarded(made, node, set(stops), orelse, place)
         elif orelse:
@@ -218,7 +218,7 @@ class _Lowering:
             made.flags |= after.flags
         return made
 
-    def _try(self, node: ast.Try, place: Place) -> Lowered:
+    def _try(self, node: ast.Try, place: BlockPosition) -> PlainBlock:
         # `finally` keeps its jumps; what it runs before control leaves is what Python would run.
         inner = replace(place, last=False, ends_iteration=False) if node.orelse else place
         lowered = self.block(node.body, inner)
@@ -229,14 +229,16 @@ class _Lowering:
             handler.body = handled.body
             flags |= handled.flags
         if node.orelse and lowered.flags:
-            after = Lowered()
+            after = PlainBlock()
             self._guarded(after, node, lowered.flags, node.orelse, place)
         else:
             after = self.block(node.orelse, place)
         node.orelse = after.body
-        final = self.block(node.finalbody, Place(False, place.loop, False, place.guards, True))
+        final = self.block(
+            node.finalbody, BlockPosition(False, place.loop, False, place.guards, True)
+        )
         node.finalbody = final.body
-        return Lowered([node], flags | after.flags)
+        return PlainBlock([node], flags | after.flags)
 
 
 # What stays native ------------------------------------------------------------------------------

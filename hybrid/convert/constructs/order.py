@@ -30,14 +30,14 @@ from hybrid.convert.constructs.stores import (
 )
 from hybrid.convert.constructs.texts import FormattedConverter, OperatorConverter
 from hybrid.convert.constructs.try_ import TryConverter
-from hybrid.convert.constructs.unfold import Unfold
+from hybrid.convert.constructs.unfold import UnfoldTests
 from hybrid.convert.constructs.variables import NameConverter
 from hybrid.convert.constructs.while_ import WhileConverter
 from hybrid.convert.constructs.with_ import WithConverter
 from hybrid.convert.converter import Converter
 
 ORDER: tuple[type[Converter], ...] = (
-    Unfold,  # rewrites whole functions, before the others see them
+    UnfoldTests,  # rewrites whole functions, before the others see them
     Jumps,  # and so does this
     IfConverter,
     WhileConverter,

@@ -36,7 +36,7 @@ from hybrid.core.own_names import PREFIX
 Body = list[ast.stmt]
 
 
-class Unfold(Converter):
+class UnfoldTests(Converter):
     """The lowering of such tests in a function, before its constructs are converted."""
 
     def function(self, node: ast.FunctionDef) -> None:

@@ -60,7 +60,7 @@ def read_csv(
         at = names.index(name)
         fields = [row[at].strip() for row in rows]
         lines = table.lines
-        reader = _Reader(table.path, name, at, fields, lines, frozenset(missing))
+        reader = _ColumnReader(table.path, name, at, fields, lines, frozenset(missing))
         found[name] = reader.column(dtypes.get(name), fill.get(name))
     return found
 
@@ -129,7 +129,7 @@ class _Table:
             ) from error
 
 
-class _Reader:
+class _ColumnReader:
     """One column: its fields, and where they come from."""
 
     def __init__(

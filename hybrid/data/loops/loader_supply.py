@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.executable import others_first
 from hybrid.core.exceptions import leave_last
-from hybrid.core.loop_io import Kind
+from hybrid.core.loop_io import ItemKind
 from hybrid.core.tree import describe, flatten
 from hybrid.core.types import tensor_type
 from hybrid.data.collate import default_collate
@@ -52,9 +52,9 @@ class LoaderSupply:
         with interpreting(EAGER):
             before = [cell.detach() for cell in self.cells]
             try:
-                self.kinds = (Kind(None, ()),) if self.length == 0 else self.kinds_of(rest)
+                self.kinds = (ItemKind(None, ()),) if self.length == 0 else self.kinds_of(rest)
                 if not self.kinds:
-                    self.length, self.even, self.kinds = 0, 0, (Kind(None, ()),)
+                    self.length, self.even, self.kinds = 0, 0, (ItemKind(None, ()),)
             except CaptureError:
                 raise
             except Exception as error:  # as the loop itself does, which has begun a pass then
@@ -85,7 +85,7 @@ class LoaderSupply:
                 "tensors outside",
             )
 
-    def kinds_of(self, rest: int) -> tuple[Kind, ...]:
+    def kinds_of(self, rest: int) -> tuple[ItemKind, ...]:
         """None of a stream that gives nothing, and may do so."""
         try:
             return kinds_of(self.loader, rest)
@@ -135,7 +135,7 @@ class LoaderSupply:
             fix=f"let the length of the dataset be what it gives, or {OUTSIDE}",
         )
 
-    def refuse_kind(self, at: int, found: Kind | None, wanted: Kind) -> Exception:
+    def refuse_kind(self, at: int, found: ItemKind | None, wanted: ItemKind) -> Exception:
         batch = f"batch {at} of a pass over a {type(self.loader.dataset).__name__}"
         if found is None:
             return DatasetError(
@@ -185,7 +185,7 @@ def rest_of(loader: DataLoader) -> int:
     return len(batches.sampler) % batches.batch_size
 
 
-def kinds_of(loader: DataLoader, rest: int) -> tuple[Kind, ...]:
+def kinds_of(loader: DataLoader, rest: int) -> tuple[ItemKind, ...]:
     """Of the batches, and of the last one where that is smaller."""
     reader = Reader(loader.recipe())
     reader.begin(0)
@@ -219,14 +219,14 @@ def nothing_given(loader: DataLoader) -> DatasetError:
     )
 
 
-def _of_size(kind: Kind, size: int | None, rest: int) -> Kind:
+def _of_size(kind: ItemKind, size: int | None, rest: int) -> ItemKind:
     """The kind of ``rest`` samples, as that of ``size`` is ``kind``."""
     shapes = [(rest, *t.shape[1:]) if t.shape[:1] == (size,) else t.shape for t in kind.types]
     found = zip(kind.types, shapes, strict=True)
-    return Kind(kind.structure, tuple([tensor_type(t.dtype, shape) for t, shape in found]))
+    return ItemKind(kind.structure, tuple([tensor_type(t.dtype, shape) for t, shape in found]))
 
 
-def _kind(batch: Any, loader: DataLoader) -> Kind:
+def _kind(batch: Any, loader: DataLoader) -> ItemKind:
     leaves, structure = flatten(batch)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
@@ -236,10 +236,10 @@ def _kind(batch: Any, loader: DataLoader) -> Kind:
                 why="A graph computes with tensors.",
                 fix=f"let collate_fn make tensors of it, or leave it out; or {OUTSIDE}",
             )
-    return Kind(structure, tuple([leaf.type for leaf in leaves]))
+    return ItemKind(structure, tuple([leaf.type for leaf in leaves]))
 
 
-def _difference(found: Kind, wanted: Kind) -> str:
+def _difference(found: ItemKind, wanted: ItemKind) -> str:
     """The first field that is another one, where they have the same fields."""
     if found.structure != wanted.structure or len(found.types) < 2:
         return ""
@@ -248,5 +248,5 @@ def _difference(found: Kind, wanted: Kind) -> str:
     return f"Field {at} is {got} and not {made_for}. "
 
 
-def _told(kind: Kind) -> str:
+def _told(kind: ItemKind) -> str:
     return f"{', '.join(map(str, kind.types))} in {describe(kind.structure)}"

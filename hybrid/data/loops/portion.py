@@ -11,7 +11,7 @@ from hybrid.data.loops.walk import Walk
 from hybrid.data.passes import Pass
 
 
-class Left(NamedTuple):
+class Remainder(NamedTuple):
     """The batches of a pass that are still to come."""
 
     even: int  # those that look alike
@@ -19,7 +19,7 @@ class Left(NamedTuple):
 
 
 ENDLESS = 2**62  # batches: more than there will be
-UNKNOWN = Left(ENDLESS, 0)
+UNKNOWN = Remainder(ENDLESS, 0)
 
 
 class Portion(Supplying):
@@ -58,7 +58,7 @@ class Portion(Supplying):
         """The batches of the pass that were given, in this process or before."""
         return self.walk.given_of_pass
 
-    def left(self) -> Left:
+    def left(self) -> Remainder:
         """The batches of the pass, or of the next one, that are to come; 0: this one is to end.
 
         ``UNKNOWN`` where nobody knows: loops find out by themselves when the pass ends.
@@ -67,7 +67,7 @@ class Portion(Supplying):
         if supply.length is None:
             return UNKNOWN
         last = min(max(supply.length - given, 0), supply.length - supply.even)
-        return Left(max(supply.even - given, 0), last)
+        return Remainder(max(supply.even - given, 0), last)
 
 
 class _PortionSupply(LoaderSupply):

@@ -31,7 +31,7 @@ class QueuedPass(Pass):
     """
 
     def __init__(
-        self, loader: DataLoader, resumed: Position | None, known: Queue | None = None
+        self, loader: DataLoader, resumed: Position | None, known: BatchQueue | None = None
     ) -> None:
         self.known = known
         super().__init__(loader, resumed)
@@ -46,12 +46,12 @@ class QueuedPass(Pass):
         dataset, order = found
         if self.known is not None and self.known.goes_on(dataset, order, size):
             return self.known
-        self.known = Queue(dataset, order, size)
+        self.known = BatchQueue(dataset, order, size)
         return self.known
 
     @property
     def queue(self) -> int:
-        return self._batches.number if isinstance(self._batches, Queue) else 0
+        return self._batches.number if isinstance(self._batches, BatchQueue) else 0
 
     @property
     def given(self) -> int:
@@ -73,7 +73,7 @@ class QueuedPass(Pass):
 
     def _look(self) -> None:
         """Count what plans have taken."""
-        if isinstance(self._batches, Queue):
+        if isinstance(self._batches, BatchQueue):
             self.position.batches = self.skipped + self._batches.taken
 
 
@@ -93,21 +93,21 @@ class _Field:
         plan = self.plans[rows] = plan_of(self.transform, kind)
         return plan.output_types[0]
 
-    def column(self, size: int, rest: int) -> queues.Column:
+    def column(self, size: int, rest: int) -> queues.BatchColumn:
         """For batches of ``size`` and a last one of ``rest``."""
         made = self.kind(size).nbytes // size
         if rest:
             self.kind(rest)
         plans = [self.plans[rows].handle if rows in self.plans else None for rows in (size, rest)]
         row = tensor_type(self.tensor.dtype, self.tensor.shape[1:])
-        return queues.Column(self.data, len(self.tensor), row.nbytes, made, *plans)
+        return queues.BatchColumn(self.data, len(self.tensor), row.nbytes, made, *plans)
 
     def is_of(self, tensor: Tensor) -> bool:
         """Whether these are the rows of ``tensor``, still."""
         return tensor is self.tensor and native.filled(tensor.content) is self.data
 
 
-class Queue:
+class BatchQueue:
     """The batches of a queue, which is closed with this."""
 
     def __init__(self, dataset: TensorDataset, order: np.ndarray, size: int) -> None:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from hybrid.core.loop_io import Kind, Supply, Supplying
+from hybrid.core.loop_io import ItemKind, Supply, Supplying
 from hybrid.data.loops.loader_supply import (
     OUTSIDE,
     LoaderSupply,
@@ -15,7 +15,7 @@ from hybrid.data.loops.loader_supply import (
     nothing_given,
     rest_of,
 )
-from hybrid.data.loops.queue_pass import Queue, QueuedPass
+from hybrid.data.loops.queue_pass import BatchQueue, QueuedPass
 from hybrid.data.passes import Pass, order_sampler
 from hybrid.data.sampler import RandomOrderSampler, require_count
 from hybrid.errors import CaptureError, DatasetError, author_location
@@ -32,7 +32,7 @@ class Walk:
         self.loader = loader
         self._pass: Pass | None = None  # the one under way
         self._before = 0  # batches of the passes before it
-        self._queue: Queue | None = None  # of the passes before it
+        self._queue: BatchQueue | None = None  # of the passes before it
         self.is_captured = current().traces  # each call of what made it makes another one
 
     @property
@@ -68,7 +68,7 @@ class Walk:
         known = self._known()
         return 0 if known is None else known.number
 
-    def _known(self) -> Queue | None:
+    def _known(self) -> BatchQueue | None:
         return self._queue if self._pass is None else getattr(self._pass, "known", None)
 
     def __iter__(self) -> Iterator[Any]:
@@ -199,7 +199,7 @@ class WalkSupply(LoaderSupply):
     def rest(self) -> int:
         return 0
 
-    def kinds_of(self, _rest: int) -> tuple[Kind, ...]:
+    def kinds_of(self, _rest: int) -> tuple[ItemKind, ...]:
         rest = rest_of(self.loader)
         if not rest:
             return kinds_of(self.loader, 0)

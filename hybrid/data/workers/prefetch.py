@@ -27,7 +27,7 @@ class Crew(Protocol):
     def closed(self) -> bool: ...
 
 
-class Ahead:
+class Prefetch:
     """Iterates over the batches of some jobs, of which a bounded number is under way at a time.
 
     ``prefetch`` of them for each worker; ``first``: the number of the first of them in the pass;
@@ -109,7 +109,7 @@ class Ahead:
         self.sent += 1
 
 
-class AheadOfStreams(Ahead):
+class AheadOfStreams(Prefetch):
     """The same for workers that each go over a stream of their own: they take turns.
 
     ``skips`` batches are not wanted: they were given by another pass.

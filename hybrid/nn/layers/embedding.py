@@ -14,7 +14,7 @@ from hybrid.nn.modules.parameter import Parameter
 from hybrid.ops.support.operand_checks import as_int, require_choice
 
 
-class _Table(Layer):
+class _EmbeddingTable(Layer):
     """``weight`` [num_embeddings, embedding_dim], normally distributed at first."""
 
     def _set_up(
@@ -85,7 +85,7 @@ class _Table(Layer):
         return ", ".join(words)
 
 
-class Embedding(_Table):
+class Embedding(_EmbeddingTable):
     """The rows of ``weight`` [num_embeddings, embedding_dim] at integers of any shape.
 
     The row ``padding_idx`` starts as zeros and gets no gradient.  With ``max_norm``, rows that are
@@ -118,7 +118,7 @@ class Embedding(_Table):
         )
 
 
-class EmbeddingBag(_Table):
+class EmbeddingBag(_EmbeddingTable):
     """The ``"sum"``, ``"mean"`` or ``"max"`` of bags of rows; see ``functional.embedding_bag``."""
 
     def __init__(

@@ -24,7 +24,14 @@ from typing import Any
 
 from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
 from hybrid.ops.flow.control import FLAG, cond
-from hybrid.passes.control.parts import Cond, Input, Output, Renaming, holds_control_flow, inlined
+from hybrid.passes.control.parts import (
+    Cond,
+    CondInput,
+    CondOutput,
+    Renaming,
+    holds_control_flow,
+    inlined,
+)
 from hybrid.passes.scalar.facts import CONSTANTS, Facts
 
 MAX_CHOICES, MAX_CHOSEN_SIZE = 4, 64
@@ -98,7 +105,7 @@ def _direct(parts: Cond, facts: Facts) -> bool:
 
 def _merge_inputs(parts: Cond) -> bool:
     """Give each operand once."""
-    first: dict[Value, Input] = {}
+    first: dict[Value, CondInput] = {}
     renamings: tuple[Renaming, Renaming] = ({}, {})
     for given in parts.inputs:
         kept = first.setdefault(given.operand, given)
@@ -113,7 +120,7 @@ def _merge_inputs(parts: Cond) -> bool:
     return True
 
 
-def _outside(output: Output, parts: Cond, builder: Builder) -> Value | None:
+def _outside(output: CondOutput, parts: Cond, builder: Builder) -> Value | None:
     """What ``output`` is whichever branch is taken, in values of the graph around."""
     found = [_meaning(value, branch, parts) for branch, value in enumerate(output.values)]
     match found:
@@ -151,7 +158,7 @@ def _only_chooses(parts: Cond) -> bool:
     return 0 < len(sizes) <= MAX_CHOICES and max(sizes) <= MAX_CHOSEN_SIZE
 
 
-def _chosen(output: Output, parts: Cond, builder: Builder) -> Value:
+def _chosen(output: CondOutput, parts: Cond, builder: Builder) -> Value:
     sides = []
     for branch, value in enumerate(output.values):
         side = _meaning(value, branch, parts)
@@ -179,6 +186,6 @@ def _flag(meaning: Value | Node) -> Any:
     return bool(meaning.attributes["value"]) if meaning.op.name == "full" else None
 
 
-def _logic(builder: Builder, output: Output, name: str, *operands: Value) -> Value:
+def _logic(builder: Builder, output: CondOutput, name: str, *operands: Value) -> Value:
     op = get_op(f"logical_{name}")
     return builder.apply(op, operands, hints=(output.result.hint,))[0]

@@ -22,7 +22,7 @@ from hybrid.core.types import TensorType
 from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
 from hybrid.ops.flow.control import COUNT, LOOPS, cond
 from hybrid.ops.shapes.creation import fill
-from hybrid.passes.control.parts import Loop, holds_control_flow, inlined
+from hybrid.passes.control.parts import LoopParts, holds_control_flow, inlined
 from hybrid.passes.scalar.facts import Facts
 
 
@@ -39,7 +39,7 @@ def known(graph: Graph) -> Graph:
             if pred is not None:
                 results = inlined(builder, node.regions[0 if pred else 1], node.operands[1:])
         elif node.op in LOOPS:
-            loop = Loop(node)
+            loop = LoopParts(node)
             trips = _trips(loop, facts)
             if trips == 0:
                 results = _without_iteration(loop, builder)
@@ -52,7 +52,7 @@ def known(graph: Graph) -> Graph:
     return rewrite(graph, rule, regions=known)
 
 
-def _trips(loop: Loop, facts: Facts) -> int | None:
+def _trips(loop: LoopParts, facts: Facts) -> int | None:
     """0 or 1 when the loop is known to make so many iterations, else None."""
     if loop.test is not None:
         if facts.number(loop.head) == 0:
@@ -71,7 +71,7 @@ def _is_false(node: Node) -> bool:
     return node.op is fill and node.attributes["value"] == 0
 
 
-def _without_iteration(loop: Loop, builder: Builder) -> tuple[Value, ...]:
+def _without_iteration(loop: LoopParts, builder: Builder) -> tuple[Value, ...]:
     return (
         *_counted(loop, 0, builder),
         *[c.initial for c in loop.carried],
@@ -79,7 +79,7 @@ def _without_iteration(loop: Loop, builder: Builder) -> tuple[Value, ...]:
     )
 
 
-def _once(loop: Loop, builder: Builder) -> tuple[Value, ...]:
+def _once(loop: LoopParts, builder: Builder) -> tuple[Value, ...]:
     index = [] if loop.index is None else [_full(COUNT, 0, builder)]
     given = (
         *index,
@@ -97,7 +97,7 @@ def _once(loop: Loop, builder: Builder) -> tuple[Value, ...]:
     return (*_counted(loop, 1, builder), *carried, *stacks)
 
 
-def _counted(loop: Loop, trips: int, builder: Builder) -> Sequence[Value]:
+def _counted(loop: LoopParts, trips: int, builder: Builder) -> Sequence[Value]:
     return () if loop.trips is None else (_full(COUNT, trips, builder),)
 
 

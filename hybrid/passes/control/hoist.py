@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ops.flow.control import LOOPS, while_
-from hybrid.passes.control.parts import Given, Loop, copied, holds_control_flow
+from hybrid.passes.control.parts import Given, LoopParts, copied, holds_control_flow
 from hybrid.passes.scalar.facts import CONSTANTS
 from hybrid.passes.weights.weight_parts import in_two, prepared_values
 
@@ -37,7 +37,7 @@ def hoist(graph: Graph) -> Graph:
     def rule(node: Node, builder: Builder) -> tuple[Value, ...] | None:
         if node.op not in LOOPS:
             return None
-        loop = Loop(node)
+        loop = LoopParts(node)
         if not loop.is_for or not loop.clamps or loop.length > 1:
             _prepare(loop)
         moved = _invariant_nodes(loop)
@@ -53,7 +53,7 @@ def hoist(graph: Graph) -> Graph:
     return rewrite(graph, rule, regions=hoist)
 
 
-def _prepare(loop: Loop) -> None:
+def _prepare(loop: LoopParts) -> None:
     """Take products by weights that stay the same apart."""
     same = {given.param for given in loop.invariants}
     room = PREPARED_NBYTES - sum([v.type.nbytes for v in {*prepared_values(loop.nodes)}])
@@ -70,7 +70,7 @@ def _prepare(loop: Loop) -> None:
     loop.nodes = nodes
 
 
-def _invariant_nodes(loop: Loop) -> list[Node]:
+def _invariant_nodes(loop: LoopParts) -> list[Node]:
     """The nodes that move, in order."""
     same = {given.param for given in loop.invariants}
     movable = []
@@ -102,7 +102,7 @@ def _worth_moving(node: Node) -> bool:
     return not node.op.elementwise or size <= max(read, SMALL_NBYTES)
 
 
-def _take_in(loop: Loop, moved: list[Node], names: dict[Value, Value]) -> None:
+def _take_in(loop: LoopParts, moved: list[Node], names: dict[Value, Value]) -> None:
     """Let the body of ``loop`` get what ``moved`` computes, where it uses that, from outside."""
     gone = set(moved)
     used = set(loop.returned)

@@ -25,8 +25,8 @@ from hybrid.ir import Graph, Node, Value, with_regions
 from hybrid.ops.flow.control import cond
 from hybrid.passes.control.parts import (
     Cond,
-    Input,
-    Output,
+    CondInput,
+    CondOutput,
     Renaming,
     copied,
     copied_region,
@@ -118,7 +118,7 @@ def _joined(first: Node, way: Sequence[Node], second: Node, needed: set[Value]) 
     def take(value: Value) -> None:
         """Make ``value`` known in both branches."""
         if value not in inside[0]:
-            given = Input(value, (fresh(value), fresh(value)))
+            given = CondInput(value, (fresh(value), fresh(value)))
             parts.inputs.append(given)
             _learn(inside, value, given.params)
 
@@ -128,7 +128,7 @@ def _joined(first: Node, way: Sequence[Node], second: Node, needed: set[Value]) 
         for nodes, names in zip(parts.nodes, inside, strict=True):
             nodes.append(copied(node, names))
         exported = [v for v in node.results if v in needed]
-        parts.outputs += [Output((inside[0][v], inside[1][v]), v) for v in exported]
+        parts.outputs += [CondOutput((inside[0][v], inside[1][v]), v) for v in exported]
     for given in behind.inputs:
         take(given.operand)
     for branch, names in enumerate(inside):

@@ -21,9 +21,9 @@ from hybrid.ir.rewrite import with_replaced
 from hybrid.ops.flow.control import FLAG, LOOPS
 from hybrid.ops.shapes.creation import fill
 from hybrid.passes.control.parts import (
-    Carried,
+    CarriedValue,
     Given,
-    Loop,
+    LoopParts,
     Renaming,
     Stack,
     fresh,
@@ -46,7 +46,7 @@ def simplify_loop(graph: Graph) -> Graph:
         facts.add(node)
         if node.op not in LOOPS:
             return None
-        loop = Loop(node)
+        loop = LoopParts(node)
         replaced = _fix(loop, facts)
         flags = _flags_at_entry(loop, facts)
         replaced |= _merge_carried(loop, flags)
@@ -62,7 +62,7 @@ def simplify_loop(graph: Graph) -> Graph:
     return rewrite(graph, rule, regions=simplify_loop)
 
 
-def _fix(loop: Loop, facts: Facts) -> Renaming:
+def _fix(loop: LoopParts, facts: Facts) -> Renaming:
     """Make invariants of the carried values that every iteration returns as it got them.
 
     Assume it of all, then give up those that another value may replace, until none is left to.
@@ -92,7 +92,7 @@ def _equal(constant: Node | None, value: Value, facts: Facts) -> bool:
     return constant is not None and other is not None and constant.key == other.key
 
 
-def _flags_at_entry(loop: Loop, facts: Facts) -> dict[Value, bool]:
+def _flags_at_entry(loop: LoopParts, facts: Facts) -> dict[Value, bool]:
     """Carried flags that are the same whenever an iteration begins, for else it would not."""
     if loop.test is None:
         return {}
@@ -108,7 +108,7 @@ def _flags_at_entry(loop: Loop, facts: Facts) -> dict[Value, bool]:
     }
 
 
-def _say(loop: Loop, flags: dict[Value, bool]) -> bool:
+def _say(loop: LoopParts, flags: dict[Value, bool]) -> bool:
     """Put constants for ``flags`` into the body, where it reads them."""
     used = used_values(loop.nodes, loop.returned)
     known = {param: truth for param, truth in flags.items() if param in used}
@@ -123,7 +123,7 @@ def _constant(value: Value, truth: bool) -> Node:
     return Node(fill, (), attrs, (value,), (), value.location)
 
 
-def _merge_carried(loop: Loop, flags: dict[Value, bool]) -> Renaming:
+def _merge_carried(loop: LoopParts, flags: dict[Value, bool]) -> Renaming:
     """Carry once what begins and goes on as the same value."""
     replaced: Renaming = {}
     params: Renaming = {}
@@ -138,12 +138,12 @@ def _merge_carried(loop: Loop, flags: dict[Value, bool]) -> Renaming:
     return replaced
 
 
-def _equal_groups(loop: Loop, flags: dict[Value, bool]) -> list[list[Carried]]:
+def _equal_groups(loop: LoopParts, flags: dict[Value, bool]) -> list[list[CarriedValue]]:
     """Those of the carried values that are one in every iteration, together.
 
     All that begin as one are taken for one, until an iteration turns out to tell them apart.
     """
-    begun: dict[Value, list[Carried]] = {}
+    begun: dict[Value, list[CarriedValue]] = {}
     for carried in loop.carried:
         begun.setdefault(carried.initial, []).append(carried)
     groups = [group for group in begun.values() if len(group) > 1]
@@ -157,8 +157,8 @@ def _equal_groups(loop: Loop, flags: dict[Value, bool]) -> list[list[Carried]]:
 
 
 def _ended(
-    loop: Loop, groups: Sequence[list[Carried]], flags: dict[Value, bool]
-) -> list[dict[Value, list[Carried]]]:
+    loop: LoopParts, groups: Sequence[list[CarriedValue]], flags: dict[Value, bool]
+) -> list[dict[Value, list[CarriedValue]]]:
     """What an iteration returns for the members of each group, if it finds them equal."""
     renaming, head = {}, []
     for group in groups:
@@ -171,7 +171,7 @@ def _ended(
     members = [c for group in groups for c in group]
     results = tuple([renaming.get(c.next, c.next) for c in members])
     ends = iter(cse(simplify(dce(Graph("", (), nodes, results)))).results)
-    found: list[dict[Value, list[Carried]]] = []
+    found: list[dict[Value, list[CarriedValue]]] = []
     for group in groups:
         found.append({})
         for carried in group:
@@ -179,7 +179,7 @@ def _ended(
     return found
 
 
-def _merge_stacks(loop: Loop) -> Renaming:
+def _merge_stacks(loop: LoopParts) -> Renaming:
     """Stack each value once."""
     first: dict[Value, Stack] = {}
     replaced: Renaming = {}
@@ -191,7 +191,7 @@ def _merge_stacks(loop: Loop) -> Renaming:
     return replaced
 
 
-def _drop_empty_stacks(loop: Loop, builder: Builder) -> Renaming:
+def _drop_empty_stacks(loop: LoopParts, builder: Builder) -> Renaming:
     """A stack of no rows needs no loop.  (A ``for`` of length 0 makes no iteration.)"""
     if loop.is_for or loop.length:
         return {}
@@ -203,7 +203,7 @@ def _drop_empty_stacks(loop: Loop, builder: Builder) -> Renaming:
     return replaced
 
 
-def _merge_given(loop: Loop) -> bool:
+def _merge_given(loop: LoopParts) -> bool:
     """Slice each operand once, and give each invariant once."""
     renaming: Renaming = {}
 

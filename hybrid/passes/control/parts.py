@@ -19,14 +19,14 @@ def holds_control_flow(graph: Graph) -> bool:
     return any(node.regions and node.op in CONTROL for node in graph.nodes)
 
 
-class Input(NamedTuple):
+class CondInput(NamedTuple):
     """What a cond is given: the operand and its name in each branch."""
 
     operand: Value
     params: tuple[Value, Value]
 
 
-class Output(NamedTuple):
+class CondOutput(NamedTuple):
     """What a cond gives: the value that each branch returns, and the result."""
 
     values: tuple[Value, Value]
@@ -42,15 +42,15 @@ class Cond:
         then, other = node.regions
         params = zip(then.params, other.params, strict=True)
         values = zip(then.results, other.results, strict=True)
-        self.inputs = list(map(Input, operands, params))
-        self.outputs = list(map(Output, values, node.results))
+        self.inputs = list(map(CondInput, operands, params))
+        self.outputs = list(map(CondOutput, values, node.results))
         self.nodes = [list(then.nodes), list(other.nodes)]
 
     def exchange(self) -> None:
         """Let the branches stand for the opposite predicate."""
         self.nodes.reverse()
-        self.inputs = [Input(v, (b, a)) for v, (a, b) in self.inputs]
-        self.outputs = [Output((b, a), v) for (a, b), v in self.outputs]
+        self.inputs = [CondInput(v, (b, a)) for v, (a, b) in self.inputs]
+        self.outputs = [CondOutput((b, a), v) for (a, b), v in self.outputs]
 
     def rename(self, branch: int, renaming: Renaming) -> None:
         """Use other values in one of the branches."""
@@ -58,7 +58,7 @@ class Cond:
         for i, (values, result) in enumerate(self.outputs):
             new = list(values)
             new[branch] = renaming.get(new[branch], new[branch])
-            self.outputs[i] = Output((new[0], new[1]), result)
+            self.outputs[i] = CondOutput((new[0], new[1]), result)
 
     def used(self, branch: int) -> set[Value]:
         """What the nodes and results of a branch read."""
@@ -86,7 +86,7 @@ class Cond:
         return replace(self.source, operands=operands, results=results, regions=tuple(regions))
 
 
-class Carried(NamedTuple):
+class CarriedValue(NamedTuple):
     """A value that each iteration of a loop hands to the next."""
 
     initial: Value
@@ -109,7 +109,7 @@ class Stack(NamedTuple):
     result: Value
 
 
-class Loop:
+class LoopParts:
     """A ``while`` or a ``for``; change its parts, then ask for the ``node``."""
 
     def __init__(self, node: Node) -> None:
@@ -128,7 +128,7 @@ class Loop:
         self.trips = None if self.is_for else results.pop(0)
         fed = list(map(Given, operands, params))
         self.carried = [
-            Carried(*given, next, result)
+            CarriedValue(*given, next, result)
             for given, next, result in zip(fed[:carried], returned, results, strict=False)
         ]
         self.slices = fed[carried : carried + slices]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from hybrid.ir import Builder, Node, Value
 from hybrid.ops.flow.control import LOOPS, cond
-from hybrid.passes.control.parts import Carried, Cond, Loop
+from hybrid.passes.control.parts import CarriedValue, Cond, LoopParts
 
 
 def prune(node: Node, used: set[Value]) -> list[Node]:
@@ -37,7 +37,7 @@ def _pruned_cond(node: Node, used: set[Value]) -> Node:
 
 
 def _pruned_loop(node: Node, used: set[Value]) -> list[Node]:
-    loop = Loop(node)
+    loop = LoopParts(node)
     before = len(loop.stacks), len(loop.carried)
     loop.stacks = [stack for stack in loop.stacks if stack.result in used]
     loop.carried = _needed(loop, used)
@@ -49,7 +49,7 @@ def _pruned_loop(node: Node, used: set[Value]) -> list[Node]:
     return [*builder.nodes, new]
 
 
-def _needed(loop: Loop, used: set[Value]) -> list[Carried]:
+def _needed(loop: LoopParts, used: set[Value]) -> list[CarriedValue]:
     """The carried values that are used, or that these, the test, rows and observable nodes need."""
     kept = [c for c in loop.carried if c.result in used]
     while len(kept) < len(loop.carried):
@@ -61,7 +61,7 @@ def _needed(loop: Loop, used: set[Value]) -> list[Carried]:
     return kept
 
 
-def _read_in_body(loop: Loop, carried: list[Carried]) -> set[Value]:
+def _read_in_body(loop: LoopParts, carried: list[CarriedValue]) -> set[Value]:
     """What an iteration needs in order to return ``carried``, the test and the rows."""
     test = [] if loop.test is None else [loop.test]
     return _reached(loop.nodes, {*test, *[c.next for c in carried], *[s.row for s in loop.stacks]})
@@ -85,7 +85,7 @@ def _operands_for(node: Node, used: set[Value]) -> list[Value]:
             read |= _reached(nodes, wanted)
         return [parts.pred, *[i.operand for i in parts.inputs if not read.isdisjoint(i.params)]]
     if node.op in LOOPS:
-        loop = Loop(node)
+        loop = LoopParts(node)
         loop.stacks = [stack for stack in loop.stacks if stack.result in used]
         kept = _needed(loop, used)
         read = _read_in_body(loop, kept)

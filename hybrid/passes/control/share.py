@@ -29,9 +29,9 @@ from hybrid.ir import Builder, Graph, Node, Value, rewrite
 from hybrid.ops.flow.control import LOOPS, cond
 from hybrid.passes.control.parts import (
     Cond,
+    CondInput,
     Given,
-    Input,
-    Loop,
+    LoopParts,
     Renaming,
     copied,
     fresh,
@@ -53,7 +53,7 @@ def share(graph: Graph) -> Graph:
         if node.op is cond:
             changed = _share_cond(Cond(node), known, builder)
         elif node.op in LOOPS:
-            changed = _share_loop(Loop(node), known, builder)
+            changed = _share_loop(LoopParts(node), known, builder)
         for new in builder.nodes[begin:] if changed else [node]:
             if new.pure:
                 known.setdefault(new.key, new)
@@ -81,7 +81,7 @@ def _share_cond(parts: Cond, known: Known, builder: Builder) -> bool:
             other = fresh(value)
             outside = names[branch][value]
             params = (value, other) if branch == 0 else (other, value)
-            parts.inputs.append(Input(names[0].get(outside, outside), params))
+            parts.inputs.append(CondInput(names[0].get(outside, outside), params))
     if not any(gone):
         return False
     parts.drop_unused()
@@ -89,7 +89,7 @@ def _share_cond(parts: Cond, known: Known, builder: Builder) -> bool:
     return True
 
 
-def _share_loop(loop: Loop, known: Known, builder: Builder) -> bool:
+def _share_loop(loop: LoopParts, known: Known, builder: Builder) -> bool:
     """Append ``loop`` with less to do, if there is less."""
     names = {given.param: given.operand for given in loop.invariants}
     found = _matches(loop.nodes, names, known, None)

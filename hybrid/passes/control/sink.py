@@ -17,7 +17,7 @@ from __future__ import annotations
 from hybrid.ir import Builder, Graph, Node, Value, rewrite, with_regions
 from hybrid.ops.flow.control import FLAG, LOOPS, cond
 from hybrid.ops.shapes.creation import fill
-from hybrid.passes.control.parts import Cond, Given, Loop, fresh, holds_control_flow
+from hybrid.passes.control.parts import Cond, Given, LoopParts, fresh, holds_control_flow
 from hybrid.passes.scalar.facts import Facts, implied
 
 MAX_NBYTES = 4096  # of a literal: larger ones are passed in
@@ -72,7 +72,7 @@ def _into_branches(node: Node, facts: Facts) -> Node:
 
 
 def _into_body(node: Node, facts: Facts, builder: Builder) -> Node:
-    parts = Loop(node)
+    parts = LoopParts(node)
     head: list[Node] = []
     flags: dict[Value, bool] = {}
     if parts.test is not None:  # an iteration runs only if the test of the first one holds

@@ -21,7 +21,7 @@ from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
 from hybrid.passes.scalar.facts import Facts
 
 
-class Part(NamedTuple):
+class PlacedPart(NamedTuple):
     """A value, and where it lies: of each axis the first index, how many, and how far apart."""
 
     value: Value
@@ -35,7 +35,7 @@ class Part(NamedTuple):
         ends = [s + (n - 1) * by for s, n, by in zip(self.start, self.size, self.step, strict=True)]
         return [(min(s, e), max(s, e)) for s, e in zip(self.start, ends, strict=True)]
 
-    def meets(self, other: Part) -> bool:
+    def meets(self, other: PlacedPart) -> bool:
         """Whether some element may lie in both."""
         boxes = zip(self.box, other.box, strict=True)
         return all(low <= top and bottom <= high for (low, high), (bottom, top) in boxes)
@@ -44,7 +44,7 @@ class Part(NamedTuple):
 def assemble(graph: Graph) -> Graph:
     """``graph`` without sums of parts of one tensor that do not meet."""
     facts = Facts()
-    laid: dict[Value, tuple[Part, ...]] = {}  # what is zeros but for these parts
+    laid: dict[Value, tuple[PlacedPart, ...]] = {}  # what is zeros but for these parts
 
     def rule(node: Node, builder: Builder) -> tuple[Value, ...] | None:
         facts.add(node)
@@ -66,15 +66,15 @@ def assemble(graph: Graph) -> Graph:
 
 
 def _with_part(
-    node: Node, facts: Facts, laid: dict[Value, tuple[Part, ...]]
-) -> tuple[Part, ...] | None:
+    node: Node, facts: Facts, laid: dict[Value, tuple[PlacedPart, ...]]
+) -> tuple[PlacedPart, ...] | None:
     """The parts that the result of a ``slice_assign`` consists of, if the rest is zeros."""
     base, value = node.operands
     before = () if facts.is_zero(base) else laid.get(base)
     if before is None or value.type.size == 0 or not _added_to_zero(value, facts):
         return None
     attrs = node.attributes
-    part = Part(value, attrs["start"], attrs["size"], attrs["step"])
+    part = PlacedPart(value, attrs["start"], attrs["size"], attrs["step"])
     return None if any(part.meets(other) for other in before) else (*before, part)
 
 
@@ -84,7 +84,7 @@ def _added_to_zero(value: Value, facts: Facts) -> bool:
     return node is not None and any(facts.is_zero(operand) for operand in node.operands)
 
 
-def _added(base: Value, parts: tuple[Part, ...], builder: Builder) -> Value:
+def _added(base: Value, parts: tuple[PlacedPart, ...], builder: Builder) -> Value:
     """``base`` with ``parts`` in their places."""
     for part in parts:
         attrs = {"start": part.start, "size": part.size, "step": part.step}
@@ -92,7 +92,7 @@ def _added(base: Value, parts: tuple[Part, ...], builder: Builder) -> Value:
     return base
 
 
-def _joined(parts: tuple[Part, ...], whole: Value, builder: Builder) -> Value | None:
+def _joined(parts: tuple[PlacedPart, ...], whole: Value, builder: Builder) -> Value | None:
     """The parts one after the other, if they are all that there is of ``whole``."""
     shape = whole.type.shape
     cut = [axis for axis, size in enumerate(shape) if any(p.size[axis] != size for p in parts)]

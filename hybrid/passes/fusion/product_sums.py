@@ -24,7 +24,7 @@ from hybrid.core.types import TensorType, tensor_type
 from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
 from hybrid.ops.flow.control import LOOPS
 from hybrid.ops.matrix.matmul_variants import matmul_sum, pays
-from hybrid.passes.control.parts import Carried, Loop, Stack, holds_control_flow
+from hybrid.passes.control.parts import CarriedValue, LoopParts, Stack, holds_control_flow
 from hybrid.passes.scalar.facts import Facts
 
 ROWS_FIRST = (0, 2, 1)
@@ -33,7 +33,7 @@ ROWS_FIRST = (0, 2, 1)
 class _Sum(NamedTuple):
     """What is added up, and the rows that the products are made of: turned, or as they are."""
 
-    carried: Carried
+    carried: CarriedValue
     rows: tuple[Value, Value]
     turned: tuple[bool, bool]
 
@@ -48,7 +48,7 @@ def sums(graph: Graph) -> Graph:
         facts.add(node)
         if node.op not in LOOPS:
             return None
-        loop = Loop(node)
+        loop = LoopParts(node)
         if not _runs_all(loop, facts):
             return None
         found = _found(loop)
@@ -69,7 +69,7 @@ def sums(graph: Graph) -> Graph:
     return rewrite(graph, rule, regions=sums)
 
 
-def _runs_all(loop: Loop, facts: Facts) -> bool:
+def _runs_all(loop: LoopParts, facts: Facts) -> bool:
     """Whether all of ``length`` iterations are surely made."""
     if not loop.is_for or not loop.clamps or loop.length < 2:
         return False
@@ -77,7 +77,7 @@ def _runs_all(loop: Loop, facts: Facts) -> bool:
     return count is not None and count.attributes["value"] >= loop.length
 
 
-def _found(loop: Loop) -> list[_Sum]:
+def _found(loop: LoopParts) -> list[_Sum]:
     defining = {value: node for node in loop.nodes for value in node.results}
     users: dict[Value, int] = {}
     for value in [*loop.returned, *[v for node in loop.nodes for v in node.operands]]:
@@ -103,13 +103,15 @@ def _found(loop: Loop) -> list[_Sum]:
     return found
 
 
-def _room(loop: Loop) -> int:
+def _room(loop: LoopParts) -> int:
     """Bytes of an iteration's rows that may be stacked anew."""
     rows = [*[given.param for given in loop.slices], *[stack.row for stack in loop.stacks]]
     return sum([row.type.nbytes for row in rows]) // 2
 
 
-def _added(carried: Carried, defining: dict[Value, Node], users: dict[Value, int]) -> Node | None:
+def _added(
+    carried: CarriedValue, defining: dict[Value, Node], users: dict[Value, int]
+) -> Node | None:
     """The product that each iteration adds to ``carried``, if that is all that happens to it."""
     add = defining.get(carried.next)
     if add is None or add.op.name != "add" or users[carried.next] != 1:
@@ -132,7 +134,7 @@ def _row(value: Value, defining: dict[Value, Node]) -> tuple[Value, bool]:
     return value, False
 
 
-def _fits(loop: Loop, each: _Sum) -> bool:
+def _fits(loop: LoopParts, each: _Sum) -> bool:
     operands = [_stack_type(row.type, loop.length, t) for row, t in zip(*each[1:], strict=True)]
     return pays(each.carried.initial.type, operands[0], operands[1])
 
@@ -142,7 +144,7 @@ def _stack_type(row: TensorType, length: int, turned: bool = False) -> TensorTyp
     return tensor_type(row.dtype, (length, *shape))
 
 
-def _stacked(loop: Loop, row: Value) -> Value:
+def _stacked(loop: LoopParts, row: Value) -> Value:
     """The result of ``loop`` that has all the rows."""
     for stack in loop.stacks:
         if stack.row is row:
@@ -152,7 +154,7 @@ def _stacked(loop: Loop, row: Value) -> Value:
     return result
 
 
-def _needed(loop: Loop) -> list[Node]:
+def _needed(loop: LoopParts) -> list[Node]:
     """The nodes that the loop needs, in order."""
     used, needed = set(loop.returned), []
     for node in reversed(loop.nodes):
@@ -162,7 +164,7 @@ def _needed(loop: Loop) -> list[Node]:
     return needed[::-1]
 
 
-def _total(loop: Loop, each: _Sum, outside: dict[Value, Value], builder: Builder) -> Value:
+def _total(loop: LoopParts, each: _Sum, outside: dict[Value, Value], builder: Builder) -> Value:
     operands, at = [], loop.source.location
     for row, turned in zip(each.rows, each.turned, strict=True):
         stack = outside[row]

@@ -33,7 +33,7 @@ GROWTH = 4  # bytes of a kept result for each byte that it is made of, at most,
 SMALL = 1 << 16  # beyond so many
 
 
-class Ahead(NamedTuple):
+class Precomputation(NamedTuple):
     """A graph in two parts."""
 
     graph: Graph  # computed ahead
@@ -41,7 +41,7 @@ class Ahead(NamedTuple):
     rest: Graph
 
 
-def ahead(graph: Graph, fixed: Collection[int]) -> Ahead | None:
+def ahead(graph: Graph, fixed: Collection[int]) -> Precomputation | None:
     """``graph`` in two parts, given which parameters are fixed; None if that is not worth it."""
     known = known_values(graph, fixed)
     nodes = _prepared(graph.nodes, known)
@@ -60,7 +60,7 @@ def ahead(graph: Graph, fixed: Collection[int]) -> Ahead | None:
     results = tuple([given.get(value, value) for value in graph.results])
     late = _needed(late, results, observable=True)
     rest = Graph(graph.name, (*graph.params, *given.values()), tuple(late), results)
-    return Ahead(first, params, rest)
+    return Precomputation(first, params, rest)
 
 
 def known_values(graph: Graph, fixed: Collection[int]) -> set[Value]:

@@ -42,7 +42,7 @@ def prepared_values(nodes: Iterable[Node]) -> list[Value]:
     return [node.operands[2] for node in nodes if node.op in rests]
 
 
-class _Parts(NamedTuple):
+class _ProductParts(NamedTuple):
     """What a product becomes: an op of its right operand, and one of both and what that gave."""
 
     prepare: Op
@@ -61,8 +61,10 @@ def _of_product(a: Value, b: Value, _attrs: dict[str, Any]) -> dict[str, Any] | 
 
 
 _PARTS = {
-    "conv": _Parts(
+    "conv": _ProductParts(
         convolution_weights.conv_prepare, convolution_weights.conv_prepared, _of_convolution
     ),
-    "matmul": _Parts(matmul_weights.matmul_prepare, matmul_weights.matmul_prepared, _of_product),
+    "matmul": _ProductParts(
+        matmul_weights.matmul_prepare, matmul_weights.matmul_prepared, _of_product
+    ),
 }

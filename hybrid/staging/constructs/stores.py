@@ -23,7 +23,7 @@ from hybrid.staging.sessions.views import (
     tracing,
 )
 from hybrid.staging.values import dicts
-from hybrid.staging.values.lists import View
+from hybrid.staging.values.lists import ListView
 from hybrid.trace.values.optional import is_optional
 
 # What ``+=`` does not change unseen.
@@ -72,7 +72,7 @@ def indexed_item(container: Any) -> Any:
 def items(container: Any) -> Any:
     """``container``, after a change of one of its items in place has been announced."""
     if tracing():
-        inner = container.items if isinstance(container, View) else container
+        inner = container.items if isinstance(container, ListView) else container
         if isinstance(inner, CONTAINERS):
             for value in inner.values() if isinstance(inner, dict) else inner:
                 _content_of_one(value.value if is_optional(value) else value)

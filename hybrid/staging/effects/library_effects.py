@@ -36,7 +36,7 @@ from hybrid.trace.regions.region import Region
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MutableKind:
     """A kind of objects that change without an announcement, and which of their methods do so."""
 
     does: str  # what a call does to them
@@ -47,7 +47,7 @@ class Kind:
     given: bool = True  # whether a function that is given one may be taken to change it
 
 
-_ARRAY = Kind(
+_ARRAY = MutableKind(
     "changes",
     "keep the values in a tensor, or let the call make a new array",
     frozenset(
@@ -59,7 +59,7 @@ _ARRAY = Kind(
     anywhere=False,  # guards see those that are read from outside
     given=False,
 )  # fmt: skip
-_BYTES = Kind(
+_BYTES = MutableKind(
     "changes",
     "keep the values in a tensor",
     frozenset(
@@ -71,12 +71,12 @@ _BYTES = Kind(
     ),
     given=False,
 )  # fmt: skip
-_RANDOM = Kind(
+_RANDOM = MutableKind(
     "draws from",
     "draw from hybrid.random, or draw outside and pass the numbers as arguments",
     reading=frozenset({"getstate", "get_state", "__getstate__", "__reduce__", "__repr__"}),
 )
-_FILE = Kind(
+_FILE = MutableKind(
     "reads or writes",
     "use print(..., file=...), which every run repeats, or call it by hybrid.py_call",
     frozenset(
@@ -86,13 +86,13 @@ _FILE = Kind(
         }
     ),
 )  # fmt: skip
-_QUEUE = Kind(
+_QUEUE = MutableKind(
     "changes",
     "use a list, return the values, or call it by hybrid.py_call",
     frozenset({"put", "put_nowait", "get", "get_nowait", "task_done", "join"}),
     given=False,
 )
-_ITERATOR = Kind(
+_ITERATOR = MutableKind(
     "takes items from",
     "go over a list or tuple of the items, or take them outside and pass them as arguments",
     reading=frozenset({"__iter__", "__length_hint__", "__reduce__", "__copy__", "__repr__"}),
@@ -114,7 +114,7 @@ _KEEPING = frozenset({"append", "appendleft", "insert", "add", "setdefault", "__
 _PLAIN = (*ATOMS, types.ModuleType, type, Tensor, Number)
 
 
-def kind_of(value: Any) -> Kind | None:
+def kind_of(value: Any) -> MutableKind | None:
     """The kind of ``value``, or None if it cannot change without an announcement."""
     for classes, kind in _KINDS:
         if isinstance(value, classes):
@@ -261,7 +261,7 @@ def _is_new(container: Any) -> bool:
     return (slot is None or not slot.written) and tracer.is_outside(container)
 
 
-def _refusal(what: str, value: Any, kind: Kind, at: Location | None) -> CaptureError:
+def _refusal(what: str, value: Any, kind: MutableKind, at: Location | None) -> CaptureError:
     inside = isinstance(current(), Region)
     label = described(value)
     label += " from outside this branch or loop" if inside else " that outlives the call"

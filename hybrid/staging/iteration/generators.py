@@ -18,7 +18,7 @@ from hybrid.staging.constructs.loads import spread
 from hybrid.staging.effects.library_effects import gone_over
 from hybrid.staging.sessions.views import is_varlist, look, refuse_partial, tracing
 from hybrid.staging.values import dicts
-from hybrid.staging.values.feed import Feed, Walk
+from hybrid.staging.values.feed import Feed, StagedIterable
 from hybrid.staging.values.lists import compacted
 from hybrid.staging.values.walks import feed_of
 from hybrid.trace.values.varlist import VarList, refuse_varlist
@@ -30,7 +30,7 @@ def is_counted(iterable: Any) -> bool:
     """Whether the number of items of ``iterable`` is known during the capture."""
     iterable = unwrapped(iterable)
     look(iterable)
-    if isinstance(iterable, Walk):
+    if isinstance(iterable, StagedIterable):
         return type(iterable.length) is not Number
     return not is_varlist(iterable)
 
@@ -128,7 +128,7 @@ def list_of(iterable: Any) -> list[Any]:
 
 def is_uncounted(iterable: Any) -> bool:
     """Whether ``iterable`` is no list and has a number of items known only to a run."""
-    if isinstance(iterable, Walk):
+    if isinstance(iterable, StagedIterable):
         return type(iterable.length) is Number
     return type(iterable) is Generated
 

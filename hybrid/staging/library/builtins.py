@@ -26,7 +26,7 @@ from hybrid.staging.library import operator_calls as operator_calls  # the same
 from hybrid.staging.sessions.overrides import OVERRIDES, Override, overrides
 from hybrid.staging.sessions.views import is_partial, is_traced, is_varlist, look, ordered, tracing
 from hybrid.staging.values import dicts
-from hybrid.staging.values.feed import Walk
+from hybrid.staging.values.feed import StagedIterable
 from hybrid.staging.values.iterables import (
     Enumerated,
     Once,
@@ -173,7 +173,7 @@ def _range(*args: Any) -> Any:
     return TracedRange(start, stop, step)
 
 
-_FEED_TYPES = (Tensor, Walk, Supplying)
+_FEED_TYPES = (Tensor, StagedIterable, Supplying)
 
 
 def _feeds(iterables: Iterable[Any]) -> list[Any] | None:
@@ -194,7 +194,9 @@ def _enumerate(iterable: Any, start: Any = 0) -> Any:
 
 
 def _has_unknown_length(iterable: Any) -> bool:
-    return is_varlist(iterable) or (isinstance(iterable, Walk) and type(iterable.length) is Number)
+    return is_varlist(iterable) or (
+        isinstance(iterable, StagedIterable) and type(iterable.length) is Number
+    )
 
 
 def _beside_unknown(iterable: Any) -> Any:

@@ -31,7 +31,7 @@ from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
-from hybrid.staging.loops.carry import Carry, Leaf
+from hybrid.staging.loops.carry import CarriedLeaf, Carry
 from hybrid.trace.alias.relation import aliases_in
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import ALWAYS, DOUBT, Unfollowed, Where, identities
@@ -48,7 +48,7 @@ class LoopTies:
 
     def __init__(self) -> None:
         self.wanted: dict[Pair, Any] = {}  # pairs that need a flag, with the tensor from outside
-        self.members: dict[Member, Leaf] = {}
+        self.members: dict[Member, CarriedLeaf] = {}
         self.heads: Tied = {}
         self.flags: dict[Pair, Carry] = {}
         self.outside: dict[int, Tensor | None] = {}
@@ -214,19 +214,25 @@ class LoopTies:
             parent.ties.tie(a, b, where)
 
     def _before(
-        self, some: Mapping[Member, Leaf], everyone: Mapping[Member, Leaf], parent: Tracer
+        self,
+        some: Mapping[Member, CarriedLeaf],
+        everyone: Mapping[Member, CarriedLeaf],
+        parent: Tracer,
     ) -> Tied:
         return self._tied(some, everyone, parent, "initial", lambda tensor: True)
 
     def _finals(
-        self, some: Mapping[Member, Leaf], everyone: Mapping[Member, Leaf], region: Region
+        self,
+        some: Mapping[Member, CarriedLeaf],
+        everyone: Mapping[Member, CarriedLeaf],
+        region: Region,
     ) -> Tied:
         return self._tied(some, everyone, region, "left", lambda tensor: not region.owns(tensor))
 
     def _tied(
         self,
-        some: Mapping[Member, Leaf],
-        everyone: Mapping[Member, Leaf],
+        some: Mapping[Member, CarriedLeaf],
+        everyone: Mapping[Member, CarriedLeaf],
         tracer: Tracer,
         what: str,
         is_outer: Any,
@@ -341,7 +347,7 @@ class LoopTies:
         return cell is not None and cell.written
 
 
-def _members(carries: Mapping[Any, Carry]) -> Iterator[tuple[Member, Leaf]]:
+def _members(carries: Mapping[Any, Carry]) -> Iterator[tuple[Member, CarriedLeaf]]:
     for key, carry in carries.items():
         for at, leaf in enumerate(carry.leaves):
             if leaf.given is not None:
@@ -390,7 +396,7 @@ def let_stay(carries: Sequence[Carry], region: Region) -> None:
     cells = [cell for cell in region.cells.values() if not cell.written]
     params = (*[leaf.param.content for leaf in leaves], *[cell.initial for cell in cells])
     aliases = aliases_in(Graph("body", params, tuple(region.builder.nodes), ()))
-    before: list[Leaf] = []
+    before: list[CarriedLeaf] = []
     while len(before) != len(staying):
         before = staying
         staying = [
@@ -404,6 +410,6 @@ def let_stay(carries: Sequence[Carry], region: Region) -> None:
         leaf.final, leaf.left = make_tensor(leaf.param.type, leaf.param.content), leaf.given
 
 
-def _may_stay(leaf: Leaf) -> bool:
+def _may_stay(leaf: CarriedLeaf) -> bool:
     is_tensor = leaf.given is not None and isinstance(leaf.initial, Tensor)
     return is_tensor and not leaf.is_written

@@ -45,7 +45,7 @@ class Mismatch(Exception):
 
 
 @dataclass(slots=True)
-class Leaf:
+class CarriedLeaf:
     """One tensor or number that a loop carries, in the stages of its tracing."""
 
     initial: Any  # a Tensor or number of the surroundings, UNWRITTEN, or None: zeros
@@ -93,7 +93,7 @@ class Carry:
     rebuilds: bool = False  # whether iterations make objects anew, not only change them
     inside: Any = None  # the same with placeholders
     shape: Any = None  # that before the body has changed it
-    leaves: list[Leaf] = field(default_factory=list)
+    leaves: list[CarriedLeaf] = field(default_factory=list)
     final: Any = None  # what the body has left
     unchanged: bool = False
     # Containers from before the loop, by id: they stay what they are, and are no state themselves.
@@ -128,13 +128,13 @@ class Carry:
             return value.of(*[self._placeholder(part, region, parent) for part in value.members])
         if isinstance(value, Tensor):
             param = region.param(value.type, readable(self.label), parent.record_of(value))
-            return self._author_tensor(Leaf(value, param))
+            return self._author_tensor(CarriedLeaf(value, param))
         if type(value) is Mixed:
             return value.of([self._placeholder(n, region, parent) for n in value.numbers])
         if is_number(value):
             kind = kind_of(value)
             param = region.param(tensor_type(NUMBER_DTYPES[kind], ()), readable(self.label))
-            self.leaves.append(Leaf(value, param))
+            self.leaves.append(CarriedLeaf(value, param))
             return Number(kind, param)
         if isinstance(value, OptionalValue):
             inner = self._placeholder(value.value, region, parent)
@@ -157,7 +157,7 @@ class Carry:
             )
         return value
 
-    def _author_tensor(self, leaf: Leaf) -> Tensor:
+    def _author_tensor(self, leaf: CarriedLeaf) -> Tensor:
         """What the author gets for one carried value."""
         leaf.given = made = make_tensor(leaf.param.type, leaf.param.content)
         made.record = leaf.param.record
@@ -170,7 +170,7 @@ class Carry:
             return like.of(*[self._zeros(part, region) for part in like.members])
         if isinstance(like, Tensor):
             param = region.param(like.type, readable(self.label))
-            return self._author_tensor(Leaf(None, param))
+            return self._author_tensor(CarriedLeaf(None, param))
         if type(like) is Mixed:
             return like.of([self._zeros(n, region) for n in like.numbers])
         if is_number(like):
@@ -180,7 +180,7 @@ class Carry:
             return like.of(self._zeros(like.value, region), self._zeros(like.flag, region))
         if type(like) is VarList:
             params = [region.param(t.type, readable(self.label)) for t in like.tensors()]
-            self.leaves += [Leaf(UNWRITTEN, param) for param in params]
+            self.leaves += [CarriedLeaf(UNWRITTEN, param) for param in params]
             return like.with_tensors(params, region)
         if isinstance(like, (list, dict)) and region.is_outside(like):
             self.outside[id(like)] = like
@@ -391,7 +391,7 @@ def _members_like(value: Any, like: TensorOrNumber) -> tuple[Tensor, Any, Any] |
     return weak_tensor(value, like.type.dtype), True, value
 
 
-def initial_tensor(leaf: Leaf, parent: Tracer) -> Tensor:
+def initial_tensor(leaf: CarriedLeaf, parent: Tracer) -> Tensor:
     """The operand of the loop node for the initial value of ``leaf``."""
     type_: TensorType = leaf.param.type
     with interpreting(parent):

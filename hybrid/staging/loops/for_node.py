@@ -18,7 +18,7 @@ from hybrid.ops.flow.control import COUNT, for_, while_
 from hybrid.ops.index.pick import pick
 from hybrid.staging.constructs.for_ import following
 from hybrid.staging.loops.carry import Carry
-from hybrid.staging.loops.loop import Loop
+from hybrid.staging.loops.loop import StagedLoop
 from hybrid.staging.nodes.stop_branch import Unstopped
 from hybrid.staging.sessions.session import ONE_BY_ONE, unrolled
 from hybrid.staging.values.feed import Feed, even_length, finish, stream_of
@@ -50,7 +50,7 @@ class Exhausted(BaseException):
     """The exception that ends an iteration which has asked for an item when there is none."""
 
 
-class Unrolled(Loop):
+class Unrolled(StagedLoop):
     """The session of an unrolled loop: each iteration is traced by itself.
 
     Once a flag that stops the loop is traced, what follows is traced in a branch.
@@ -161,7 +161,7 @@ class Unrolled(Loop):
         return False
 
 
-class StagedFor(Loop):
+class StagedFor(StagedLoop):
     """The session of a loop whose body, traced once with a traced index, becomes a node."""
 
     def __init__(self, site: Site, feed: Feed) -> None:

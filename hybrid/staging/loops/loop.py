@@ -23,8 +23,8 @@ from hybrid.number import Number
 from hybrid.staging.loops.alias_state import LoopTies, let_stay
 from hybrid.staging.loops.appended_rows import AppendedRows, Inside, refuse_length
 from hybrid.staging.loops.carry import (
+    CarriedLeaf,
     Carry,
-    Leaf,
     Mismatch,
     Zeros,
     initial_tensor,
@@ -58,7 +58,7 @@ ONCE_MORE = "in an iteration"
 Key = tuple[int, str]
 
 
-class Loop(Staged):
+class StagedLoop(Staged):
     """The base class of staged loops: it traces the body until its state is stable."""
 
     def __init__(self, site: Site) -> None:
@@ -377,7 +377,7 @@ class Loop(Staged):
         fixed = [c for c in own if c.unchanged]
         constants = [leaf for carry in fixed for leaf in carry.leaves]
         carries = [c for c in carries if not c.unchanged]
-        leaves: list[Leaf] = []
+        leaves: list[CarriedLeaf] = []
         for leaf in [leaf for carry in carries for leaf in carry.leaves]:
             (constants if leaf.is_fixed else leaves).append(leaf)
         written = [cell for cell in region.cells.values() if cell.written]

@@ -10,7 +10,7 @@ from hybrid.convert.runtime import Site
 from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
 from hybrid.ops.flow import control
-from hybrid.staging.loops.loop import Loop
+from hybrid.staging.loops.loop import StagedLoop
 from hybrid.staging.nodes.stop_branch import Unstopped
 from hybrid.staging.sessions.views import is_traced
 from hybrid.trace.places.frames import roots_of
@@ -20,7 +20,7 @@ from hybrid.trace.regions.region import truth
 TEST = "the test"
 
 
-class StagedWhile(Loop):
+class StagedWhile(StagedLoop):
     """The session that takes over from a plain one when a test or a stop flag is traced.
 
     The test that has been evaluated decides on the first iteration; each iteration runs the body

@@ -14,14 +14,19 @@ from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.tracer import Tracer
 
 if TYPE_CHECKING:
-    from hybrid.staging.loops.loop import Loop
+    from hybrid.staging.loops.loop import StagedLoop
 
 
 class Unstopped:
     """The branch of ``parent`` in which ``session`` goes on where ``flag`` is not set."""
 
     def __init__(
-        self, session: Loop, parent: Tracer, flag: Tensor, found: Mapping[str, Any], label: str
+        self,
+        session: StagedLoop,
+        parent: Tracer,
+        flag: Tensor,
+        found: Mapping[str, Any],
+        label: str,
     ) -> None:
         self.session, self.parent = session, parent
         with session.inside(parent):

@@ -55,7 +55,7 @@ def look(value: Any) -> Any:
         if type(value) is not tuple:
             current().will_read_container(value)
         if is_varlist(value):
-            return hyb__.View(value)
+            return hyb__.ListView(value)
         if is_partial(value):
             return hyb__.DictView(value)
     return value

@@ -23,7 +23,7 @@ from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.staging.sessions.variables import read
 from hybrid.staging.sessions.views import is_partial, refuse_partial
-from hybrid.staging.values.lists import View, choose_between
+from hybrid.staging.values.lists import ListView, choose_between
 from hybrid.trace.places.reads import MISSING
 from hybrid.trace.regions.merge import same_constant
 from hybrid.trace.values.optional import is_optional, refuse_missing
@@ -269,7 +269,7 @@ def clear(items: Dict) -> None:
     items.clear()
 
 
-class DictView(View):
+class DictView(ListView):
     """The view of such a dict for subscripts, stars and operators of converted code."""
 
     __slots__ = ()

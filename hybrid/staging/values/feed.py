@@ -55,7 +55,7 @@ class Rows:
         return self.tensor[index]
 
 
-class Walk:
+class StagedIterable:
     """An iterable made while a function is captured, such as ``enumerate`` of a tensor."""
 
     length: Any  # a Number when that is known only at run time
@@ -83,13 +83,13 @@ def finish(feed: Any, stopped: Tensor | bool) -> None:
     shortest = lengths.index(min(lengths)) if parts and known else 0
     for at, part in enumerate(parts):  # zip() asks for an item of each up to that which has none
         finish(part, stopped if at <= shortest else True)
-    if isinstance(feed, Walk) and feed.begun:
+    if isinstance(feed, StagedIterable) and feed.begun:
         feed.finish(stopped)
 
 
 def supplied(feed: Any) -> list[Any]:
     """The parts of ``feed`` whose items come from outside."""
-    if isinstance(feed, Walk) and feed.begun:
+    if isinstance(feed, StagedIterable) and feed.begun:
         return [feed]
     return [found for part in getattr(feed, "parts", ()) for found in supplied(part)]
 

@@ -1,7 +1,7 @@
 """The iterables ``range``, ``enumerate``, ``zip`` and ``reversed`` of traced values.
 
-Each is a ``Walk``: a ``for`` that is staged goes over it by index.  Anything else that iterates
-gets the items one by one, as long as their number is known.
+Each is a ``StagedIterable``: a ``for`` that is staged goes over it by index.  Anything else that
+iterates gets the items one by one, as long as their number is known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, as_number, choose, host_number, is_plain
-from hybrid.staging.values.feed import Feed, Walk
+from hybrid.staging.values.feed import Feed, StagedIterable
 from hybrid.trace.regions.checks import check
 
 
@@ -35,7 +35,7 @@ def _tensor(x: Any) -> Tensor:
     return as_number(x).whole()
 
 
-class TracedRange(Walk):
+class TracedRange(StagedIterable):
     """A ``range`` with a traced bound or step."""
 
     python = True
@@ -126,7 +126,7 @@ def _is_in_range(value: Any, start: int, stop: int, step: int) -> bool:
 # Iterators --------------------------------------------------------------------------------------
 
 
-class Once(Walk):
+class Once(StagedIterable):
     """An iterator over the items of a feed."""
 
     def __init__(self, items: Feed) -> None:

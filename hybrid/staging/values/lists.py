@@ -44,7 +44,7 @@ def truth_of(items: Items) -> Any:
     return length_of(items) > 0
 
 
-class View:
+class ListView:
     """The view of a list of unknown length for the subscripts and stars of converted code."""
 
     __slots__ = ("items",)
@@ -67,7 +67,7 @@ class View:
         _refuse(self.items, "unpacked")
 
     def __eq__(self, other: Any) -> Any:
-        if type(other) is View:
+        if type(other) is ListView:
             _refuse(self.items, "compared")
         if type(other) is not type(self.items):
             return False

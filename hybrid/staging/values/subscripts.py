@@ -27,7 +27,7 @@ from hybrid.ops.index.pick import pick
 from hybrid.staging.sessions.views import is_partial
 from hybrid.staging.values.dicts import DictView
 from hybrid.staging.values.iterables import index_of
-from hybrid.staging.values.lists import View, choose_between
+from hybrid.staging.values.lists import ListView, choose_between
 from hybrid.trace.regions.checks import check
 from hybrid.trace.regions.merge import is_number
 
@@ -35,7 +35,7 @@ INDEX, KEY = "an index or size", "a dict key or set item"
 _DTYPES = {bool: "bool", int: "int64", float: "float64"}
 
 
-class Indexed(View):
+class Indexed(ListView):
     """The view of a list, tuple or dict for subscripts that may be traced numbers."""
 
     __slots__ = ("whole",)

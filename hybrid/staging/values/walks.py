@@ -24,7 +24,7 @@ import numpy as np
 from hybrid import ops
 from hybrid.core.dataclass import dataclass
 from hybrid.core.exceptions import leave_last
-from hybrid.core.loop_io import Items, Kind, Supply, Supplying
+from hybrid.core.loop_io import ItemKind, SuppliedItems, Supply, Supplying
 from hybrid.core.tree import flatten, unflatten
 from hybrid.core.types import TensorType
 from hybrid.eager.execution import array_of, from_numpy
@@ -38,12 +38,12 @@ from hybrid.number import Number
 from hybrid.number.staging import TYPES, OwnCall, locate
 from hybrid.ops.flow.control import FLAG, py_call
 from hybrid.staging.sessions.views import is_varlist
-from hybrid.staging.values.feed import Feed, Range, Rows, TreeRows, Walk
+from hybrid.staging.values.feed import Feed, Range, Rows, StagedIterable, TreeRows
 from hybrid.staging.values.lists import list_feed
 from hybrid.trace.regions.merge import number_tensor
 
 
-class Supplied(Walk):
+class Supplied(StagedIterable):
     """The walk over one pass of items from outside."""
 
     python = False
@@ -104,7 +104,7 @@ class Supplied(Walk):
     def _stage(
         self, do: Callable[..., Any], operands: Sequence[Tensor], types: tuple[TensorType, ...]
     ) -> list[Tensor]:
-        call, given = current().leaving(Call(self._passes, do, self._at), operands)
+        call, given = current().leaving(PassCall(self._passes, do, self._at), operands)
         attrs = {"function": call, "types": types}
         return list(results_of(current().apply(py_call, given, attrs)))
 
@@ -113,7 +113,7 @@ ENDLESS = 2**62  # items: more than there will be
 
 
 @dataclass(frozen=True, slots=True)
-class Call(OwnCall):
+class PassCall(OwnCall):
     """The py_call that runs ``do`` for a pass."""
 
     passes: _Passes
@@ -160,7 +160,7 @@ class Call(OwnCall):
 
 @dataclass(slots=True)
 class _Pass:
-    items: Items
+    items: SuppliedItems
     thread: int
     left: list[Any]  # in the cells, when it was asked last
     held: list[Any] | None = None  # the arrays of an item that it was asked for ahead
@@ -191,18 +191,18 @@ class _Passes:
         """The next item, one of the last kind."""
         return self._item(number, states, self.supply.kinds[-1])
 
-    def _item(self, number: Any, states: Sequence[Any], kind: Kind) -> Sequence[Any]:
+    def _item(self, number: Any, states: Sequence[Any], kind: ItemKind) -> Sequence[Any]:
         of_run = self.under_way[int(number)]
         item = self._asked(of_run, states)
         if item is _NONE:
             raise self.supply.refuse_end(of_run.items.given)
         return [*self._arrays(of_run, item, kind), *(of_run.left if states else ())]
 
-    def _arrays(self, of_run: _Pass, item: Any, kind: Kind) -> list[Any]:
+    def _arrays(self, of_run: _Pass, item: Any, kind: ItemKind) -> list[Any]:
         """Those of an item, which must be of this kind."""
         leaves, structure = flatten(item)
         tensors = all([isinstance(leaf, Tensor) for leaf in leaves])
-        found = Kind(structure, tuple([leaf.type for leaf in leaves])) if tensors else None
+        found = ItemKind(structure, tuple([leaf.type for leaf in leaves])) if tensors else None
         if found != kind:
             raise self.supply.refuse_kind(of_run.items.given - 1, found, kind)
         return [*map(array_of, leaves)]
@@ -298,4 +298,4 @@ def feed_of(iterable: Any) -> Feed | None:
         return iterable
     if is_varlist(iterable):
         return list_feed(iterable)
-    return iterable.feed() if isinstance(iterable, Walk) else None
+    return iterable.feed() if isinstance(iterable, StagedIterable) else None

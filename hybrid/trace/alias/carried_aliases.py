@@ -29,7 +29,7 @@ Key = tuple[int, int]  # a carried value, and an operand, or ~i for carried valu
 SEVERAL = "several"
 
 
-class Side(Protocol):
+class BodyAliases(Protocol):
     """The alias analysis of one body, as loops need it."""
 
     tracer: Tracer
@@ -42,14 +42,14 @@ class Side(Protocol):
     def uses(self) -> dict[Value, int]: ...
 
 
-class Carried:
+class CarriedAliases:
     """The alias analysis of the carried values of one loop, by their positions as operands.
 
     They may become operands, by such positions too, or values that an iteration has made, of which
     two may be one.
     """
 
-    def __init__(self, body: Graph, carried: int, sliced: int, side: Side) -> None:
+    def __init__(self, body: Graph, carried: int, sliced: int, side: BodyAliases) -> None:
         n = self.carried = carried
         self.body, self.side = body, side
         self.first_invariant = n + sliced

@@ -22,7 +22,7 @@ from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import recording
 from hybrid.ops.flow.control import FLAG, cond, for_, while_
-from hybrid.trace.alias.carried_aliases import Carried, Holds
+from hybrid.trace.alias.carried_aliases import CarriedAliases, Holds
 from hybrid.trace.regions.build import as_of_for, known_int, remembered
 from hybrid.trace.regions.tracer import Tracer
 
@@ -285,7 +285,7 @@ def aliases_of_loop(
     return carried.aliases(count, known_int(count), operands, attrs)
 
 
-def carried_of(body: Graph, carried: int, sliced: int) -> Carried:
+def carried_of(body: Graph, carried: int, sliced: int) -> CarriedAliases:
     """The alias analysis of a loop's carried values; its body is as that of ``for``."""
     key = ("carried on", carried)
-    return remembered((body,), key, lambda: Carried(body, carried, sliced, _Side(body)))
+    return remembered((body,), key, lambda: CarriedAliases(body, carried, sliced, _Side(body)))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hybrid import ops
 from hybrid.autodiff.presence import flag
-from hybrid.autodiff.record_values import Aliases, Items, make_snapshot, restored
+from hybrid.autodiff.record_values import Aliases, ItemAliases, make_snapshot, restored
 from hybrid.core.dataclass import replace
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
@@ -80,11 +80,11 @@ def _trips(count: Tensor, most: int | None) -> int | Tensor:
 
 def _items(
     body: Graph, carried: int, skip: int, count: Callable[[], int | Tensor]
-) -> dict[int, Items]:
+) -> dict[int, ItemAliases]:
     """What is known of the lists that a loop of this body, which is as that of ``for``, makes."""
     ties = remembered((body,), ("row ties", carried), lambda: row_ties(body, carried))
     return {
-        at + skip: Items(
+        at + skip: ItemAliases(
             *[i if i < 0 else i + skip for i in (of.duplicate_of, of.behind)],
             of.first if of.first < 0 else 1 + of.first,
             of.last if of.last < 0 else of.last + skip,

@@ -19,7 +19,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Value
 from hybrid.ir.record import AnyRecord, Leaf, node_of, recording
 from hybrid.trace.capture.captured import Asked, Backward, Capture
-from hybrid.trace.gradients.region_vjp import Kind, Tape, cut, leaves_at, opened, values_of
+from hybrid.trace.gradients.region_vjp import CotangentKind, Tape, cut, leaves_at, opened, values_of
 from hybrid.trace.regions.build import computing
 
 
@@ -74,7 +74,9 @@ def backward_of(capture: Capture, asked: Asked) -> Backward:
     """The way back that ``asked`` tells of."""
     gradient, types = capture.gradient, [v.type for v in capture.graph.results]
     unsure = gradient.unsure
-    usual = tuple([Kind(types[i], at not in unsure) for at, i in enumerate(gradient.outputs)])
+    usual = tuple(
+        [CotangentKind(types[i], at not in unsure) for at, i in enumerate(gradient.outputs)]
+    )
     apart = all(place == at for at, place in enumerate(asked.places))
     if asked.cts == usual and apart and not any(asked.arrived):
         return gradient.backward

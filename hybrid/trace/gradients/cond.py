@@ -26,8 +26,8 @@ from hybrid.ir.record import Leaf, recording
 from hybrid.ops.flow.control import FLAG, applied, cond
 from hybrid.ops.shapes.creation import fill
 from hybrid.trace.gradients.region_vjp import (
+    CotangentKind,
     Cut,
-    Kind,
     Tape,
     cut,
     firsts,
@@ -98,8 +98,8 @@ def cond_vjp(
 def _derive(
     regions: tuple[Graph, Graph],
     places: tuple[int, ...],
-    cts: tuple[Kind | None, ...],
-    arrived: tuple[Kind | None, ...],
+    cts: tuple[CotangentKind | None, ...],
+    arrived: tuple[CotangentKind | None, ...],
     edges: tuple[tuple[int, int], ...],
 ) -> Derived:
     halves = [_Half(region, places, cts, arrived, edges) for region in regions]
@@ -125,8 +125,8 @@ class _Half:
         self,
         region: Graph,
         places: tuple[int, ...],
-        cts: tuple[Kind | None, ...],
-        arrived: tuple[Kind | None, ...],
+        cts: tuple[CotangentKind | None, ...],
+        arrived: tuple[CotangentKind | None, ...],
         edges: tuple[tuple[int, int], ...],
     ) -> None:
         leaves = leaves_at(region, places)

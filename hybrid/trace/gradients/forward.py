@@ -22,7 +22,14 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Op
 from hybrid.ir.record import Leaf, keeping_operands, recording
 from hybrid.ops.flow.control import applied, cond, for_, while_
-from hybrid.trace.gradients.region_vjp import Kind, Tape, kinds_of, opened, tensors_of, values_of
+from hybrid.trace.gradients.region_vjp import (
+    CotangentKind,
+    Tape,
+    kinds_of,
+    opened,
+    tensors_of,
+    values_of,
+)
 from hybrid.trace.regions.build import computing, remembered
 from hybrid.trace.regions.flow import control_flows
 
@@ -30,7 +37,7 @@ from hybrid.trace.regions.flow import control_flows
 class _RegionTangents:
     """A region with tangents of its parameters pushed through."""
 
-    def __init__(self, region: Graph, kinds: Sequence[Kind | None]) -> None:
+    def __init__(self, region: Graph, kinds: Sequence[CotangentKind | None]) -> None:
         leaves = [None if kind is None else Leaf(kind.type) for kind in kinds]
         with keeping_operands():
             self.tape = tape = Tape(region, leaves)
@@ -70,7 +77,7 @@ def cond_jvp(
 
 
 def _cond_regions(
-    regions: tuple[Graph, Graph], kinds: Sequence[Kind | None]
+    regions: tuple[Graph, Graph], kinds: Sequence[CotangentKind | None]
 ) -> tuple[list[str], tuple[Graph, ...]]:
     """Of each result whether it has a tangent ("sure", "optional", or "" for none); regions."""
     halves = [_RegionTangents(region, kinds) for region in regions]
@@ -120,7 +127,7 @@ def for_jvp(
     """The tangents of the carried values and of the rows of a ``for``."""
     kinds = kinds_of(incoming[1:])
     key = ("jvp", for_, kinds, carried, sliced)
-    loop = remembered(regions, key, lambda: _Loop(for_, regions[0], kinds, carried, sliced))
+    loop = remembered(regions, key, lambda: _TangentLoop(for_, regions[0], kinds, carried, sliced))
     if (sliced or len(regions[0].results) > carried) and not (sliced or loop.rows):
         count = ops.minimum(count, length)
     attrs = {"length": length, "reverse": reverse, "sliced": sliced + len(loop.slices)}
@@ -140,15 +147,15 @@ def while_jvp(
     """The tangents of the carried values and rows of a ``while``; the trip count has none."""
     kinds = kinds_of(incoming[1:])
     key = ("jvp", while_, kinds, carried)
-    loop = remembered(regions, key, lambda: _Loop(while_, regions[0], kinds, carried, 0))
+    loop = remembered(regions, key, lambda: _TangentLoop(while_, regions[0], kinds, carried, 0))
     return [None, *loop.run(go, operands, incoming, {"length": length})]
 
 
-class _Loop:
+class _TangentLoop:
     """The body that carries tangents beside the values, for tangents of given kinds."""
 
     def __init__(
-        self, op: Op, body: Graph, kinds: Sequence[Kind | None], carried: int, sliced: int
+        self, op: Op, body: Graph, kinds: Sequence[CotangentKind | None], carried: int, sliced: int
     ) -> None:
         self.op, self.body, self.carried, self.sliced = op, body, carried, sliced
         self.before = int(op is for_)  # parameters before the operands: the index
@@ -170,15 +177,15 @@ class _Loop:
         self.rows = [at for at in range(carried, len(found)) if found[at] is not None]
         self.jvp_body = self.graph(pushed, found)
 
-    def kinds_inside(self, kinds: Sequence[Kind | None]) -> list[Kind | None]:
+    def kinds_inside(self, kinds: Sequence[CotangentKind | None]) -> list[CotangentKind | None]:
         """What is known of the tangents of the body's parameters."""
-        inside: list[Kind | None] = [None] * len(self.body.params)
+        inside: list[CotangentKind | None] = [None] * len(self.body.params)
         for at in self.active:
             type = self.body.params[self.before + at].type
-            inside[self.before + at] = Kind(type, at not in self.flagged)
+            inside[self.before + at] = CotangentKind(type, at not in self.flagged)
         for at in (*self.slices, *self.invariants):
             type = self.body.params[self.before + at].type
-            inside[self.before + at] = Kind(type, kinds[at].sure)
+            inside[self.before + at] = CotangentKind(type, kinds[at].sure)
         return inside
 
     def graph(self, pushed: _RegionTangents, found: Sequence[Ct | None]) -> Graph:

@@ -25,7 +25,7 @@ from hybrid.ops.elementwise.comparison import equal
 from hybrid.ops.flow.control import COUNT, FLAG, cond
 from hybrid.ops.index.pick import pick
 from hybrid.trace.gradients.loop_request import CotangentLayout, Key, LoopRequest
-from hybrid.trace.gradients.region_vjp import Cut, Kind, cut, opened, values_of
+from hybrid.trace.gradients.region_vjp import CotangentKind, Cut, cut, opened, values_of
 from hybrid.trace.regions.build import copied, live
 
 
@@ -112,11 +112,11 @@ class _Variant:
             sure = dead or key in surely or (kind is not None and kind.sure)
             sure = sure and key not in flagged
             type = layout.types[key[1]]
-            self.params.append(tape.params_like(Kind(type, sure), key[0]))
+            self.params.append(tape.params_like(CotangentKind(type, sure), key[0]))
         self.rows: dict[int, Ct] = {}
         for at in layout.rows:
             if at not in layout.wholes:
-                kind = Kind(graph.results[at].type, request.cts[at].sure)
+                kind = CotangentKind(graph.results[at].type, request.cts[at].sure)
                 self.rows[at] = tape.params_like(kind, "ct")
         self.wholes = {at: tape.params_like(request.cts[at], "cts") for at in layout.wholes}
         arrived = [request.arrived[request.places[at]] for at in layout.bases]

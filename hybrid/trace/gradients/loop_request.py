@@ -11,7 +11,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Value
 from hybrid.ir.record import Leaf
 from hybrid.ops.flow.control import for_
-from hybrid.trace.gradients.region_vjp import Kind, Tape
+from hybrid.trace.gradients.region_vjp import CotangentKind, Tape
 from hybrid.trace.regions.flow import control_flows
 
 Key = tuple[str, int]
@@ -28,8 +28,9 @@ class LoopRequest:
     sliced: int
     flow: tuple[bool, ...]  # of the operands of the loop, in the order of the parameters
     places: tuple[int, ...]  # of each operand the first one of its record, or -1
-    cts: tuple[Kind | None, ...]  # of what the body returns: of rows, the kinds of their stacks
-    arrived: tuple[Kind | None, ...]  # of each operand
+    # Of what the body returns: of rows, the kinds of their stacks.
+    cts: tuple[CotangentKind | None, ...]
+    arrived: tuple[CotangentKind | None, ...]  # of each operand
     whole: bool  # whether there is an iteration, and one for each row
     ascending: bool  # whether iteration i - 1 comes before iteration i
     edges: tuple[tuple[int, int], ...] = ()  # places of values, and of others that they may be

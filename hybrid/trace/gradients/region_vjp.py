@@ -84,7 +84,7 @@ class Tape(Tracer):
         """A parameter of the backward graph."""
         return self._tensor(Value(type, hint))
 
-    def params_like(self, ct: Kind | None, hint: str) -> Ct | None:
+    def params_like(self, ct: CotangentKind | None, hint: str) -> Ct | None:
         """Parameters that stand for a cotangent of that kind."""
         if ct is None:
             return None
@@ -124,7 +124,7 @@ def _number(known: dict[Any, list[Edge]]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CotangentKind:
     """The static facts of a cotangent: its type, and whether it is present."""
 
     type: TensorType
@@ -133,14 +133,14 @@ class Kind:
     each: bool = False  # whether each of its rows may be present or not
 
 
-def kind_of(ct: Ct | None) -> Kind | None:
+def kind_of(ct: Ct | None) -> CotangentKind | None:
     """The static facts of the cotangent ``ct``; None for none."""
     if isinstance(ct, OptionalCt):
-        return Kind(ct.type, False, ct.neutral, bool(ct.present.type.rank))
-    return None if ct is None else Kind(ct.type)
+        return CotangentKind(ct.type, False, ct.neutral, bool(ct.present.type.rank))
+    return None if ct is None else CotangentKind(ct.type)
 
 
-def kinds_of(cts: Iterable[Ct | None]) -> tuple[Kind | None, ...]:
+def kinds_of(cts: Iterable[Ct | None]) -> tuple[CotangentKind | None, ...]:
     """The static facts of each of ``cts``."""
     return tuple([kind_of(ct) for ct in cts])
 

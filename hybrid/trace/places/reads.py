@@ -22,7 +22,7 @@ import numpy as np
 
 from hybrid.core.package import FOLDER
 from hybrid.core.types import DType, TensorType
-from hybrid.eager.progress import Progress
+from hybrid.eager.progress import ProgressBar
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Op
 from hybrid.trace.places.attributes import MISSING as MISSING
@@ -254,7 +254,7 @@ class Reads:
         elif isinstance(value, functools.partial):
             for item in (value.func, *value.args, *value.keywords.values()):
                 self.visit(item)
-        elif isinstance(value, Progress):
+        elif isinstance(value, ProgressBar):
             self.objects[id(value)] = value
             self.attributes.add("iterable")  # loops over it read that
         elif isinstance(value, CONTAINERS):

@@ -12,7 +12,7 @@ from hybrid.eager.tensor import Tensor, changed_leaf
 from hybrid.errors import Location, author_frame
 from hybrid.ir.record import recording
 from hybrid.number import Number
-from hybrid.number.staging import Place, Raises, branch, nothing, raise_at
+from hybrid.number.staging import CodePlace, Raises, branch, nothing, raise_at
 from hybrid.ops.flow.control import FLAG
 from hybrid.trace.regions.ties import ties_of
 from hybrid.trace.values.deferred import Deferred, DeferredCall, call_deferred
@@ -62,23 +62,23 @@ def _kinds(error: Raised) -> Raises | None:
     return (kind,) if issubclass(kind, BaseException) else None
 
 
-def _place(error: Raised, at: Location | None) -> Place:
+def _place(error: Raised, at: Location | None) -> CodePlace:
     """Where the author raises ``error``: where it was raised, if it has been, or here."""
-    here = Place.here()
+    here = CodePlace.here()
     if at is not None:
-        return Place(at, here.function)
+        return CodePlace(at, here.function)
     trace = error.__traceback__ if isinstance(error, BaseException) else None
     while trace is not None:
         frame = trace.tb_frame
         if author_frame(frame) is frame:
             path, line = frame.f_code.co_filename, trace.tb_lineno
             text = linecache.getline(path, line).strip()
-            here = Place(Location(path, line, text), frame.f_code.co_name)
+            here = CodePlace(Location(path, line, text), frame.f_code.co_name)
         trace = trace.tb_next
     return here
 
 
-def _raise(place: Place, error: Any, *values: Any) -> NoReturn:
+def _raise(place: CodePlace, error: Any, *values: Any) -> NoReturn:
     if not isinstance(error, BaseException):
         error = error(*values)
     raise_at(error, place)

@@ -92,7 +92,7 @@ def _rows(stack: Tensor, rows: Sequence[int], count: int) -> list[Tensor]:
         native.view(buffer, nbytes)[:] = source[at * nbytes : (at + 1) * nbytes]
         made.append(make_tensor(type, buffer))
     if stack.record is not None and made:
-        op = _Rows(stack.type, tuple(rows), count)
+        op = _StackRows(stack.type, tuple(rows), count)
         record = Record(op, {}, (stack.record,), (stack.type,), (type,) * len(made))
         for index, row in enumerate(made):
             row.record = record if len(made) == 1 else Output(record, index)
@@ -100,7 +100,7 @@ def _rows(stack: Tensor, rows: Sequence[int], count: int) -> list[Tensor]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
+class _StackRows:
     """Stands as the op of the record of the rows of a stack."""
 
     type: TensorType  # of the stack

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from hybrid.bench.compare.cases import WORKLOADS, Case, Workload, difference
+from hybrid.bench.compare.cases import WORKLOADS, Amount, Contest, difference
 from hybrid.bench.compare.contenders import FRAMEWORKS, OURS, contender
 from hybrid.bench.compare.process import Process
 from hybrid.bench.compare.rounds import Entrant
@@ -22,7 +22,7 @@ QUICK = [
 ]  # fmt: skip
 
 
-Results = Callable[[str, Workload, Case], dict]
+Results = Callable[[str, Contest, Amount], dict]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def results() -> Iterator[Results]:
     started: dict[str, Process] = {}
     with ExitStack() as processes:
 
-        def computed(name: str, workload: Workload, case: Case) -> dict:
+        def computed(name: str, workload: Contest, case: Amount) -> dict:
             who = contender(name)
             if name not in started:
                 started[name] = processes.enter_context(who.start(1, 600))

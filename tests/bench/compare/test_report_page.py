@@ -9,16 +9,16 @@ import pytest
 from hybrid.bench.compare import pictures
 from hybrid.bench.compare.contenders import NAMES
 from hybrid.bench.compare.report_page import page
-from hybrid.bench.compare.rounds import Comparison, Line, Settings
+from hybrid.bench.compare.rounds import Comparison, ContenderLine, Settings
 from hybrid.bench.limits import Limit, Limits
-from hybrid.bench.measure import Timing
+from hybrid.bench.measure import SampleTiming
 
 pytest.importorskip("matplotlib", reason="the extra plot is not installed")
 
 
-def line(name: str, seconds: float) -> Line:
-    timing = Timing(seconds, seconds * 0.9, seconds * 1.1, 3, 1)
-    return Line(name, timing=timing, first_call=10 * seconds, peak=3 << 20, loaded=1 << 20)
+def line(name: str, seconds: float) -> ContenderLine:
+    timing = SampleTiming(seconds, seconds * 0.9, seconds * 1.1, 3, 1)
+    return ContenderLine(name, timing=timing, first_call=10 * seconds, peak=3 << 20, loaded=1 << 20)
 
 
 FOUND = [
@@ -27,7 +27,10 @@ FOUND = [
     ),
     Comparison(
         "fused", "<1e3>",
-        (line("hybrid", 1.0), Line("jax", "disagrees", "0 < 1"), Line("torch", "not supported")),
+        (
+            line("hybrid", 1.0), ContenderLine("jax", "disagrees", "0 < 1"),
+            ContenderLine("torch", "not supported"),
+        ),
         7.0, 8.0,
     ),
 ]  # fmt: skip

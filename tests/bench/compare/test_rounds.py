@@ -17,8 +17,8 @@ from hybrid.bench.compare.contenders import (
     survey,
 )
 from hybrid.bench.compare.process import Process
-from hybrid.bench.compare.rounds import Comparison, Line, Settings, compare_case
-from hybrid.bench.measure import Timing
+from hybrid.bench.compare.rounds import Comparison, ContenderLine, Settings, compare_case
+from hybrid.bench.measure import SampleTiming
 from hybrid.errors import ArgumentError
 
 Fake = Callable[..., str]
@@ -158,8 +158,10 @@ def test_errors(call: Callable[[], object]) -> None:
 
 def made(**medians: float | None) -> Comparison:
     lines = tuple(
-        Line(name.replace("_", "."), "failed", "no") if median is None
-        else Line(name.replace("_", "."), timing=Timing(median, median, median, 3, 1))
+        ContenderLine(name.replace("_", "."), "failed", "no") if median is None
+        else ContenderLine(
+            name.replace("_", "."), timing=SampleTiming(median, median, median, 3, 1)
+        )
         for name, median in medians.items()
     )  # fmt: skip
     return Comparison("gemm", "2x2x2", lines, 16.0, 48.0)
@@ -173,7 +175,9 @@ def test_the_best_of_the_others_decides() -> None:
     assert slower([made(hybrid=None, jax=1.0)], 0.1) == ["gemm (2x2x2): hybrid has no time"]
     assert slower([made(hybrid=1.0)], 2.0) == []
     assert slower([made(hybrid=1.0, jax=None)], 0.1) == ["gemm (2x2x2): no peer has a time"]
-    lacking = Comparison("gemm", "2x2x2", (*found.lines[:1], Line("jax", "not supported")), 1, 1)
+    lacking = Comparison(
+        "gemm", "2x2x2", (*found.lines[:1], ContenderLine("jax", "not supported")), 1, 1
+    )
     assert slower([lacking], 2.0) == []
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import hybrid as hy
-from hybrid.bench.compare.adapter import Program, function, gradients, training
+from hybrid.bench.compare.adapter import WorkloadProgram, function, gradients, training
 from hybrid.bench.compare.problems import GPT, RESNET18, RESNET20, SMALL, STEP, Problem, projects
 from hybrid.bench.workloads.training_steps import perceptron
 from hybrid.models import gpt
@@ -29,10 +29,10 @@ def ready(call: Callable[..., Any], variant: str) -> Callable[..., Any]:
     return call if variant == "eager" else hy.hybridize(call)
 
 
-def of(build: Callable[..., Any]) -> Callable[[Problem, str], Program]:
+def of(build: Callable[..., Any]) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that calls ``build()`` with the problem's inputs."""
 
-    def program(problem: Problem, variant: str) -> Program:
+    def program(problem: Problem, variant: str) -> WorkloadProgram:
         inputs = [hy.asarray(array) for array in problem.inputs]
         call = ready(build, variant)
         return function(lambda: call(*inputs))
@@ -51,10 +51,10 @@ def in_order(network: hy.nn.Module, problem: Problem) -> list[hy.Tensor]:
     return [named[name] for name in problem.parameters if name in named]
 
 
-def inference(make: Callable[[Problem], hy.nn.Module]) -> Callable[[Problem, str], Program]:
+def inference(make: Callable[[Problem], hy.nn.Module]) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that calls a network on the problem's inputs."""
 
-    def program(problem: Problem, variant: str) -> Program:
+    def program(problem: Problem, variant: str) -> WorkloadProgram:
         network = loaded(make(problem), problem).eval()
         network.requires_grad_(False)
         inputs = [hy.asarray(array) for array in problem.inputs]
@@ -69,10 +69,10 @@ def learning(
     loss: Callable[[hy.Tensor, hy.Tensor], hy.Tensor],
     optimizer: Callable[..., hy.optim.Optimizer],
     stacked_rank: int = 0,
-) -> Callable[[Problem, str], Program]:
+) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that trains a network; inputs of ``stacked_rank`` are batches for many steps."""
 
-    def program(problem: Problem, variant: str) -> Program:
+    def program(problem: Problem, variant: str) -> WorkloadProgram:
         network = loaded(make(problem), problem)
         trained = in_order(network, problem)
         rule = optimizer(trained)
@@ -109,7 +109,7 @@ def chain20(x: hy.Tensor, y: hy.Tensor) -> hy.Tensor:
     return x
 
 
-def dispatch(problem: Problem, _: str) -> Program:
+def dispatch(problem: Problem, _: str) -> WorkloadProgram:
     a, b = (hy.asarray(array) for array in problem.inputs)
     return function(lambda: a + b)
 
@@ -177,7 +177,7 @@ class ResNet(hy.nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
-def lstm_train(problem: Problem, variant: str) -> Program:
+def lstm_train(problem: Problem, variant: str) -> WorkloadProgram:
     (x,) = (hy.asarray(array) for array in problem.inputs)
     _, _, features, hidden = problem.sizes
     network = loaded(hy.nn.LSTM(features, hidden), problem)
@@ -239,7 +239,7 @@ def settle(x: hy.Tensor) -> hy.Tensor:
     return x
 
 
-def while_loop(problem: Problem, variant: str) -> Program:
+def while_loop(problem: Problem, variant: str) -> WorkloadProgram:
     x, call = hy.asarray(problem.inputs[0]), ready(settle, variant)
     return function(lambda: call(x), lambda found: np.asarray(found) / SMALL)
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hybrid.bench.compare.adapter import Program, function, gradients, training
+from hybrid.bench.compare.adapter import WorkloadProgram, function, gradients, training
 from hybrid.bench.compare.problems import (
     GPT,
     LSTM,
@@ -43,10 +43,10 @@ def done(result: Any) -> Any:
     return jax.block_until_ready(result)
 
 
-def of(build: Callable[..., jax.Array]) -> Callable[[Problem, str], Program]:
+def of(build: Callable[..., jax.Array]) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that calls ``build()``, compiled, with the problem's inputs."""
 
-    def program(problem: Problem, _: str) -> Program:
+    def program(problem: Problem, _: str) -> WorkloadProgram:
         inputs, call = [jnp.asarray(array) for array in problem.inputs], jax.jit(build)
         return function(lambda: done(call(*inputs)))
 
@@ -55,10 +55,10 @@ def of(build: Callable[..., jax.Array]) -> Callable[[Problem, str], Program]:
 
 def inference(
     network: Callable[..., jax.Array], *, images: bool = False
-) -> Callable[[Problem, str], Program]:
+) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that calls a function of parameters and an input."""
 
-    def program(problem: Problem, _: str) -> Program:
+    def program(problem: Problem, _: str) -> WorkloadProgram:
         (x,) = problem.inputs
         parameters = parameters_of(problem)
         x = jnp.asarray(x.transpose(0, 2, 3, 1) if images else x)
@@ -107,7 +107,7 @@ def learning(
     images: bool = False,
     stacked_rank: int = 0,
     donate: bool = True,
-) -> Callable[[Problem, str], Program]:
+) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that trains; ``loss(parameters, state, x, y)`` gives the loss and new state.
 
     Inputs of ``stacked_rank`` are batches for many steps.  To ``donate`` many small arrays costs
@@ -121,7 +121,7 @@ def learning(
         parameters, memory = update(parameters, found, memory)
         return (parameters, state, memory), value
 
-    def program(problem: Problem, _: str) -> Program:
+    def program(problem: Problem, _: str) -> WorkloadProgram:
         x, y = problem.inputs
         batch = jnp.asarray(x.transpose(0, 2, 3, 1) if images else x), jnp.asarray(y)
         parameters = parameters_of(problem, is_trained)
@@ -148,7 +148,7 @@ def mean_loss(logits: jax.Array, targets: jax.Array) -> jax.Array:
     return -jnp.take_along_axis(likely, targets[:, None], 1).mean()
 
 
-def dispatch(problem: Problem, _: str) -> Program:
+def dispatch(problem: Problem, _: str) -> WorkloadProgram:
     a, b = map(jnp.asarray, problem.inputs)
     return function(lambda: done(a + b))
 
@@ -246,7 +246,7 @@ def thumbnail_loss(p: Parameters, state: Parameters, x: Any, y: Any) -> Any:
     return mean_loss(logits, y), state
 
 
-def lstm_train(problem: Problem, _: str) -> Program:
+def lstm_train(problem: Problem, _: str) -> WorkloadProgram:
     x = jnp.asarray(problem.inputs[0])
     zeros = jnp.zeros((LSTM[1], LSTM[3]), jnp.float32)
 
@@ -324,13 +324,13 @@ def layernorm(p: Parameters, x: jax.Array) -> jax.Array:
     return normed({"all.weight": p["weight"], "all.bias": p["bias"]}, "all", x)
 
 
-def convolution(problem: Problem, variant: str) -> Program:
+def convolution(problem: Problem, variant: str) -> WorkloadProgram:
     program = inference(lambda p, x, *sizes: convolved(x, p["weight"], *sizes), images=True)
     made = program(problem, variant)
     return function(made.run, lambda found: np.asarray(found).transpose(0, 3, 1, 2))
 
 
-def while_loop(problem: Problem, _: str) -> Program:
+def while_loop(problem: Problem, _: str) -> WorkloadProgram:
     start = jnp.asarray(problem.inputs[0])
 
     @jax.jit

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.bench.compare.adapter import Program, function, training
+from hybrid.bench.compare.adapter import WorkloadProgram, function, training
 from hybrid.bench.compare.problems import SMALL, STEP, Problem
 
 VERSION = np.__version__
@@ -18,12 +18,12 @@ def set_threads(count: int) -> None:
     """Its BLAS read the environment."""
 
 
-def dispatch(problem: Problem, _: str) -> Program:
+def dispatch(problem: Problem, _: str) -> WorkloadProgram:
     a, b = problem.inputs
     return function(lambda: a + b)
 
 
-def chain20(problem: Problem, _: str) -> Program:
+def chain20(problem: Problem, _: str) -> WorkloadProgram:
     start, y = problem.inputs
 
     def run() -> np.ndarray:
@@ -43,7 +43,7 @@ def layers(problem: Problem) -> Arrays:
     return [np.ascontiguousarray(p.T) for p in problem.parameters.values()]
 
 
-def d2l_mlp(problem: Problem, _: str) -> Program:
+def d2l_mlp(problem: Problem, _: str) -> WorkloadProgram:
     (row,) = problem.inputs
     w0, b0, w1, b1, w2, b2 = layers(problem)
 
@@ -116,10 +116,12 @@ def adam(parameters: Arrays) -> Callable[[Arrays], None]:
     return update
 
 
-def learner(loss: Callable[..., Any], optimizer: Callable[..., Any]) -> Callable[..., Program]:
+def learner(
+    loss: Callable[..., Any], optimizer: Callable[..., Any]
+) -> Callable[..., WorkloadProgram]:
     """The program that trains a perceptron: a step a call, or a stack of steps."""
 
-    def build(problem: Problem, _: str) -> Program:
+    def build(problem: Problem, _: str) -> WorkloadProgram:
         parameters = layers(problem)
         update = optimizer(parameters)
         x, y = problem.inputs
@@ -140,12 +142,12 @@ def learner(loss: Callable[..., Any], optimizer: Callable[..., Any]) -> Callable
     return build
 
 
-def fused(problem: Problem, _: str) -> Program:
+def fused(problem: Problem, _: str) -> WorkloadProgram:
     (x,) = problem.inputs
     return function(lambda: np.tanh(x * 1.5 + 0.3) / (1 + np.exp(-x)) + x * x)
 
 
-def softmax(problem: Problem, _: str) -> Program:
+def softmax(problem: Problem, _: str) -> WorkloadProgram:
     (x,) = problem.inputs
 
     def run() -> np.ndarray:
@@ -156,7 +158,7 @@ def softmax(problem: Problem, _: str) -> Program:
     return function(run)
 
 
-def layernorm(problem: Problem, _: str) -> Program:
+def layernorm(problem: Problem, _: str) -> WorkloadProgram:
     (x,) = problem.inputs
     weight, bias = problem.parameters.values()
 
@@ -170,12 +172,12 @@ def layernorm(problem: Problem, _: str) -> Program:
     return function(run)
 
 
-def gemm(problem: Problem, _: str) -> Program:
+def gemm(problem: Problem, _: str) -> WorkloadProgram:
     a, b = problem.inputs
     return function(lambda: a @ b)
 
 
-def while_loop(problem: Problem, _: str) -> Program:
+def while_loop(problem: Problem, _: str) -> WorkloadProgram:
     (start,) = problem.inputs
 
     def run() -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from hybrid.bench.compare.adapter import Program, function
+from hybrid.bench.compare.adapter import WorkloadProgram, function
 from hybrid.bench.compare.problems import GPT, RESNET18, SMALL, STEP, Problem, blocks, projects
 
 VERSION = onnxruntime.__version__
@@ -22,7 +22,7 @@ def set_threads(count: int) -> None:
     _threads["count"] = count
 
 
-class Model:
+class ModelGraph:
     """A graph that grows by ``add``: names in, a name out."""
 
     def __init__(self, problem: Problem, prefix: str = "") -> None:
@@ -72,11 +72,11 @@ class Model:
 
 def of(
     build: Callable[..., str], array: Callable[[Any], Any] = np.asarray
-) -> Callable[[Problem, str], Program]:
+) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that runs the graph of ``build(model, *inputs)``; its first call loads it."""
 
-    def program(problem: Problem, _: str) -> Program:
-        model = Model(problem)
+    def program(problem: Problem, _: str) -> WorkloadProgram:
+        model = ModelGraph(problem)
         text = model.bytes(build(model, *model.inputs))
         feed = dict(zip(model.inputs, problem.inputs, strict=True))
         session: Any = None
@@ -99,7 +99,7 @@ def of(
 
 
 @of
-def chain20(model: Model, x: str, y: str) -> str:
+def chain20(model: ModelGraph, x: str, y: str) -> str:
     for _ in range(5):
         x = model.add("Add", x, y)
         x = model.add("Mul", x, y)
@@ -109,14 +109,14 @@ def chain20(model: Model, x: str, y: str) -> str:
 
 
 @of
-def d2l_mlp(model: Model, x: str) -> str:
+def d2l_mlp(model: ModelGraph, x: str) -> str:
     x = model.add("Relu", model.linear("0", x))
     x = model.add("Relu", model.linear("2", x))
     return model.linear("4", x)
 
 
 @of
-def resnet18_infer(model: Model, x: str) -> str:
+def resnet18_infer(model: ModelGraph, x: str) -> str:
     p = model.problem.parameters
 
     def layer(x: str, conv: str, norm: str, stride: int, pad: int) -> str:
@@ -138,7 +138,7 @@ def resnet18_infer(model: Model, x: str) -> str:
     return model.linear("fc", x)
 
 
-def attended(model: Model, query: str, key: str, value: str, length: int, width: int) -> str:
+def attended(model: ModelGraph, query: str, key: str, value: str, length: int, width: int) -> str:
     """Causal attention of [batch, heads, length, width]."""
     back = model.add("Transpose", key, perm=[0, 1, 3, 2])
     scores = model.add("Mul", model.add("MatMul", query, back), 1 / math.sqrt(width))
@@ -148,13 +148,13 @@ def attended(model: Model, query: str, key: str, value: str, length: int, width:
 
 
 @of
-def attention(model: Model, query: str, key: str, value: str) -> str:
+def attention(model: ModelGraph, query: str, key: str, value: str) -> str:
     length, width = model.problem.inputs[0].shape[2:]
     return attended(model, query, key, value, length, width)
 
 
 @of
-def gpt_infer(model: Model, tokens: str) -> str:
+def gpt_infer(model: ModelGraph, tokens: str) -> str:
     p = model.problem.parameters
     batch, length = model.problem.inputs[0].shape
     width = GPT.width // GPT.heads
@@ -179,39 +179,39 @@ def gpt_infer(model: Model, tokens: str) -> str:
 
 
 @of
-def fused(model: Model, x: str) -> str:
+def fused(model: ModelGraph, x: str) -> str:
     inner = model.add("Add", model.add("Mul", x, 1.5), 0.3)
     product = model.add("Mul", model.add("Tanh", inner), model.add("Sigmoid", x))
     return model.add("Add", product, model.add("Mul", x, x))
 
 
 @of
-def softmax(model: Model, x: str) -> str:
+def softmax(model: ModelGraph, x: str) -> str:
     return model.add("Softmax", x, axis=-1)
 
 
 @of
-def layernorm(model: Model, x: str) -> str:
+def layernorm(model: ModelGraph, x: str) -> str:
     p = model.problem.parameters
     return model.add("LayerNormalization", x, p["weight"], p["bias"], axis=-1, epsilon=1e-5)
 
 
-def gemm(problem: Problem, variant: str) -> Program:
+def gemm(problem: Problem, variant: str) -> WorkloadProgram:
     """The second matrix is a constant, as weights are: that is what it is fast with."""
     a, b = problem.inputs
     return of(lambda model, a: model.add("MatMul", a, b))(Problem((a,)), variant)
 
 
 @of
-def conv(model: Model, x: str) -> str:
+def conv(model: ModelGraph, x: str) -> str:
     stride, pad = model.problem.sizes
     weight = model.problem.parameters["weight"]
     return model.add("Conv", x, weight, strides=[stride] * 2, pads=[pad] * 4)
 
 
-def settle(model: Model, x: str) -> str:
+def settle(model: ModelGraph, x: str) -> str:
     """A Loop, whose body tells whether it goes on."""
-    body = Model(Problem(model.problem.inputs), prefix="body ")
+    body = ModelGraph(Problem(model.problem.inputs), prefix="body ")
     new = body.add("Sub", "x", body.add("Mul", body.add("Sin", "x"), STEP))
     size = body.add("ReduceMax", body.add("Abs", new), keepdims=0)
     again = body.add("Greater", size, SMALL)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from hybrid.bench.compare.adapter import Program, function, gradients, training
+from hybrid.bench.compare.adapter import WorkloadProgram, function, gradients, training
 from hybrid.bench.compare.problems import (
     GPT,
     LSTM,
@@ -39,10 +39,12 @@ def variables(problem: Problem) -> Parameters:
     }
 
 
-def of(build: Callable[..., Any], *, xla: bool = False) -> Callable[[Problem, str], Program]:
+def of(
+    build: Callable[..., Any], *, xla: bool = False
+) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that calls ``build()`` with the problem's inputs."""
 
-    def program(problem: Problem, _: str) -> Program:
+    def program(problem: Problem, _: str) -> WorkloadProgram:
         inputs = [tf.constant(array) for array in problem.inputs]
         call = tf.function(build, jit_compile=xla)
         return function(lambda: call(*inputs).numpy())
@@ -52,10 +54,10 @@ def of(build: Callable[..., Any], *, xla: bool = False) -> Callable[[Problem, st
 
 def inference(
     network: Callable[..., Any], *, xla: bool = False, images: bool = False
-) -> Callable[[Problem, str], Program]:
+) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that calls a function of parameters and an input."""
 
-    def program(problem: Problem, _: str) -> Program:
+    def program(problem: Problem, _: str) -> WorkloadProgram:
         (x,) = problem.inputs
         given = tf.constant(x.transpose(0, 2, 3, 1) if images else x)
         parameters = variables(problem)
@@ -109,10 +111,10 @@ def learning(
     xla: bool = False,
     images: bool = False,
     stacked_rank: int = 0,
-) -> Callable[[Problem, str], Program]:
+) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that trains; inputs of ``stacked_rank`` are batches for many steps."""
 
-    def program(problem: Problem, _: str) -> Program:
+    def program(problem: Problem, _: str) -> WorkloadProgram:
         x, y = problem.inputs
         batch = tf.constant(x.transpose(0, 2, 3, 1) if images else x), tf.constant(y)
         parameters = variables(problem)
@@ -145,7 +147,7 @@ def mean_loss(logits: Any, targets: Any) -> Any:
     )
 
 
-def dispatch(problem: Problem, _: str) -> Program:
+def dispatch(problem: Problem, _: str) -> WorkloadProgram:
     a, b = map(tf.constant, problem.inputs)
     return function(lambda: a + b)
 
@@ -229,7 +231,7 @@ def thumbnail_loss(p: Parameters, x: Any, y: Any) -> Any:
     return mean_loss(resnet(p, x, RESNET20, large=False, learning=True), y)
 
 
-def lstm_train(problem: Problem, _: str) -> Program:
+def lstm_train(problem: Problem, _: str) -> WorkloadProgram:
     x, p = tf.constant(problem.inputs[0]), variables(problem)
     steps, batch, features, hidden = LSTM
 
@@ -297,13 +299,13 @@ def layernorm(p: Parameters, x: Any) -> Any:
     return normed({"all.weight": p["weight"], "all.bias": p["bias"]}, "all", x)
 
 
-def conv(problem: Problem, variant: str) -> Program:
+def conv(problem: Problem, variant: str) -> WorkloadProgram:
     program = inference(lambda p, x, *sizes: convolved(x, p["weight"], *sizes), images=True)
     made = program(problem, variant)
     return function(made.run, lambda found: found.transpose(0, 3, 1, 2))
 
 
-def while_loop(problem: Problem, _: str) -> Program:
+def while_loop(problem: Problem, _: str) -> WorkloadProgram:
     start = tf.constant(problem.inputs[0])
 
     @tf.function(jit_compile=True)

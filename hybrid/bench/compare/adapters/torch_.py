@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from hybrid.bench.compare.adapter import Program, function, gradients, training
+from hybrid.bench.compare.adapter import WorkloadProgram, function, gradients, training
 from hybrid.bench.compare.problems import (
     GPT,
     RESNET18,
@@ -42,10 +42,10 @@ def array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().numpy()
 
 
-def of(build: Callable[..., torch.Tensor]) -> Callable[[Problem, str], Program]:
+def of(build: Callable[..., torch.Tensor]) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that calls ``build()`` with the problem's inputs, recording nothing."""
 
-    def program(problem: Problem, variant: str) -> Program:
+    def program(problem: Problem, variant: str) -> WorkloadProgram:
         inputs, call = tensors(problem), ready(build, variant)
 
         def run() -> torch.Tensor:
@@ -70,10 +70,10 @@ def in_order(network: nn.Module, problem: Problem) -> list[torch.Tensor]:
 
 def inference(
     make: Callable[[Problem], nn.Module], *, channels_last: bool = False
-) -> Callable[[Problem, str], Program]:
+) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that calls a network on the problem's inputs."""
 
-    def program(problem: Problem, variant: str) -> Program:
+    def program(problem: Problem, variant: str) -> WorkloadProgram:
         network, inputs = loaded(make(problem), problem).eval(), tensors(problem)
         if channels_last:
             network = network.to(memory_format=torch.channels_last)
@@ -94,10 +94,10 @@ def learning(
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     optimizer: Callable[..., torch.optim.Optimizer],
     stacked_rank: int = 0,
-) -> Callable[[Problem, str], Program]:
+) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that trains a network; inputs of ``stacked_rank`` are batches for many steps."""
 
-    def program(problem: Problem, variant: str) -> Program:
+    def program(problem: Problem, variant: str) -> WorkloadProgram:
         network = loaded(make(problem), problem)
         trained = in_order(network, problem)
         rule = optimizer(trained)
@@ -122,7 +122,7 @@ def learning(
     return program
 
 
-def dispatch(problem: Problem, _: str) -> Program:
+def dispatch(problem: Problem, _: str) -> WorkloadProgram:
     a, b = tensors(problem)
     return function(lambda: a + b, array)
 
@@ -205,7 +205,7 @@ class ResNet(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
-def lstm_train(problem: Problem, variant: str) -> Program:
+def lstm_train(problem: Problem, variant: str) -> WorkloadProgram:
     (x,) = tensors(problem)
     _, _, features, hidden = problem.sizes
     network = loaded(nn.LSTM(features, hidden), problem)
@@ -294,7 +294,7 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> to
     return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
-def while_loop(problem: Problem, variant: str) -> Program:
+def while_loop(problem: Problem, variant: str) -> WorkloadProgram:
     (start,) = tensors(problem)
     body = ready(lambda x: x - STEP * torch.sin(x), variant)
 
