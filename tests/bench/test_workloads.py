@@ -65,7 +65,7 @@ def test_overheads_have_budgets_and_the_graphs_they_speak_of() -> None:
         "a kernel step": [("hybridized", 30e-9)],
         "a map kernel": [("hybridized", 15e-9)],
     }
-    wrong = call_costs.case(hy.zeros(8), "two", call_costs.add, 2, "eager", 1.0)
+    wrong = call_costs.case(hy.zeros(8), "two", call_costs.twice, 2, "eager", 1.0)
     with pytest.raises(BenchError) as raised:
         wrong.check()
     assert str(raised.value) == "two: the graph has 1 nodes instead of 2"
