@@ -56,10 +56,8 @@ def sources(tree: ast.AST) -> Iterator[ast.AST]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func).rpartition(".")[2]
-            if name in KINDS:
+            if name in KINDS or name == "MutableKind":
                 yield from [word.value for word in node.keywords if word.arg == "fix"]
-            elif name == "MutableKind" and len(node.args) > 1:
-                yield node.args[1]
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             name = ast.unparse(target).rpartition(".")[2]

@@ -181,7 +181,9 @@ def _pull(
         type(node) is Record and ("regions" in node.attrs or node.op in OF_LISTS) for node in needed
     )
     stops = wanted if stop else ()
-    arrivals = Arrivals(needed, known or {}, stops=stops) if controls or known else Sums()
+    arrivals = (
+        Arrivals(needed=needed, known=known or {}, stops=stops) if controls or known else Sums()
+    )
     for record, ct in seeds:
         arrivals.send(record, ct)
     while (node := arrivals.pop()) is not None:
@@ -237,13 +239,13 @@ def _pull_through_control(node: Record, flow: Sequence[bool], arrivals: Arrivals
     ]  # fmt: skip
     count = len(values)
     pull = Pull(
-        tuple(cts),
-        tuple(flow),
-        tuple(arrived[:count]),
-        node,
-        tuple(arrived[count:]),
-        tuple([(every.index(e.value), every.index(e.source), e.flag) for e in edges]),
-        tuple([record_at(value) for value in further]),
+        cts=tuple(cts),
+        flow=tuple(flow),
+        arrived=tuple(arrived[:count]),
+        record=node,
+        further=tuple(arrived[count:]),
+        edges=tuple([(every.index(e.value), every.index(e.source), e.flag) for e in edges]),
+        others=tuple([record_at(value) for value in further]),
     )
     totals = _apply_control_vjp(node, pull)
     settled = {edge.value for edge in edges}
@@ -420,7 +422,9 @@ def _push_by_transposing(node: Record, incoming: Sequence[Tensor | None]) -> lis
     flow = [t is not None for t in incoming]
     with recording(True):
         if "regions" in node.attrs:
-            pull = Pull(tuple(probes), tuple(flow), (None,) * len(flow), node)
+            pull = Pull(
+                cts=tuple(probes), flow=tuple(flow), arrived=(None,) * len(flow), record=node
+            )
             cts = _apply_control_vjp(node, pull)
         else:
             cts = apply_vjp(node, probes, flow)

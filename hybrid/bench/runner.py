@@ -65,12 +65,12 @@ def run_case(
     base = next(iter(timings.values())).median
     lines = tuple(
         WayLine(
-            name,
-            timing.of_one(case.parts),
-            first[name],
-            base / timing.median,
-            None if case.flops is None else case.flops / timing.median / 1e9,
-            case.budgets.get(name),
+            way=name,
+            timing=timing.of_one(case.parts),
+            first_call=first[name],
+            speedup=base / timing.median,
+            gflops=None if case.flops is None else case.flops / timing.median / 1e9,
+            budget=case.budgets.get(name),
         )
         for name, timing in timings.items()
     )

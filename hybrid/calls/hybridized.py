@@ -410,17 +410,17 @@ class Hybridized:
         """The descriptions of all cached plans."""
         return [
             PlanInfo(
-                planned.description,
-                planned.plan.sizes.nodes,
-                planned.plan.sizes.steps,
-                planned.plan.sizes.arena_nbytes,
-                planned.plan.sizes.scratch_nbytes,
-                tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
-                planned.calls,
-                planned.why,
-                0 if planned.precomputed is None else planned.precomputed.nbytes,
-                planned.filed,
-                planned.plan,
+                arguments=planned.description,
+                nodes=planned.plan.sizes.nodes,
+                steps=planned.plan.sizes.steps,
+                arena_nbytes=planned.plan.sizes.arena_nbytes,
+                scratch_nbytes=planned.plan.sizes.scratch_nbytes,
+                guards=tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
+                calls=planned.calls,
+                why=planned.why,
+                kept_nbytes=0 if planned.precomputed is None else planned.precomputed.nbytes,
+                filed=planned.filed,
+                plan=planned.plan,
             )
             for planned in self._all_plans()
         ]

@@ -213,7 +213,7 @@ class Rewriter:
 
     def site(self, kind: str, node: ast.AST, **facts: Any) -> ast.Name:
         """A name that stands for a new site."""
-        site = Site(kind, self.location(node), self.around.qualname, **facts)
+        site = Site(kind=kind, location=self.location(node), function=self.around.qualname, **facts)
         self.unit.sites.append(site)
         return name(node, f"{RUNTIME}{len(self.unit.sites) - 1}")
 

@@ -253,7 +253,12 @@ class DataLoader(Supplying):
         size = (self.batch_size or 1) if batched else None
         collate = None if batched and self.collate_fn is default_collate else self.collate_fn
         return Recipe(
-            self.dataset, size, collate, self.streams, self.drop_last, self.worker_init_fn
+            dataset=self.dataset,
+            batch_size=size,
+            collate=collate,
+            streams=self.streams,
+            drop_last=self.drop_last,
+            init=self.worker_init_fn,
         )
 
     def crew(self) -> Crew:

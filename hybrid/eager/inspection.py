@@ -95,12 +95,25 @@ def finfo(type: Any, /) -> FloatLimits:
     if dtype is bfloat16:
         return BFLOAT16
     limits = np.finfo(dtype.numpy)
-    numbers = limits.eps, limits.max, limits.min, limits.smallest_normal
-    return FloatLimits(limits.bits, *[float(number) for number in numbers], dtype)
+    return FloatLimits(
+        bits=limits.bits,
+        eps=float(limits.eps),
+        max=float(limits.max),
+        min=float(limits.min),
+        smallest_normal=float(limits.smallest_normal),
+        dtype=dtype,
+    )
 
 
 _GREATEST = (2 - 2**-7) * 2.0**127
-BFLOAT16 = FloatLimits(16, 2.0**-7, _GREATEST, -_GREATEST, 2.0**-126, bfloat16)
+BFLOAT16 = FloatLimits(
+    bits=16,
+    eps=2.0**-7,
+    max=_GREATEST,
+    min=-_GREATEST,
+    smallest_normal=2.0**-126,
+    dtype=bfloat16,
+)
 
 
 class NamespaceInfo:

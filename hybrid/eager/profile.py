@@ -226,7 +226,15 @@ def _timings(intervals: Iterable[Interval]) -> tuple[Timing, ...]:
         around.append(interval)
     whole = sum(found.inside for found in sums.values()) or 1
     rows = [
-        Timing(name, detail, s.calls, s.total * 1e-9, s.inside * 1e-9, s.inside / whole, at)
+        Timing(
+            name=name,
+            detail=detail,
+            calls=s.calls,
+            seconds=s.total * 1e-9,
+            own=s.inside * 1e-9,
+            share=s.inside / whole,
+            at=at,
+        )
         for (name, detail, at), s in sums.items()
     ]
     return tuple(sorted(rows, key=lambda row: -row.own))
@@ -243,7 +251,11 @@ def _columns(rows: Sequence[Timing]) -> list[tuple[str, ...]]:
         rest = shown[MOST:]
         calls, own = sum(row.calls for row in rest), sum(row.own for row in rest)
         share = sum(row.share for row in rest)
-        shown[MOST:] = [Timing(f"{len(rest)} more", "", calls, own, own, share)]
+        shown[MOST:] = [
+            Timing(
+                name=f"{len(rest)} more", detail="", calls=calls, seconds=own, own=own, share=share
+            )
+        ]
     cells = [_HEADINGS, *[_cells(row) for row in shown]]
     kept = [at for at in range(len(_HEADINGS)) if any(row[at] for row in cells[1:])]
     return [tuple([row[at] for at in kept]) for row in cells]

@@ -66,13 +66,24 @@ def written(code: types.CodeType) -> AuthorSource:
             definition_of(code)  # raises what is wrong with the source
         name, node = _find(path, first, code.co_name)
     except NoSource as error:
-        return AuthorSource(path, code.co_name, first, first, str(error))
+        return AuthorSource(
+            path=path, name=code.co_name, first=first, last=first, reason=str(error)
+        )
     assigned = _assigned(node)
     bound = assigned | {inner.arg for inner in ast.walk(node) if isinstance(inner, ast.arg)}
     body = node.body if isinstance(node.body, list) else []
     statements = tuple(_statements(body, bound))
     runs = frozenset(_lines_of(code))
-    return AuthorSource(path, name, first, node.end_lineno or first, "", statements, runs, assigned)
+    return AuthorSource(
+        path=path,
+        name=name,
+        first=first,
+        last=node.end_lineno or first,
+        reason="",
+        statements=statements,
+        runs=runs,
+        assigned=assigned,
+    )
 
 
 def _find(path: str, first: int, name: str) -> tuple[str, Function]:
@@ -130,15 +141,15 @@ def _statements(body: list[ast.stmt], bound: frozenset[str]) -> Iterator[Stateme
         parts = [part for head in heads for part in ast.walk(head)]
         read = {n.id for n in parts if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         yield Statement(
-            line,
-            last,
-            end,
-            isinstance(node, ast.For),
-            isinstance(node, ast.Assert),
-            isinstance(node, (ast.Break, ast.Continue, ast.Return)),
-            frozenset(read - bound),
-            frozenset(read & bound),
-            frozenset(n.attr for n in parts if isinstance(n, ast.Attribute)),
+            line=line,
+            last=last,
+            end=end,
+            is_for=isinstance(node, ast.For),
+            is_assert=isinstance(node, ast.Assert),
+            is_jump=isinstance(node, (ast.Break, ast.Continue, ast.Return)),
+            globals=frozenset(read - bound),
+            locals=frozenset(read & bound),
+            attributes=frozenset(n.attr for n in parts if isinstance(n, ast.Attribute)),
         )
         for block in blocks:
             yield from _statements(block, bound)

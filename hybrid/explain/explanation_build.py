@@ -52,7 +52,15 @@ def build(
     ]
     anchors = {id(w): f"function{index}" for index, w in enumerate(functions)}
     calls = _calls(watch, functions, anchors)
-    seen = Seen(places, notes_by_place(capture.notes), watch.lines, calls, guards, keys, outer)
+    seen = Seen(
+        refs=places,
+        notes=notes_by_place(capture.notes),
+        ran=watch.lines,
+        calls=calls,
+        guards=guards,
+        keys=keys,
+        numbers=outer,
+    )
     root = _begin(authors_function(function))
     told = tuple(
         Function(
@@ -65,17 +73,17 @@ def build(
         for w in functions
     )
     return Explanation(
-        name,
-        tuple(call),
-        verdict,
-        _summary(capture, len(found)),
-        told,
-        _elsewhere(places, functions, caller),
-        inputs_of(capture, names, paths),
-        tuple(slot_name(write.address, paths, write.key) for write in capture.slot_writes),
-        guards,
-        tuple(plans),
-        capture.graph,
+        name=name,
+        call=tuple(call),
+        verdict=verdict,
+        summary=_summary(capture, len(found)),
+        functions=told,
+        elsewhere=_elsewhere(places, functions, caller),
+        inputs=inputs_of(capture, names, paths),
+        writes=tuple(slot_name(write.address, paths, write.key) for write in capture.slot_writes),
+        guards=guards,
+        plans=tuple(plans),
+        graph=capture.graph,
     )
 
 

@@ -73,7 +73,16 @@ def _line(
     more += seen.calls.get((function.path, number), ())
     ops = tuple([ref.node.op.name for ref in refs])
     targets = tuple([ref.anchor for ref in refs])
-    return Line(number, text, kind, label, len(refs), ops, targets, tuple(more))
+    return Line(
+        number=number,
+        text=text,
+        kind=kind,
+        label=label,
+        nodes=len(refs),
+        ops=ops,
+        targets=targets,
+        notes=tuple(more),
+    )
 
 
 def _fate(

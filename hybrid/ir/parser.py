@@ -198,7 +198,7 @@ class _Parser:
             if name in values:
                 self.error(f"%{name} is defined twice", first, fix="give one another name")
             values[name] = value
-        return Node(op, operands, attrs, tuple(results), regions)
+        return Node(op=op, operands=operands, attrs=attrs, results=tuple(results), regions=regions)
 
     def op(self) -> Op:
         token = self.token

@@ -55,7 +55,16 @@ class Builder:
         location = location or self.location
         names = [*(hints or self.hints), *[""] * len(types)]
         results = tuple([Value(t, hint, location) for t, hint in zip(types, names, strict=False)])
-        self.nodes.append(Node(op, operands, attrs, results, regions, location))
+        self.nodes.append(
+            Node(
+                op=op,
+                operands=operands,
+                attrs=attrs,
+                results=results,
+                regions=regions,
+                location=location,
+            )
+        )
         return results
 
     def append(self, node: Node) -> None:
@@ -115,7 +124,14 @@ def with_replaced(node: Node, replaced: dict[Value, Value]) -> Node:
     if replaced.keys().isdisjoint(node.operands):
         return node
     operands = tuple([replaced.get(v, v) for v in node.operands])
-    return Node(node.op, operands, node.attrs, node.results, node.regions, node.location)
+    return Node(
+        op=node.op,
+        operands=operands,
+        attrs=node.attrs,
+        results=node.results,
+        regions=node.regions,
+        location=node.location,
+    )
 
 
 def with_regions(node: Node, change: Pass) -> Node:
@@ -123,7 +139,14 @@ def with_regions(node: Node, change: Pass) -> Node:
     regions = tuple([change(region) for region in node.regions])
     if all(new is old for new, old in zip(regions, node.regions, strict=True)):
         return node
-    return Node(node.op, node.operands, node.attrs, node.results, regions, node.location)
+    return Node(
+        op=node.op,
+        operands=node.operands,
+        attrs=node.attrs,
+        results=node.results,
+        regions=regions,
+        location=node.location,
+    )
 
 
 def inlined(graph: Graph) -> Graph:

@@ -213,7 +213,14 @@ class RowReader:
         if tuple([v.type for v in made]) != inferred:
             raise ValueError(f"{name} does not give what is declared")
         values += made
-        return Node(op, found, given, tuple(made), owned, self._place(place))
+        return Node(
+            op=op,
+            operands=found,
+            attrs=given,
+            results=tuple(made),
+            regions=owned,
+            location=self._place(place),
+        )
 
 
 def at(items: Sequence[Any], number: Any) -> Any:

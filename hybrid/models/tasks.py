@@ -49,7 +49,15 @@ def is_right(model: Module, inputs: Tensor, labels: Tensor) -> Tensor:
 
 def telling_digits(words: str, load: Callable[[], Data]) -> Task:
     """Digits as ``load`` shows them: which is it?"""
-    return Task(words, load, class_loss, is_right, "accuracy", "{:.1%}", more_is_better=True)
+    return Task(
+        data=words,
+        load=load,
+        loss=class_loss,
+        score=is_right,
+        metric="accuracy",
+        form="{:.1%}",
+        more_is_better=True,
+    )
 
 
 # Digits found in noise ---------------------------------------------------------------------------
@@ -101,29 +109,29 @@ SMALL_DIGITS = telling_digits("digits, 16x16", lambda: data.digit_images(16))
 LARGE_DIGITS = telling_digits("digits, 32x32", lambda: data.digit_images(32))
 ROWS = telling_digits("digits, row by row", data.digit_rows)
 HIDDEN_DIGITS = Task(
-    "digits in noise, 32x32",
-    data.hidden_digits,
-    mask_loss,
-    overlap,
-    "overlap",
-    "{:.1%}",
+    data="digits in noise, 32x32",
+    load=data.hidden_digits,
+    loss=mask_loss,
+    score=overlap,
+    metric="overlap",
+    form="{:.1%}",
     more_is_better=True,
 )
 PIXELS = Task(
-    "digits, 8x8, unlabelled",
-    data.digit_pixels,
-    description_loss,
-    nats,
-    "nats an image",
-    "{:.1f}",
+    data="digits, 8x8, unlabelled",
+    load=data.digit_pixels,
+    loss=description_loss,
+    score=nats,
+    metric="nats an image",
+    form="{:.1f}",
     more_is_better=False,
 )
 DOCUMENTATION = Task(
-    "Python's documentation",
-    data.documentation,
-    next_loss,
-    bits,
-    "bits a character",
-    "{:.2f}",
+    data="Python's documentation",
+    load=data.documentation,
+    loss=next_loss,
+    score=bits,
+    metric="bits a character",
+    form="{:.2f}",
     more_is_better=False,
 )

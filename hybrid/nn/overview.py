@@ -174,14 +174,14 @@ def summary(model: Module, *inputs: Any, depth: int | None = None, **named: Any)
         state.assign(drawn)
     rows = tuple([_row(path, part, counter) for path, part in twin.named_modules()])
     return Summary(
-        rows,
-        rows[0].parameters,
-        rows[0].trainable,
-        sum(p.nbytes for p in twin.parameters()),
-        sum(b.nbytes for b in twin.buffers()),
-        rows[0].flops,
-        rows[0].nbytes,
-        depth,
+        rows=rows,
+        parameters=rows[0].parameters,
+        trainable=rows[0].trainable,
+        parameter_nbytes=sum(p.nbytes for p in twin.parameters()),
+        buffer_nbytes=sum(b.nbytes for b in twin.buffers()),
+        flops=rows[0].flops,
+        nbytes=rows[0].nbytes,
+        depth=depth,
     )
 
 
@@ -189,16 +189,16 @@ def _row(path: str, module: Module, counter: Counter) -> Row:
     cost = counter.costs.get(id(module), Cost())
     leaves = flatten(cost.result)[0]
     return Row(
-        path,
-        type(module).__name__,
-        path.count(".") + 1 if path else 0,
-        cost.calls,
-        any(id(part) in counter.costs for part in module.modules()),
-        tuple([leaf.type for leaf in leaves if isinstance(leaf, Tensor)]),
-        sum(p.size for p in module.parameters()),
-        sum(p.size for p in module.parameters() if p.requires_grad),
-        cost.flops,
-        cost.nbytes,
+        path=path,
+        kind=type(module).__name__,
+        depth=path.count(".") + 1 if path else 0,
+        calls=cost.calls,
+        holds_called=any(id(part) in counter.costs for part in module.modules()),
+        result=tuple([leaf.type for leaf in leaves if isinstance(leaf, Tensor)]),
+        parameters=sum(p.size for p in module.parameters()),
+        trainable=sum(p.size for p in module.parameters() if p.requires_grad),
+        flops=cost.flops,
+        nbytes=cost.nbytes,
     )
 
 

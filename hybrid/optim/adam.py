@@ -43,7 +43,7 @@ class Adam(Optimizer):
         if settings["amsgrad"]:
             name, moments = "amsgrad", (*moments, "max_exp_avg_sq")
         attrs = attrs_of(name, settings, decoupled=cls.decoupled)
-        return Rule(name, attrs, moments, ("step",), paced=True)
+        return Rule(name=name, attrs=attrs, moments=moments, counts=("step",), paced=True)
 
 
 class AdamW(Adam):
@@ -89,7 +89,9 @@ class Adamax(Optimizer):
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
         attrs = attrs_of("adamax", settings)
-        return Rule("adamax", attrs, ("exp_avg", "exp_inf"), ("step",), paced=True)
+        return Rule(
+            name="adamax", attrs=attrs, moments=("exp_avg", "exp_inf"), counts=("step",), paced=True
+        )
 
 
 class NAdam(Optimizer):
@@ -127,7 +129,14 @@ class NAdam(Optimizer):
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
         attrs = attrs_of("nadam", settings, decoupled=settings["decoupled_weight_decay"])
         moments, counts = ("exp_avg", "exp_avg_sq"), ("step", "mu_product")
-        return Rule("nadam", attrs, moments, counts, paced=True, starts=(("mu_product", 1.0),))
+        return Rule(
+            name="nadam",
+            attrs=attrs,
+            moments=moments,
+            counts=counts,
+            paced=True,
+            starts=(("mu_product", 1.0),),
+        )
 
     def advanced(self, rule: Rule, counts: tuple[Tensor, ...], pace: Tensor) -> tuple[Tensor, ...]:
         step, product = counts
@@ -162,4 +171,10 @@ class RAdam(Optimizer):
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
         attrs = attrs_of("radam", settings, decoupled=settings["decoupled_weight_decay"])
-        return Rule("radam", attrs, ("exp_avg", "exp_avg_sq"), ("step",), paced=True)
+        return Rule(
+            name="radam",
+            attrs=attrs,
+            moments=("exp_avg", "exp_avg_sq"),
+            counts=("step",),
+            paced=True,
+        )

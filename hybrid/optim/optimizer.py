@@ -68,7 +68,7 @@ class Optimizer:
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
         """What a step does under ``settings``, each of which is what it may be by itself."""
-        return Rule("", ())
+        return Rule(name="", attrs=())
 
     def advanced(self, rule: Rule, counts: tuple[Tensor, ...], pace: Tensor) -> tuple[Tensor, ...]:
         """The counts after one more step; all are of one dtype."""

@@ -50,7 +50,7 @@ class RMSprop(Optimizer):
             name += "_centered"
             moments.append("grad_avg")
         name += "_momentum" if moves else ""
-        return Rule(name, attrs_of(name, settings), tuple(moments), paced=moves)
+        return Rule(name=name, attrs=attrs_of(name, settings), moments=tuple(moments), paced=moves)
 
 
 class Adagrad(Optimizer):
@@ -85,7 +85,13 @@ class Adagrad(Optimizer):
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
         starts = (("sum", float(settings["initial_accumulator_value"])),)
-        return Rule("adagrad", attrs_of("adagrad", settings), ("sum",), ("step",), starts=starts)
+        return Rule(
+            name="adagrad",
+            attrs=attrs_of("adagrad", settings),
+            moments=("sum",),
+            counts=("step",),
+            starts=starts,
+        )
 
 
 class Adadelta(Optimizer):
@@ -111,7 +117,11 @@ class Adadelta(Optimizer):
 
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
-        return Rule("adadelta", attrs_of("adadelta", settings), ("square_avg", "acc_delta"))
+        return Rule(
+            name="adadelta",
+            attrs=attrs_of("adadelta", settings),
+            moments=("square_avg", "acc_delta"),
+        )
 
 
 class Lion(Optimizer):
@@ -136,4 +146,4 @@ class Lion(Optimizer):
 
     @classmethod
     def rule_of(cls, settings: Mapping[str, Any]) -> Rule:
-        return Rule("lion", attrs_of("lion", settings), ("exp_avg",), paced=True)
+        return Rule(name="lion", attrs=attrs_of("lion", settings), moments=("exp_avg",), paced=True)

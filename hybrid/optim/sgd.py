@@ -49,7 +49,13 @@ class SGD(Optimizer):
                 fix="give momentum > 0 and dampening=0",
             )
         if momentum == 0:
-            return Rule("sgd", attrs_of("sgd", settings))
+            return Rule(name="sgd", attrs=attrs_of("sgd", settings))
         # Undampened, a first step from zeros is the first step: only dampening has to know of it.
         name, counts = ("sgd_dampened", ("step",)) if dampening else ("sgd_momentum", ())
-        return Rule(name, attrs_of(name, settings), ("momentum_buffer",), counts, paced=True)
+        return Rule(
+            name=name,
+            attrs=attrs_of(name, settings),
+            moments=("momentum_buffer",),
+            counts=counts,
+            paced=True,
+        )

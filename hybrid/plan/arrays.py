@@ -92,9 +92,16 @@ def plan_of(
     if donations:
         _refuse_overlaps(arrays, inputs, outputs, donations)
     return known(
-        Plan(handle, tuple(inputs), tuple(outputs), dict(donations), exposed, sizes,
-             lambda: lowered_again(graph()))
-    )  # fmt: skip
+        Plan(
+            handle=handle,
+            input_types=tuple(inputs),
+            output_types=tuple(outputs),
+            donations=dict(donations),
+            exposed=exposed,
+            sizes=sizes,
+            origin=lambda: lowered_again(graph()),
+        )
+    )
 
 
 def provable(

@@ -41,8 +41,10 @@ def lower_cond(low: Lowering, node: Node) -> None:
         inner = _inside(low, region, repeats=False)
         inner.run(operands, targets)
         blocks.append(inner.steps)
-    control = Control("cond", blocks)
-    low.steps.append(Step(None, [pred], [], location=low.location, control=control))
+    control = Control(kind="cond", blocks=blocks)
+    low.steps.append(
+        Step(kernel=None, inputs=[pred], outputs=[], location=low.location, control=control)
+    )
 
 
 def lower_while(low: Lowering, node: Node) -> None:
@@ -51,7 +53,7 @@ def lower_while(low: Lowering, node: Node) -> None:
     go, *operands = low.operands(node)
     body, n = node.regions[0], attrs["carried"]
     trips, *results = node.results
-    loop = _LoopLowering(low, node, Control("while", []))
+    loop = _LoopLowering(low, node, Control(kind="while", blocks=[]))
     inner = loop.inner
     params = loop.start(operands[:n], body.params[:n], body.results[1 : 1 + n], results[:n])
     targets = loop.stacks(results[n:], attrs["length"], spares=True)
@@ -66,7 +68,7 @@ def lower_for(low: Lowering, node: Node) -> None:
     count, *operands = low.operands(node)
     body, n, length = node.regions[0], attrs["carried"], attrs["length"]
     results, end = node.results, n + attrs["sliced"]
-    loop = _LoopLowering(low, node, Control("for", [], reverse=attrs["reverse"]))
+    loop = _LoopLowering(low, node, Control(kind="for", blocks=[], reverse=attrs["reverse"]))
     inner, control = loop.inner, loop.control
     if attrs["sliced"] or len(results) > n:
         control.limit = length
@@ -92,7 +94,7 @@ class _LoopLowering:
     def __init__(self, low: Lowering, node: Node, control: Control) -> None:
         self.low, self.node, self.control = low, node, control
         self.inner = _inside(low, node.regions[0], repeats=True)
-        self.step = Step(None, [], [], location=low.location, control=control)
+        self.step = Step(kernel=None, inputs=[], outputs=[], location=low.location, control=control)
         self.carried: list[tuple[int, Buffer, Buffer]] = []  # which one, its home, the parameter
         self.finals: list[tuple[Value, View]] = []
         self.stacked: list[Buffer] = []
@@ -124,7 +126,7 @@ class _LoopLowering:
         type = tensor_type(view.dtype, view.shape[1:])
         if not View(None, view.dtype, view.shape[1:], view.strides[1:]).dense:
             view = self.low.dense(view)
-        row = Buffer("row", type.nbytes, base=view.buffer, count=view.shape[0])
+        row = Buffer(kind="row", nbytes=type.nbytes, base=view.buffer, count=view.shape[0])
         if view.size:
             size = view.dtype.itemsize
             row.start, row.stride = view.offset * size, view.strides[0] * size
@@ -136,7 +138,7 @@ class _LoopLowering:
         for value in results:
             stack = self.low.result(value)
             nbytes = tensor_type(value.type.dtype, value.type.shape[1:]).nbytes
-            row = Buffer("row", nbytes, base=stack.buffer, stride=nbytes, count=length)
+            row = Buffer(kind="row", nbytes=nbytes, base=stack.buffer, stride=nbytes, count=length)
             if spares:
                 row.spare = self.low.scratch(nbytes)
             rows.append(self._row(row))

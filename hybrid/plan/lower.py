@@ -33,8 +33,12 @@ from hybrid.plan.steps import Buffer, HostCall, Lowered, MapOp, Step, walk
 
 def lower(graph: Graph) -> Lowered:
     """The steps that compute ``graph``."""
-    inputs = [Buffer("input", v.type.nbytes, i) for i, v in enumerate(graph.params)]
-    outputs = [Buffer("output", v.type.nbytes, i) for i, v in enumerate(graph.results)]
+    inputs = [
+        Buffer(kind="input", nbytes=v.type.nbytes, index=i) for i, v in enumerate(graph.params)
+    ]
+    outputs = [
+        Buffer(kind="output", nbytes=v.type.nbytes, index=i) for i, v in enumerate(graph.results)
+    ]
     low = Lowering(graph)
     low.run([low.whole(b, v.type) for b, v in zip(inputs, graph.params, strict=True)], outputs)
     return Lowered(_settled(low.steps), inputs, outputs)
@@ -135,7 +139,7 @@ class Lowering:
 
     def scratch(self, nbytes: int) -> Buffer:
         """A new buffer in the arena."""
-        buffer = Buffer("arena", nbytes)
+        buffer = Buffer(kind="arena", nbytes=nbytes)
         self.own.add(buffer)
         return buffer
 
@@ -167,7 +171,9 @@ class Lowering:
         types = tuple([v.type for v in node.results])
         call = HostCall(function, tuple([v.type for v in inputs]), types, node.location)
         outputs = [self.result(v) for v in node.results]
-        self.steps.append(Step(None, inputs, outputs, location=self.location, call=call))
+        self.steps.append(
+            Step(kernel=None, inputs=inputs, outputs=outputs, location=self.location, call=call)
+        )
 
     # What lowering rules call ---------------------------------------------------------------
 
@@ -186,7 +192,7 @@ class Lowering:
             op = MapOp(name, dtype, tuple(attrs), args, len(outputs))
             append_map(self, views, list(outputs), [op])
         else:
-            step = Step(name, list(inputs), list(outputs), attrs=tuple(attrs))
+            step = Step(kernel=name, inputs=list(inputs), outputs=list(outputs), attrs=tuple(attrs))
             step.location = self.location
             step.moves = name == "copy" and is_whole(inputs[0]) and is_whole(outputs[0])
             self.steps.append(step)
@@ -231,7 +237,7 @@ class Lowering:
     def _constant_buffer(self, data: bytes) -> Buffer:
         buffer = self.constants.get(data)
         if buffer is None:
-            buffer = self.constants[data] = Buffer("constant", len(data), data=data)
+            buffer = self.constants[data] = Buffer(kind="constant", nbytes=len(data), data=data)
         return buffer
 
 

@@ -72,14 +72,23 @@ def lower_reduced(low: Lowering, node: Node) -> None:
     order, sizes = reduced_order(made.type.shape, attrs["axis"])
     extra = [low.views[v].broadcast(made.type.shape).permute(order) for v in node.operands]
     result, *stored = map(low.result, node.results)
-    source = View(Buffer("made", 0), made.type.dtype, sizes, row_major(sizes))
+    source = View(Buffer(kind="made", nbytes=0), made.type.dtype, sizes, row_major(sizes))
     result = result.reshape((sizes[0], sizes[2]))
     outputs = [result, *[view.reshape(extra[0].shape) for view in stored]]
     places = {param: 1 + len(outputs) + i for i, param in enumerate(region.params)}
     at = {made: 0, **{value: 2 + i for i, value in enumerate(region.results[1:])}}
     kernel = node.op.name.removeprefix("map_")
     ops = map_ops(region, places, at)
-    low.steps.append(Step(kernel, [source], outputs, extra, ops=ops, location=low.location))
+    low.steps.append(
+        Step(
+            kernel=kernel,
+            inputs=[source],
+            outputs=outputs,
+            extra=extra,
+            ops=ops,
+            location=low.location,
+        )
+    )
 
 
 def _map_over(
@@ -131,7 +140,9 @@ def append_map(low: Lowering, inputs: list[View], outputs: list[View], ops: list
     """Append a map step of ``ops``."""
     assert all(view.dense for view in outputs), "a map writes dense results"
     inputs, outputs = coalesce(inputs, outputs)
-    low.steps.append(Step(None, inputs, outputs, ops=ops, location=low.location))
+    low.steps.append(
+        Step(kernel=None, inputs=inputs, outputs=outputs, ops=ops, location=low.location)
+    )
 
 
 def _host(region: Graph, product: Value) -> Value | None:

@@ -144,7 +144,7 @@ class _Times:
                 self.span[number] = (start, end)
 
     def _use(self, buffer: Buffer, time: int, path: tuple[int, ...]) -> None:
-        life = self.lives.setdefault(buffer, _Life(path))
+        life = self.lives.setdefault(buffer, _Life(path=path))
         while life.path != path[: len(life.path)]:
             life.path = life.path[:-1]
         life.uses.append((time, path))
@@ -178,12 +178,14 @@ class _Times:
         life, size = self.lives[buffer], _rounded(buffer.nbytes)
         first, last = life.first, life.last
         if life.member < 0:
-            return _Place(size, first, last, [buffer])
+            return _Place(size=size, first=first, last=last, buffers=[buffer])
         if life.path and life.path[-1] == life.member:  # nobody else knows it
             first, last = self.span[life.member]
         entering = life.born >= self.span[life.member][0]
         inside = (life.born, life.last) if entering else (life.first, life.dies)
-        return _Place(size, first, last, [buffer], member=life.member, inside=inside)
+        return _Place(
+            size=size, first=first, last=last, buffers=[buffer], member=life.member, inside=inside
+        )
 
     def join(self, place: _Place, buffer: Buffer) -> None:
         """``buffer`` follows in ``place``."""
@@ -216,7 +218,10 @@ def place(lowered: Lowered) -> Placement:
         if buffer.kind == "arena":
             starting.setdefault(life.born, []).append(buffer)
     last = {buffer: times.step_at[life.last] for buffer, life in lives.items()}
-    placed, idle = Placement(0, dict(last), batches=queue_batches(lowered)), set()
+    placed, idle = (
+        Placement(arena_nbytes=0, last_step=dict(last), batches=queue_batches(lowered)),
+        set(),
+    )
     failure = times.last_failure(lowered.steps)
     placed.exposed = frozenset(
         b.index for b in lowered.outputs if b in lives and lives[b].first <= failure

@@ -138,14 +138,14 @@ def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
         placement.scratch_nbytes,
     )
     plan = Plan(
-        handle,
-        tuple([v.type for v in graph.params]),
-        tuple([v.type for v in graph.results]),
-        placement.donations,
-        placement.exposed,
-        sizes,
-        lambda: (graph, lowered, placement),
-        writer.callbacks if writer.native.hosts else None,
+        handle=handle,
+        input_types=tuple([v.type for v in graph.params]),
+        output_types=tuple([v.type for v in graph.results]),
+        donations=placement.donations,
+        exposed=placement.exposed,
+        sizes=sizes,
+        origin=lambda: (graph, lowered, placement),
+        callbacks=writer.callbacks if writer.native.hosts else None,
     )
     return known(plan)
 

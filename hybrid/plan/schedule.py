@@ -121,7 +121,9 @@ class _Segment:
             return self.steps
         for at, (step, took) in enumerate(zip(self.steps, seconds, strict=True)):
             joins = not wakes_threads(step, took)
-            self.items.append(_Item(at, step, took, joins, joins and is_cut(step, took)))
+            self.items.append(
+                _Item(at=at, step=step, seconds=took, joins=joins, cut=joins and is_cut(step, took))
+            )
         self._connect()
         found: list[Step] = []
         run: list[_Item] = []
@@ -301,7 +303,7 @@ def _scratch(step: Step) -> set[Buffer]:
 
 def _parallel(group: _Group) -> Step:
     blocks = [[item.step for item in part] for part in group.members]
-    return Step(None, [], [], control=Control("parallel", blocks))
+    return Step(kernel=None, inputs=[], outputs=[], control=Control(kind="parallel", blocks=blocks))
 
 
 def _serial(items: Sequence[_Item]) -> float:

@@ -324,7 +324,7 @@ class _Staged:
     def _tracer(self, name: str) -> Tracer:
         if isinstance(self.around, Tracer):
             return Region(self.around, name, self.roots)
-        return Tracer(Builder(name), many=self.around.many)
+        return Tracer(builder=Builder(name), many=self.around.many)
 
     def _closed(self, tracer: Tracer) -> list[Any]:
         """The cells of tensors from outside, none of which may be written."""

@@ -118,7 +118,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "hybrid/nn/layers/layer.py": "the base of all layers",
         "hybrid/nn/modules/parameter.py": "modules import it, and what holds parameters is one",
         "hybrid/nn/utils.py": "where PyTorch has these functions",
-        "hybrid/optim/sgd.py": "one family of optimizers a file",
         "hybrid/passes/scalar": "a registry: one file for each pass",
         "hybrid/staging/constructs": "a registry: one file for each construct",
         "hybrid/staging/nodes": "a registry: one file for each kind of node",

@@ -110,7 +110,7 @@ class Entrant:
         timing = summary(self.samples, self.count).of_one(parts)
         peak, loaded = self.memory.get("peak"), self.memory.get("loaded")
         return ContenderLine(
-            self.who.name, timing=timing, first_call=self.first_call, peak=peak, loaded=loaded
+            name=self.who.name, timing=timing, first_call=self.first_call, peak=peak, loaded=loaded
         )
 
 
@@ -132,7 +132,7 @@ def compare_case(
             do()
         except PeerError as error:
             state = "timed out" if isinstance(error, PeerTimeout) else "failed"
-            lines[who.name] = ContenderLine(who.name, state, str(error))
+            lines[who.name] = ContenderLine(name=who.name, state=state, reason=str(error))
             return False
         return True
 
@@ -150,7 +150,7 @@ def compare_case(
                 raise PeerError(f"its results cannot be read: {error!r}") from None
             if apart:
                 lines[who.name] = ContenderLine(
-                    who.name, "disagrees", apart, first_call=entrant.first_call
+                    name=who.name, state="disagrees", reason=apart, first_call=entrant.first_call
                 )
                 process.close()
             else:
@@ -159,9 +159,11 @@ def compare_case(
         for who in contenders:
             told = surveys[who.name]
             if told.state != "ready":
-                lines[who.name] = ContenderLine(who.name, told.state, told.reason)
+                lines[who.name] = ContenderLine(name=who.name, state=told.state, reason=told.reason)
             elif workload.name not in told.workloads:
-                lines[who.name] = ContenderLine(who.name, "not supported", f"no {workload.name}")
+                lines[who.name] = ContenderLine(
+                    name=who.name, state="not supported", reason=f"no {workload.name}"
+                )
             else:
                 attempt(who, lambda who=who: enter(who))
             advance()
@@ -170,12 +172,12 @@ def compare_case(
             if attempt(entrant.who, lambda e=entrant: e.memory.update(e.process.ask("memory"))):
                 lines[entrant.who.name] = entrant.line(case.parts)
     return Comparison(
-        workload.name,
-        case.label,
-        tuple(lines[who.name] for who in contenders),
-        case.flops / case.parts,
-        case.nbytes / case.parts,
-        {name: told.version for name, told in surveys.items() if told.version},
+        workload=workload.name,
+        case=case.label,
+        lines=tuple(lines[who.name] for who in contenders),
+        flops=case.flops / case.parts,
+        nbytes=case.nbytes / case.parts,
+        versions={name: told.version for name, told in surveys.items() if told.version},
     )
 
 

@@ -63,7 +63,7 @@ def cases_of(label: str, function: Callable[..., Any], arrays: Sequence[np.ndarr
             }
 
         name = f"{label}, {threads} thread{'s' if threads > 1 else ''}"
-        return Case(name, ways, check, threads=threads)
+        return Case(label=name, ways=ways, check=check, threads=threads)
 
     return [case(threads) for threads in THREADS]
 

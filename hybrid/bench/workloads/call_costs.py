@@ -40,7 +40,7 @@ def compare(
         "hybridized": lambda: captured(*tensors),
         "numpy": lambda: reference(*arrays),
     }
-    return Case(label, ways, check)
+    return Case(label=label, ways=ways, check=check)
 
 
 def add(a: Any, b: Any) -> Any:
@@ -58,7 +58,7 @@ def dispatch() -> list[Case]:
         require_close("the gradient of a + b", recorded.grad, np.ones(8, np.float32))
         return {}
 
-    recording = Case("a + b, recorded", {"eager": lambda: recorded + other}, check)
+    recording = Case(label="a + b, recorded", ways={"eager": lambda: recorded + other}, check=check)
     return [compare("a + b", add, hy.hybridize(add), add, [a, b]), recording]
 
 
@@ -150,4 +150,6 @@ def case(
         return {}
 
     ways = {"eager": lambda: function(x), "hybridized": lambda: captured(x)}
-    return Case(label, ways, check, threads=1, parts=parts, budgets={decides: budget})
+    return Case(
+        label=label, ways=ways, check=check, threads=1, parts=parts, budgets={decides: budget}
+    )

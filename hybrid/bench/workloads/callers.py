@@ -71,4 +71,4 @@ def case(label: str, function: Callable[[hy.Tensor], hy.Tensor], x: hy.Tensor) -
     ways: dict[str, Way] = {"eager": lambda: function(x)}
     for threads in (1, 2, 4):
         ways[f"hybridized, {threads}"] = Callers(threads, lambda: captured(x))
-    return Case(label, ways, check, threads=POOL)
+    return Case(label=label, ways=ways, check=check, threads=POOL)

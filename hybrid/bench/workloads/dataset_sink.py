@@ -73,4 +73,4 @@ def sink() -> list[Case]:
         "queue": over_queue(trained(), loader(floats, labels)),
         "queue of bytes": over_queue(trained(), loader(pixels, labels, transforms=[scaled, None])),
     }
-    return [Case(f"batch {BATCH}", ways, check, parts=STEPS)]
+    return [Case(label=f"batch {BATCH}", ways=ways, check=check, parts=STEPS)]

@@ -81,7 +81,9 @@ def compare(what: str, make: Callable[[], hy.nn.Module], epochs: int) -> Case:
             "identical bits": f"{count} values of parameters and optimizer state",
         }
 
-    return Case("one epoch", {name: run.epoch for name, run in pair().items()}, check)
+    return Case(
+        label="one epoch", ways={name: run.epoch for name, run in pair().items()}, check=check
+    )
 
 
 @workload("digits", f"an MLP on real handwritten digits to over {REQUIRED_ACCURACY:.0%} accuracy")

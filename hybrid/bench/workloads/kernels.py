@@ -66,7 +66,7 @@ def product(m: int, k: int, n: int, *, threads: int = 1, turned: bool = False) -
         ways["numpy"] = Peer("numpy", "gemm", f"{m}x{k}x{n}")
     label = f"{m}x{m}" if square else f"{m}x{k}x{n}"
     label += " turned" * turned + f", {threads} threads" * (threads > 1)
-    return Case(label, ways, check, flops=2.0 * m * k * n, threads=threads)
+    return Case(label=label, ways=ways, check=check, flops=2.0 * m * k * n, threads=threads)
 
 
 def squared_error(x: Any, y: Any) -> Any:

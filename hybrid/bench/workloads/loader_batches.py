@@ -44,7 +44,7 @@ def loader() -> list[Case]:
         "1 worker thread": lambda: _use_up(helped),
         "numpy": lambda: _use_up(numpys()),
     }
-    return [Case("a batch", ways, check, parts=SAMPLES // BATCH)]
+    return [Case(label="a batch", ways=ways, check=check, parts=SAMPLES // BATCH)]
 
 
 def _use_up(batches: Any) -> None:

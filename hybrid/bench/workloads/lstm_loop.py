@@ -92,4 +92,4 @@ def lstm_loop() -> list[Case]:
         "matmuls": matmuls,
         **others,
     }
-    return [Case(f"{steps} steps", ways, check, threads=1)]
+    return [Case(label=f"{steps} steps", ways=ways, check=check, threads=1)]

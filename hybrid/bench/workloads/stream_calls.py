@@ -52,7 +52,7 @@ def case(label: str, work: Callable[[], list[hy.Tensor]], threads: int) -> Case:
         "eager": work, "stream, to the end": finish, "stream, to the return": Return(stream, work)
     }  # fmt: skip
     name = f"{label}, {threads} thread{'s' if threads > 1 else ''}"
-    return Case(name, ways, check, threads=threads, parts=CALLS)
+    return Case(label=name, ways=ways, check=check, threads=threads, parts=CALLS)
 
 
 @workload("async", "10 products of 1000x1000, and 10 training steps: queued against run at once")

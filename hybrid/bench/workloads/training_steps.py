@@ -65,7 +65,7 @@ def compare(
         "eager": lambda: eager.step(inputs, targets),
         "hybridized": lambda: hybridized.step(inputs, targets),
     }
-    return Case(label, ways, check)
+    return Case(label=label, ways=ways, check=check)
 
 
 @workload("tiny_train", "a whole training step: 16-32-1, ReLU, batch 32, MSE, SGD")

@@ -91,7 +91,7 @@ def beam_search_() -> list[Case]:
         "eager": lambda: [decode(state) for state in starts],
         "hybridized": lambda: [captured(state) for state in starts],
     }
-    return [Case(f"{len(starts)} texts", ways, check)]
+    return [Case(label=f"{len(starts)} texts", ways=ways, check=check)]
 
 
 def settle(x: hy.Tensor) -> hy.Tensor:
@@ -124,4 +124,4 @@ def while_loop() -> list[Case]:
         return {"iterations": f"{steps}, of which the times are those of one"}
 
     ways = {"eager": lambda: settle(x), "hybridized": lambda: captured(x), **others}
-    return [Case("one iteration", ways, check, threads=1, parts=steps)]
+    return [Case(label="one iteration", ways=ways, check=check, threads=1, parts=steps)]

@@ -98,9 +98,16 @@ class _Field:
         made = self.kind(size).nbytes // size
         if rest:
             self.kind(rest)
-        plans = [self.plans[rows].handle if rows in self.plans else None for rows in (size, rest)]
+        plans = {rows: plan.handle for rows, plan in self.plans.items()}
         row = tensor_type(self.tensor.dtype, self.tensor.shape[1:])
-        return queues.BatchColumn(self.data, len(self.tensor), row.nbytes, made, *plans)
+        return queues.BatchColumn(
+            buffer=self.data,
+            rows=len(self.tensor),
+            nbytes=row.nbytes,
+            made_nbytes=made,
+            whole=plans.get(size),
+            rest=plans.get(rest),
+        )
 
     def is_of(self, tensor: Tensor) -> bool:
         """Whether these are the rows of ``tensor``, still."""

@@ -134,8 +134,8 @@ class ProcessCrew:
                 os.close(descriptor)
         if failure is None:
             value = ENDED if type(value) is Ended else value
-            return Reply(worker, round_, number, value)
-        return Reply(worker, round_, number, error=value, text=failure)
+            return Reply(worker=worker, round=round_, number=number, value=value)
+        return Reply(worker=worker, round=round_, number=number, error=value, text=failure)
 
     def _fail(self, worker: int) -> None:
         """Raise what is known of the death of ``worker``."""

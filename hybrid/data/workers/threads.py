@@ -114,10 +114,12 @@ def _work(
             if not isinstance(order, Job):  # the first batch that is asked for tells of it
                 fault = error
                 continue
-            replies.put(Reply(worker, round_, number, error=error, text=text_of(error)))
+            replies.put(
+                Reply(worker=worker, round=round_, number=number, error=error, text=text_of(error))
+            )
             del error
             continue
-        replies.put(Reply(worker, round_, number, value))
+        replies.put(Reply(worker=worker, round=round_, number=number, value=value))
         value = None  # the batch lives as long as the loader's side wants it
 
 

@@ -443,7 +443,14 @@ def _select(type: TensorType, key: Any) -> Selection:
         ahead = ahead if adjacent else 0
         shape[ahead:ahead] = picked
     return Selection(
-        tuple(start), tuple(size), tuple(step), whole, axes, indices, first, tuple(shape)
+        start=tuple(start),
+        size=tuple(size),
+        step=tuple(step),
+        whole=whole,
+        axes=axes,
+        indices=indices,
+        first=first,
+        shape=tuple(shape),
     )
 
 

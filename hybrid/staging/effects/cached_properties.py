@@ -83,4 +83,4 @@ def _site(function: Any) -> Site:
     code: types.CodeType = function.__code__
     line = linecache.getline(code.co_filename, code.co_firstlineno).strip()
     at = Location(code.co_filename, code.co_firstlineno, line)
-    return Site("cached property", at, function.__qualname__)
+    return Site(kind="cached property", location=at, function=function.__qualname__)

@@ -48,9 +48,9 @@ class MutableKind:
 
 
 _ARRAY = MutableKind(
-    "changes",
-    "keep the values in a tensor, or let the call make a new array",
-    frozenset(
+    does="changes",
+    fix="keep the values in a tensor, or let the call make a new array",
+    changing=frozenset(
         {
             "fill", "sort", "partition", "put", "resize", "setfield", "itemset", "setflags",
             "__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__",
@@ -60,9 +60,9 @@ _ARRAY = MutableKind(
     given=False,
 )  # fmt: skip
 _BYTES = MutableKind(
-    "changes",
-    "keep the values in a tensor",
-    frozenset(
+    does="changes",
+    fix="keep the values in a tensor",
+    changing=frozenset(
         {
             "append", "extend", "insert", "pop", "remove", "reverse", "byteswap", "frombytes",
             "fromfile", "fromlist", "fromunicode", "__setitem__", "__delitem__", "__iadd__",
@@ -72,14 +72,14 @@ _BYTES = MutableKind(
     given=False,
 )  # fmt: skip
 _RANDOM = MutableKind(
-    "draws from",
-    "draw from hybrid.random, or draw outside and pass the numbers as arguments",
+    does="draws from",
+    fix="draw from hybrid.random, or draw outside and pass the numbers as arguments",
     reading=frozenset({"getstate", "get_state", "__getstate__", "__reduce__", "__repr__"}),
 )
 _FILE = MutableKind(
-    "reads or writes",
-    "use print(..., file=...), which every run repeats, or call it by hybrid.py_call",
-    frozenset(
+    does="reads or writes",
+    fix="use print(..., file=...), which every run repeats, or call it by hybrid.py_call",
+    changing=frozenset(
         {
             "write", "writelines", "read", "read1", "readall", "readinto", "readinto1", "readline",
             "readlines", "seek", "truncate", "close", "detach", "__next__", "__exit__",
@@ -87,14 +87,14 @@ _FILE = MutableKind(
     ),
 )  # fmt: skip
 _QUEUE = MutableKind(
-    "changes",
-    "use a list, return the values, or call it by hybrid.py_call",
-    frozenset({"put", "put_nowait", "get", "get_nowait", "task_done", "join"}),
+    does="changes",
+    fix="use a list, return the values, or call it by hybrid.py_call",
+    changing=frozenset({"put", "put_nowait", "get", "get_nowait", "task_done", "join"}),
     given=False,
 )
 _ITERATOR = MutableKind(
-    "takes items from",
-    "go over a list or tuple of the items, or take them outside and pass them as arguments",
+    does="takes items from",
+    fix="go over a list or tuple of the items, or take them outside and pass them as arguments",
     reading=frozenset({"__iter__", "__length_hint__", "__reduce__", "__copy__", "__repr__"}),
 )
 _KINDS = (

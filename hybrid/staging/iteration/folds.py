@@ -54,7 +54,16 @@ def _loop(
     around = {} if frame is None else dict(frame.f_locals)
     at, function = here()
     all_names = frozenset(names)
-    site = Site("for", at, function, names, all_names, all_names, all_names, stops)
+    site = Site(
+        kind="for",
+        location=at,
+        function=function,
+        names=names,
+        after=all_names,
+        head=all_names,
+        rebound=all_names,
+        stops=stops,
+    )
     session = StagedFor(site, feed)
     while session.again({**around, **found}):
         if session.loads:

@@ -262,7 +262,7 @@ class LoopTies:
             return where
         if where is not None and where.pred is not None:
             initial = Number("bool", where.tensor(parent))
-        carry = self.flags[pair] = Carry("whether two tensors are one", initial)
+        carry = self.flags[pair] = Carry(label="whether two tensors are one", initial=initial)
         return Where(carry.enter(region, parent).tensor)
 
     # Doubt --------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class AppendedRows:
 
     def _part(self, name: str, initial: Any, region: Region, parent: Tracer) -> None:
         if name not in self.parts:
-            carry = self.parts[name] = Carry(f"{name} of a list", initial)
+            carry = self.parts[name] = Carry(label=f"{name} of a list", initial=initial)
             carry.enter(region, parent)
 
     def _tree(self, item: Any, region: Region) -> Any:
@@ -196,15 +196,15 @@ class AppendedRows:
             for leaf, stacked in zip(flatten(carried[LAST])[0], self.is_stacked, strict=True)
         ]
         varlist = VarList(
-            Number("int", count, 0, MOST),
-            columns,
-            self.structure,
-            stacks[0].shape[0] if stacks else 0,
-            self.at,
-            parent,
-            tuple(last),
-            gaps,
-            fits,
+            count=Number("int", count, 0, MOST),
+            columns=columns,
+            structure=self.structure,
+            capacity=stacks[0].shape[0] if stacks else 0,
+            at=self.at,
+            owner=parent,
+            last=tuple(last),
+            gaps=gaps,
+            fits=fits,
         )
         return [*self.before, varlist]
 
@@ -265,7 +265,10 @@ class Inside:
 
     def enter(self, before: Sequence[Any], region: Region, parent: Tracer) -> list[Any]:
         """The content of the list in the body: also the items of the iterations before."""
-        count, last = Carry(f"{COUNT} of a list", 0), Carry(f"{LAST} of a list", Zeros(self.sample))
+        count, last = (
+            Carry(label=f"{COUNT} of a list", initial=0),
+            Carry(label=f"{LAST} of a list", initial=Zeros(self.sample)),
+        )
         number = count.enter(region, parent)
         leaves, structure = flatten(last.enter(region, parent))
         columns, tensors = [], []
@@ -274,9 +277,17 @@ class Inside:
             tensors.append(getattr(leaf, "tensor", leaf) if is_value else None)
             columns.append(Column(tensors[-1], _kind(leaf)) if is_value else leaf)
         varlist = VarList(
-            Number("int", number.tensor, 0, MOST), tuple(columns), structure, 0, self.at, region,
-            tuple(tensors), None, True, False,
-        )  # fmt: skip
+            count=Number("int", number.tensor, 0, MOST),
+            columns=tuple(columns),
+            structure=structure,
+            capacity=0,
+            at=self.at,
+            owner=region,
+            last=tuple(tensors),
+            gaps=None,
+            fits=True,
+            readable=False,
+        )
         self.parts = {COUNT: count, LAST: last}
         self.before, self.content = before, [*before, varlist]
         return list(self.content)

@@ -128,13 +128,13 @@ class Carry:
             return value.of(*[self._placeholder(part, region, parent) for part in value.members])
         if isinstance(value, Tensor):
             param = region.param(value.type, readable(self.label), parent.record_of(value))
-            return self._author_tensor(CarriedLeaf(value, param))
+            return self._author_tensor(CarriedLeaf(initial=value, param=param))
         if type(value) is Mixed:
             return value.of([self._placeholder(n, region, parent) for n in value.numbers])
         if is_number(value):
             kind = kind_of(value)
             param = region.param(tensor_type(NUMBER_DTYPES[kind], ()), readable(self.label))
-            self.leaves.append(CarriedLeaf(value, param))
+            self.leaves.append(CarriedLeaf(initial=value, param=param))
             return Number(kind, param)
         if isinstance(value, OptionalValue):
             inner = self._placeholder(value.value, region, parent)
@@ -170,7 +170,7 @@ class Carry:
             return like.of(*[self._zeros(part, region) for part in like.members])
         if isinstance(like, Tensor):
             param = region.param(like.type, readable(self.label))
-            return self._author_tensor(CarriedLeaf(None, param))
+            return self._author_tensor(CarriedLeaf(initial=None, param=param))
         if type(like) is Mixed:
             return like.of([self._zeros(n, region) for n in like.numbers])
         if is_number(like):
@@ -180,7 +180,7 @@ class Carry:
             return like.of(self._zeros(like.value, region), self._zeros(like.flag, region))
         if type(like) is VarList:
             params = [region.param(t.type, readable(self.label)) for t in like.tensors()]
-            self.leaves += [CarriedLeaf(UNWRITTEN, param) for param in params]
+            self.leaves += [CarriedLeaf(initial=UNWRITTEN, param=param) for param in params]
             return like.with_tensors(params, region)
         if isinstance(like, (list, dict)) and region.is_outside(like):
             self.outside[id(like)] = like
@@ -428,11 +428,11 @@ def widened(initial: Any, final: Any) -> Any:
     if is_absent(initial):
         if isinstance(final, OptionalValue):
             return (
-                OptionalValue(Zeros(final.value), False, initial)
+                OptionalValue(value=Zeros(final.value), flag=False, other=initial)
                 if final.other is initial
                 else None
             )
-        return OptionalValue(Zeros(final), False, initial)
+        return OptionalValue(value=Zeros(final), flag=False, other=initial)
     if isinstance(initial, OptionalValue):
         return None
     if is_number(initial) and is_number(final):
@@ -445,8 +445,8 @@ def widened(initial: Any, final: Any) -> Any:
             tuple(items) if any(x is not y for x, y in zip(initial, items, strict=True)) else None
         )
     if isinstance(final, OptionalValue):
-        return OptionalValue(initial, True, final.other)
-    return OptionalValue(initial, True, final) if is_absent(final) else None
+        return OptionalValue(value=initial, flag=True, other=final.other)
+    return OptionalValue(value=initial, flag=True, other=final) if is_absent(final) else None
 
 
 def _tensor_or_number(initial: Any, final: Any) -> TensorOrNumber | None:

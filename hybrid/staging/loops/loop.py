@@ -107,12 +107,16 @@ class StagedLoop(Staged):
             elif name in self.growing:
                 inside[name] = self.growing[name].enter(self.initial(name), region, self.parent)
             elif name in self.site.head and self._is_rebound(name):
-                carry = self.names[name] = Carry(name, self.initial(name), name in self.rebuilt)
+                carry = self.names[name] = Carry(
+                    label=name, initial=self.initial(name), rebuilds=name in self.rebuilt
+                )
                 inside[name] = carry.enter(region, self.parent)
         entered = []  # first, for one place may hold what is another
         for key, slot in self.carried_places.items():
             now = slot.content() if key not in self.widened else self.widened[key]
-            carry = self.places[key] = Carry(slot.label, now, key in self.rebuilt)
+            carry = self.places[key] = Carry(
+                label=slot.label, initial=now, rebuilds=key in self.rebuilt
+            )
             entered.append((slot, carry.enter(region, self.parent)))
         for slot, found in entered:
             region.put(slot.owner, slot.name, found)
@@ -152,7 +156,7 @@ class StagedLoop(Staged):
             if self.finals[name] is not self.before[name]:  # += has made a new object of it
                 again = True
                 if is_absent(self.before[name]):
-                    carry = Carry(name, self.before[name])
+                    carry = Carry(label=name, initial=self.before[name])
                     self._mismatch(name, carry, self.finals[name])
                 else:
                     self.widened[name] = self.before[name]
@@ -172,7 +176,9 @@ class StagedLoop(Staged):
                 self.carried_places[key] = slot
                 again = True
                 if is_absent(slot.original):
-                    again |= self._mismatch(key, Carry(slot.label, slot.original), final)
+                    again |= self._mismatch(
+                        key, Carry(label=slot.label, initial=slot.original), final
+                    )
         again |= self._leaves_untold() or (not again and self._leaves_uncut())
         again = again or self.ties.leave(region, self.parent.follows)
         if not again:
@@ -323,7 +329,12 @@ class StagedLoop(Staged):
         for initial, rebuilds in product(starts, (False, True)):
             if initial is None or (rebuilds and not may_rebuild(initial, self.parent)):
                 continue
-            carry = Carry(label, initial, rebuilds, instead=before if initial is lists else None)
+            carry = Carry(
+                label=label,
+                initial=initial,
+                rebuilds=rebuilds,
+                instead=before if initial is lists else None,
+            )
             carry.enter(region, self.parent)
             try:
                 carry.leave(final, region)

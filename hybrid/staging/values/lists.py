@@ -196,7 +196,9 @@ def choose_between(
     """The result of ``body() if test else orelse()``; messages call it ``name``."""
     if type(test) is not Number:
         return body() if test else orelse()
-    return hyb__.Choice(Site("item", *here()), name).between(test, body, orelse)
+    location, function = here()
+    site = Site(kind="item", location=location, function=function)
+    return hyb__.Choice(site, name).between(test, body, orelse)
 
 
 def here() -> tuple[Location, str]:
@@ -265,7 +267,15 @@ def compacted(items: list[Any]) -> list[Any]:
     in_front = ops.arange(len(items)) < count.tensor
     gaps = Gaps(ops.any(filled != in_front), filled, ops.full((), len(items), dtype="int64"))
     made = VarList(
-        count, tuple(columns), first.structure, len(items), first.at, current(), (), gaps, True
+        count=count,
+        columns=tuple(columns),
+        structure=first.structure,
+        capacity=len(items),
+        at=first.at,
+        owner=current(),
+        last=(),
+        gaps=gaps,
+        fits=True,
     )
     return [made]
 

@@ -143,9 +143,15 @@ class CarriedAliases:
                 found = self.flags(wanted, count, operands, attrs)
             return [*found, *[[] for _ in range(results)]]
 
-        every = (*places, *[()] * results), (*made, *[True] * results)
         lasting = {at: [1 + o for o in found if o >= 0] for at, found in enumerate(self.possible)}
-        return Aliases(*every, flags, SEVERAL, lasting=lasting if may_run else {}, read=self.read)
+        return Aliases(
+            places=(*places, *[()] * results),
+            made=(*made, *[True] * results),
+            flags=flags,
+            asks=SEVERAL,
+            lasting=lasting if may_run else {},
+            read=self.read,
+        )
 
     def flags(
         self,

@@ -110,7 +110,7 @@ class _Side:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.tracer = tracer = Tracer(Builder(graph.name))
+        self.tracer = tracer = Tracer(builder=Builder(graph.name))
         tracer.builder.params, tracer.builder.nodes = list(graph.params), list(graph.nodes)
         self.makers = {v: node for node in graph.nodes for v in node.results}
         tracer.owned.update(graph.params, self.makers)

@@ -44,7 +44,7 @@ def cond_aliases(record: Record) -> Aliases:
                 for i in range(len(places))
             ]
 
-    return Aliases(places, found.made, flags, asks=ALL)
+    return Aliases(places=places, made=found.made, flags=flags, asks=ALL)
 
 
 def _flag(alias: ResultAlias, pred: Tensor, results: list[Tensor]) -> Tensor:

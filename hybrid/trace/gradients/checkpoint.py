@@ -89,7 +89,7 @@ class _Again:
 
 def _asks(_record: Record) -> Aliases:
     """Its results are its own; that its operands may be one value it wants to know."""
-    return Aliases((), (), lambda: [], asks="several")
+    return Aliases(places=(), made=(), flags=lambda: [], asks="several")
 
 
 def _pulled(

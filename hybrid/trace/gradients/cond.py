@@ -115,7 +115,14 @@ def _derive(
         half.finish(name, c, operands, residuals, types, cts, graph)
         for name, half, c, graph in zip(NAMES, halves, cuts, forward, strict=True)
     )
-    return Derived(forward, backward, operands, tuple(residuals), cts, tuple(totals))
+    return Derived(
+        forward=forward,
+        backward=backward,
+        operands=operands,
+        residuals=tuple(residuals),
+        cts=cts,
+        totals=tuple(totals),
+    )
 
 
 class _Half:

@@ -54,7 +54,15 @@ def for_vjp(
         return _gone_back(node, pull, cts)
     attrs = node.attrs | {"carried": carried + loop.flags}
     results = loop.results(node.results)
-    again = Here(for_, attrs, (loop.body,), (count, *loop.operands), results, None, pull.record)
+    again = Here(
+        op=for_,
+        attrs=attrs,
+        regions=(loop.body,),
+        operands=(count, *loop.operands),
+        results=results,
+        tracer=None,
+        record=pull.record,
+    )
     return loop.totals(_gone_back(again, loop.pull, loop.results(cts), loop.ties))
 
 
@@ -83,7 +91,15 @@ def _gone_back(
             count, rows = ops.minimum(count, node.attrs["length"]), min(rows, node.attrs["length"])
         run = backward_run(derived, pull, cts, operands, None, start, count)
         before, invariants = operands[:carried], operands[carried:]
-        loop = Unbounded(derived, count, reverse, before, invariants, run, rows)
+        loop = Unbounded(
+            derived=derived,
+            count=count,
+            reverse=reverse,
+            carried=before,
+            invariants=invariants,
+            run=run,
+            rows=rows,
+        )
         return totals_of(derived, pull, cts, operands, loop.go(None), ran)
     length = node.attrs["length"] if bounded else max(known or 0, 0)
     fresh = len(derived.forward.results) - len(node.results)
@@ -128,9 +144,18 @@ def request_for(
     for alias, source in edges:  # aliases come before their sources
         types.setdefault(source, types[alias])
     return LoopRequest(
-        carried, sliced, flow, places, kinds_of(cts), kinds_of(arrived), whole, ascending,
-        tuple(edges), tuple([types[i] for i in range(len(operands), len(arrived))]), ties,
-    )  # fmt: skip
+        carried=carried,
+        sliced=sliced,
+        flow=flow,
+        places=places,
+        cts=kinds_of(cts),
+        arrived=kinds_of(arrived),
+        whole=whole,
+        ascending=ascending,
+        edges=tuple(edges),
+        further=tuple([types[i] for i in range(len(operands), len(arrived))]),
+        ties=ties,
+    )
 
 
 def item_by_item(ct: Ct | None, body: Graph, at: int, carried: int) -> Ct | None:

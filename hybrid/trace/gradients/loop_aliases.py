@@ -72,17 +72,17 @@ def flagged_loop(
         return (*entries[:at], *[none] * count, *entries[at:])
 
     return FlaggedLoop(
-        found.flagged_body(keys),
-        (*operands[:carried], *start, *operands[carried:]),
-        carried,
-        count,
-        replace(
+        body=found.flagged_body(keys),
+        operands=(*operands[:carried], *start, *operands[carried:]),
+        own=carried,
+        flags=count,
+        pull=replace(
             pull,
             flow=among(pull.flow, False),
             arrived=among(pull.arrived, None),
             edges=tuple([(place(alias), place(source), t) for alias, source, t in pull.edges]),
         ),
-        tuple(
+        ties=tuple(
             [(a, o if o < 0 else place(1 + o) - 1, carried + keys.index((a, o))) for a, o in ties]
         ),
     )

@@ -304,24 +304,24 @@ class _Assembly:
             graphs.append(Graph("body", tuple(params), c.nodes, tuple(variant.results())))
         positions = {at: i for i, (of, at) in enumerate(layout.keys) if of == "ct"}
         return DerivedLoop(
-            Graph(body.name, body.params, body.nodes, tuple(forward)),
-            graphs[0] if len(graphs) == 1 else _by_index(*graphs),
-            tuple([self.item(i, positions) for i in range(len(layout.keys))]),
-            tuple(self.flags),
-            tuple([forward.index(v, n) for v in residuals]),
-            tuple(sliced),
-            tuple([(row, positions[at]) for row, at in layout.shifted.items()]),
-            tuple(masks),
-            tuple(layout.wholes),
-            tuple(slices),
-            tuple(fixed),
-            tuple(row_flags),
-            tuple(layout.bases),
-            layout.differs,
-            tuple(self.stacked),
-            tuple(self.marked),
-            layout.absent,
-            tuple(edges),
+            forward=Graph(body.name, body.params, body.nodes, tuple(forward)),
+            backward=graphs[0] if len(graphs) == 1 else _by_index(*graphs),
+            items=tuple([self.item(i, positions) for i in range(len(layout.keys))]),
+            flags=tuple(self.flags),
+            stacks=tuple([forward.index(v, n) for v in residuals]),
+            row_cts=tuple(sliced),
+            shifted=tuple([(row, positions[at]) for row, at in layout.shifted.items()]),
+            masks=tuple(masks),
+            wholes=tuple(layout.wholes),
+            slices=tuple(slices),
+            invariants=tuple(fixed),
+            row_flags=tuple(row_flags),
+            bases=tuple(layout.bases),
+            asks_first=layout.differs,
+            sliced=tuple(self.stacked),
+            marked=tuple(self.marked),
+            absent=layout.absent,
+            edges=tuple(edges),
         )
 
     def flag_param(self, variant: _Variant, item: int) -> Value:
@@ -333,15 +333,15 @@ class _Assembly:
         of, at = layout.keys[i]
         is_ct = of == "ct"
         return Item(
-            of,
-            at,
-            layout.types[at],
-            isinstance(last.params[i], OptionalCt),
-            i not in last.unsure,
-            self.flags.index(i) if i in self.flags else -1,
-            positions[layout.later[at]] if is_ct else i,
-            is_ct and (layout.first[at] != at or last.found[i] is None),
-            is_ct and layout.first[at] in layout.bases,
+            of=of,
+            at=at,
+            type=layout.types[at],
+            optional=isinstance(last.params[i], OptionalCt),
+            made=i not in last.unsure,
+            flag=self.flags.index(i) if i in self.flags else -1,
+            into=positions[layout.later[at]] if is_ct else i,
+            merged=is_ct and (layout.first[at] != at or last.found[i] is None),
+            based=is_ct and layout.first[at] in layout.bases,
         )
 
 

@@ -97,12 +97,12 @@ def backward_run(
     invariants += [t for ct in (*bases, *[cts[i] for i in derived.wholes]) for t in tensors_of(ct)]
     invariants += [pull.edges[i][2] for i in derived.edges]
     return BackwardRun(
-        derived,
-        tuple(start),
-        () if outcome is None else tuple([outcome[i] for i in derived.stacks]),
-        (*row_cts.values(), *masks.values()),
-        tuple([operands[i] for i in derived.slices]),
-        (*invariants, first) if derived.asks_first else tuple(invariants),
+        derived=derived,
+        start=tuple(start),
+        stacks=() if outcome is None else tuple([outcome[i] for i in derived.stacks]),
+        row_cts=(*row_cts.values(), *masks.values()),
+        slices=tuple([operands[i] for i in derived.slices]),
+        invariants=(*invariants, first) if derived.asks_first else tuple(invariants),
     )
 
 

@@ -67,20 +67,20 @@ class Unbounded:
         rest = iter(tensors)
         run = self.run
         return Unbounded(
-            self.derived,
-            next(rest),
-            self.reverse,
-            _like(self.carried, rest),
-            _like(self.invariants, rest),
-            BackwardRun(
-                self.derived,
-                _like(run.start, rest),
-                _like(run.stacks, rest),
-                _like(run.row_cts, rest),
-                (),
-                _like(run.invariants, rest),
+            derived=self.derived,
+            count=next(rest),
+            reverse=self.reverse,
+            carried=_like(self.carried, rest),
+            invariants=_like(self.invariants, rest),
+            run=BackwardRun(
+                derived=self.derived,
+                start=_like(run.start, rest),
+                stacks=_like(run.stacks, rest),
+                row_cts=_like(run.row_cts, rest),
+                slices=(),
+                invariants=_like(run.invariants, rest),
             ),
-            self.rows,
+            rows=self.rows,
         )
 
     # All at once ------------------------------------------------------------------------------
@@ -101,7 +101,12 @@ class Unbounded:
             stacks = [found[i] for i in self.derived.stacks]
         row_cts = [ct if ct.shape[0] == length else ct[:length] for ct in run.row_cts]
         run = BackwardRun(
-            self.derived, run.start, tuple(stacks), tuple(row_cts), (), run.invariants
+            derived=self.derived,
+            start=run.start,
+            stacks=tuple(stacks),
+            row_cts=tuple(row_cts),
+            slices=(),
+            invariants=run.invariants,
         )
         return run.go(self.count, length, not self.reverse)
 
@@ -150,9 +155,14 @@ class Unbounded:
             found = applied(for_, operands, (fill,), carried=n, length=rows)
             stacks = tuple([found[i] for i in back.stacks])
             row_cts = tuple([_rows(ct, base, rows) for ct in row_cts])
-            return BackwardRun(back, carried, stacks, row_cts, (), (*own, base, last)).go(
-                length, rows, reverse=True
-            )
+            return BackwardRun(
+                derived=back,
+                start=carried,
+                stacks=stacks,
+                row_cts=row_cts,
+                slices=(),
+                invariants=(*own, base, last),
+            ).go(length, rows, reverse=True)
 
         shared = (*marks, *self.invariants, *run.row_cts, *run.invariants, *numbers)
         return _looped(blocks, run.start, shared, block, reverse=True)

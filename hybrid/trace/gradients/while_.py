@@ -57,7 +57,15 @@ def while_vjp(
     if loop is None:
         return _gone_back(node, pull, body, cts, trips)
     attrs = node.attrs | {"carried": carried + loop.flags}
-    again = Here(while_, attrs, node.regions, (go, *loop.operands), (), None, pull.record)
+    again = Here(
+        op=while_,
+        attrs=attrs,
+        regions=node.regions,
+        operands=(go, *loop.operands),
+        results=(),
+        tracer=None,
+        record=pull.record,
+    )
     cts = loop.results(cts)
     return loop.totals(_gone_back(again, loop.pull, loop.body, cts, trips, loop.ties))
 
@@ -97,6 +105,14 @@ def _gone_back(
     if not (derived.stacks or derived.row_cts):
         found = run.go(trips, 0, reverse=True)
     else:
-        loop = Unbounded(derived, trips, False, before, invariants, run, rows)
+        loop = Unbounded(
+            derived=derived,
+            count=trips,
+            reverse=False,
+            carried=before,
+            invariants=invariants,
+            run=run,
+            rows=rows,
+        )
         found = loop.go(known)
     return totals_of(derived, pull, cts, operands, found, ran)

@@ -121,9 +121,25 @@ def here(
     node = None if tracer is None else tracer.maker(value)
     operands, results = tuple(operands), tuple(results)
     if node is None:
-        return Here(op, attrs, regions, operands, results, None, record)
+        return Here(
+            op=op,
+            attrs=attrs,
+            regions=regions,
+            operands=operands,
+            results=results,
+            tracer=None,
+            record=record,
+        )
     results = _refreshed(tracer, record, results)
-    return Here(op, node.attributes, node.regions, operands, results, tracer, record)
+    return Here(
+        op=op,
+        attrs=node.attributes,
+        regions=node.regions,
+        operands=operands,
+        results=results,
+        tracer=tracer,
+        record=record,
+    )
 
 
 def _refreshed(tracer: Tracer, record: Record, results: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -328,7 +328,9 @@ class Merge:
         def build(results: Sequence[Tensor]) -> Any:
             known = flag(results)
             if isinstance(known, Number):
-                return OptionalValue(value(results), known.tensor, absent, at=self.at)
+                return OptionalValue(
+                    value=value(results), flag=known.tensor, other=absent, at=self.at
+                )
             return value(results) if known else absent
 
         return build

@@ -41,7 +41,7 @@ def merged_dicts(merge: Merge, a: dict[Any, Any], b: dict[Any, Any], name: str) 
             return value
         if not is_optional(value):
             there = merge.first.region.parent.lift(True, bool_)
-            value = OptionalValue(value, there, MISSING)
+            value = OptionalValue(value=value, flag=there, other=MISSING)
         at = merge.at if value.at is None else value.at
         return replace(value, error=KeyError(key), placed=key not in unsure, at=at)
 

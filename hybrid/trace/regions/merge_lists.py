@@ -75,7 +75,15 @@ def _counted(item: Any, times: Tensor, owner: Tracer, at: Location | None) -> Va
         return replace(item, count=count)
     leaves, structure = flatten(item)
     columns = tuple([_column_of_one(leaf, owner) for leaf in leaves])
-    return VarList(Number("int", times, 0, 1), columns, structure, 1, at, owner, fits=True)
+    return VarList(
+        count=Number("int", times, 0, 1),
+        columns=columns,
+        structure=structure,
+        capacity=1,
+        at=at,
+        owner=owner,
+        fits=True,
+    )
 
 
 def _column_of_one(leaf: Any, owner: Tracer) -> Any:
@@ -143,7 +151,13 @@ class _Optional:
             ]
             there = Number("int", results[count], 0, 1)
             return VarList(
-                there, tuple(columns), structure, 1, self.merge.at, self.owner, fits=True
+                count=there,
+                columns=tuple(columns),
+                structure=structure,
+                capacity=1,
+                at=self.merge.at,
+                owner=self.owner,
+                fits=True,
             )
 
         return build

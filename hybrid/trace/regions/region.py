@@ -126,7 +126,9 @@ class Region(Tracer):
             value = Value(tensor.type, outer.content.hint)
             self.owned.add(value)
             record = self.parent.record_of(tensor)  # its history goes on in the surroundings
-            entry = self.cells[id(tensor)] = Cell(tensor, value, value, record, None)
+            entry = self.cells[id(tensor)] = Cell(
+                tensor=tensor, value=value, initial=value, record=record, inside=None
+            )
         return entry
 
     def value_of(self, tensor: Tensor) -> Tensor:
@@ -173,7 +175,9 @@ class Region(Tracer):
         slot = self.slots.get((id(owner), name))
         if slot is None:
             original = self._entered(owner) if name == "cell_contents" else read_place(owner, name)
-            slot = Slot(owner, name, original, read=read, label=label_of(owner, name))
+            slot = Slot(
+                owner=owner, name=name, original=original, read=read, label=label_of(owner, name)
+            )
             slot.own = is_own(owner, name)
             self.slots[id(owner), name] = slot
         whole = name != CONTENT  # else a write may have left a part of it as it was
@@ -278,7 +282,14 @@ class Region(Tracer):
             for name in attributes_of(owner):
                 if (key, name) not in self.slots:  # new
                     label = label_of(owner, name)
-                    self.slots[key, name] = Slot(owner, name, MISSING, True, True, label)
+                    self.slots[key, name] = Slot(
+                        owner=owner,
+                        name=name,
+                        original=MISSING,
+                        read=True,
+                        written=True,
+                        label=label,
+                    )
         return super().restore()
 
     # The graph --------------------------------------------------------------------------------

@@ -237,7 +237,7 @@ class Tracer:
             if isinstance(found, Tensor):
                 self.slot_sources.setdefault(id(found), Address(owner, name))
             if reads:
-                self.slots[key] = Slot(owner, name, found, read=True)
+                self.slots[key] = Slot(owner=owner, name=name, original=found, read=True)
         if reads:
             self.slots[key].looks += 1
 
@@ -257,7 +257,9 @@ class Tracer:
         slot = self.slots.get((id(owner), name))
         if slot is None:
             original = getattr(owner, name, MISSING)
-            slot = self.slots[id(owner), name] = Slot(owner, name, original, read=False)
+            slot = self.slots[id(owner), name] = Slot(
+                owner=owner, name=name, original=original, read=False
+            )
         slot.written = True
         object.__setattr__(owner, name, value)
 
@@ -295,7 +297,9 @@ class Tracer:
         for owner, name, original in written:
             key = id(owner), name
             if key not in self.slots:
-                self.slots[key] = Slot(owner, name, original, read=False, written=True)
+                self.slots[key] = Slot(
+                    owner=owner, name=name, original=original, read=False, written=True
+                )
 
     def converted(self, function: Any, optional: bool = False) -> Any:
         return function if self.convert is None else self.convert(function, optional)
@@ -547,7 +551,9 @@ class Tracer:
             self.owned.add(value)
             source = self.slot_sources.get(id(tensor))
             inside = inside_leaf(tensor.type, tensor.record)
-            entry = Cell(tensor, value, value, inside, inside, source)
+            entry = Cell(
+                tensor=tensor, value=value, initial=value, record=inside, inside=inside, slot=source
+            )
             self.cells[id(tensor)] = entry
         return entry
 
@@ -571,7 +577,7 @@ def region_of(
     name: str, types: Iterable[TensorType], function: Callable[..., Iterable[Tensor]]
 ) -> Graph:
     """The closed graph of ``function`` on tensors of ``types``."""
-    tracer = Tracer(Builder(name), many=current().many)
+    tracer = Tracer(builder=Builder(name), many=current().many)
     values = [tracer.builder.param(type) for type in types]
     tracer.owned.update(values)
     with interpreting(tracer), recording(False):

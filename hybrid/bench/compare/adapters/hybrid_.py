@@ -196,7 +196,9 @@ def lstm_train(problem: Problem, variant: str) -> WorkloadProgram:
 
 def small_gpt(_: Problem) -> hy.nn.Module:
     return gpt.GPT(
-        gpt.Config(GPT.tokens, GPT.length, width=GPT.width, heads=GPT.heads, depth=GPT.depth)
+        gpt.Config(
+            tokens=GPT.tokens, block=GPT.length, width=GPT.width, heads=GPT.heads, depth=GPT.depth
+        )
     )
 
 
