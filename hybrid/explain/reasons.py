@@ -14,7 +14,8 @@ from hybrid.eager.tensor import Tensor
 from hybrid.explain.words import counted, listed, shown
 from hybrid.ir.record import Leaf
 from hybrid.trace.capture.captured import Capture
-from hybrid.trace.guards.conditions import Guard, Guards
+from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.guards.guard import Guard
 from hybrid.trace.places.address import LeafOf
 from hybrid.trace.places.signature import describe_leaf
 

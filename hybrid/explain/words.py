@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.eager.tensor import Tensor
-from hybrid.trace.guards.conditions import Guard, Guards
+from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.guards.guard import Guard
 from hybrid.trace.guards.matching import AnyNumber
 from hybrid.trace.places.reads import ATOMS, CONTAINERS, MISSING
 

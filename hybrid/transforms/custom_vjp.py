@@ -328,7 +328,7 @@ class _Staged:
 
     def _closed(self, tracer: Tracer) -> list[Any]:
         """The cells of tensors from outside, none of which may be written."""
-        tracer.restore()
+        tracer.mark.undo()
         name = self.custom._name()
         refuse_writes(tracer, name, "Its functions compute a result and a gradient, nothing else.")
         for cell in tracer.cells.values():

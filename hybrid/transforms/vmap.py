@@ -140,7 +140,7 @@ def _traced(
             _require_tensors(outputs)
             values = [region.traced(t).content for t in outputs]
     finally:
-        region.restore()
+        region.mark.undo()
     refuse_writes(
         region, "vmap", "The function runs once for all rows, and there is one such place."
     )
@@ -170,7 +170,7 @@ def _traced(
 
 def refuse_writes(region: Region, where: str, why: str) -> None:
     """Raise if the code of ``region`` has written to attributes, lists and the like."""
-    for slot in region.slots.values():
+    for slot in region.places.values():
         if slot.written:
             raise CaptureError(
                 f"{slot.label or slot.name} was written inside {where}",

@@ -36,7 +36,7 @@ from hybrid.trace.capture.captured import Capture, Made, SlotWrite, Source, buil
 from hybrid.trace.places.address import GIVEN, Address, LeafOf
 from hybrid.trace.places.key import CONTENT
 from hybrid.trace.places.objects import empty, filled
-from hybrid.trace.places.rewind import is_hooked, put_attribute, refill
+from hybrid.trace.places.place import is_hooked, put_attribute, refill
 
 WRITER = threading.RLock()
 

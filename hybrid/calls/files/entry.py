@@ -22,7 +22,7 @@ from hybrid.plan import Plan
 from hybrid.plan.arrays import packed, provable
 from hybrid.random import default_generator
 from hybrid.trace.capture.captured import Capture, Gradient, Made, Plans, SlotWrite, Source
-from hybrid.trace.guards.conditions import is_plain
+from hybrid.trace.guards.guard import is_plain
 from hybrid.trace.places.address import Address, LeafOf
 
 _INDICES = ("output", "number", "argument", "source")  # kinds of leaves that are one number

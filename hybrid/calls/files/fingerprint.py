@@ -38,7 +38,7 @@ from hybrid.ir import Op, get_op
 from hybrid.ir.op import REGISTRY
 from hybrid.ir.record import Leaf, node_of
 from hybrid.random import Generator
-from hybrid.trace.guards.conditions import label_of
+from hybrid.trace.guards.guard import label_of
 from hybrid.trace.places.attributes import MISSING, stored
 from hybrid.trace.places.names import names_in
 from hybrid.trace.places.reads import (

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.eager.tensor import Tensor
-from hybrid.trace.guards.conditions import Guard, Guards, label_of, set_by_users
+from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.guards.guard import Guard, label_of, set_by_users
 from hybrid.trace.places.attributes import plainly_read, stored
 from hybrid.trace.places.reads import MUTABLE, Reads
 

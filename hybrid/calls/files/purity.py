@@ -24,11 +24,11 @@ _PURE = frozenset(
         "warnings",
     }
 )  # fmt: skip
-# Parts of this package that look at the world, or at settings that no capture guards.
-_WORLDLY = frozenset(
+# Parts of this package, in its folder, that look at the world or at settings no capture guards.
+WORLDLY = frozenset(
     {
-        "cli", "config", "data", "native", "notebook", "plan_cache", "plots", "profile",
-        "weights",
+        "calls.files", "cli", "config", "data", "eager.profile", "eager.tensor_html", "memory.native",
+        "nn.module_html", "plots", "weights",
     }
 )  # fmt: skip
 # Names in modules that are pure otherwise.
@@ -57,7 +57,7 @@ def is_pure_module(name: str) -> bool:
     """Whether what a module of this name holds is the same in every process."""
     root, _, rest = name.partition(".")
     if root == "hybrid":
-        return rest.partition(".")[0] not in _WORLDLY
+        return not any(f"{rest}.".startswith(f"{part}.") for part in WORLDLY)
     return name in _PURE or name.startswith("numpy._core") or name.startswith("numpy.core")
 
 

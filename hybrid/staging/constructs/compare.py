@@ -104,7 +104,7 @@ def _is(left: Any, right: Any) -> Any:
             return number.each(lambda part, other=other: _compared_objects(part, "is", other))
         if isinstance(number, Number) and number.kind == "bool" and type(other) is bool:
             return number if other else not_(None, number)
-    current().standing.refuse_identity(left, right)
+    current().stand_ins.refuse_identity(left, right)
     return None
 
 

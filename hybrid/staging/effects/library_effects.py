@@ -29,7 +29,7 @@ from hybrid.staging.effects import impurity
 from hybrid.staging.effects.impurity import Draws
 from hybrid.staging.effects.printing import write_method
 from hybrid.staging.sessions.views import CONTAINERS
-from hybrid.trace.places.contents import Contents
+from hybrid.trace.places.differences import ContainerSnapshot
 from hybrid.trace.places.key import CONTENT
 from hybrid.trace.places.reads import ATOMS, is_library_class
 from hybrid.trace.regions.region import Region
@@ -159,15 +159,17 @@ def refusing(site: Site, function: Any, made: Callable[..., Any]) -> Callable[..
                 _refuse_given(function, value, site.location)
         if not isinstance(current(), Region) and not draws:
             return made(*args, **kwargs)
-        arrays = [Snapshot(a) for a in values if isinstance(a, np.ndarray) and _is_before(a)]
-        held = Contents([c for c in (owner, *values) if isinstance(c, CONTAINERS) and _is_new(c)])
+        arrays = [ArraySnapshot(a) for a in values if isinstance(a, np.ndarray) and _is_before(a)]
+        held = ContainerSnapshot(
+            [c for c in (owner, *values) if isinstance(c, CONTAINERS) and _is_new(c)]
+        )
         before = Draws() if draws else None
         result = made(*args, **kwargs)
         for array_ in arrays:
             if array_.moved():
                 array_.undo()
                 raise _refusal(_name(function), array_.array, _ARRAY, site.location)
-        for change in held.changes():
+        for change in held.differences():
             if _is_new(change.container):  # nobody has announced it
                 change.undo()
                 current().will_write_container(change.container)
@@ -180,8 +182,8 @@ def refusing(site: Site, function: Any, made: Callable[..., Any]) -> Callable[..
     return call
 
 
-class Snapshot:
-    """An array and a copy of its content."""
+class ArraySnapshot:
+    """An array, and what it held."""
 
     def __init__(self, array_: np.ndarray) -> None:
         self.array, self.before = array_, array_.copy()
@@ -257,7 +259,7 @@ def _is_new(container: Any) -> bool:
     tracer = current()
     if not isinstance(tracer, Region):
         return False
-    slot = tracer.slots.get((id(container), CONTENT))
+    slot = tracer.places.get((id(container), CONTENT))
     return (slot is None or not slot.written) and tracer.is_outside(container)
 
 

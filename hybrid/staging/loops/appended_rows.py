@@ -24,7 +24,7 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.staging.loops.carry import Carry, Mismatch, Zeros
 from hybrid.staging.loops.growth import appended, is_row, row_tensor
-from hybrid.trace.places.slots import same_items
+from hybrid.trace.places.place import same_items
 from hybrid.trace.regions.merge import describe, is_number, kind_of, number_tensor, same_constant
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.tracer import Tracer

@@ -120,7 +120,7 @@ class Carry:
         }
         made = with_parts(shape, parts)
         if not isinstance(made, tuple):
-            region.standing.add(made, (initial, made), author_location())
+            region.stand_ins.add(made, (initial, made), author_location())
         return made
 
     def _placeholder(self, value: Any, region: Region, parent: Tracer) -> Any:
@@ -226,7 +226,7 @@ class Carry:
             return
         places = [place for place in places if type(place) is type(made)]
         if isinstance(made, (list, dict)) or is_plain(made):
-            current().standing.add(made, places, author_location())
+            current().stand_ins.add(made, places, author_location())
         for key, part in parts_of(made).items():
             self._note(part, [parts_of(place).get(key, MISSING) for place in places])
 

@@ -15,9 +15,9 @@ from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.staging.loops.carry import Carry
+from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.key import CONTENT
 from hybrid.trace.places.reads import ATOMS
-from hybrid.trace.places.slots import Slot
 from hybrid.trace.regions.merge import describe, kind_of, number_tensor
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import DOUBT
@@ -32,7 +32,7 @@ class Growth:
     carries: tuple[Carry, ...] = ()  # what it needs carried from one iteration to the next
     unsure = False  # whether rows may be tensors that go on in the loop, or after it
 
-    def __init__(self, slot: Slot, items: Sequence[Any]) -> None:
+    def __init__(self, slot: LoggedPlace, items: Sequence[Any]) -> None:
         self.slot = slot
         self.leaves, self.structure = flatten(list(items))
         self._stacked: list[bool] = []  # of each leaf: whether it is one of the rows

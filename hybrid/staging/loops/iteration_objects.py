@@ -84,7 +84,7 @@ def refuse_shared(carries: Sequence[Carry], region: Region, at: Location) -> Non
         for final, inside in carry.successors():
             other = next_of.setdefault(id(final), inside)
             shared = other is not inside or (final is not inside and region.is_outside(final))
-            if shared and region.standing.written & {id(other), id(inside)}:
+            if shared and region.stand_ins.written & {id(other), id(inside)}:
                 _refuse_shared(carry.label, final, at)
 
 

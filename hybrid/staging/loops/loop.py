@@ -36,8 +36,9 @@ from hybrid.staging.loops.iteration_objects import may_rebuild, refuse_rebound, 
 from hybrid.staging.nodes.node_session import Staged
 from hybrid.trace.gradients.budget import LIST_SHARE, capacity
 from hybrid.trace.guards.constants import refuse_change
+from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.key import CONTENT
-from hybrid.trace.places.slots import Slot, same_items
+from hybrid.trace.places.place import same_items
 from hybrid.trace.regions.branch import (
     Path,
     apply_control,
@@ -68,10 +69,10 @@ class StagedLoop(Staged):
         self.before: dict[str, Any] = {}  # at the head of the first iteration that is in the node
         self.rewritten: set[int] = set()  # tensors from outside that iterations write, by id
         self.widened: dict[str | Key, Any] = {}  # initial values in place of those of ``before``
-        self.carried_places: dict[Key, Slot] = {}
+        self.carried_places: dict[Key, LoggedPlace] = {}
         self.rebuilt: set[str | Key] = set()  # what holds objects that iterations make anew
         self.growing: dict[str | Key, Inside] = {}  # lists that the body looks at as they grow
-        self.growing_places: dict[Key, Slot] = {}
+        self.growing_places: dict[Key, LoggedPlace] = {}
         self.appended_rows: dict[str | Key, AppendedRows] = {}  # what it appends to those
         self.names: dict[str, Carry] = {}
         self.places: dict[Key, Carry] = {}
@@ -160,7 +161,7 @@ class StagedLoop(Staged):
                     self._mismatch(name, carry, self.finals[name])
                 else:
                     self.widened[name] = self.before[name]
-        for key, slot in region.slots.items():
+        for key, slot in region.places.items():
             if not slot.written or self._is_name(slot):
                 continue
             final = self.path.places[key]
@@ -196,20 +197,20 @@ class StagedLoop(Staged):
         self.appended_rows[key] = appended_rows
         return False
 
-    def _is_name(self, slot: Slot) -> bool:
+    def _is_name(self, slot: LoggedPlace) -> bool:
         """Whether it is the variable of a name that is carried, which nested functions share."""
         return slot.name == "cell_contents" and any(
             slot.original is carry.inside for carry in self.names.values()
         )
 
-    def _must_carry(self, slot: Slot, final: Any) -> bool:
+    def _must_carry(self, slot: LoggedPlace, final: Any) -> bool:
         if final is slot.original:
             return False
         if slot.name == CONTENT:
             return not (appended(slot.original, final) or same_items(slot.original, final))
         return self._is_read(slot)
 
-    def _is_read(self, slot: Slot) -> bool:
+    def _is_read(self, slot: LoggedPlace) -> bool:
         """Whether the next iteration may look at it, or leave it as it is by an exception."""
         region = self.path.region
         return slot.read or (region.told is not None and region.remaining.outlives(slot))
@@ -310,7 +311,7 @@ class StagedLoop(Staged):
     def outgoing_places(self, runs: bool) -> dict[Key, Carry]:
         """The same for places that are written before they are read."""
         found = {}
-        for key, slot in self.path.region.slots.items():
+        for key, slot in self.path.region.places.items():
             if not slot.written or key in self.places or self._is_name(slot):
                 continue
             final = self.path.places[key]
@@ -452,7 +453,7 @@ class StagedLoop(Staged):
                 growth.apply(self.parent, mine, known or 0)
             else:
                 extended[id(growth)] = growth.apply(self.parent, mine, trips, after, fits)
-        for key, slot in region.slots.items():
+        for key, slot in region.places.items():
             if id(self.appended_rows.get(key)) in extended:
                 self.parent.put(slot.owner, CONTENT, extended[id(self.appended_rows[key])])
         names = dict(self.before)
@@ -476,7 +477,7 @@ class StagedLoop(Staged):
         found: list[Growth | AppendedRows] = [
             self.appended_rows[name] for name in self.growing if isinstance(name, str)
         ]
-        for key, slot in region.slots.items():
+        for key, slot in region.places.items():
             if slot.name != CONTENT or key in self.places or not slot.written:
                 continue
             appended_rows = self.appended_rows[key] if key in self.growing else None
@@ -523,7 +524,7 @@ class StagedLoop(Staged):
     def _put(self, carries: Mapping[Key, Carry], after: Mapping[int, Any], runs: bool) -> None:
         for key, carry in carries.items():
             if id(carry) in after:
-                slot = self.path.region.slots[key]
+                slot = self.path.region.places[key]
                 if key in self.places or not runs:
                     note_read(self.parent, slot)
                 self.parent.put(slot.owner, slot.name, after[id(carry)])

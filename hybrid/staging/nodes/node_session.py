@@ -120,7 +120,7 @@ class Staged:
         """Attributes are what they were before a path, and before those that it is a part of."""
         region = path.region
         while region is not self.tracer:
-            region.restore()
+            region.mark.undo()
             region = region.parent
 
     def caught(self, error: BaseException) -> bool:

@@ -8,7 +8,7 @@ nodes are run once, for what they do, and for what was written.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,12 @@ from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import LOST, Leaf, is_recording, set_record
 from hybrid.trace.capture.captured import Built, SlotWrite, Source, build, build_objects
 from hybrid.trace.capture.outputs import Known, Making
+from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.replay_run import Unrepeatable, done, leaving_operands
-from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.places.address import GIVEN, Address
-from hybrid.trace.places.contents import Contents
-from hybrid.trace.places.key import CONTENT, Key, key_of
-from hybrid.trace.places.rewind import refill
-from hybrid.trace.places.slots import Slot, write_place
+from hybrid.trace.places.journal import LoggedPlace
+from hybrid.trace.places.key import CONTENT
+from hybrid.trace.places.place import refill, write_place
 from hybrid.trace.regions.requires_grad import Turned, turn
 from hybrid.trace.regions.ties import Unfollowed, ties_of
 from hybrid.trace.regions.tracer import Cell, Tracer
@@ -124,17 +123,8 @@ def _container(address: Address, given: Any) -> Any:
 class Remaining:
     """Tells, at any point of a capture, what it has written by then."""
 
-    def __init__(
-        self,
-        root: Tracer,
-        known: Known,
-        guards: Guards,
-        contents: Contents,
-        mine: Callable[[Key, Iterable[Any]], bool],
-    ) -> None:
-        """``mine`` tells of a place, and what it holds by now, whether the capture wrote it."""
-        self.root, self.known, self.guards, self.contents = root, known, guards, contents
-        self.mine = mine
+    def __init__(self, root: Tracer, known: Known, writes: Writes) -> None:
+        self.root, self.known, self.writes = root, known, writes
         self.asked = False  # whether somebody is being told
         self.handed: dict[int, Any] = {}  # containers from outside that runs hand on, by their ids
         self.changed = False  # whether some container is written before something may raise
@@ -213,8 +203,8 @@ class Remaining:
             for source, cell in enumerate(list(self.root.cells.values()))
             if any(_is_written(cell, tracer) for tracer in chain)
         ]
-        places = list(self._places(chain))
-        changes = [c for c in self.contents.changes() if self.mine(c.key, c.added())]
+        places = list(self.writes.own_places(chain))
+        changes = self.writes.own_changes()
         making.share([*[now for _, _, now in places], *[change.after for change in changes]])
         writes = [
             SlotWrite(Address(owner, name).seen_from(self.known.owners), making.made(now), True)
@@ -261,32 +251,17 @@ class Remaining:
         """What is written so far as ``here`` sees it, to be compared item by item."""
         chain = list(_chain(here))
         found: list[Any] = [c.value for t in chain for c in t.cells.values() if c.written]
-        for owner, name, now in self._places(chain):
+        for owner, name, now in self.writes.own_places(chain):
             found += [owner, name, now]
-        for change in self.contents.changes():
-            if self.mine(change.key, change.added()):
-                found += [change.container, *flatten(change.after)[0]]
+        for change in self.writes.own_changes():
+            found += [change.container, *flatten(change.after)[0]]
         return found
-
-    def _places(self, chain: Sequence[Tracer]) -> Iterator[tuple[Any, str, Any]]:
-        """Attributes and variables that outlive the call and are not what they were: what now."""
-        found = set()
-        for owner, name, now in self.guards.changed_places():
-            if self.mine(key_of(owner, name), [now]):
-                found.add((id(owner), name))
-                yield owner, name, now
-        for tracer in reversed(chain):
-            for key, slot in tracer.slots.items():
-                outlives = tracer is self.root or isinstance(slot.owner, Leaf)
-                if slot.written and outlives and key not in found:
-                    found.add(key)
-                    yield slot.owner, slot.name, slot.content()
 
     def is_cell(self, key: int) -> bool:
         """Whether a tensor, by its id, is from outside the capture."""
         return key in self.root.cells
 
-    def outlives(self, slot: Slot) -> bool:
+    def outlives(self, slot: LoggedPlace) -> bool:
         """Whether what is written to a place can be seen after the call."""
         owner = slot.owner
         namespace = type(owner) is dict and slot.name != CONTENT

@@ -18,7 +18,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import ending
 from hybrid.errors import OF_CAPTURE, CaptureError, LeakedValueError
 from hybrid.ir import Builder, Graph, Value
-from hybrid.ir.interpreter import ACTIVE, current, interpreting
+from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import AnyRecord, Leaf, Record, recording
 from hybrid.ops.flow.control import FLAG
 from hybrid.trace.alias.row_limits import refuse_recurring
@@ -28,36 +28,19 @@ from hybrid.trace.capture.backward import alike, places_at_hand, uses_of
 from hybrid.trace.capture.captured import Backward, Capture, Gradient, Same, SlotWrite
 from hybrid.trace.capture.first_gradients import FirstGradients, unmarked
 from hybrid.trace.capture.history_flags import presence
-from hybrid.trace.capture.leak_sweep import swept, traced_value_left
-from hybrid.trace.capture.number_inputs import Lent, as_input, number_cell, put_numbers
+from hybrid.trace.capture.number_inputs import as_input, number_cell, put_numbers
 from hybrid.trace.capture.outputs import Known, Making
-from hybrid.trace.capture.recapture import (
-    RewrittenContainer,
-    UnseenOwner,
-    UnsettledPlace,
-    refuse_unsettled,
-)
-from hybrid.trace.capture.side_effects import (
-    Mine,
-    PlainWrites,
-    constants_in,
-    covers,
-    refuse_cached,
-    remedy,
-    remedy_of_items,
-    side_effect,
-)
+from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.region_vjp import cut, values_of
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.places.address import Address
-from hybrid.trace.places.contents import Change, Contents, containers_in
 from hybrid.trace.places.definition import definition, returning
+from hybrid.trace.places.differences import containers_in
 from hybrid.trace.places.frames import BOUNDARIES
 from hybrid.trace.places.key import Key
 from hybrid.trace.places.reads import MISSING
-from hybrid.trace.places.rewind import put_attributes
 from hybrid.trace.regions.requires_grad import Turning
-from hybrid.trace.regions.tracer import Cell, Slot, Tracer
+from hybrid.trace.regions.tracer import Cell, LoggedPlace, Tracer
 from hybrid.trace.values.varlist import refuse_written
 
 
@@ -83,70 +66,6 @@ def capture(
     ``UnsettledPlace`` tells of that.  An exception of the author's carries what was written before
     it (see exceptions.py).
     """
-    undo = _Undo()
-    trace = functools.partial(
-        _captured, undo, function, args, kwargs, leaves, guards, name,
-        convert=convert, unrolls=unrolls, follows=follows, numbers=numbers,
-    )  # fmt: skip
-    return ending(trace, undo)
-
-
-BOUNDARIES.add(id(capture.__code__))
-
-
-class _Undo:
-    """Puts back what a capture has changed, where an interrupt has kept it from doing so itself."""
-
-    tracer: Tracer
-    guards: Guards
-    lent: Lent
-    mine: Mine
-    contents: Contents | None = None
-    turning: Turning | None = None
-    begun = traced = done = False
-
-    def begin(self, tracer: Tracer, guards: Guards, lent: Lent, mine: Mine) -> None:
-        self.tracer, self.guards, self.lent, self.mine = tracer, guards, lent, mine
-        self.begun = True
-
-    def __call__(self) -> None:
-        """Once more changes nothing, nor does it after the capture has done it."""
-        if self.turning is not None:
-            self.turning.turn_back()
-        if self.done or not self.begun:
-            return
-        tracer, guards, lent, mine = self.tracer, self.guards, self.lent, self.mine
-        lent.take_back()
-        for owner, before in guards.unseen(tracer.owners):
-            put_attributes(owner, before)
-        for region in reversed(tracer.regions):
-            region.restore()
-        tracer.restore()
-        for change in () if self.contents is None else self.contents.changes():
-            if mine(change.key, change.added()):
-                change.undo()
-        lent.take_back()
-        others = {m.key for m in guards.moved(cached=False) if not mine(m.key, [m.after])}
-        for moved in guards.moved(cached=True):
-            if moved.key not in others:
-                moved.undo()
-        self.done = True
-
-
-def _captured(
-    undo: _Undo,
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    leaves: Sequence[Any],
-    guards: Guards,
-    name: str,
-    *,
-    convert: Callable[[Any, bool], Any] | None,
-    unrolls: bool,
-    follows: bool,
-    numbers: Collection[int],
-) -> Capture:
     tracer = Tracer(
         Builder(name),
         dict(guards.slot_sources),
@@ -159,29 +78,41 @@ def _captured(
         refuses=None if current().batches else refuse_recurring,
         many=current().many,
     )
+    writes = Writes(tracer, guards)
+    trace = functools.partial(_captured, writes, function, args, kwargs, leaves, numbers)
+    return ending(trace, writes.undo)
+
+
+BOUNDARIES.add(id(capture.__code__))
+
+
+def _captured(
+    writes: Writes,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    leaves: Sequence[Any],
+    numbers: Collection[int],
+) -> Capture:
+    tracer, guards = writes.tracer, writes.guards
     structure = flatten((args, kwargs))[1]
     with interpreting(tracer):
         places = {i: number_cell(leaves[i]) for i in numbers}
         leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
-        outside = [c for c in guards.containers.values() if c is not ACTIVE]
-        tracer.turning = undo.turning = Turning(leaves, guards.slot_sources)
+        tracer.turning = Turning(leaves, guards.slot_sources)
         tracer.known = guards.known.union([id(container) for container, _ in given])
-        mine = Mine(tracer, guards.written, given)
         at = definition(function)
         known = Known(leaves, given, guards.containers.values(), places, at, returning(function))
         cells = [id(cell) for cell in places.values()]
         tracer.varying = {*cells, *[id(t) for t in leaves if isinstance(t, Tensor)]}
-        lent = Lent()
-        undo.begin(tracer, guards, lent, mine)
-        strange: list[Any] = []  # of Change and Moved
+        writes.begin(given, tracer.turning)
         try:
-            known.kept = put_numbers(tracer, guards, lent)
+            known.kept = put_numbers(tracer, guards, writes.numbers)
             tracer.varying.update(known.kept)
-            guards.begin()
-            contents = undo.contents = Contents([*outside, *[c for c, _ in given]])
-            tracer.remaining = Remaining(tracer, known, guards, contents, mine)
+            writes.watch()
+            tracer.remaining = Remaining(tracer, known, writes)
             try:
                 result = tracer.converted(function, optional=True)(*args, **kwargs)
             except Exception as error:
@@ -189,106 +120,32 @@ def _captured(
                     tracer.remaining.end(error)
                 raise
             finally:
-                unseen = guards.unseen(tracer.owners)
-                for owner, before in unseen:
-                    put_attributes(owner, before)
-                tracer.adopt(guards.written_slots(mine))
-                final = tracer.restore()
-                found = contents.changes()
-                changes, others = parted(found, lambda c: mine(c.key, c.added()))
-                lent.take_back()
-                label = guards.broken() if changes else None
-                for change in changes:
-                    change.undo()
-                lent.take_back()
-                strange = [lent.seen_through(c) for c in others]
-                moved = list(lent.moved(guards.containers, guards.name_at))
-                own, others = parted(moved, lambda m: mine(m.key, [m.after]))
-                for m in own:
-                    m.undo()
-                strange += others
-                moved = guards.moved(cached=False)
-                rest, others = parted(moved, lambda m: mine(m.key, [m.after]))
-                strange += others
-                computed = guards.computed() if guards.inputs else None
-                left = swept(tracer)
-                undo.traced = True
-            refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
-            if unseen:
-                raise UnseenOwner({id(owner): owner for owner, _ in unseen})
-            if own or rest:
-                broken = [*own, *rest][0]
-                place = tracer.written_at(broken.key) or at
-                raise side_effect(name, broken.label, place, remedy(broken))
-            if guards.inputs:
-                refuse_cached(name, computed, at)
-            if left:
-                names = {slot.name for slot in left if type(slot.owner) is not dict}
-                if names - guards.written.names:
-                    raise UnseenOwner({}, names)
-                raise traced_value_left(tracer, left[0])
-            outer = [lent.seen_through(c) for c in changes if id(c.container) in guards.containers]
-            slots = tracer.slots.values()
-            constants = constants_in(tracer.slots, final)
-            if not covers(guards.written, outer, slots, constants):
-                key = changes[0].key if changes else None
-                if constants:
-                    key = constants[0].key
-                    label = guards.label(key)
-                place = None if key is None else tracer.written_at(key)
-                advice = remedy_of_items(label, None if constants or not changes else changes[0])
-                refusal = side_effect(name, label, place or at, advice)
-                raise RewrittenContainer(PlainWrites(outer, constants), slots, refusal)
-            made = _Finish(tracer, leaves, guards, known).run(result, final, changes)
+                writes.end()
+            writes.require_repeatable(tracer.builder.name, at)
+            made = _Finish(writes, leaves, known).run(result)
         except BaseException as error:
-            lent.take_back()
-            others = {m.key for m in strange}
-            others |= {m.key for m in guards.moved(cached=False) if not mine(m.key, [m.after])}
-            for moved in guards.moved(cached=True):
-                if moved.key not in others:
-                    moved.undo()
-            if strange and not isinstance(error, UnsettledPlace):
-                if isinstance(error, Exception):
-                    refuse_unsettled(guards, strange, tracer.hosted, tracer.called)
-                for m in strange:
-                    m.undo()
-            undo.done = undo.traced
+            writes.give_up(error)
             raise
-        undo.done = True
+        writes.keep()
         guards.settle()
         made.notes, made.facts = tracer.notes, tracer.facts
         return made
 
 
-def parted(items: Sequence[Any], test: Callable[[Any], bool]) -> tuple[list[Any], list[Any]]:
-    """The ``items`` that pass ``test``, and the others."""
-    parts: tuple[list[Any], list[Any]] = ([], [])
-    for item in items:
-        parts[not test(item)].append(item)
-    return parts
-
-
 class _Finish:
     """Turns what a tracer has seen into a Capture."""
 
-    def __init__(
-        self,
-        tracer: Tracer,
-        leaves: Sequence[Any],
-        guards: Guards,
-        known: Known,
-    ) -> None:
-        self.tracer, self.leaves, self.guards, self.known = tracer, leaves, guards, known
-        self.making = Making(tracer, known, self.output)
+    def __init__(self, writes: Writes, leaves: Sequence[Any], known: Known) -> None:
+        self.writes, self.leaves, self.known = writes, leaves, known
+        self.tracer, self.guards = writes.tracer, writes.guards
+        self.making = Making(self.tracer, known, self.output)
         self.outputs: list[Value] = []
         self.output_of: dict[int, int] = {}  # id of a returned Tensor -> output
         self.tensors: list[Tensor] = []  # those in output_of
         self.keep: list[Any] = []
 
-    def run(
-        self, result: Any, final: dict[tuple[int, str], Any], changes: Sequence[Change]
-    ) -> Capture:
-        tracer = self.tracer
+    def run(self, result: Any) -> Capture:
+        tracer, final, changes = self.tracer, self.writes.left, self.writes.changes
         assert tracer.turning is not None
         turned = tracer.turning.turned()
         refuse_written(tracer.indefinite_values)
@@ -378,7 +235,7 @@ class _Finish:
         """The lists and dicts from outside that a run hands on are these very ones."""
         handed = {**self.making.handed, **self.tracer.remaining.handed}
         for container in handed.values():
-            found = self.guards.path_to(container)
+            found = self.guards.snapshot.path_to(container)
             if found is not None:
                 label, read = found
                 what = f"which {type(container).__name__} {label} is"
@@ -386,21 +243,21 @@ class _Finish:
 
     def first_gradients(self, graph: Graph) -> FirstGradients | None:
         """The gradients that are the first of their leaves."""
-        slots, owners = self.tracer.slots, self.known.owners
+        slots, owners = self.tracer.places, self.known.owners
         places = [
             (Address(slots[key].owner, slots[key].name).seen_from(owners), mark)
             for key, mark in self.tracer.firsts.items()
         ]
         return FirstGradients(graph, tuple(places)) if places else None
 
-    def lasting_slots(self) -> dict[Key, Slot]:
+    def lasting_slots(self) -> dict[Key, LoggedPlace]:
         """The places that are there at other calls: no gradients of variables made on the way."""
         tracer, leaves = self.tracer, set()
         for tensor in (*[cell.tensor for cell in tracer.cells.values()], *self.known.tensors):
             leaves.add(id(getattr(tensor, "leaf", None)))
         return {
             key: slot
-            for key, slot in tracer.slots.items()
+            for key, slot in tracer.places.items()
             if type(slot.owner) is not Leaf
             or slot.owner.sequence < tracer.began
             or id(slot.owner) in leaves
@@ -416,7 +273,7 @@ class _Finish:
             and tensor.record is tensor.leaf
             and id(tensor.leaf) not in outside
         }
-        slots = self.tracer.slots
+        slots = self.tracer.places
         if any((id(leaf), "grad") in slots for leaf in found.values()):
             raise self.variable_leaves("its gradient")
         return found
@@ -473,7 +330,7 @@ class _Finish:
             self.tensors.append(leaf)
         return index
 
-    def changed(self, slot: Slot, value: Any) -> bool:
+    def changed(self, slot: LoggedPlace, value: Any) -> bool:
         return value is not slot.original or isinstance(value, (list, dict))
 
     def alike(self, records: list[AnyRecord], cells: list[Cell]) -> tuple[Same, ...]:

@@ -14,9 +14,10 @@ from hybrid.ir.record import Leaf
 from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed
 from hybrid.trace.places.attributes import MISSING, attribute_names, stored
+from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.key import key_of
+from hybrid.trace.places.place import label_of, read_place
 from hybrid.trace.places.reads import CONTAINERS, content_of, user_object
-from hybrid.trace.places.slots import Slot, label_of, read_place
 from hybrid.trace.regions.tracer import Tracer
 from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.varlist import VarList
@@ -56,43 +57,43 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     yield from ((f".{name}", stored(value, name)) for name in sorted(names))
 
 
-def left_behind(tracer: Tracer) -> Iterator[Slot]:
+def left_behind(tracer: Tracer) -> Iterator[LoggedPlace]:
     """The places that outlive a capture and hold traced values once it has put its writes back.
 
     This is one walk over the log of what the capture has written, not over what there is.
     """
     known = tracer.known
-    for key, (owner, before) in tracer.owners.items():
+    for key, (owner, before) in tracer.journal.owners.items():
         if key in known and before is not None:
             for name, value in list(vars(owner).items()):
                 original = before.get(name, MISSING)
                 if value is not original and hidden(value, set(), ()) is not None:
-                    yield Slot(owner, name, original, False, True, label_of(owner, name))
-    for (key, name), (owner, original) in tracer.variables.items():
+                    yield LoggedPlace(owner, name, original, False, True, label_of(owner, name))
+    for (key, name), (owner, original) in tracer.journal.variables.items():
         value = read_place(owner, name)
         outlives = key in known or type(owner) is dict
         if outlives and value is not original and hidden(value, set(), ()) is not None:
-            yield Slot(owner, name, original, False, True, label_of(owner, name))
-    for slot in tracer.slots.values():
+            yield LoggedPlace(owner, name, original, False, True, label_of(owner, name))
+    for slot in tracer.places.values():
         if isinstance(slot.owner, Leaf):
             value = slot.content()
             if value is not slot.original and hidden(value, set(), ()) is not None:
                 yield slot
 
 
-def swept(tracer: Tracer) -> list[Slot]:
+def swept(tracer: Tracer) -> list[LoggedPlace]:
     """The places that ``left_behind`` finds, each of which holds again what it held before."""
     found = list(left_behind(tracer))
     for slot in found:
-        slot.take_back()
+        slot.undo()
     return found
 
 
-def traced_value_left(tracer: Tracer, slot: Slot) -> CaptureError:
+def traced_value_left(tracer: Tracer, slot: LoggedPlace) -> CaptureError:
     """What is raised of a place that neither the code nor another capture has led to."""
     return CaptureError(
         f"{tracer.builder.name} left a traced value in {slot.label}",
-        at=tracer.written_at(key_of(slot.owner, slot.name)),
+        at=tracer.journal.written_at(key_of(slot.owner, slot.name)),
         why="It stands for a value of the graph only, and the plan does not know that it writes "
         "there.  What was there before has been put back.",
         fix="return the value and store it outside the hybridized function",

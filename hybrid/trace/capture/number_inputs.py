@@ -1,8 +1,8 @@
-"""Lent: places of plain numbers that hold traced ones while a function is captured."""
+"""Number inputs: numbers of a run in the places of plain ones while a function is captured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, field
@@ -11,20 +11,23 @@ from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.number import Number
 from hybrid.number.staging import DTYPES
 from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.guards.guard import label_of
 from hybrid.trace.places.address import Address
-from hybrid.trace.places.contents import Change
+from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
 from hybrid.trace.places.key import CONTENT, key_of
-from hybrid.trace.places.rewind import Moved
 from hybrid.trace.regions.tracer import Tracer
 
 
 @dataclass(slots=True)
-class Lent:
-    """What was where, and what is there for the time of a capture; tuples are places as a whole."""
+class NumberStandIns:
+    """What plain numbers were where, and what stands there during a capture.
+
+    Tuples, which are made anew with another number, are places as a whole.
+    """
 
     places: dict[Hashable, Address] = field(default_factory=dict)
     original: dict[Hashable, Any] = field(default_factory=dict)
-    lent: dict[Hashable, Any] = field(default_factory=dict)
+    stand_ins: dict[Hashable, Any] = field(default_factory=dict)
 
     def put(self, stored: Address, number: Any) -> None:
         """Put ``number`` at a place, given as what ``Address.stored`` gives."""
@@ -33,39 +36,40 @@ class Lent:
         self.places.setdefault(place.key, place)
         self.original.setdefault(place.key, place.read())
         stored.put(number)
-        self.lent[place.key] = place.read()
+        self.stand_ins[place.key] = place.read()
 
-    def seen_through(self, change: Change) -> Change:
-        """``change`` with what was there for what was lent."""
-        plain = {id(lent): self.original[key] for key, lent in self.lent.items()}
+    def seen_through(self, change: ContainerDifference) -> ContainerDifference:
+        """``change`` with the plain numbers where numbers of the run stand."""
+        plain = {id(stand_in): self.original[key] for key, stand_in in self.stand_ins.items()}
 
         def content(found: Any) -> Any:
             if isinstance(found, dict):
                 return {key: plain.get(id(item), item) for key, item in found.items()}
             return [plain.get(id(item), item) for item in found]
 
-        return Change(change.container, content(change.before), content(change.after))
+        return ContainerDifference(change.container, content(change.before), content(change.after))
 
     def take_back(self) -> None:
         """Put back what was there, but for places that were given something else."""
         for key, place in self.places.items():
-            if place.now() is self.lent.get(key):
+            if place.now() is self.stand_ins.get(key):
                 place.put(self.original[key])
 
-    def moved(
-        self, followed: Collection[int], name_at: Callable[[Address], str]
-    ) -> Iterator[Moved]:
+    def differences(self, followed: Collection[int]) -> list[PlaceDifference]:
         """Places that were given something else, once the rest is taken back.
 
         Of containers, by their ids, that are ``followed`` it is known what has become of them.
-        ``name_at`` gives what messages call a place.
         """
+        found = []
         for key, place in self.places.items():
             before, after = self.original[key], place.now()
             if after is not before and id(place.owner) not in followed:
                 name = place.name if place.name != CONTENT else place.keys[0]
-                where = key_of(place.owner, name)
-                yield Moved(where, name_at(place), place.now, place.put, before, after)
+                where, label = key_of(place.owner, name), f"{label_of(place.owner)}.{name}"
+                found.append(
+                    PlaceDifference(where, label, place.now, place.put, before, after=after)
+                )
+        return found
 
 
 def number_cell(value: float) -> Tensor:
@@ -79,7 +83,7 @@ def as_input(tracer: Tracer, leaf: Any, cell: Tensor | None) -> Any:
     return leaf if cell is None else Number(type(leaf).__name__, tracer.traced(cell))
 
 
-def put_numbers(tracer: Tracer, guards: Guards, lent: Lent) -> dict[int, Address]:
+def put_numbers(tracer: Tracer, guards: Guards, stand_ins: NumberStandIns) -> dict[int, Address]:
     """Let inputs stand for numbers that only a run knows: where to fetch them, by their cells."""
     found = {}
     for key, stored in guards.written.numbers.items():
@@ -87,6 +91,6 @@ def put_numbers(tracer: Tracer, guards: Guards, lent: Lent) -> dict[int, Address
         if address is not None or id(stored.owner) in guards.written.containers:
             value = stored.read()
             cell = number_cell(value)
-            lent.put(stored, as_input(tracer, value, cell))
+            stand_ins.put(stored, as_input(tracer, value, cell))
             found[id(cell)] = address or stored
     return found

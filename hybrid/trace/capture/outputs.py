@@ -24,7 +24,7 @@ from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.trace.capture.captured import Built, Either, Made, SlotWrite, Source
 from hybrid.trace.capture.leak_sweep import hidden
 from hybrid.trace.places.address import GIVEN, Address, LeafOf, owners
-from hybrid.trace.places.contents import Change, pieces
+from hybrid.trace.places.differences import ContainerDifference, pieces
 from hybrid.trace.places.holes import refuse_torn
 from hybrid.trace.places.key import CONTENT
 from hybrid.trace.places.objects import CONTAINERS, attributes, is_authors, is_plain
@@ -127,7 +127,7 @@ class Making:
                 seen.add(key)
                 rest += attributes(value).values()
 
-    def content_writes(self, change: Change) -> list[SlotWrite]:
+    def content_writes(self, change: ContainerDifference) -> list[SlotWrite]:
         """What repeats a change of a container."""
         kind, where = self.known.containers[id(change.container)]
         if kind == "given":

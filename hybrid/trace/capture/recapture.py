@@ -21,11 +21,10 @@ from hybrid.trace.capture.side_effects import PlainWrites, held_tensors, numbers
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.matching import Written
 from hybrid.trace.places.address import Address
-from hybrid.trace.places.contents import Change
+from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
+from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.key import Key
 from hybrid.trace.places.reads import ATOMS, Place, Reads
-from hybrid.trace.places.rewind import Moved
-from hybrid.trace.places.slots import Slot
 from hybrid.trace.regions.ties import Unfollowed
 
 if TYPE_CHECKING:
@@ -43,7 +42,10 @@ class UnsettledPlace(Exception):
     """
 
     def __init__(
-        self, moved: Sequence[Change | Moved], hosted: Collection[Place], called: Collection[Place]
+        self,
+        moved: Sequence[ContainerDifference | PlaceDifference],
+        hosted: Collection[Place],
+        called: Collection[Place],
     ) -> None:
         super().__init__()
         self.moved = [m.taken() for m in moved]
@@ -70,7 +72,10 @@ def _seen(value: Any) -> Any:
 
 
 def refuse_unsettled(
-    guards: Guards, moved: Sequence[Change | Moved], hosted: set[Place], called: set[Place]
+    guards: Guards,
+    moved: Sequence[ContainerDifference | PlaceDifference],
+    hosted: set[Place],
+    called: set[Place],
 ) -> None:
     """Raise if ``moved`` may be the work of others, or if the reads are more than need be.
 
@@ -100,7 +105,9 @@ class RewrittenContainer(Exception):
     ``refusal`` is what to raise if each call would change plain values once more.
     """
 
-    def __init__(self, writes: PlainWrites, slots: Iterable[Slot], refusal: CaptureError) -> None:
+    def __init__(
+        self, writes: PlainWrites, slots: Iterable[LoggedPlace], refusal: CaptureError
+    ) -> None:
         super().__init__()
         self.writes, self.refusal = writes, refusal
         self.places = [slot for slot in slots if held_tensors(slot)]

@@ -22,16 +22,21 @@ from hybrid.ir import Value
 from hybrid.ir.record import Leaf
 from hybrid.memory.bfloat16 import memory_dtype
 from hybrid.number import Number
-from hybrid.trace.guards.conditions import holds_tensor, is_plain
+from hybrid.trace.guards.guard import holds_tensor, is_plain
 from hybrid.trace.guards.matching import Written
 from hybrid.trace.places.address import Address
-from hybrid.trace.places.contents import Change, Content, containers_in
-from hybrid.trace.places.key import ANY, CONTENT, Key, key_of
+from hybrid.trace.places.differences import (
+    ContainerDifference,
+    Content,
+    PlaceDifference,
+    containers_in,
+)
+from hybrid.trace.places.journal import LoggedPlace
+from hybrid.trace.places.key import CONTENT, Key, key_of
 from hybrid.trace.places.objects import an_attribute
 from hybrid.trace.places.objects import is_plain as made_of_attributes
+from hybrid.trace.places.place import refill
 from hybrid.trace.places.reads import ATOMS, CONTAINERS
-from hybrid.trace.places.rewind import Moved, refill
-from hybrid.trace.places.slots import Slot
 from hybrid.trace.values.optional import OptionalValue, is_optional
 from hybrid.trace.values.varlist import VarList
 
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     from hybrid.trace.regions.tracer import Tracer
 
 
-def remedy(moved: Moved) -> tuple[str, str]:
+def remedy(moved: PlaceDifference) -> tuple[str, str]:
     """Why a capture may not change a place so, and what to do; empty if that is nothing special."""
     after = moved.after
     if is_optional(after):
@@ -56,7 +61,7 @@ def remedy(moved: Moved) -> tuple[str, str]:
     return "", ""
 
 
-def remedy_of_items(label: str | None, change: Change | None) -> tuple[str, str]:
+def remedy_of_items(label: str | None, change: ContainerDifference | None) -> tuple[str, str]:
     """The same of a container that cannot be changed so."""
     if change is not None and isinstance(change.after, dict):
         for key, value in change.after.items():
@@ -98,7 +103,7 @@ def _object_before(label: str, value: Any) -> str:
     )
 
 
-class Mine:
+class OwnWrites:
     """Whether a capture itself has changed the place of a key, where there is ``now`` something.
 
     What its own code writes is announced, and what stands for the values of a run can only come
@@ -107,21 +112,18 @@ class Mine:
     """
 
     def __init__(self, tracer: Tracer, written: Written, given: Iterable[tuple[Any, Any]]) -> None:
-        self.keys = (
-            tracer.announced,
-            written.claimed,
-            written.places,
-            {(key, CONTENT) for key in written.containers},
-            {(id(container), CONTENT) for container, _ in given},
-        )
-        self.kinds = (
-            (Number, VarList, OptionalValue)
-            if tracer.convert
-            else (Number, VarList, OptionalValue, Tensor)
-        )
+        self.journal = tracer.journal
+        self.keys = {
+            *written.claimed,
+            *written.places,
+            *[(key, CONTENT) for key in written.containers],
+            *[(id(container), CONTENT) for container, _ in given],
+        }
+        kinds = (Number, VarList, OptionalValue)
+        self.kinds: tuple[type, ...] = kinds if tracer.convert else (*kinds, Tensor)
 
     def __call__(self, key: Key, now: Sequence[Any]) -> bool:
-        if any(key in keys for keys in self.keys) or (key[0], ANY) in self.keys[0]:
+        if key in self.keys or self.journal.covers(key):
             return True
         return any(map(self._is_made, flatten(now)[0]))
 
@@ -134,7 +136,7 @@ class Mine:
 class Constant:
     """An attribute or variable that a capture sets to a plain value."""
 
-    slot: Slot
+    slot: LoggedPlace
     value: Any
 
     @property
@@ -142,7 +144,7 @@ class Constant:
         return key_of(self.slot.owner, self.slot.name)
 
 
-def constants_in(slots: Mapping[Key, Slot], final: Mapping[Key, Any]) -> list[Constant]:
+def constants_in(slots: Mapping[Key, LoggedPlace], final: Mapping[Key, Any]) -> list[Constant]:
     """Those among what a capture has written, given what it has left there."""
     return [
         Constant(slot, final[key])
@@ -157,8 +159,8 @@ def constants_in(slots: Mapping[Key, Slot], final: Mapping[Key, Any]) -> list[Co
 
 def covers(
     written: Written,
-    changes: Iterable[Change],
-    slots: Iterable[Slot],
+    changes: Iterable[ContainerDifference],
+    slots: Iterable[LoggedPlace],
     constants: Iterable[Constant] = (),
 ) -> bool:
     """Whether guards made for ``written`` are right for a capture."""
@@ -171,7 +173,7 @@ def covers(
     ) and all((id(slot.owner), slot.name) in written.places for slot in slots if held_tensors(slot))
 
 
-def numbers_in(change: Change) -> Iterator[Address]:
+def numbers_in(change: ContainerDifference) -> Iterator[Address]:
     """The places of numbers that became others of their kind, which only a run knows."""
     before, after = change.before, change.after
     if isinstance(change.container, (list, dict, deque)):
@@ -181,7 +183,7 @@ def numbers_in(change: Change) -> Iterator[Address]:
                 yield Address(change.container, CONTENT, (key,))
 
 
-def held_tensors(slot: Slot) -> bool:
+def held_tensors(slot: LoggedPlace) -> bool:
     """Whether a place that was written held tensors in a tuple, a list or a dict."""
     return (
         slot.written
@@ -197,7 +199,7 @@ class PlainWrites:
     ``changes`` are those of containers, ``constants`` attributes and variables set to plain values.
     """
 
-    changes: Sequence[Change]
+    changes: Sequence[ContainerDifference]
     constants: Sequence[Constant]
 
     @property
@@ -225,7 +227,7 @@ class PlainWrites:
         ending(calling, put_back)
 
 
-def _counts(change: Change) -> bool:
+def _counts(change: ContainerDifference) -> bool:
     """Whether what is plain has become another: not where there is now what only a run knows."""
     before, after = change.before, change.after
     if isinstance(after, dict):

@@ -34,8 +34,8 @@ from hybrid.ir.record import (
 from hybrid.ops.flow.call_nodes import checkpoint_call
 from hybrid.ops.flow.control import after
 from hybrid.ops.support.dtypes import stop_gradient
+from hybrid.trace.places.journal import LoggedPlace, Mark
 from hybrid.trace.places.reads import MISSING
-from hybrid.trace.places.rewind import put_attribute
 from hybrid.trace.regions.build import computing, copied, replay
 from hybrid.trace.regions.tracer import Tracer
 
@@ -185,7 +185,7 @@ class _Watch:
         self.going_back, self.first_gradient = around.going_back, around.first_gradient
         self.met: dict[int, tuple[Tensor, Any, AnyRecord | None]] = {}
         self.made: dict[int, weakref.ref] = {}
-        self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
+        self.mark = Mark()
 
     def meet(self, tensor: Tensor) -> None:
         made = self.made.get(id(tensor))
@@ -211,29 +211,26 @@ class _Watch:
         return self.around.traced(tensor)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
-        self.attributes.setdefault((id(owner), name), (owner, name, getattr(owner, name, MISSING)))
+        if (id(owner), name) not in self.mark.places:
+            self.mark.add(LoggedPlace(owner, name, getattr(owner, name, MISSING), written=True))
         self.around.write_slot(owner, name, value)
 
     @contextmanager
     def as_before(self) -> Iterator[None]:
         """Let everything hold what it held before the call."""
         now = [(t, t.content, t.record) for t, _, _ in self.met.values()]
-        attributes = [
-            (owner, name, getattr(owner, name, MISSING))
-            for owner, name, _ in self.attributes.values()
-        ]
-        _hold(self.met.values(), self.attributes.values())
+        _hold(self.met.values())
+        left = self.mark.undo()
         try:
             yield
         finally:
-            _hold(now, attributes)
+            _hold(now)
+            self.mark.redo(left)
 
 
-def _hold(tensors: Iterable[tuple], attributes: Iterable[tuple]) -> None:
+def _hold(tensors: Iterable[tuple]) -> None:
     for t, data, record in tensors:
         t.content, t.record = data, record
-    for owner, name, value in attributes:
-        put_attribute(owner, name, value)
 
 
 def _eager(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -241,11 +238,11 @@ def _eager(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     with interpreting(watch):
         result = function(*args, **kwargs)
     cells = [t for t, _, _ in watch.met.values()]
-    attributes = list(watch.attributes.values())
+    logged = list(watch.mark.places.values())
 
     def left(result: Any) -> list[Any]:
         """What the call has left behind: results, tensors and attributes that it wrote."""
-        written = [getattr(owner, name, None) for owner, name, _ in attributes]
+        written = [getattr(place.owner, place.name, None) for place in logged]
         return [*flatten(result)[0], *cells, *written]
 
     outputs: dict[int, tuple[int, Tensor]] = {}

@@ -9,70 +9,26 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hybrid.config import EPOCH
-from hybrid.core.dataclass import dataclass
-from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
-from hybrid.number import Number
 from hybrid.trace.guards.argument_aliasing import alias_terms
+from hybrid.trace.guards.guard import Guard, holds_tensor, is_plain, label_of, set_by_users
 from hybrid.trace.guards.matching import AnyNumber, Matcher, Matching, Written, plainly
+from hybrid.trace.guards.snapshot import AbsentNames, Snapshot, WatchedPlace
 from hybrid.trace.places.address import Address, LeafOf
 from hybrid.trace.places.attributes import MISSING, cached_names, keeper, plainly_read, stored
 from hybrid.trace.places.key import CONTENT, Key, key_of
 from hybrid.trace.places.members import Members
-from hybrid.trace.places.reads import ATOMS, MUTABLE, Reads, content_of, watched
-from hybrid.trace.places.rewind import Moved, arrays_in, put_attribute
+from hybrid.trace.places.place import put_attribute
+from hybrid.trace.places.reads import MUTABLE, Reads, content_of, watched
 from hybrid.trace.values.optional import OptionalValue
 
 if TYPE_CHECKING:
     from hybrid.trace.capture.captured import Capture
-    from hybrid.trace.capture.side_effects import Mine
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """One thing read: a printable name, how to read it again, and what it must match."""
-
-    name: str
-    read: Callable[..., Any]
-    matches: Matcher
-    expected: Any
-    lends: bool = False  # whether numbers in a tuple may be inputs
-
-    @property
-    def by_identity(self) -> bool:
-        """Whether the very same object needs no further look: it cannot have changed inside."""
-        if isinstance(self.expected, tuple):
-            return is_plain(self.expected) and not self.lends
-        return not isinstance(self.expected, (*MUTABLE, AnyNumber))
-
-    def holds(self) -> bool:
-        return self.matches(self.read())
-
-
-def set_by_users(kind: type, name: str) -> bool:
-    """Whether a class outside this package holds ``name``: writes to classes move no epoch."""
-    return any(
-        name in vars(base) and not base.__module__.startswith("hybrid.") for base in kind.__mro__
-    )
-
-
-class Kept:
-    """What a guarded place held, so that it can be put back."""
-
-    def __init__(
-        self, key: Key, guard: Guard, value: Any, put: Callable[[Any], Any] | None
-    ) -> None:
-        self.key, self.guard, self.value, self.put = key, guard, value, put
-        self.arrays = arrays_in(value)
-
-    def moved(self) -> Moved:
-        """What is there instead."""
-        read = self.guard.read
-        return Moved(self.key, self.guard.name, read, self.put, self.value, read(), self.arrays)
+    from hybrid.trace.capture.side_effects import OwnWrites
 
 
 class Guards:
@@ -109,10 +65,7 @@ class Guards:
         self.members = Members(reads)
         self.epoch = EPOCH[0]
         # What only the capture itself needs:
-        self._places: list[tuple[Any, str, Callable[[], Any], Any]] = []  # owner, name, read, value
-        self._begun: list[Any] = []  # what is at those when the capture begins
-        self._absent: list[tuple[Any, frozenset[str], bool]] = []  # (owner, names, configured)
-        self._kept: list[Kept] = []
+        self.snapshot = Snapshot(reads.objects, self.known)
         if self.written.containers or self.written.places:
             self._fix(reads)
         for key, (namespace, name) in reads.globals.items():
@@ -159,7 +112,7 @@ class Guards:
         guard = self._guard(name, read, value, matches)
         self.always.append(guard)
         if not self.made:
-            self._kept.append(Kept(key, guard, value, put))
+            self.snapshot.watch(WatchedPlace(key, guard, value, put))
 
     def _guard(self, name: str, read: Callable[[], Any], value: Any, matches: Matcher) -> Guard:
         """One that expects ``value``, or any number."""
@@ -270,9 +223,9 @@ class Guards:
         (self.by_epoch if by_epoch else self.always).append(guard)
         if self.made:
             return
-        self._places.append((owner, name, read, value))
         put = functools.partial(put_attribute, owner, name)
-        self._kept.append(Kept(key_of(owner, name), guard, value, put))
+        place = WatchedPlace(key_of(owner, name), guard, value, put, owner, name)
+        self.snapshot.watch(place)
 
     def _unwritten(self, owner: Any, name: str, value: Any) -> Matcher:
         """A test for a place that nothing is written to."""
@@ -295,7 +248,7 @@ class Guards:
             return
         absent = reads.absent(owner)
         if absent:
-            self._absent.append((owner, absent, configured))
+            self.snapshot.absent.append(AbsentNames(owner, absent, configured))
         if absent and not isinstance(owner, (types.ModuleType, type)):  # theirs are many
             self._still_absent(owner, reads.never_cached(owner), configured)
 
@@ -307,107 +260,56 @@ class Guards:
 
     # Around the capture -----------------------------------------------------------------------
 
-    def written_slots(self, mine: Mine) -> Iterator[tuple[Any, str, Any]]:
+    def written_places(self, own: OwnWrites) -> Iterator[tuple[Any, str, Any]]:
         """(owner, name, original) of the places of ``mine`` that were given others.
 
         That is a tensor or a plain value, or there was a tensor.
         """
-        for (owner, name, read, value), begun in zip(self._places, self._begun, strict=True):
-            now = read()
-            lent = begun is not value  # then the same as before is another all the same
-            moved = now is not begun and (
+        for place in self.snapshot.places:
+            if not place.is_attribute:
+                continue
+            now, begun, value = place.now(), place.begun, place.value
+            stood_in = begun is not value  # then the same as before is another all the same
+            written = now is not begun and (
                 holds_tensor(now)
                 or type(now) is OptionalValue
                 or type(now) in (list, dict)  # which the capture has made
                 or holds_tensor(begun)
-                or (is_plain(now) and (lent or not self.matching.exactly(value)(now)))
+                or (is_plain(now) and (stood_in or not self.matching.exactly(value)(now)))
             )
-            if moved and mine(key_of(owner, name), [now]):
-                yield owner, name, begun
-        for owner, names, configured in self._absent:
+            if written and own(place.key, [now]):
+                yield place.owner, place.name, begun
+        for absent in self.snapshot.absent:
+            owner = absent.owner
             made = [
-                n for n, now in vars(owner).items()
-                if n in names
+                name for name, now in vars(owner).items()
+                if name in absent.names
                 and (
                     holds_tensor(now)
-                    or (type(now) in (list, dict) and n not in cached_names(owner))
-                    or (is_plain(now) and n not in cached_names(owner))
+                    or (
+                        (type(now) in (list, dict) or is_plain(now))
+                        and name not in cached_names(owner)
+                    )
                 )
-                and mine(key_of(owner, n), [now])
+                and own(key_of(owner, name), [now])
             ]  # fmt: skip
             for name in made:
                 yield owner, name, MISSING
-            if made and isinstance(owner, (types.ModuleType, type)):
-                self._still_absent(owner, frozenset(made), configured)
-
-    def begin(self) -> None:
-        """The capture begins: what it has changed is what is not as it is now."""
-        self._begun = [read() for _, _, read, _ in self._places]
-
-    def unseen(self, owners: Mapping[int, tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """Those of the ``owners`` of attributes that were there before, and are not looked at."""
-        assert self.reads is not None
-        watched = self.reads.objects
-        return [
-            (owner, before)
-            for key, (owner, before) in owners.items()
-            if key in self.known and key not in watched and before is not None
-        ]
-
-    def changed_places(self) -> Iterator[tuple[Any, str, Any]]:
-        """(owner, name, what is there) of the places that hold something else by now."""
-        for (owner, name, read, _), begun in zip(self._places, self._begun, strict=True):
-            now = read()
-            if now is not begun:
-                yield owner, name, now
-        for owner, names, _ in self._absent:
-            for name in names & vars(owner).keys():
-                yield owner, name, vars(owner)[name]
-
-    def path_to(self, container: Any) -> tuple[str, Callable[[], Any]] | None:
-        """What the place where ``container`` was found is called, and what is found there."""
-        for owner, name, read, value in self._places:
-            path = _path(value, container, set())
-            if path is not None:
-                return f"{label_of(owner)}.{name}", functools.partial(_followed, read, path)
-        return None
-
-    def moved(self, *, cached: bool) -> list[Moved]:
-        """The places that are not as they were; what properties have cached is not always meant."""
-        found = [kept.moved() for kept in self._kept if not kept.guard.holds()]
-        for owner, names, _ in self._absent:
-            if isinstance(owner, (types.ModuleType, type)):
-                continue  # what is imported appears there
-            for name in names & vars(owner).keys() - (set() if cached else cached_names(owner)):
-                put = functools.partial(put_attribute, owner, name)
-                read = functools.partial(stored, owner, name)
-                label = f"{label_of(owner)}.{name}"
-                found.append(Moved(key_of(owner, name), label, read, put, MISSING, read()))
-        return found
-
-    def computed(self) -> str | None:
-        """The name of a cached property that the capture has computed."""
-        for owner, names, _ in self._absent:
-            for name in names & vars(owner).keys() & cached_names(owner):
-                return f"{label_of(owner)}.{name}"
-        return None
-
-    def name_at(self, place: Address) -> str:
-        """What messages call the place of a number."""
-        name = place.name if place.name != CONTENT else place.keys[0]
-        return f"{label_of(place.owner)}.{name}"
+            if made and absent.is_shared:
+                self._still_absent(owner, frozenset(made), absent.configured)
 
     def settle(self) -> None:
         """The capture is good: guard cached properties, computed or not, forget what was."""
-        for owner, names, configured in self._absent:
-            for name in names & vars(owner).keys():
+        for absent in self.snapshot.absent:
+            owner, configured = absent.owner, absent.configured
+            for name in absent.found():
                 self._attribute(owner, name, configured, label_of(owner))
-            if not isinstance(owner, (types.ModuleType, type)):
+            if not absent.is_shared:
                 # Those of tensors are computed, and kept, by the first run.
-                later = names & cached_names(owner) - vars(owner).keys()
+                later = absent.names & cached_names(owner) - vars(owner).keys()
                 if later:
                     self._still_absent(owner, later, configured=False)
-        self._places, self._begun, self._absent, self._kept = [], [], [], []
+        self.snapshot = Snapshot({}, set())
         self.containers, self.namespaces, self.reads = {}, {}, None
 
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
@@ -469,66 +371,9 @@ class Guards:
         terms += alias_terms(capture, names)
         return eval("lambda leaves: " + " and ".join(terms), names)
 
-    def broken(self) -> str | None:
-        """What the first place that is not as it was is called."""
-        moved = self.moved(cached=False)
-        return moved[0].label if moved else None
-
-    def label(self, key: Key) -> str:
-        """What a place is called."""
-        labels = [kept.guard.name for kept in self._kept if kept.key == key]
-        labels += [
-            f"{label_of(owner)}.{name}"
-            for owner, names, _ in self._absent
-            for name in names
-            if key_of(owner, name) == key
-        ]
-        return labels[0]
-
-
-def _path(value: Any, container: Any, seen: set[int]) -> tuple[Any, ...] | None:
-    """The keys that lead from ``value`` to ``container``; None if it does not hold it."""
-    if value is container:
-        return ()
-    if not isinstance(value, (list, tuple, dict)) or id(value) in seen:
-        return None
-    seen.add(id(value))
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-        path = _path(item, container, seen)
-        if path is not None:
-            return (key, *path)
-    return None
-
-
-def _followed(read: Callable[[], Any], path: tuple[Any, ...]) -> int:
-    """The id of what ``path`` leads to."""
-    value = read()
-    try:
-        for key in path:
-            value = value[key]
-    except (LookupError, TypeError):  # it is not there any more
-        return 0
-    return id(value)
-
 
 def _named(names: dict[str, Any], prefix: str, value: Any) -> str:
     """A name for ``value`` among ``names``."""
     name = f"{prefix}{len(names)}"
     names[name] = value
     return name
-
-
-def label_of(owner: Any) -> str:
-    named = isinstance(owner, (type, types.ModuleType, types.FunctionType))
-    return owner.__name__ if named else type(owner).__name__
-
-
-def is_plain(value: Any) -> bool:
-    """Whether ``value`` is a constant, or a tuple of them."""
-    if type(value) is tuple:
-        return all(map(is_plain, value))
-    return isinstance(value, ATOMS) and not isinstance(value, Number)
-
-
-def holds_tensor(value: Any) -> bool:
-    return any(isinstance(leaf, Tensor) for leaf in flatten(value)[0])

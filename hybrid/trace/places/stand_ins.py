@@ -19,7 +19,7 @@ from typing import Any
 from hybrid.core.dataclass import dataclass, field
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.trace.places.frames import frames
-from hybrid.trace.places.slots import reachable
+from hybrid.trace.places.place import reachable
 
 
 @dataclass(frozen=True, slots=True, eq=False)

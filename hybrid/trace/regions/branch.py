@@ -13,8 +13,9 @@ from hybrid.ir import Op, Value
 from hybrid.ir.record import recording
 from hybrid.ops.flow.control import cond
 from hybrid.trace.places.holes import Torn, torn
+from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.key import CONTENT, Key
-from hybrid.trace.places.slots import Slot, same_items
+from hybrid.trace.places.place import same_items
 from hybrid.trace.regions.flow import control_flows
 from hybrid.trace.regions.merge import DIVERGED, Build, Merge, Side
 from hybrid.trace.regions.region import Region
@@ -42,7 +43,7 @@ class Path:
     def end(self, names: Mapping[str, Any]) -> None:
         """The branch has run: keep what it left, and put the places back."""
         self.names = dict(names)
-        self.places = {**self.region.restore(), **self.region.shared(names)}
+        self.places = {**self.region.mark.undo(), **self.region.shared(names)}
 
     def place(self, key: tuple[int, str], original: Any) -> Any:
         if self.diverged:
@@ -81,8 +82,8 @@ def join(
     pairs = meet(merge, parent.follows)
     results = _node(parent, pred, first.region, second.region, merge)
     for path, other in ((first, second), (second, first)):
-        for key, slot in path.region.slots.items():
-            against = other.region.slots.get(key)
+        for key, slot in path.region.places.items():
+            against = other.region.places.get(key)
             if slot.read or against is None or not against.written:
                 note_read(parent, slot)  # what a path does not write, it hands on
     _use_up(parent, first, second)
@@ -106,7 +107,7 @@ class Continued:
     """The contents that optional containers have on one of the paths that have met."""
 
     names: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # (merged, on that path)
-    places: list[tuple[Slot, Any, Any]] = field(default_factory=list)  # the same
+    places: list[tuple[LoggedPlace, Any, Any]] = field(default_factory=list)  # the same
 
     def enter(self, region: Region, found: Mapping[str, Any]) -> dict[str, Any]:
         """Put it in force in a region that only runs after that path: its names."""
@@ -116,10 +117,10 @@ class Continued:
         return {name: seen for name, (merged, seen) in self.names.items() if found[name] is merged}
 
 
-def _seen_places(merge: Merge, first: Path, second: Path) -> dict[Key, tuple[Slot, Build]]:
+def _seen_places(merge: Merge, first: Path, second: Path) -> dict[Key, tuple[LoggedPlace, Build]]:
     """What lists from outside hold on the first path, where they hold something else."""
     found = {}
-    for key, slot in first.region.slots.items():
+    for key, slot in first.region.places.items():
         if slot.written and slot.name == CONTENT and isinstance(slot.owner, list):
             a, b = first.place(key, slot.original), second.place(key, slot.original)
             if _differ(a, b):
@@ -141,7 +142,7 @@ def _differ(a: Any, b: Any) -> bool:
 
 def _use_up(parent: Tracer, *paths: Path) -> None:
     """Free the records that backward() has walked on every path that goes on."""
-    used = [path.region.used for path in paths if not path.diverged]
+    used = [path.region.mark.freed for path in paths if not path.diverged]
     if used:
         parent.use_up([record for record in used[0] if all(record in other for other in used)])
 
@@ -153,7 +154,7 @@ def _are_other_dicts(a: Any, b: Any, first: Path, second: Path) -> bool:
     return (id(a), CONTENT) not in first.places and (id(b), CONTENT) not in second.places
 
 
-def note_read(parent: Tracer, slot: Slot) -> None:
+def note_read(parent: Tracer, slot: LoggedPlace) -> None:
     """Log in ``parent`` a read of the place ``slot``."""
     if isinstance(parent, Region):
         if parent.has_outside(slot.owner, slot.name):
@@ -176,13 +177,14 @@ def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) 
     parent.give(tensor, value)  # the regions have written it to all that it may be
 
 
-def _places(merge: Merge, first: Path, second: Path) -> list[tuple[Slot, Build]]:
+def _places(merge: Merge, first: Path, second: Path) -> list[tuple[LoggedPlace, Build]]:
     """What was written on either path, each with what builds its merged content."""
     found = []
-    slots = {**second.region.slots, **first.region.slots}
+    slots = {**second.region.places, **first.region.places}
     for key, slot in slots.items():
         written = any(
-            key in path.region.slots and path.region.slots[key].written for path in (first, second)
+            key in path.region.places and path.region.places[key].written
+            for path in (first, second)
         )
         if written:
             a, b = first.place(key, slot.original), second.place(key, slot.original)
@@ -213,7 +215,7 @@ def _holds_same(now: Any, original: Any) -> bool:
     return _unchanged(now, original) or same_items(now, original)
 
 
-def _missing(slot: Slot, value: Any, at: Location | None) -> Any:
+def _missing(slot: LoggedPlace, value: Any, at: Location | None) -> Any:
     """``value``; what reads an attribute or global that is missing raises what Python raises."""
     if not is_optional(value) or slot.name == CONTENT:
         return value

@@ -24,9 +24,8 @@ from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
 from hybrid.trace.places.holes import Torn
 from hybrid.trace.places.key import CONTENT
 from hybrid.trace.places.objects import an_attribute, attributes, blank, filled, is_plain
+from hybrid.trace.places.place import DequeContent, refill
 from hybrid.trace.places.reads import ATOMS, MISSING
-from hybrid.trace.places.rewind import refill
-from hybrid.trace.places.slots import Queue
 from hybrid.trace.regions.merge_dicts import merged_dicts
 from hybrid.trace.regions.merge_lists import merged_lists, optional
 from hybrid.trace.regions.region import Region
@@ -143,7 +142,7 @@ class Merge:
         else:
             made = blank(type(a))
             build = self._objects(a, b, name)
-        self.first.region.standing.add(made, (a, b), self.at)
+        self.first.region.stand_ins.add(made, (a, b), self.at)
         return made, build
 
     def contents(self, a: Any, b: Any, name: str) -> Build:
@@ -479,7 +478,7 @@ def remedy(a: Any, b: Any) -> str:
         )
     if isinstance(a, set) and isinstance(b, set):
         return "keep what is in the set in a tensor of flags (seen[i] = True)"
-    if type(a) is Queue and type(b) is Queue:
+    if type(a) is DequeContent and type(b) is DequeContent:
         return "use a list, or let the deque keep its length (maxlen, or popleft for each append)"
     plain = (Tensor, Number, OptionalValue, list, tuple, dict, *ATOMS)
     if type(a) is type(b) and not isinstance(a, plain):
@@ -505,7 +504,7 @@ def describe(value: Any) -> str:
         return f"{describe(value.value)} or {describe(value.other)}"
     if isinstance(value, (list, tuple)):
         known = all(type(item) is not VarList for item in value)
-        kind = "deque" if type(value) is Queue else type(value).__name__
+        kind = "deque" if type(value) is DequeContent else type(value).__name__
         return f"a {kind} of {len(value) if known else 'unknown length'}"
     if isinstance(value, dict):
         return f"a dict of {', '.join(map(repr, value)) or 'nothing'}"

@@ -22,17 +22,10 @@ from hybrid.ir.record import AnyRecord, Record, is_recording, latest
 from hybrid.ir.record import Leaf as GradientLeaf
 from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed
+from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.key import CONTENT, Key
+from hybrid.trace.places.place import reachable, read_place, write_place
 from hybrid.trace.places.reads import MISSING
-from hybrid.trace.places.slots import (
-    Slot,
-    attributes_of,
-    is_own,
-    label_of,
-    reachable,
-    read_place,
-    write_place,
-)
 from hybrid.trace.regions.flow import flows_of
 from hybrid.trace.regions.tracer import Cell, Tracer, inside_leaf
 from hybrid.trace.values.optional import UNBOUND
@@ -49,15 +42,12 @@ class Region(Tracer):
             texts=parent.texts,
             indefinite_values=parent.indefinite_values,
             handlers=parent.handlers,
-            standing=parent.standing,
+            stand_ins=parent.stand_ins,
             convert=parent.convert,
             general=parent.general,
             unrolls=parent.unrolls,
             follows=parent.follows,
-            announced=parent.announced,
-            regions=parent.regions,
-            owners=parent.owners,
-            variables=parent.variables,
+            journal=parent.journal,
             built=parent.built,
             hosted=parent.hosted,
             called=parent.called,
@@ -74,10 +64,7 @@ class Region(Tracer):
         self.roots = roots  # what the code of the region can get at from outside
         self.variables: Mapping[str, Any] | None = None  # what names hold where it begins
         self._outside: dict[int, Any] | None = None
-        self._opened: dict[int, Any] = {}  # objects of which any attribute may have been written
         self._start = latest()
-        self.used: dict[Record, tuple] = {}  # older records that backward() has freed, as they were
-        self.regions.append(self)
 
     # Tensors ----------------------------------------------------------------------------------
 
@@ -170,20 +157,15 @@ class Region(Tracer):
         namespace = type(owner) is dict and name != CONTENT
         return isinstance(owner, GradientLeaf) or namespace or self.is_outside(owner)
 
-    def log(self, owner: Any, name: str, *, read: bool, written: bool) -> Slot:
-        """The log's entry of a place."""
-        slot = self.slots.get((id(owner), name))
-        if slot is None:
-            original = self._entered(owner) if name == "cell_contents" else read_place(owner, name)
-            slot = Slot(
-                owner=owner, name=name, original=original, read=read, label=label_of(owner, name)
-            )
-            slot.own = is_own(owner, name)
-            self.slots[id(owner), name] = slot
-        whole = name != CONTENT  # else a write may have left a part of it as it was
-        slot.read = slot.read or (read and not (whole and slot.written))
-        slot.written = slot.written or written
-        return slot
+    def log(self, owner: Any, name: str, *, read: bool, written: bool) -> None:
+        """Note the use of a place."""
+        place = self.places.get((id(owner), name))
+        if place is None:
+            place = LoggedPlace.as_is(owner, name)
+            if name == "cell_contents":
+                place.original = self._entered(owner)
+            self.mark.add(place)
+        place.use(read=read, written=written)
 
     def begin(self, variables: Mapping[str, Any]) -> None:
         """Its code is about to run, with these variables."""
@@ -209,8 +191,8 @@ class Region(Tracer):
         return MISSING if found is UNBOUND else found
 
     def will_use_slot(self, owner: Any, name: str, reads: bool = False) -> None:
-        slot = self.slots.get((id(owner), name))
-        if slot is None or (reads and not slot.written):
+        place = self.places.get((id(owner), name))
+        if place is None or (reads and not place.written):
             self.parent.will_use_slot(owner, name, reads)
 
     def read_slot(self, owner: Any, name: str) -> Any:
@@ -219,7 +201,7 @@ class Region(Tracer):
         return getattr(owner, name)
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
-        self.announce((id(owner), name))
+        self.journal.announce((id(owner), name))
         self.will_use_slot(owner, name)
         self.log(owner, name, read=False, written=True)
         object.__setattr__(owner, name, value)
@@ -232,9 +214,7 @@ class Region(Tracer):
     def will_write_attributes(self, owner: Any) -> None:
         super().will_write_attributes(owner)
         if not isinstance(owner, Tensor) and self.is_outside(owner):
-            self._opened[id(owner)] = owner
-            for name in attributes_of(owner):
-                self.log(owner, name, read=True, written=True)
+            self.mark.open(owner)
 
     def will_write_container(self, container: Any) -> None:
         owner = self.owner_of(container) if type(container) is dict else None
@@ -258,9 +238,9 @@ class Region(Tracer):
         super().will_read_container(container)
         if isinstance(container, defaultdict):  # which makes what is missing
             self.will_write_container(container)
-        slot = self.slots.get((id(container), CONTENT))
-        if slot is not None:
-            slot.read = True
+        place = self.places.get((id(container), CONTENT))
+        if place is not None:
+            place.read = True
         elif self.is_outside(container):
             self.log(container, CONTENT, read=True, written=False)
 
@@ -272,25 +252,8 @@ class Region(Tracer):
     def use_up(self, records: Sequence[Record]) -> None:
         for record in records:
             if record.sequence < self._start:  # to other paths it is as it was
-                self.used[record] = record.saved, record.results, record.parents
+                self.mark.keep(record)
             record.free()
-
-    def restore(self) -> dict[tuple[int, str], Any]:
-        for record, kept in self.used.items():
-            record.saved, record.results, record.parents = kept
-        for key, owner in self._opened.items():
-            for name in attributes_of(owner):
-                if (key, name) not in self.slots:  # new
-                    label = label_of(owner, name)
-                    self.slots[key, name] = Slot(
-                        owner=owner,
-                        name=name,
-                        original=MISSING,
-                        read=True,
-                        written=True,
-                        label=label,
-                    )
-        return super().restore()
 
     # The graph --------------------------------------------------------------------------------
 

@@ -52,9 +52,10 @@ from hybrid.ops.support.dtypes import as_variable
 from hybrid.trace.guards.constants import Fact, constant_value, refuse_change
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.holes import refuse_torn
+from hybrid.trace.places.journal import Journal, LoggedPlace
 from hybrid.trace.places.key import ANY, CONTENT, Key, key_of
+from hybrid.trace.places.place import write_place
 from hybrid.trace.places.reads import MISSING, Place, place_of
-from hybrid.trace.places.slots import Slot, read_place, write_place
 from hybrid.trace.places.stand_ins import StandIns
 from hybrid.trace.regions.checks import check_writable
 from hybrid.trace.regions.handlers import Handler, refuse_caught
@@ -96,11 +97,10 @@ class Tracer:
     texts: list[Entry] = field(default_factory=list)  # that were asked of traced values
     # Of the whole capture: lists of unknown length, items of those, optional values.
     indefinite_values: list[Any] = field(default_factory=list)
-    standing: StandIns = field(default_factory=StandIns)  # those of the whole capture
+    stand_ins: StandIns = field(default_factory=StandIns)  # those of the whole capture
     ties: Ties = field(default_factory=Ties)  # which tensors may be one
     follows: bool = False  # whether flags tell which they are, as far as only a run knows it
     cells: dict[int, Cell] = field(default_factory=dict)
-    slots: dict[tuple[int, str], Slot] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
     handlers: list[Handler] = field(default_factory=list)  # whose bodies are being traced
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
@@ -110,13 +110,7 @@ class Tracer:
     convert: Callable[[Any, bool], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
-    # Places that this thread writes, and where the author does so first.
-    announced: dict[Key, Location | None] = field(default_factory=dict)
-    # The owners of attributes among them, by their ids, and what these held before.
-    owners: dict[int, tuple[Any, dict[str, Any] | None]] = field(default_factory=dict)
-    # The variables among them (of enclosing functions, and globals), with what these held.
-    variables: dict[Key, tuple[Any, Any]] = field(default_factory=dict)
-    regions: list[Tracer] = field(default_factory=list)  # all of the capture, as they were begun
+    journal: Journal = field(default_factory=Journal)  # what the code of the capture writes
     built: dict[int, Any] = field(default_factory=dict)  # modules made meanwhile, by their ids
     hosted: set[Place] = field(default_factory=set)  # of functions that the plan is to call
     called: set[Place] = field(default_factory=set)  # of those that were called meanwhile
@@ -138,6 +132,14 @@ class Tracer:
     queues = False
     repeats = False
     cuts = False
+
+    def __post_init__(self) -> None:
+        self.mark = self.journal.mark()
+
+    @property
+    def places(self) -> dict[Key, LoggedPlace]:
+        """The places that were written, or read as attributes with tensors, since it began."""
+        return self.mark.places
 
     # The interpreter's half -------------------------------------------------------------------
 
@@ -232,35 +234,32 @@ class Tracer:
         So each run takes the tensor that is there.
         """
         key = id(owner), name
-        if key not in self.slots:
+        if key not in self.places:
             found = getattr(owner, name, None)
             if isinstance(found, Tensor):
                 self.slot_sources.setdefault(id(found), Address(owner, name))
             if reads:
-                self.slots[key] = Slot(owner=owner, name=name, original=found, read=True)
+                self.mark.add(LoggedPlace(owner, name, found, read=True))
         if reads:
-            self.slots[key].looks += 1
+            self.places[key].reads += 1
 
     def first_gradient(self, leaf: Leaf, value: Tensor) -> Tensor:
         """Marked, where nothing but ``backward()`` has seen yet that there is none."""
         key = id(leaf), "grad"
-        slot = self.slots[key]
+        place = self.places[key]
         is_new = leaf.sequence > self.began  # of a variable that the capture has made
-        if self.parent is not None or slot.looks > 1 or slot.written or is_new:
+        if self.parent is not None or place.reads > 1 or place.written or is_new:
             return value
         marked = self.apply(get_op("reshape"), (value,), {"shape": value.shape})
         self.firsts[key] = marked.content
         return marked
 
     def write_slot(self, owner: Any, name: str, value: Any) -> None:
-        self.announce((id(owner), name))
-        slot = self.slots.get((id(owner), name))
-        if slot is None:
-            original = getattr(owner, name, MISSING)
-            slot = self.slots[id(owner), name] = Slot(
-                owner=owner, name=name, original=original, read=False
-            )
-        slot.written = True
+        self.journal.announce((id(owner), name))
+        place = self.places.get((id(owner), name))
+        if place is None:
+            place = self.mark.add(LoggedPlace(owner, name, getattr(owner, name, MISSING)))
+        place.written = True
         object.__setattr__(owner, name, value)
 
     def use_up(self, records: Sequence[Record]) -> None:
@@ -293,13 +292,10 @@ class Tracer:
             write_place(owner, name, value)
 
     def adopt(self, written: Iterable[tuple[Any, str, Any]]) -> None:
-        """Take writes of (owner, name, original) that went past ``write_slot`` for slot writes."""
+        """Log writes of (owner, name, original) that nothing has logged."""
         for owner, name, original in written:
-            key = id(owner), name
-            if key not in self.slots:
-                self.slots[key] = Slot(
-                    owner=owner, name=name, original=original, read=False, written=True
-                )
+            if (id(owner), name) not in self.places:
+                self.mark.add(LoggedPlace(owner, name, original, written=True))
 
     def converted(self, function: Any, optional: bool = False) -> Any:
         return function if self.convert is None else self.convert(function, optional)
@@ -378,15 +374,6 @@ class Tracer:
 
     # What converted code announces; only a region undoes and merges it -------------------------
 
-    def announce(self, key: Key) -> None:
-        """A place is about to be written."""
-        if key not in self.announced:
-            self.announced[key] = author_location()
-
-    def written_at(self, key: Key) -> Location | None:
-        """Where the author first writes a place, as far as it is announced."""
-        return self.announced.get(key) or self.announced.get((key[0], ANY))
-
     def is_outside(self, owner: Any) -> bool:
         """Whether ``owner`` was there before the capture (or the region)."""
         return id(owner) in self.known
@@ -401,24 +388,22 @@ class Tracer:
 
     def will_write_attribute(self, owner: Any, name: str) -> None:
         """``owner.name`` is about to be set or deleted."""
-        self.announce(key_of(owner, name))
+        self.journal.announce(key_of(owner, name))
         self._will_write_on(owner)
 
     def will_write_attributes(self, owner: Any) -> None:
         """Any attributes of ``owner`` are about to be set or deleted."""
-        self.announce((id(owner), ANY))
+        self.journal.announce((id(owner), ANY))
         self._will_write_on(owner)
 
     def _will_write_on(self, owner: Any) -> None:
-        self.standing.will_write(owner, self.is_known)
-        if id(owner) not in self.owners:
-            own = getattr(owner, "__dict__", None)
-            self.owners[id(owner)] = owner, None if own is None else dict(own)
+        self.stand_ins.will_write(owner, self.is_known)
+        self.journal.announce_owner(owner)
 
     def will_write_container(self, container: Any) -> None:
         """What ``container`` holds is about to change."""
-        self.announce((id(container), CONTENT))
-        self.standing.will_write(container, self.is_known)
+        self.journal.announce((id(container), CONTENT))
+        self.stand_ins.will_write(container, self.is_known)
 
     def will_read_container(self, container: Any) -> None:
         """What ``container`` holds is about to be looked at."""
@@ -427,17 +412,11 @@ class Tracer:
 
     def will_write_cell(self, cell: Any) -> None:
         """A variable of an enclosing function is about to be set."""
-        self._will_write_variable(cell, "cell_contents")
+        self.journal.announce_variable(cell, "cell_contents")
 
     def will_write_global(self, namespace: dict, name: str) -> None:
         """A global name is about to be set."""
-        self._will_write_variable(namespace, name)
-
-    def _will_write_variable(self, owner: Any, name: str) -> None:
-        key = id(owner), name
-        self.announce(key)
-        if key not in self.variables:
-            self.variables[key] = owner, read_place(owner, name)
+        self.journal.announce_variable(namespace, name)
 
     # Rows of what a loop has stacked ----------------------------------------------------------
 
@@ -562,15 +541,6 @@ class Tracer:
     ) -> Graph:
         """``region_of``, for those below this module."""
         return region_of(name, types, function)
-
-    def restore(self) -> dict[tuple[int, str], Any]:
-        """Put the original content back into every slot; gives what the capture had left there."""
-        final = {}
-        for key, slot in self.slots.items():
-            final[key] = slot.content()
-            if slot.written:
-                slot.take_back()
-        return final
 
 
 def region_of(

@@ -1,25 +1,29 @@
-"""Contents: what lists, dicts, sets and deques held before a capture, and what it has left in them.
+"""Differences: what places held before some code ran, compared with what it has left there.
 
-A capture leaves them as they were.  What it has changed is repeated at every run: item by item
-where items were set or added at the end, else as a whole.
+They can be put back (undo) and put again (redo).  A plan repeats those of containers at every run:
+item by item where items were set or added at the end, else as a whole.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from hybrid.core.dataclass import dataclass
+import numpy as np
+
+from hybrid.core.dataclass import dataclass, field
 from hybrid.trace.places.holes import uncounted_in
 from hybrid.trace.places.key import CONTENT, Key
-from hybrid.trace.places.rewind import refill
+from hybrid.trace.places.place import refill
+from hybrid.trace.places.reads import CONTAINERS
 
+Array = Any  # a NumPy array or a bytearray
 Content = Any  # a list or a dict of what a container holds
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ContainerDifference:
     """A container whose content is another than before."""
 
     container: Any
@@ -36,9 +40,9 @@ class Change:
         kept = set(map(id, _items(self.before)))
         return [item for item in _items(self.after) if id(item) not in kept]
 
-    def taken(self) -> Change:
+    def taken(self) -> ContainerDifference:
         """What ``undo``, which is done here, has undone: it may be more by now."""
-        change = Change(self.container, self.before, content(self.container))
+        change = ContainerDifference(self.container, self.before, content(self.container))
         change.undo()
         return change
 
@@ -61,19 +65,64 @@ class Change:
             refill(self.container, [*now[:n], *after[n:], *now[n:]])
 
 
-class Contents:
+@dataclass(slots=True)
+class PlaceDifference:
+    """A place, the value that it held, and the one that it holds now.
+
+    Lists, dicts and their like are restored on their own: see ``ContainerDifference``.
+    """
+
+    key: Key
+    label: str  # what messages call it
+    read: Callable[[], Any]
+    put: Callable[[Any], Any] | None
+    before: Any
+    after: Any
+    arrays: Sequence[tuple[Array, Array]] = ()  # those in it, each with what it held
+    _taken: list[tuple[Array, Array, Array]] = field(default_factory=list)
+
+    def added(self) -> list[Any]:
+        """What the place holds that it did not hold before."""
+        return [self.after]
+
+    def taken(self) -> PlaceDifference:
+        """What ``undo``, which is done here, has undone: it may be another value by now."""
+        self.after = self.read()
+        self.undo()
+        return self
+
+    def undo(self) -> None:
+        for array, before in self.arrays:
+            self._taken.append((array, before, array.copy()))
+            _fill(array, before)
+        if self.put is not None and self.after is not self.before:
+            self.put(self.before)
+
+    def redo(self) -> None:
+        """Put again what ``undo`` has taken away, unless there is something newer."""
+        for array, before, after in self._taken:
+            if bytes(array) == bytes(before):
+                _fill(array, after)
+        if self.put is not None and self.after is not self.before and self.read() is self.before:
+            self.put(self.after)
+
+
+Difference = ContainerDifference | PlaceDifference
+
+
+class ContainerSnapshot:
     """What ``containers`` held when this was made."""
 
     def __init__(self, containers: Iterable[Any]) -> None:
         self._before = [(container, content(container)) for container in containers]
 
-    def changes(self) -> list[Change]:
+    def differences(self) -> list[ContainerDifference]:
         """What is no longer so."""
         found = []
         for container, before in self._before:
             now = content(container)
             if not _is_still(now, before, type(container)):
-                found.append(Change(container, before, now))
+                found.append(ContainerDifference(container, before, now))
         return found
 
 
@@ -110,7 +159,7 @@ def containers_in(tree: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[Any, 
         yield from containers_in(item, (*keys, key))
 
 
-def pieces(change: Change) -> list[tuple[tuple[Any, ...], Any, bool]]:
+def pieces(change: ContainerDifference) -> list[tuple[tuple[Any, ...], Any, bool]]:
     """((key,), value, whether there was one before) of what has to be set; no key: all of it."""
     before, after = change.before, change.after
     if isinstance(after, dict):
@@ -131,3 +180,23 @@ def pieces(change: Change) -> list[tuple[tuple[Any, ...], Any, bool]]:
                 found.append(((slice(len(before), None),), after[len(before) :], False))
             return found
     return [((), after, True)]
+
+
+def arrays_in(value: Any, seen: frozenset[int] = frozenset()) -> list[tuple[Array, Array]]:
+    """The arrays in ``value`` that can change, each with a copy."""
+    if isinstance(value, bytearray):
+        return [(value, value[:])]
+    if isinstance(value, np.ndarray):
+        return [(value, value.copy())] if value.flags.writeable else []
+    found: list[tuple[Array, Array]] = []
+    if isinstance(value, CONTAINERS) and id(value) not in seen:
+        for item in value.values() if isinstance(value, dict) else value:
+            found += arrays_in(item, seen | {id(value)})
+    return found
+
+
+def _fill(array: Array, content: Array) -> None:
+    if isinstance(array, bytearray):
+        array[:] = content
+    else:
+        np.copyto(array, content)

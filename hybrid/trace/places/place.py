@@ -1,53 +1,32 @@
-"""Places: what Python code can write to besides its own variables, so that it can be taken back.
+"""Places: what Python code can write to besides its own variables: read, written, and named.
 
-A place is an attribute, the content of a list, dict, set or deque, or a global name.
+A place is an attribute, the content of a list, dict, set or deque, or a global name.  No code of
+the author's runs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from collections import OrderedDict, deque
 from collections.abc import Container, Iterable
 from typing import Any
 
-from hybrid.core.dataclass import dataclass
 from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError
 from hybrid.ir import Op
+from hybrid.trace.places.holes import uncounted_in
 from hybrid.trace.places.key import CONTENT
-from hybrid.trace.places.reads import ATOMS, MISSING, content_of, user_object
-from hybrid.trace.places.rewind import put_attribute, refill
+from hybrid.trace.places.reads import ATOMS, MISSING, content_of, of_package, user_object
 
-_KEPT = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_STORED = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
-class Queue(tuple):
+class DequeContent(tuple):
     """What a deque holds: unlike a list it does not become one of unknown length."""
 
     __slots__ = ()
-
-
-@dataclass(eq=False, slots=True)
-class Slot:
-    """A place that was written (or read as a slot) during a capture or in a region of it."""
-
-    owner: Any
-    name: str  # of the attribute or, of a namespace (a dict), the global; or CONTENT
-    original: Any
-    read: bool  # whether its original content was looked at, as far as that is known
-    written: bool = False
-    label: str = ""  # what messages call it
-    own: bool = True  # whether the owner itself has it, not only its class
-    looks: int = 0  # how often ``read_slot`` has asked for it
-
-    def content(self) -> Any:
-        return read_place(self.owner, self.name)
-
-    def put(self, value: Any) -> None:
-        write_place(self.owner, self.name, value)
-
-    def take_back(self) -> None:
-        self.put(self.original if self.own else MISSING)
 
 
 def read_place(owner: Any, name: str) -> Any:
@@ -56,7 +35,7 @@ def read_place(owner: Any, name: str) -> Any:
         if isinstance(owner, dict):
             kind = OrderedDict if isinstance(owner, OrderedDict) else dict
             return dict(kind.items(owner))
-        return Queue(owner) if isinstance(owner, deque) else owner.copy()
+        return DequeContent(owner) if isinstance(owner, deque) else owner.copy()
     if type(owner) is dict:
         return owner.get(name, MISSING)
     return _attribute(owner, name)[0]
@@ -75,7 +54,7 @@ def _attribute(owner: Any, name: str) -> tuple[Any, bool]:
     bases = owner.__mro__[1:] if isinstance(owner, type) else type(owner).__mro__
     for base in bases:
         member = vars(base).get(name, MISSING)
-        if isinstance(member, _KEPT) and not isinstance(owner, type):
+        if isinstance(member, _STORED) and not isinstance(owner, type):
             try:
                 return member.__get__(owner), True
             except (AttributeError, ValueError):  # an empty cell says ValueError
@@ -107,11 +86,70 @@ def write_place(owner: Any, name: str, value: Any) -> None:
         put_attribute(owner, name, value)
 
 
+def refill(container: Any, content: Any) -> None:
+    """Let ``container`` hold what ``content`` does."""
+    if isinstance(container, (list, bytearray)):
+        container[:] = content
+    elif isinstance(container, deque) and (uncounted := uncounted_in(content)) is not None:
+        raise CaptureError(
+            "how many items a deque has depends on the value of a tensor",
+            at=uncounted.at,
+            why="Only a list can have a length that is known when the plan runs.",
+            fix="use a list, or let the deque keep its length (maxlen, or popleft for each append)",
+        )
+    else:
+        container.clear()
+        (container.extend if isinstance(container, deque) else container.update)(content)
+
+
+def put_attributes(owner: Any, content: dict[str, Any]) -> None:
+    """Let ``owner`` itself hold ``content``, and nothing else."""
+    now = dict(vars(owner))
+    for name in now.keys() | content.keys():
+        value = content.get(name, MISSING)
+        if now.get(name, MISSING) is not value:
+            put_attribute(owner, name, value)
+
+
+def put_attribute(owner: Any, name: str, value: Any) -> None:
+    """Store ``value`` on ``owner`` itself as it was (MISSING: take it away), past any hooks."""
+    if is_described(type(owner), name):
+        own = vars(owner)
+        own[name] = value
+        if value is MISSING:
+            del own[name]
+        return
+    if isinstance(owner, type):
+        store, remove = type.__setattr__, type.__delattr__
+    elif isinstance(owner, types.ModuleType):
+        store, remove = types.ModuleType.__setattr__, types.ModuleType.__delattr__
+    else:
+        store, remove = object.__setattr__, object.__delattr__
+    if value is MISSING:
+        with contextlib.suppress(AttributeError):  # it may have gone by itself
+            remove(owner, name)
+    else:
+        store(owner, name, value)
+
+
+def is_hooked(owner: Any, name: str) -> bool:
+    """Whether an assignment to the attribute would run the author's code once more."""
+    setter = type(owner).__setattr__
+    hooked = isinstance(setter, types.FunctionType) and not of_package(setter.__code__)
+    return hooked or is_described(type(owner), name)
+
+
+def is_described(kind: type, name: str) -> bool:
+    """Whether a descriptor would be asked to set an attribute, past which it is in __dict__."""
+    member = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    return hasattr(type(member), "__set__") and not isinstance(member, _STORED)
+
+
 def same_items(a: Any, b: Any) -> bool:
     """Whether two containers hold the very same objects, in the same order if they have one."""
     if type(a) is not type(b):
         return False
-    if isinstance(a, (list, Queue)):
+    if isinstance(a, (list, DequeContent)):
         return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
     if isinstance(a, set):
         return {(type(item), item) for item in a} == {(type(item), item) for item in b}

@@ -1,0 +1,228 @@
+"""Writes: all that the code of a capture writes, whether it is announced or found by comparing.
+
+They begin with the capture, tell at any point what it has written by then, and put all of it back
+when it ends, however it ends.  What a capture cannot tell from the work of others, and what a plan
+could not repeat, is refused, or a reason to capture again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from hybrid.errors import Location
+from hybrid.ir.interpreter import ACTIVE
+from hybrid.ir.record import Leaf
+from hybrid.trace.capture.leak_sweep import swept, traced_value_left
+from hybrid.trace.capture.number_inputs import NumberStandIns
+from hybrid.trace.capture.recapture import (
+    RewrittenContainer,
+    UnseenOwner,
+    UnsettledPlace,
+    refuse_unsettled,
+)
+from hybrid.trace.capture.side_effects import (
+    OwnWrites,
+    PlainWrites,
+    constants_in,
+    covers,
+    refuse_cached,
+    remedy,
+    remedy_of_items,
+    side_effect,
+)
+from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.places.differences import (
+    ContainerDifference,
+    ContainerSnapshot,
+    Difference,
+    PlaceDifference,
+)
+from hybrid.trace.places.journal import LoggedPlace
+from hybrid.trace.places.key import Key, key_of
+from hybrid.trace.places.place import put_attributes
+from hybrid.trace.regions.requires_grad import Turning
+from hybrid.trace.regions.tracer import Tracer
+
+
+class Writes:
+    """What the code that ``tracer`` records writes, of which ``guards`` guard what was there."""
+
+    own: OwnWrites
+    containers: ContainerSnapshot | None = None
+    turning: Turning | None = None  # of requires_grad of arguments
+    _begun = _ended = _done = False
+
+    def __init__(self, tracer: Tracer, guards: Guards) -> None:
+        self.tracer, self.guards = tracer, guards
+        self.journal, self.snapshot = tracer.journal, guards.snapshot
+        self.numbers = NumberStandIns()
+        # Once the code has run:
+        self.left: dict[Key, Any] = {}  # what it has left in the places that are logged
+        self.changes: list[ContainerDifference] = []  # what it has changed in containers
+        self._label: str | None = None  # what messages call the first of these
+        self._own: list[PlaceDifference] = []  # what else is its doing, and no plan could repeat
+        self._others: list[Difference] = []  # what may be the work of other threads
+        self._unseen: list[tuple[Any, dict[str, Any]]] = []  # owners of attributes, not guarded
+        self._computed: str | None = None  # a cached property that it has computed
+        self._hidden: list[LoggedPlace] = []  # where traced values were left
+
+    # During the capture -----------------------------------------------------------------------
+
+    def begin(self, given: Sequence[tuple[Any, Any]], turning: Turning) -> None:
+        """Numbers of a run are about to be put in place; ``given`` are containers, with keys."""
+        self.given, self.turning = [container for container, _ in given], turning
+        self.own = OwnWrites(self.tracer, self.guards.written, given)
+        self._begun = True
+
+    def watch(self) -> None:
+        """The code is about to run: what it changes is what is not as it is now."""
+        self.snapshot.begin()
+        outside = [c for c in self.guards.containers.values() if c is not ACTIVE]
+        self.containers = ContainerSnapshot([*outside, *self.given])
+
+    def is_own(self, found: Difference) -> bool:
+        """Whether the code itself has made a difference."""
+        return self.own(found.key, found.added())
+
+    def own_changes(self) -> list[ContainerDifference]:
+        """What the code has changed in containers by now."""
+        assert self.containers is not None
+        return [found for found in self.containers.differences() if self.is_own(found)]
+
+    def own_places(self, chain: Sequence[Tracer]) -> Iterator[tuple[Any, str, Any]]:
+        """(owner, name, what is there) of what outlives the call and is another value by now.
+
+        ``chain`` are the tracers whose code runs, from the innermost to that of the capture.
+        """
+        found = set()
+        for owner, name, now in self.snapshot.changed():
+            if self.own(key_of(owner, name), [now]):
+                found.add((id(owner), name))
+                yield owner, name, now
+        for tracer in reversed(chain):
+            for key, place in tracer.places.items():
+                outlives = tracer is self.tracer or isinstance(place.owner, Leaf)
+                if place.written and outlives and key not in found:
+                    found.add(key)
+                    yield place.owner, place.name, place.content()
+
+    # After it ---------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """The code has run: put back what it has written, and part that from what others have."""
+        assert self.containers is not None
+        self._unseen = self.snapshot.unseen(self.journal.owners)
+        for owner, before in self._unseen:
+            put_attributes(owner, before)
+        self.tracer.adopt(self.guards.written_places(self.own))
+        self.left = self.tracer.mark.undo()
+        self.changes, others = _parted(self.containers.differences(), self.is_own)
+        self.numbers.take_back()
+        if self.changes:
+            broken = self.snapshot.differences(cached=False)
+            self._label = broken[0].label if broken else None
+        for change in self.changes:
+            change.undo()
+        self.numbers.take_back()
+        self._others = [self.numbers.seen_through(change) for change in others]
+        own, others = _parted(self.numbers.differences(self.guards.containers), self.is_own)
+        for difference in own:
+            difference.undo()
+        self._others += others
+        more, others = _parted(self.snapshot.differences(cached=False), self.is_own)
+        self._own = [*own, *more]
+        self._others += others
+        self._computed = self.snapshot.computed() if self.guards.inputs else None
+        self._hidden = swept(self.tracer)
+        self._ended = True
+
+    def require_repeatable(self, name: str, at: Location | None) -> None:
+        """Raise what is to be said of writes that a plan could not repeat, or why to begin again.
+
+        ``name`` and ``at`` are those of the function.
+        """
+        tracer, written = self.tracer, self.guards.written
+        self._refuse_others()
+        if self._unseen:
+            raise UnseenOwner({id(owner): owner for owner, _ in self._unseen})
+        if self._own:
+            broken = self._own[0]
+            place = self.journal.written_at(broken.key) or at
+            raise side_effect(name, broken.label, place, remedy(broken))
+        if self.guards.inputs:
+            refuse_cached(name, self._computed, at)
+        if self._hidden:
+            names = {place.name for place in self._hidden if type(place.owner) is not dict}
+            if names - written.names:
+                raise UnseenOwner({}, names)
+            raise traced_value_left(tracer, self._hidden[0])
+        outer = [
+            self.numbers.seen_through(change)
+            for change in self.changes
+            if id(change.container) in self.guards.containers
+        ]
+        constants = constants_in(tracer.places, self.left)
+        if covers(written, outer, tracer.places.values(), constants):
+            return
+        label, key = self._label, self.changes[0].key if self.changes else None
+        if constants:
+            key = constants[0].key
+            label = self.snapshot.label(key)
+        place = None if key is None else self.journal.written_at(key)
+        advice = remedy_of_items(label, None if constants or not self.changes else self.changes[0])
+        refusal = side_effect(name, label, place or at, advice)
+        raise RewrittenContainer(PlainWrites(outer, constants), tracer.places.values(), refusal)
+
+    def _refuse_others(self) -> None:
+        refuse_unsettled(self.guards, self._others, self.tracer.hosted, self.tracer.called)
+
+    def give_up(self, error: BaseException) -> None:
+        """The capture ends with ``error``: put back what is left, but the work of others."""
+        self.numbers.take_back()
+        self._undo_places({found.key for found in self._others})
+        if self._others and not isinstance(error, UnsettledPlace):
+            if isinstance(error, Exception):
+                self._refuse_others()
+            for found in self._others:
+                found.undo()
+        self._done = self._ended
+
+    def keep(self) -> None:
+        """The capture is good, and the places hold what they held before it."""
+        self._done = True
+
+    def undo(self) -> None:
+        """Put back what an interrupt has kept the above from putting back.
+
+        Once more changes nothing, nor does it after the capture has done it.
+        """
+        if self.turning is not None:
+            self.turning.turn_back()
+        if self._done or not self._begun:
+            return
+        self.numbers.take_back()
+        for owner, before in self.snapshot.unseen(self.journal.owners):
+            put_attributes(owner, before)
+        self.journal.undo()
+        for change in () if self.containers is None else self.own_changes():
+            change.undo()
+        self.numbers.take_back()
+        self._undo_places(set())
+        self._done = True
+
+    def _undo_places(self, others: set[Key]) -> None:
+        """Put back guarded places, cached properties too, but for those that ``others`` wrote."""
+        differences = self.snapshot.differences(cached=False)
+        others |= {found.key for found in differences if not self.is_own(found)}
+        for found in self.snapshot.differences(cached=True):
+            if found.key not in others:
+                found.undo()
+
+
+def _parted(items: Sequence[Any], test: Callable[[Any], bool]) -> tuple[list[Any], list[Any]]:
+    """The ``items`` that pass ``test``, and the others."""
+    parts: tuple[list[Any], list[Any]] = ([], [])
+    for item in items:
+        parts[not test(item)].append(item)
+    return parts

@@ -1,0 +1,179 @@
+"""Snapshot: what the guarded places of a capture held before it, and what is there by now.
+
+A capture leaves Python state as it was.  What of it has changed, announced or not, is found by
+comparing, and can be put back.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from hybrid.core.dataclass import dataclass
+from hybrid.trace.guards.guard import Guard, label_of
+from hybrid.trace.places.attributes import MISSING, cached_names, stored
+from hybrid.trace.places.differences import Array, PlaceDifference, arrays_in
+from hybrid.trace.places.key import Key, key_of
+from hybrid.trace.places.place import put_attribute
+
+
+@dataclass(eq=False, slots=True)
+class WatchedPlace:
+    """A guarded place; ``owner`` and ``name`` if it is an attribute, or a variable that is set."""
+
+    key: Key
+    guard: Guard
+    value: Any  # what it held when it was first read
+    put: Callable[[Any], Any] | None
+    owner: Any = None
+    name: str = ""
+    begun: Any = None  # what it held when the capture began: a number of a run may stand there
+    arrays: tuple[tuple[Array, Array], ...] = ()  # in the value, each with what it held
+
+    @property
+    def is_attribute(self) -> bool:
+        return bool(self.name)
+
+    def now(self) -> Any:
+        """What it holds."""
+        return self.guard.read()
+
+    def difference(self) -> PlaceDifference:
+        """What it holds in place of what it held."""
+        label, read = self.guard.name, self.guard.read
+        return PlaceDifference(
+            self.key, label, read, self.put, self.value, after=read(), arrays=self.arrays
+        )
+
+
+class AbsentNames(NamedTuple):
+    """Names of attributes that were looked for on an object, which did not have them."""
+
+    owner: Any
+    names: frozenset[str]
+    configured: bool  # whether writes to it advance the epoch
+
+    def found(self) -> set[str]:
+        """Those that are there by now."""
+        return self.names & vars(self.owner).keys()
+
+    def label(self, name: str) -> str:
+        return f"{label_of(self.owner)}.{name}"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether many other attributes come and go there, as on modules and classes."""
+        return isinstance(self.owner, (types.ModuleType, type))
+
+
+class Snapshot:
+    """The guarded places of one capture, in the order of their reading."""
+
+    def __init__(self, objects: Mapping[int, Any], known: set[int]) -> None:
+        """``objects`` are those whose attributes are guarded, ``known`` all that was met (ids)."""
+        self.objects, self.known = objects, known
+        self.places: list[WatchedPlace] = []
+        self.absent: list[AbsentNames] = []
+
+    def watch(self, place: WatchedPlace) -> None:
+        """Keep what a place holds, so that it can be put back."""
+        place.arrays = tuple(arrays_in(place.value))
+        self.places.append(place)
+
+    def begin(self) -> None:
+        """The capture begins: what it has changed is what is not as it is now."""
+        for place in self.places:
+            place.begun = place.now() if place.is_attribute else None
+
+    # What has changed since -------------------------------------------------------------------
+
+    def changed(self) -> Iterator[tuple[Any, str, Any]]:
+        """(owner, name, what is there) of the attributes and variables that hold another value."""
+        for place in self.places:
+            if place.is_attribute:
+                now = place.now()
+                if now is not place.begun:
+                    yield place.owner, place.name, now
+        for absent in self.absent:
+            for name in absent.found():
+                yield absent.owner, name, vars(absent.owner)[name]
+
+    def differences(self, *, cached: bool) -> list[PlaceDifference]:
+        """The places that are not as they were; of what properties cache, if ``cached``."""
+        found = [place.difference() for place in self.places if not place.guard.holds()]
+        for absent in self.absent:
+            if absent.is_shared:
+                continue  # what is imported appears there
+            owner = absent.owner
+            for name in absent.found() - (set() if cached else cached_names(owner)):
+                put = functools.partial(put_attribute, owner, name)
+                read = functools.partial(stored, owner, name)
+                key, label = key_of(owner, name), absent.label(name)
+                found.append(PlaceDifference(key, label, read, put, MISSING, after=read()))
+        return found
+
+    def unseen(
+        self, owners: Mapping[int, tuple[Any, dict[str, Any] | None]]
+    ) -> list[tuple[Any, dict[str, Any]]]:
+        """Those of the ``owners`` of attributes that were there before, and are not guarded."""
+        return [
+            (owner, before)
+            for key, (owner, before) in owners.items()
+            if key in self.known and key not in self.objects and before is not None
+        ]
+
+    def computed(self) -> str | None:
+        """What messages call a cached property that the capture has computed."""
+        for absent in self.absent:
+            for name in absent.found() & cached_names(absent.owner):
+                return absent.label(name)
+        return None
+
+    # Names and paths --------------------------------------------------------------------------
+
+    def label(self, key: Key) -> str:
+        """What messages call a place."""
+        labels = [place.guard.name for place in self.places if place.key == key]
+        labels += [
+            absent.label(name)
+            for absent in self.absent
+            for name in absent.names
+            if key_of(absent.owner, name) == key
+        ]
+        return labels[0]
+
+    def path_to(self, container: Any) -> tuple[str, Callable[[], Any]] | None:
+        """What messages call the place where ``container`` was, and what gives its id now."""
+        for place in self.places:
+            path = _path(place.value, container, set()) if place.is_attribute else None
+            if path is not None:
+                label = f"{label_of(place.owner)}.{place.name}"
+                return label, functools.partial(_followed, place.guard.read, path)
+        return None
+
+
+def _path(value: Any, container: Any, seen: set[int]) -> tuple[Any, ...] | None:
+    """The keys that lead from ``value`` to ``container``; None if it does not hold it."""
+    if value is container:
+        return ()
+    if not isinstance(value, (list, tuple, dict)) or id(value) in seen:
+        return None
+    seen.add(id(value))
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        path = _path(item, container, seen)
+        if path is not None:
+            return (key, *path)
+    return None
+
+
+def _followed(read: Callable[[], Any], path: tuple[Any, ...]) -> int:
+    """The id of what ``path`` leads to."""
+    value = read()
+    try:
+        for key in path:
+            value = value[key]
+    except (LookupError, TypeError):  # it is not there any more
+        return 0
+    return id(value)

@@ -1,0 +1,165 @@
+"""The journal of a capture: an ordered log of the places that its code writes, with marks.
+
+The tracer of a capture and that of each region in it begin at a mark.  Whatever their code is about
+to write is announced and logged first, with what is there: so all that came after a mark can be put
+back (``Mark.undo``), and the log tells what a branch, a loop or the whole capture has left where.
+What nobody announces is found by comparing (see differences.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybrid.core.dataclass import dataclass, field
+from hybrid.errors import Location, author_location
+from hybrid.ir.record import Record
+from hybrid.trace.places.key import ANY, CONTENT, Key
+from hybrid.trace.places.place import (
+    attributes_of,
+    is_own,
+    label_of,
+    read_place,
+    write_place,
+)
+from hybrid.trace.places.reads import MISSING
+
+
+@dataclass(eq=False, slots=True)
+class LoggedPlace:
+    """A place that was written, or read as an attribute with a tensor, since a mark."""
+
+    owner: Any
+    name: str  # of the attribute or, of a namespace (a dict), the global; or CONTENT
+    original: Any  # what was there at the mark
+    read: bool = False  # whether that was looked at, as far as it is known
+    written: bool = False
+    label: str = ""  # what messages call it
+    own: bool = True  # whether the owner itself has it, not only its class
+    reads: int = 0  # how often ``read_attribute`` has asked for it
+
+    @staticmethod
+    def as_is(owner: Any, name: str) -> LoggedPlace:
+        """The entry of a place that holds what it held at the mark."""
+        original = read_place(owner, name)
+        return LoggedPlace(
+            owner, name, original, label=label_of(owner, name), own=is_own(owner, name)
+        )
+
+    @property
+    def key(self) -> Key:
+        return id(self.owner), self.name
+
+    def use(self, *, read: bool, written: bool) -> None:
+        """Note a use: reading what was written before tells nothing of the original."""
+        whole = self.name != CONTENT  # else a write may have left a part of it as it was
+        self.read = self.read or (read and not (whole and self.written))
+        self.written = self.written or written
+
+    def content(self) -> Any:
+        """What is there now; of a container, a copy."""
+        return read_place(self.owner, self.name)
+
+    def put(self, value: Any) -> None:
+        """Let the place hold ``value``."""
+        write_place(self.owner, self.name, value)
+
+    def undo(self) -> None:
+        """Let the place hold what it held at the mark."""
+        self.put(self.original if self.own else MISSING)
+
+
+@dataclass(eq=False, slots=True)
+class Mark:
+    """A point in a journal: the places that were logged since, in their order."""
+
+    places: dict[Key, LoggedPlace] = field(default_factory=dict)
+    opened: dict[int, Any] = field(default_factory=dict)  # objects that may get any attribute
+    # Older records that backward() has freed since, as they were.
+    freed: dict[Record, tuple[Any, ...]] = field(default_factory=dict)
+
+    def add(self, place: LoggedPlace) -> LoggedPlace:
+        """Log a place, which the mark does not have yet."""
+        self.places[place.key] = place
+        return place
+
+    def open(self, owner: Any) -> None:
+        """Any attribute of ``owner`` is about to be written: log all that it has."""
+        self.opened[id(owner)] = owner
+        for name in attributes_of(owner):
+            place = self.places.get((id(owner), name)) or self.add(LoggedPlace.as_is(owner, name))
+            place.use(read=True, written=True)
+
+    def keep(self, record: Record) -> None:
+        """A record that is older than the mark is about to be freed: keep what it holds."""
+        self.freed[record] = record.saved, record.results, record.parents
+
+    def undo(self) -> dict[Key, Any]:
+        """Put back what every place held; gives what each has been left with."""
+        for record, (saved, results, parents) in self.freed.items():
+            record.saved, record.results, record.parents = saved, results, parents
+        for key, owner in self.opened.items():
+            for name in attributes_of(owner):
+                if (key, name) not in self.places:  # new
+                    label = label_of(owner, name)
+                    self.add(LoggedPlace(owner, name, MISSING, True, True, label))
+        left = {}
+        for key, place in self.places.items():
+            left[key] = place.content()
+            if place.written:
+                place.undo()
+        return left
+
+    def redo(self, left: dict[Key, Any]) -> None:
+        """Put again what ``undo`` has given."""
+        for key, value in left.items():
+            self.places[key].put(value)
+
+
+class Journal:
+    """What the code of one capture writes, its regions included."""
+
+    def __init__(self) -> None:
+        # Places that this thread writes, and where the author does so first.
+        self.announced: dict[Key, Location | None] = {}
+        # The owners of attributes among them, by their ids, and what these held before.
+        self.owners: dict[int, tuple[Any, dict[str, Any] | None]] = {}
+        # The variables among them (of enclosing functions, and globals), with what these held.
+        self.variables: dict[Key, tuple[Any, Any]] = {}
+        self.marks: list[Mark] = []  # of the capture and its regions, as these began
+
+    def mark(self) -> Mark:
+        """A new mark, from which on what is logged can be undone."""
+        made = Mark()
+        self.marks.append(made)
+        return made
+
+    def announce(self, key: Key) -> None:
+        """A place is about to be written."""
+        if key not in self.announced:
+            self.announced[key] = author_location()
+
+    def announce_owner(self, owner: Any) -> None:
+        """Attributes of ``owner`` are about to be written."""
+        if id(owner) not in self.owners:
+            own = getattr(owner, "__dict__", None)
+            self.owners[id(owner)] = owner, None if own is None else dict(own)
+
+    def announce_variable(self, owner: Any, name: str) -> None:
+        """A variable of an enclosing function (a cell), or a global, is about to be written."""
+        key = id(owner), name
+        self.announce(key)
+        if key not in self.variables:
+            self.variables[key] = owner, read_place(owner, name)
+
+    def covers(self, key: Key) -> bool:
+        """Whether writing a place was announced, by its name or for all its owner has."""
+        return key in self.announced or (key[0], ANY) in self.announced
+
+    def written_at(self, key: Key) -> Location | None:
+        """Where the author first writes a place, as far as it is announced."""
+        return self.announced.get(key) or self.announced.get((key[0], ANY))
+
+    def undo(self) -> None:
+        """Put back what places held at every mark, the newest first."""
+        for mark in reversed(self.marks):
+            mark.undo()
