@@ -40,7 +40,7 @@ from hybrid.trace.capture.recapture import Attempt, recaptured, uncollected
 from hybrid.trace.capture.side_effects import refuse_lost, refuse_shared
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.needs_conversion import is_straight
-from hybrid.trace.places.reads import Reads
+from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.signature import aliases, is_number, key_of, lifted, plain
 from hybrid.trace.regions.requires_grad import turn
 

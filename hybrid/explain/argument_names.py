@@ -8,7 +8,7 @@ from typing import Any
 
 from hybrid.core.tree import LEAF, Structure, flatten
 from hybrid.explain.words import is_plain, shown
-from hybrid.trace.places.reads import of_package
+from hybrid.trace.places.code_owner import of_package
 
 
 def leaf_names(

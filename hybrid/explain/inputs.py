@@ -15,8 +15,8 @@ from hybrid.ir.record import Leaf
 from hybrid.trace.capture.captured import Capture, Source
 from hybrid.trace.guards.matching import AnyNumber
 from hybrid.trace.places.address import GIVEN, Address, LeafOf
+from hybrid.trace.places.code_owner import CONTAINERS
 from hybrid.trace.places.key import CONTENT
-from hybrid.trace.places.reads import CONTAINERS
 
 
 def inputs_of(

@@ -11,7 +11,7 @@ from typing import Any
 from hybrid.convert.conversion import is_converted_code
 from hybrid.core.dataclass import dataclass, field
 from hybrid.errors import author_frame
-from hybrid.trace.places.reads import is_library, of_package
+from hybrid.trace.places.code_owner import is_library, of_package
 
 Place = tuple[str, int]
 _PACKAGE = __name__.partition(".")[0]

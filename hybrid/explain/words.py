@@ -10,7 +10,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.guard import Guard
 from hybrid.trace.guards.matching import AnyNumber
-from hybrid.trace.places.reads import ATOMS, CONTAINERS, MISSING
+from hybrid.trace.places.code_owner import ATOMS, CONTAINERS, MISSING
 
 _WIDTH = 40
 

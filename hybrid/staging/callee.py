@@ -31,7 +31,7 @@ from hybrid.staging.sessions.variables import read, resolved
 from hybrid.staging.sessions.views import library_argument, look, ordered, refuse_partial, tracing
 from hybrid.staging.values.number_kinds import for_both
 from hybrid.staging.values.texts import method_of
-from hybrid.trace.places.reads import is_library, is_library_class, of_package
+from hybrid.trace.places.code_owner import is_library, is_library_class, of_package
 from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.traced_text import Text
 

@@ -1,11 +1,11 @@
 """Fingerprint: all that a capture depends on, written down the same way in every process.
 
-``Reads`` finds what a function may read from outside its arguments; captures are guarded on just
-that.  The fingerprint goes the same ways once more, in an order that no hash and no address has a
-say in, and writes down what is found: code byte by byte, plain values bit by bit, tensors by their
-types, objects by their classes and by those of their attributes that may be read.  What is one
-object is written down once and named by its number from then on, so that two fingerprints are
-equal only if the same things are the same there, too.
+``Reads`` lists what a function may read from outside its arguments, in an order that no hash and no
+address has a say in; captures are guarded on just that.  The fingerprint writes the list down:
+code byte by byte, plain values bit by bit, tensors by their types, objects by their classes, what
+their attributes hold where these are read.  What is one object is written down once and named by
+its number from then on, so that two fingerprints are equal only if the same things are the same
+there, too.
 
 What has no such description (a file, a lock, an object of a library) raises Unkeepable: a capture
 that may depend on it is not kept.
@@ -21,7 +21,7 @@ import re
 import sys
 import types
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -39,16 +39,17 @@ from hybrid.ir.op import REGISTRY
 from hybrid.ir.record import Leaf, node_of
 from hybrid.random import Generator
 from hybrid.trace.guards.guard import label_of
+from hybrid.trace.guards.reads import Read, Reads
 from hybrid.trace.places.attributes import MISSING, stored
-from hybrid.trace.places.names import names_in
-from hybrid.trace.places.reads import (
+from hybrid.trace.places.code_owner import (
     CONTAINERS,
-    Reads,
+    content_of,
     is_library,
     is_library_class,
     of_package,
     user_object,
 )
+from hybrid.trace.places.names import names_in
 
 _PLAIN_CONTAINERS = (list, dict, set, frozenset, deque, defaultdict, OrderedDict)
 _ATOMS = frozenset({bool, int, float, str, bytes, type(None)})
@@ -90,7 +91,13 @@ class Fingerprint(Writing):
                     self.say("any" if i in free else "leaf", type(leaf).__name__)
                     if i not in free:
                         self.value(leaf)
-            self._require_all()
+            for read in reads:
+                self._read(read)
+            if reads.computes:  # names of attributes: any may be read
+                for owner in reads.objects.values():
+                    self._attributes(owner, sorted(reads.names_of(owner)))
+            for function in reads.functions.values():
+                self.value(function)
             self.digest  # noqa: B018  what it is made of may be of kinds that only look plain
         except RecursionError:
             raise Unkeepable("what it reads is nested too deeply") from None
@@ -98,17 +105,21 @@ class Fingerprint(Writing):
             # Objects of the author's may do anything when they are asked what they hold.
             raise Unkeepable(f"what it reads cannot be told: {error}") from None
 
-    def _require_all(self) -> None:
-        """Raise unless all that the capture will be guarded on has been written down."""
-        reads = self.reads
-        for kind, found in (
-            ("function", reads.functions), ("variable", reads.cells), ("object", reads.objects),
-        ):  # fmt: skip
-            for key, value in found.items():
-                own = isinstance(value, _Cache) and (value.__module__ or "").startswith("hybrid.")
-                if key not in self.numbers and not (own or isinstance(value, _UNREACHED)):
-                    name = reads.variables.get(key) or getattr(value, "__qualname__", None)
-                    raise Unkeepable(f"the {kind} {name or type(value).__name__} has no name")
+    def _read(self, read: Read) -> None:
+        """Write down what is read, and of what."""
+        if read.kind == "attributes":
+            if not self.reads.computes:
+                self._attributes(read.owner, read.names)
+        elif read.kind == "variable":
+            (name,), (value,) = read.names, read.values()
+            self.say("variable", name, self.number_of(read.owner))
+            with self.at(f"the variable {name}"):
+                self.value(value)
+        elif read.kind == "global":
+            (name,), (value,) = read.names, read.values()
+            self.say("global", name, self.number_of(read.owner))
+            with self.at(f"the global {name}"):
+                self.value(value)
 
     # Values -----------------------------------------------------------------------------------
 
@@ -220,8 +231,6 @@ class Fingerprint(Writing):
             self.value(value.default_factory)
         if kind is deque:
             self.value(value.maxlen)
-        if id(value) in self.reads.objects:
-            self._attributes(value)
 
     def _other(self, value: Any) -> None:
         """An object, or something of Python's own."""
@@ -271,7 +280,8 @@ class Fingerprint(Writing):
             if self.is_new(value):
                 self.say("object of")
                 self.value(kind)
-                self._attributes(value)
+                if id(value) not in self.reads.objects:
+                    self._attributes(value, sorted(self.reads.names_of(value)))
         elif kind is Varied:
             self.say("varied", value.numbers, value.single)
         elif kind is Calls:
@@ -287,10 +297,11 @@ class Fingerprint(Writing):
         else:
             raise Unkeepable(f"a {kind.__name__}")
 
-    def _attributes(self, owner: Any) -> None:
-        """Those that may be read; with names that code computes that is all."""
-        reads = self.reads
-        names = sorted(reads.names_of(owner)) if reads.computes else reads.watched(owner)
+    def _attributes(self, owner: Any, names: Collection[str]) -> None:
+        """What attributes hold; with names that code computes those are all that there are."""
+        if isinstance(owner, _UNREACHED):
+            return
+        self.value(owner)
         own = getattr(owner, "__dict__", {})
         plain: list[Any] = []
         name = ""
@@ -341,31 +352,32 @@ class Fingerprint(Writing):
             self.value(function.__defaults__)
             self.value(tuple(sorted((function.__kwdefaults__ or {}).items())))
         namespace = function.__globals__
-        if not guarded:
+        if guarded:
+            if id(function) not in self.reads.functions:
+                raise Unkeepable(f"the function {function.__qualname__}, which no guard looks at")
+            self.say("globals of", self.number_of(namespace))
+            for name in sorted(names.loaded | names.assigned):
+                self._require_pure_name(name, namespace, code.co_name, names.attributes)
+        else:
             seen = self.reads.seen
             loaded = names.loaded | names.assigned
             for name in sorted([name for name in loaded if id(namespace.get(name)) in seen]):
                 self._replaced(namespace[name])
-        for name in sorted(names.loaded | names.assigned) if guarded else ():
-            if name not in namespace and hasattr(builtins, name):
-                # Tables ask for a hash, and no more than what is equal comes of it.
-                if name in impure_names("builtins") and (name, code.co_name) != _HASH:
-                    raise Unkeepable(f"code that uses {name}()")
-                continue
-            self._global(namespace, name, names.attributes)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            if name != "__class__" and self.is_new(cell):
-                self.say("variable", name)
-                with self.at(f"the variable {name}"):
-                    self.value(_content(cell))
+            if name != "__class__":
+                self.say("variable", name, self.number_of(cell))
 
-    def _global(self, namespace: dict[str, Any], name: str, attributes: frozenset[str]) -> None:
-        value = namespace.get(name, MISSING)
-        self.say("global", name)
-        with self.at(f"the global {name}"):
-            if isinstance(value, types.ModuleType):
-                self._require_pure(value, attributes)
-            self.value(value)
+    def _require_pure_name(
+        self, name: str, namespace: dict[str, Any], function: str, attributes: frozenset[str]
+    ) -> None:
+        """Raise if a name that code loads leads to what looks at the world."""
+        if name not in namespace and hasattr(builtins, name):
+            # Tables ask for a hash, and no more than what is equal comes of it.
+            if name in impure_names("builtins") and (name, function) != _HASH:
+                raise Unkeepable(f"code that uses {name}()")
+        elif isinstance(namespace.get(name), types.ModuleType):
+            with self.at(f"the global {name}"):
+                self._require_pure(namespace[name], attributes)
 
     def _replaced(self, value: Any) -> None:
         """What code of this package leads to, if users may have put it there."""
@@ -400,7 +412,7 @@ class Fingerprint(Writing):
         self.value(function.__defaults__)
         for cell in function.__closure__ or ():
             if self.is_new(cell):
-                self.value(_content(cell))
+                self.value(content_of(cell, MISSING))
 
     def _class(self, kind: type) -> None:
         if not self.is_new(kind):
@@ -455,9 +467,7 @@ class Fingerprint(Writing):
         if not self.is_new(module):
             return
         self.say("module", module.__name__)
-        if id(module) in self.reads.objects:
-            self._attributes(module)
-        elif not is_pure_module(module.__name__):
+        if id(module) not in self.reads.objects and not is_pure_module(module.__name__):
             raise Unkeepable(f"the module {module.__name__}, which looks at the world")
 
     # Structures -------------------------------------------------------------------------------
@@ -484,13 +494,6 @@ _METHODS: dict[type, Any] = {
     **dict.fromkeys((tuple, list, dict), Fingerprint._container),
     type: Fingerprint._class,
 }
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not bound yet
-        return MISSING
 
 
 def _is_library(value: Any) -> bool:

@@ -6,14 +6,15 @@ programs it never does.  Until then it is enough to know what they held.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import Any
 
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.guard import Guard, label_of, set_by_users
+from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.attributes import plainly_read, stored
-from hybrid.trace.places.reads import MUTABLE, Reads
+from hybrid.trace.places.code_owner import MUTABLE
 
 
 class LoadedGuards(Guards):
@@ -28,7 +29,7 @@ class LoadedGuards(Guards):
         super().__init__(reads, configured, made=True)
         self._made = True
 
-    def _attributes(self, owner: Any, names: Sequence[str], configured: bool) -> None:
+    def _attributes(self, owner: Any, names: Collection[str], configured: bool) -> None:
         if self._made or not configured:
             super()._attributes(owner, names, configured)
             return

@@ -35,7 +35,7 @@ from hybrid.eager.thread_state import STATE
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.memory import native
 from hybrid.trace.capture.captured import Capture
-from hybrid.trace.places.reads import Reads
+from hybrid.trace.guards.reads import Reads
 
 _OPTIONS = ("mode", "optimize", "name")  # those that a capture depends on
 

@@ -79,15 +79,20 @@ class Writing:
         except Unkeepable as error:
             raise placed(error, place) from None
 
+    def number_of(self, value: Any) -> int:
+        """The number of ``value``, which is an object of its own; a new one, if it has none yet."""
+        number = self.numbers.setdefault(id(value), len(self.objects))
+        if number == len(self.objects):
+            self.objects.append(value)
+        return number
+
     def is_new(self, value: Any) -> bool:
-        """Give ``value``, which is an object of its own, a number; or say the one that it has."""
-        number = self.numbers.get(id(value))
-        if number is not None:
+        """Give ``value`` a number; or say the one that it has."""
+        known = id(value) in self.numbers
+        number = self.number_of(value)
+        if known:
             self.say("again", number)
-            return False
-        self.numbers[id(value)] = len(self.objects)
-        self.objects.append(value)
-        return True
+        return not known
 
     def content(self, content: bytes) -> None:
         self.say("bytes", len(content), blake2b(content, digest_size=20).digest())

@@ -17,7 +17,7 @@ from hybrid.convert.scope import walk_scope
 from hybrid.convert.source import NoSource
 from hybrid.staging.constructs.try_ import Last, Marked, is_refusal
 from hybrid.staging.sessions.views import tracing
-from hybrid.trace.places.reads import is_library, of_package
+from hybrid.trace.places.code_owner import is_library, of_package
 from hybrid.trace.regions.handlers import Handler, Raised
 
 

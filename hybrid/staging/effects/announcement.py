@@ -22,8 +22,8 @@ from hybrid.staging.sessions.views import (
     look,
     refuse_partial,
 )
+from hybrid.trace.places.code_owner import of_package
 from hybrid.trace.places.place import read_place
-from hybrid.trace.places.reads import of_package
 from hybrid.trace.values.optional import is_optional
 from hybrid.trace.values.varlist import VarList
 

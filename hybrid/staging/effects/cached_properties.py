@@ -19,7 +19,7 @@ from hybrid.errors import Location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.staging.sessions.views import tracing
-from hybrid.trace.places.reads import MISSING
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.values.optional import OptionalValue
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.errors import CaptureError, Location, author_location
-from hybrid.trace.places.reads import of_package
+from hybrid.trace.places.code_owner import of_package
 
 _TIME = "measure it outside, and pass it as an argument, or call it by hybrid.py_call"
 _DRAW = "draw from hybrid.random, or draw outside and pass the numbers as arguments"

@@ -29,9 +29,9 @@ from hybrid.staging.effects import impurity
 from hybrid.staging.effects.impurity import Draws
 from hybrid.staging.effects.printing import write_method
 from hybrid.staging.sessions.views import CONTAINERS
+from hybrid.trace.places.code_owner import ATOMS, is_library_class
 from hybrid.trace.places.differences import ContainerSnapshot
 from hybrid.trace.places.key import CONTENT
-from hybrid.trace.places.reads import ATOMS, is_library_class
 from hybrid.trace.regions.region import Region
 
 

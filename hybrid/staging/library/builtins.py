@@ -40,7 +40,7 @@ from hybrid.staging.values.iterables import (
 from hybrid.staging.values.lists import length_of, list_feed, optional
 from hybrid.staging.values.number_kinds import of_one_kind
 from hybrid.staging.values.walks import feed_of
-from hybrid.trace.places.reads import MISSING
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.regions.checks import check
 from hybrid.trace.values.optional import is_optional
 from hybrid.trace.values.traced_text import Text

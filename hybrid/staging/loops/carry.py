@@ -19,8 +19,8 @@ from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed, kinds_of, spread, union
 from hybrid.number.staging import CLASSES
 from hybrid.number.tensor_or_number import TensorOrNumber
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.objects import attributes, blank, filled, is_plain
-from hybrid.trace.places.reads import MISSING
 from hybrid.trace.regions.merge import (
     NUMBER_DTYPES,
     common_type,

@@ -15,9 +15,9 @@ from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.staging.loops.carry import Carry
+from hybrid.trace.places.code_owner import ATOMS
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.key import CONTENT
-from hybrid.trace.places.reads import ATOMS
 from hybrid.trace.regions.merge import describe, kind_of, number_tensor
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import DOUBT

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 from hybrid.errors import CaptureError, Location
 from hybrid.staging.loops.carry import Carry, parts_of
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.objects import is_plain
-from hybrid.trace.places.reads import MISSING
 from hybrid.trace.regions.merge import describe, is_number, kind_of
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.tracer import Tracer

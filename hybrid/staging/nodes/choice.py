@@ -8,8 +8,8 @@ from typing import Any
 from hybrid.convert.runtime import Site
 from hybrid.staging.constructs.logic import Thunk, evaluate
 from hybrid.staging.nodes.node_session import ELSE, THEN, Staged
+from hybrid.trace.places.code_owner import program_frame
 from hybrid.trace.places.frames import roots_of
-from hybrid.trace.places.reads import program_frame
 from hybrid.trace.regions.branch import Path, join
 from hybrid.trace.regions.region import Region, truth
 from hybrid.trace.values.optional import UNBOUND

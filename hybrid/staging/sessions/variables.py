@@ -8,7 +8,7 @@ from typing import Any
 from hybrid.errors import CaptureError, NeedsValue
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
-from hybrid.trace.places.reads import MISSING
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.regions.checks import check
 from hybrid.trace.values.optional import (
     UNBOUND,

@@ -24,7 +24,7 @@ from hybrid.number import Number
 from hybrid.staging.sessions.variables import read
 from hybrid.staging.sessions.views import is_partial, refuse_partial
 from hybrid.staging.values.lists import ListView, choose_between
-from hybrid.trace.places.reads import MISSING
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.regions.merge import same_constant
 from hybrid.trace.values.optional import is_optional, refuse_missing
 

@@ -34,11 +34,11 @@ from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.region_vjp import cut, values_of
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.places.address import Address
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.definition import definition, returning
 from hybrid.trace.places.differences import containers_in
 from hybrid.trace.places.frames import BOUNDARIES
 from hybrid.trace.places.key import Key
-from hybrid.trace.places.reads import MISSING
 from hybrid.trace.regions.requires_grad import Turning
 from hybrid.trace.regions.tracer import Cell, LoggedPlace, Tracer
 from hybrid.trace.values.varlist import refuse_written

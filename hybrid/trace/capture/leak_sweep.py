@@ -14,10 +14,10 @@ from hybrid.ir.record import Leaf
 from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed
 from hybrid.trace.places.attributes import MISSING, attribute_names, stored
+from hybrid.trace.places.code_owner import CONTAINERS, content_of, user_object
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.key import key_of
 from hybrid.trace.places.place import label_of, read_place
-from hybrid.trace.places.reads import CONTAINERS, content_of, user_object
 from hybrid.trace.regions.tracer import Tracer
 from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.varlist import VarList

@@ -24,11 +24,11 @@ from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.trace.capture.captured import Built, Either, Made, SlotWrite, Source
 from hybrid.trace.capture.leak_sweep import hidden
 from hybrid.trace.places.address import GIVEN, Address, LeafOf, owners
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.differences import ContainerDifference, pieces
 from hybrid.trace.places.holes import refuse_torn
 from hybrid.trace.places.key import CONTENT
 from hybrid.trace.places.objects import CONTAINERS, attributes, is_authors, is_plain
-from hybrid.trace.places.reads import MISSING
 from hybrid.trace.regions.tracer import Cell, Tracer
 from hybrid.trace.values.deferred import Deferred, DeferredText
 from hybrid.trace.values.optional import OptionalValue, is_optional

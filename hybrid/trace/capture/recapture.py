@@ -20,11 +20,12 @@ from hybrid.errors import CaptureError, NeedsValue
 from hybrid.trace.capture.side_effects import PlainWrites, held_tensors, numbers_in
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.matching import Written
+from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.address import Address
+from hybrid.trace.places.code_owner import ATOMS, Place
 from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.key import Key
-from hybrid.trace.places.reads import ATOMS, Place, Reads
 from hybrid.trace.regions.ties import Unfollowed
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from hybrid.number import Number
 from hybrid.trace.guards.guard import holds_tensor, is_plain
 from hybrid.trace.guards.matching import Written
 from hybrid.trace.places.address import Address
+from hybrid.trace.places.code_owner import ATOMS, CONTAINERS
 from hybrid.trace.places.differences import (
     ContainerDifference,
     Content,
@@ -36,7 +37,6 @@ from hybrid.trace.places.key import CONTENT, Key, key_of
 from hybrid.trace.places.objects import an_attribute
 from hybrid.trace.places.objects import is_plain as made_of_attributes
 from hybrid.trace.places.place import refill
-from hybrid.trace.places.reads import ATOMS, CONTAINERS
 from hybrid.trace.values.optional import OptionalValue, is_optional
 from hybrid.trace.values.varlist import VarList
 

@@ -34,8 +34,8 @@ from hybrid.ir.record import (
 from hybrid.ops.flow.call_nodes import checkpoint_call
 from hybrid.ops.flow.control import after
 from hybrid.ops.support.dtypes import stop_gradient
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.journal import LoggedPlace, Mark
-from hybrid.trace.places.reads import MISSING
 from hybrid.trace.regions.build import computing, copied, replay
 from hybrid.trace.regions.tracer import Tracer
 

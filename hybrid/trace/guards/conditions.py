@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hybrid.config import EPOCH
@@ -17,13 +17,14 @@ from hybrid.eager.tensor import Tensor
 from hybrid.trace.guards.argument_aliasing import alias_terms
 from hybrid.trace.guards.guard import Guard, holds_tensor, is_plain, label_of, set_by_users
 from hybrid.trace.guards.matching import AnyNumber, Matcher, Matching, Written, plainly
+from hybrid.trace.guards.members import Members
+from hybrid.trace.guards.reads import Read, Reads
 from hybrid.trace.guards.snapshot import AbsentNames, Snapshot, WatchedPlace
 from hybrid.trace.places.address import Address, LeafOf
 from hybrid.trace.places.attributes import MISSING, cached_names, keeper, plainly_read, stored
+from hybrid.trace.places.code_owner import MUTABLE
 from hybrid.trace.places.key import CONTENT, Key, key_of
-from hybrid.trace.places.members import Members
 from hybrid.trace.places.place import put_attribute
-from hybrid.trace.places.reads import MUTABLE, Reads, content_of, watched
 from hybrid.trace.values.optional import OptionalValue
 
 if TYPE_CHECKING:
@@ -68,37 +69,37 @@ class Guards:
         self.snapshot = Snapshot(reads.objects, self.known)
         if self.written.containers or self.written.places:
             self._fix(reads)
-        for key, (namespace, name) in reads.globals.items():
-            self._global(namespace, name, key in reads.assigned)
-        for key, cell in reads.cells.items():
-            self._cell(cell, f"closure variable {reads.variables[key]}", key in reads.assigned)
-        for function in reads.functions.values():
-            self._defaults(function)
-        for argument in reads.arguments:
-            self._argument(argument)
-        for owner, names in watched(reads):
-            self._attributes(owner, names, configured(owner))
-        for owner in reads.objects.values():
-            self._nothing_new(owner, reads, configured(owner))
+        for read in reads:
+            self._guard_read(read, reads, configured)
         if made:
             self.settle()
 
+    def _guard_read(self, read: Read, reads: Reads, configured: Callable[[Any], bool]) -> None:
+        """Add the guards of what is read."""
+        owner = read.owner
+        if read.kind == "attributes":
+            self._attributes(owner, read.names, configured(owner))
+        elif read.kind == "absent":
+            self._nothing_new(owner, read.names, reads.never_cached(owner), configured(owner))
+        elif read.kind == "global":
+            self._global(owner, *read.names, read.assigned)
+        elif read.kind == "variable":
+            self._cell(owner, f"closure variable {next(iter(read.names))}", read.assigned)
+        elif read.kind == "defaults":
+            self._defaults(owner)
+        else:
+            self._argument(owner)
+
     def _fix(self, reads: Reads) -> None:
         """Find the tensors that are read from where nothing is written."""
-        for key, (namespace, name) in reads.globals.items():
-            if key not in reads.assigned:
-                self.matching.fix(namespace.get(name))
-        for key, cell in reads.cells.items():
-            if key not in reads.assigned:
-                self.matching.fix(content_of(cell))
-        for function in reads.functions.values():
-            self.matching.fix((function.__defaults__, function.__kwdefaults__))
-        self.matching.fix(reads.arguments)
-        for owner, names in watched(reads):
-            for name in names:
-                value = stored(owner, name)
-                if not isinstance(value, Tensor) and (id(owner), name) not in self.written.places:
-                    self.matching.fix(value)
+        for read in reads:
+            if read.kind == "attributes":
+                for name, value in zip(read.names, read.values(), strict=True):
+                    written = (id(read.owner), name) in self.written.places
+                    if not written and not isinstance(value, Tensor):
+                        self.matching.fix(value)
+            elif not read.assigned:
+                self.matching.fix(read.values())
 
     def _add(
         self,
@@ -152,8 +153,6 @@ class Guards:
 
     def _defaults(self, function: types.FunctionType) -> None:
         first, second = function.__defaults__, function.__kwdefaults__
-        if not (first or second):
-            return
         label, key = f"defaults of {function.__name__}", (id(function), "__defaults__")
         matches = self.matching.exactly(first, Address(function, "__defaults__"))
         if second is None:
@@ -179,7 +178,7 @@ class Guards:
         label, key = f"{type(argument).__name__} argument", (id(argument), CONTENT)
         self._add(label, lambda: argument, argument, matches, key)
 
-    def _attributes(self, owner: Any, names: Sequence[str], configured: bool) -> None:
+    def _attributes(self, owner: Any, names: Collection[str], configured: bool) -> None:
         """Guard what is there now."""
         label = label_of(owner)
         for name in names:
@@ -241,16 +240,13 @@ class Guards:
             return AnyNumber(matches.kind, address)
         return lambda found: found is address.now() and matches(found)
 
-    def _nothing_new(self, owner: Any, reads: Reads, configured: bool) -> None:
+    def _nothing_new(
+        self, owner: Any, absent: frozenset[str], never_cached: frozenset[str], configured: bool
+    ) -> None:
         """No attribute set on the object itself, hiding a method or not, that was looked for."""
-        own = getattr(owner, "__dict__", None)
-        if own is None:
-            return
-        absent = reads.absent(owner)
-        if absent:
-            self.snapshot.absent.append(AbsentNames(owner, absent, configured))
-        if absent and not isinstance(owner, (types.ModuleType, type)):  # theirs are many
-            self._still_absent(owner, reads.never_cached(owner), configured)
+        self.snapshot.absent.append(AbsentNames(owner, absent, configured))
+        if not isinstance(owner, (types.ModuleType, type)):  # theirs are many
+            self._still_absent(owner, never_cached, configured)
 
     def _still_absent(self, owner: Any, names: frozenset[str], configured: bool) -> None:
         label = label_of(owner)

@@ -11,7 +11,7 @@ from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
 from hybrid.trace.guards.matching import AnyNumber, Matcher
-from hybrid.trace.places.reads import ATOMS, MUTABLE
+from hybrid.trace.places.code_owner import ATOMS, MUTABLE
 
 
 @dataclass(frozen=True, slots=True)

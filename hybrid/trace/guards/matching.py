@@ -17,8 +17,8 @@ from hybrid.core.dataclass import dataclass, field
 from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.places.address import Address
+from hybrid.trace.places.code_owner import ATOMS, CONTAINERS
 from hybrid.trace.places.key import CONTENT, Key
-from hybrid.trace.places.reads import ATOMS, CONTAINERS
 from hybrid.trace.places.signature import is_number
 
 Matcher = Callable[[Any], bool]

@@ -16,7 +16,7 @@ from typing import Any
 
 from hybrid.core.types import DType
 from hybrid.eager.tensor import Tensor
-from hybrid.trace.places.reads import of_package
+from hybrid.trace.places.code_owner import of_package
 
 # Opcodes of Python 3.11 to 3.14; a function with any other is converted.
 _STRAIGHT = frozenset(

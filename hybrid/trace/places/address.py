@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, replace
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.key import CONTENT
 from hybrid.trace.places.place import is_described, put_attribute
-from hybrid.trace.places.reads import MISSING
 
 GIVEN: Any = object()  # in place of an owner: the arguments of the call, (args, kwargs)
 

@@ -9,7 +9,7 @@ from types import CodeType
 from typing import Any
 
 from hybrid.errors import Location
-from hybrid.trace.places.reads import of_package
+from hybrid.trace.places.code_owner import of_package
 
 
 def definition(function: Callable[..., Any]) -> Location | None:

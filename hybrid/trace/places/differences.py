@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.trace.places.code_owner import CONTAINERS
 from hybrid.trace.places.holes import uncounted_in
 from hybrid.trace.places.key import CONTENT, Key
 from hybrid.trace.places.place import refill
-from hybrid.trace.places.reads import CONTAINERS
 
 Array = Any  # a NumPy array or a bytearray
 Content = Any  # a list or a dict of what a container holds

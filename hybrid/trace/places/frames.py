@@ -8,8 +8,8 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from hybrid.core.own_names import PREFIX
+from hybrid.trace.places.code_owner import MISSING, of_package, program_frame
 from hybrid.trace.places.place import read_place
-from hybrid.trace.places.reads import MISSING, of_package, program_frame
 
 # Code of functions that call the author's: the frames beyond are none of the program's.
 BOUNDARIES: set[int] = set()  # by their ids

@@ -13,6 +13,7 @@ from typing import Any
 from hybrid.core.dataclass import dataclass, field
 from hybrid.errors import Location, author_location
 from hybrid.ir.record import Record
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.key import ANY, CONTENT, Key
 from hybrid.trace.places.place import (
     attributes_of,
@@ -21,7 +22,6 @@ from hybrid.trace.places.place import (
     read_place,
     write_place,
 )
-from hybrid.trace.places.reads import MISSING
 
 
 @dataclass(eq=False, slots=True)

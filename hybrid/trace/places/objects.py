@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hybrid.eager.tensor import Tensor
+from hybrid.trace.places.code_owner import is_library_class, user_object
 from hybrid.trace.places.place import attributes_of, put_attribute, read_place
-from hybrid.trace.places.reads import is_library_class, user_object
 
 CONTAINERS = (list, dict, OrderedDict)  # of trees, but for those that nobody can change
 _NEVER = (

@@ -16,9 +16,9 @@ from typing import Any
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError
 from hybrid.ir import Op
+from hybrid.trace.places.code_owner import ATOMS, MISSING, content_of, of_package, user_object
 from hybrid.trace.places.holes import uncounted_in
 from hybrid.trace.places.key import CONTENT
-from hybrid.trace.places.reads import ATOMS, MISSING, content_of, of_package, user_object
 
 _STORED = (types.MemberDescriptorType, types.GetSetDescriptorType)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hybrid.core.dataclass import replace
 from hybrid.core.types import bool_
 from hybrid.eager.tensor import Tensor
-from hybrid.trace.places.reads import MISSING
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.values.optional import OptionalValue, is_optional
 
 if TYPE_CHECKING:

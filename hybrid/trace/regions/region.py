@@ -22,10 +22,10 @@ from hybrid.ir.record import AnyRecord, Record, is_recording, latest
 from hybrid.ir.record import Leaf as GradientLeaf
 from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.key import CONTENT, Key
 from hybrid.trace.places.place import reachable, read_place, write_place
-from hybrid.trace.places.reads import MISSING
 from hybrid.trace.regions.flow import flows_of
 from hybrid.trace.regions.tracer import Cell, Tracer, inside_leaf
 from hybrid.trace.values.optional import UNBOUND

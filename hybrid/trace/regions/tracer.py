@@ -51,11 +51,11 @@ from hybrid.ops.index.items import item
 from hybrid.ops.support.dtypes import as_variable
 from hybrid.trace.guards.constants import Fact, constant_value, refuse_change
 from hybrid.trace.places.address import Address
+from hybrid.trace.places.code_owner import MISSING, Place, place_of
 from hybrid.trace.places.holes import refuse_torn
 from hybrid.trace.places.journal import Journal, LoggedPlace
 from hybrid.trace.places.key import ANY, CONTENT, Key, key_of
 from hybrid.trace.places.place import write_place
-from hybrid.trace.places.reads import MISSING, Place, place_of
 from hybrid.trace.places.stand_ins import StandIns
 from hybrid.trace.regions.checks import check_writable
 from hybrid.trace.regions.handlers import Handler, refuse_caught

@@ -13,7 +13,7 @@ from hybrid import ops
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import current
-from hybrid.trace.places.reads import MISSING
+from hybrid.trace.places.code_owner import MISSING
 
 _HEAP_TYPE = 1 << 9  # a flag of classes that Python code has made
 

@@ -18,7 +18,7 @@ import pytest
 import hybrid as hy
 from hybrid.calls.files.fingerprint import Fingerprint
 from hybrid.calls.files.purity import WORLDLY, is_pure, makes_sets, searched
-from hybrid.trace.places.reads import Reads
+from hybrid.trace.guards.reads import Reads
 
 
 class Kind(enum.Enum):

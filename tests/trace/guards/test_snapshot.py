@@ -11,9 +11,10 @@ import numpy as np
 
 import hybrid as hy
 from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.guards.reads import Reads
 from hybrid.trace.guards.snapshot import Snapshot
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.key import key_of
-from hybrid.trace.places.reads import MISSING, Reads
 
 scale = 2.0
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import hybrid as hy
 from hybrid.errors import Location
 from hybrid.ir.record import Record
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.journal import Journal, LoggedPlace, Mark
 from hybrid.trace.places.key import ANY, CONTENT, key_of
-from hybrid.trace.places.reads import MISSING
 
 
 class Slotted:

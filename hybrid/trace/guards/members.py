@@ -11,8 +11,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.attributes import attribute_names
-from hybrid.trace.places.reads import Reads
 
 # What a class hands out as it is: a method of a class or an object is made anew each time.
 _MADE = (staticmethod, classmethod, property, functools.cached_property)

@@ -1,4 +1,7 @@
-"""What a function may read from outside its arguments: found by walking its code, before it runs.
+"""Reads: what a function may read from outside its arguments, found by walking its code.
+
+One walk, before the function runs, gives an ordered list of ``Read``.  Guards are made of it, and
+so are the digest that finds a plan in a file, and the guards of a plan that was found.
 
 Starting at the function, every global name, closure cell and default that its code (or the code of
 a user's function, method or module it leads to) loads is followed.  Objects met on the way, classes
@@ -10,113 +13,88 @@ from __future__ import annotations
 
 import builtins
 import functools
-import os
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hybrid.core.package import FOLDER
-from hybrid.core.types import DType, TensorType
 from hybrid.eager.progress import ProgressBar
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Op
-from hybrid.trace.places.attributes import MISSING as MISSING
+from hybrid.trace.guards.matching import Written
 from hybrid.trace.places.attributes import attribute_names, cached_names, class_names, stored
+from hybrid.trace.places.code_owner import (
+    ATOMS,
+    CONTAINERS,
+    MISSING,
+    MUTABLE,
+    content_of,
+    is_library,
+    is_library_class,
+    is_library_module,
+    of_package,
+    place_of,
+    user_object,
+)
 from hybrid.trace.places.key import CONTENT, Key, key_of
-from hybrid.trace.places.names import Names, Place, names_in, place_in
+from hybrid.trace.places.names import Names, Place, names_in
 
-if TYPE_CHECKING:
-    from hybrid.trace.guards.matching import Written
-
-_PACKAGE = FOLDER + os.sep
-_PARTS = ("nn", "optim", "train", "models")  # this package's classes that users configure
-_USER_PARTS = tuple(_PACKAGE + part + os.sep for part in _PARTS)
-# Programs that come with the package and are written as users write theirs.
-_PROGRAMS = (
-    *(_PACKAGE + part + os.sep for part in ("bench", "models", "train")),
-    os.path.join(_PACKAGE, "optim", "lbfgs.py"),
-)
-_STANDARD = (os.path.join(os.path.dirname(os.__file__), ""),)
-_LIBRARIES = (os.path.dirname(np.__file__) + os.sep,)
-ATOMS = (
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    type(None),
-    DType,
-    TensorType,
-    type(...),
-    range,
-    slice,
-)
 _ENDS = (*ATOMS, Tensor, Op, np.ndarray, np.generic)  # nothing is reached through these
 _PLAIN = frozenset({bool, int, float, str, type(None)})  # the kinds of most values
-CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+# What globals and variables seldom become others of.
+_SELDOM_SET = (types.FunctionType, types.ModuleType, types.BuiltinFunctionType, type, Op)
 # Functions that may find an attribute by a name that is spelled out nowhere.
 _COMPUTING = frozenset(
     {"getattr", "vars", "dir", "eval", "exec", "methodcaller", "attrgetter", "__dict__"}
 )
-MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)  # what is compared item by item
 
 
-def is_library(code: types.CodeType) -> bool:
-    """Whether ``code`` is the standard library's, NumPy's or this package's own machinery."""
-    return _is_library_path(code.co_filename) or code.co_names == ("_tuple_new",)  # a named tuple's
+class Read(NamedTuple):
+    """What a function may read from one owner.
 
-
-@functools.lru_cache(maxsize=4096)
-def _is_library_path(path: str) -> bool:
-    if path.startswith("<frozen"):
-        return True
-    if path.startswith(_PACKAGE):
-        return not path.startswith(_USER_PARTS + _PROGRAMS)
-    if path.startswith(_LIBRARIES):
-        return True
-    return path.startswith(_STANDARD) and "site-packages" not in path
-
-
-def of_package(code: types.CodeType) -> bool:
-    """Whether ``code`` is this package's, its layers included."""
-    return _is_package_path(code.co_filename)
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_package_path(path: str) -> bool:
-    return path.startswith(_PACKAGE) and not path.startswith(_PROGRAMS)
-
-
-def program_frame(frame: types.FrameType | None) -> types.FrameType | None:
-    """``frame`` or the innermost one around it that runs no code of this package.
-
-    Programs that come with the package are none of it here; they are to ``author_frame``, which
-    says where an error is.
+    Kinds: ``global`` (of the namespace ``owner``), ``variable`` (of an enclosing function: what is
+    in the cell ``owner``), ``defaults`` (of a function), ``argument`` (the content of a container
+    that is no tree), ``attributes``, and ``absent``: attributes that it looks for, and that are not
+    there.
     """
-    while frame is not None and of_package(frame.f_code):
-        frame = frame.f_back
-    return frame
 
+    kind: str
+    owner: Any
+    names: Collection[str] = ()  # of the global, variable or attributes
+    assigned: bool = False  # whether the function sets it
 
-def place_of(function: Any) -> Place | None:
-    """Where the code that a call of ``function`` runs is written: conversion does not move it."""
-    if isinstance(function, functools.partial):
-        return place_of(function.func)
-    function = getattr(function, "__func__", function)
-    if not isinstance(function, types.FunctionType):
-        function = getattr(type(function), "__call__", None)  # noqa: B004  what it is matters
-    return place_in(function.__code__) if isinstance(function, types.FunctionType) else None
+    def values(self) -> list[Any]:
+        """What is there; no property of an object runs."""
+        owner = self.owner
+        if self.kind == "global":
+            return [owner.get(name, MISSING) for name in self.names]
+        if self.kind == "variable":
+            return [content_of(owner, MISSING)]
+        if self.kind == "defaults":
+            return [owner.__defaults__, owner.__kwdefaults__]
+        if self.kind == "attributes":
+            return [stored(owner, name) for name in self.names]
+        return [owner] if self.kind == "argument" else []
+
+    def keys(self) -> Iterator[Key]:
+        """Of the places that are likely to change."""
+        if self.kind in ("global", "variable"):
+            name = "cell_contents" if self.kind == "variable" else next(iter(self.names))
+            if not isinstance(self.values()[0], _SELDOM_SET):
+                yield id(self.owner), name
+        elif self.kind == "defaults":
+            yield id(self.owner), "__defaults__"
+        elif self.kind == "attributes":
+            yield from (key_of(self.owner, name) for name in self.names)
 
 
 class Reads:
     """The functions, global names, cells and objects that a capture of ``function`` depends on.
 
+    Iterating gives each ``Read``, in an order that is the same in every process.
     What only the functions at the places ``hosted`` use is not among them: those run with the plan.
     """
 
@@ -177,7 +155,7 @@ class Reads:
                 return
             for owner, found in fresh:
                 own = getattr(owner, "__dict__", {})
-                for name in found:
+                for name in sorted(found):
                     value = own[name] if name in own else stored(owner, name)
                     if type(value) not in _PLAIN:
                         self.visit(value)
@@ -267,7 +245,7 @@ class Reads:
                 if hasattr(value, "__dict__"):
                     self.objects[id(value)] = value
         elif isinstance(value, (types.ModuleType, types.BuiltinFunctionType)):
-            if isinstance(value, types.ModuleType) and not _is_library_module(value):
+            if isinstance(value, types.ModuleType) and not is_library_module(value):
                 self.objects[id(value)] = value
         elif isinstance(value, type):
             if not (is_library_class(value) or value.__module__.startswith("hybrid.")):
@@ -285,22 +263,30 @@ class Reads:
         left = Reads(self.function, self.given, self.hosted | hosted, self.written)
         return None if left.keys() == self.keys() else left
 
+    def __iter__(self) -> Iterator[Read]:
+        for key, (namespace, name) in self.globals.items():
+            yield Read("global", namespace, (name,), key in self.assigned)
+        for key, cell in self.cells.items():
+            yield Read("variable", cell, (self.variables[key],), key in self.assigned)
+        for function in self.functions.values():
+            if function.__defaults__ or function.__kwdefaults__:
+                yield Read("defaults", function)
+        for argument in self.arguments:
+            yield Read("argument", argument)
+        for owner in self.objects.values():
+            names = self.watched(owner)
+            if names:
+                yield Read("attributes", owner, names)
+        for owner in self.objects.values():
+            names = self.absent(owner) if hasattr(owner, "__dict__") else ()
+            if names:
+                yield Read("absent", owner, names)
+
     def keys(self) -> set[Key]:
         """Of the places: those that are likely to change."""
-        fixed = (types.FunctionType, types.ModuleType, types.BuiltinFunctionType, type, Op)
-        found = {
-            (key, "cell_contents")
-            for key, cell in self.cells.items()
-            if not isinstance(content_of(cell), fixed)
-        }
-        for namespace, name in self.globals.values():
-            if not isinstance(namespace.get(name), fixed):
-                found.add((id(namespace), name))
-        for key, function in self.functions.items():
-            if function.__defaults__ or function.__kwdefaults__:
-                found.add((key, "__defaults__"))
-        found.update(key_of(owner, name) for owner, names in watched(self) for name in names)
-        found.update((key, CONTENT) for key in self.containers)
+        found = {(key, CONTENT) for key in self.containers}
+        for read in self:
+            found.update(read.keys())
         return found
 
     def _function(self, function: types.FunctionType) -> None:
@@ -320,12 +306,12 @@ class Reads:
                 self.objects[id(function)] = function
         names = names_in(function.__code__, self.hosted)
         self._name(names, guarded)
-        for name in names.modules:
+        for name in sorted(names.modules):
             self.visit(sys.modules.get(name))
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self.visit(default)
         namespace = function.__globals__
-        for name in names.loaded | names.assigned:
+        for name in sorted(names.loaded | names.assigned):
             if guarded and (name in namespace or not hasattr(builtins, name)):
                 self.globals[id(namespace), name] = (namespace, name)
                 if name in names.assigned:
@@ -373,7 +359,7 @@ class Reads:
         if of_author and not _COMPUTING.isdisjoint(names.loaded | names.attributes):
             self.computes = True
             fresh = frozenset(self._waiting)
-        for name in fresh & self._waiting.keys():
+        for name in sorted(fresh & self._waiting.keys()):
             for method in self._waiting.pop(name, ()):
                 self.visit(method)
 
@@ -384,13 +370,6 @@ class Reads:
             self._class(type(value))
 
 
-def user_object(value: Any) -> bool:
-    """Whether ``value`` has attributes that users set: not so the machinery of libraries."""
-    kind = type(value)
-    machinery = kind.__module__.startswith("hybrid.") or not hasattr(value, "__dict__")
-    return not (machinery and is_library_class(kind))
-
-
 def _plain_function(member: Any) -> types.FunctionType | None:
     if isinstance(member, (staticmethod, classmethod)):
         member = member.__func__
@@ -399,47 +378,3 @@ def _plain_function(member: Any) -> types.FunctionType | None:
     if isinstance(member, functools.cached_property):
         member = member.func
     return member if isinstance(member, types.FunctionType) else None
-
-
-def is_library_class(kind: type) -> bool:
-    """Whether ``kind`` is a library's or this package's, but for its layers and optimizers."""
-    found = _library_classes.get(kind)
-    if found is None:
-        found = _library_classes[kind] = _of_library(kind)
-    return found
-
-
-# By classes, which may go like all else.
-_library_classes: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
-
-
-def _of_library(kind: type) -> bool:
-    root, _, rest = kind.__module__.partition(".")
-    if root == "hybrid" and rest.partition(".")[0] in (*_PARTS, "bench"):  # as users write theirs
-        return False
-    module = sys.modules.get(kind.__module__)
-    return module is not None and _is_library_module(module)
-
-
-def _is_library_module(module: types.ModuleType) -> bool:
-    path = getattr(module, "__file__", None)
-    if path is None:
-        return module.__name__.partition(".")[0] in sys.stdlib_module_names
-    return path.startswith((_PACKAGE, *_LIBRARIES)) or (
-        path.startswith(_STANDARD) and "site-packages" not in path
-    )
-
-
-def content_of(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not bound yet
-        return None
-
-
-def watched(reads: Reads) -> Iterator[tuple[Any, list[str]]]:
-    """Every object with those of its attributes that count as read."""
-    for owner in reads.objects.values():
-        names = reads.watched(owner)
-        if names:
-            yield owner, names

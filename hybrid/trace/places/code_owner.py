@@ -1,0 +1,140 @@
+"""Whose code and whose values: the author's, a library's, or this package's own machinery.
+
+What a library does is taken as it is; the author's code is followed, converted and guarded, and so
+are the layers, optimizers and models of this package, which are written as users write theirs.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import types
+from collections import deque
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hybrid.core.package import FOLDER
+from hybrid.core.types import DType, TensorType
+from hybrid.trace.places.attributes import MISSING as MISSING
+from hybrid.trace.places.names import Place, place_in
+
+_PACKAGE = FOLDER + os.sep
+_PARTS = ("nn", "optim", "train", "models")  # this package's classes that users configure
+_USER_PARTS = tuple(_PACKAGE + part + os.sep for part in _PARTS)
+# Programs that come with the package and are written as users write theirs.
+_PROGRAMS = (
+    *(_PACKAGE + part + os.sep for part in ("bench", "models", "train")),
+    os.path.join(_PACKAGE, "optim", "lbfgs.py"),
+)
+_STANDARD = (os.path.join(os.path.dirname(os.__file__), ""),)
+_LIBRARIES = (os.path.dirname(np.__file__) + os.sep,)
+ATOMS = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    DType,
+    TensorType,
+    type(...),
+    range,
+    slice,
+)
+CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)  # what is compared item by item
+
+
+def is_library(code: types.CodeType) -> bool:
+    """Whether ``code`` is the standard library's, NumPy's or this package's own machinery."""
+    return _is_library_path(code.co_filename) or code.co_names == ("_tuple_new",)  # a named tuple's
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_library_path(path: str) -> bool:
+    if path.startswith("<frozen"):
+        return True
+    if path.startswith(_PACKAGE):
+        return not path.startswith(_USER_PARTS + _PROGRAMS)
+    if path.startswith(_LIBRARIES):
+        return True
+    return path.startswith(_STANDARD) and "site-packages" not in path
+
+
+def of_package(code: types.CodeType) -> bool:
+    """Whether ``code`` is this package's, its layers included."""
+    return _is_package_path(code.co_filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_package_path(path: str) -> bool:
+    return path.startswith(_PACKAGE) and not path.startswith(_PROGRAMS)
+
+
+def program_frame(frame: types.FrameType | None) -> types.FrameType | None:
+    """``frame`` or the innermost one around it that runs no code of this package.
+
+    Programs that come with the package are none of it here; they are to ``author_frame``, which
+    says where an error is.
+    """
+    while frame is not None and of_package(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def place_of(function: Any) -> Place | None:
+    """Where the code that a call of ``function`` runs is written: conversion does not move it."""
+    if isinstance(function, functools.partial):
+        return place_of(function.func)
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, types.FunctionType):
+        function = getattr(type(function), "__call__", None)  # noqa: B004  what it is matters
+    return place_in(function.__code__) if isinstance(function, types.FunctionType) else None
+
+
+def user_object(value: Any) -> bool:
+    """Whether ``value`` has attributes that users set: not so the machinery of libraries."""
+    kind = type(value)
+    machinery = kind.__module__.startswith("hybrid.") or not hasattr(value, "__dict__")
+    return not (machinery and is_library_class(kind))
+
+
+def is_library_class(kind: type) -> bool:
+    """Whether ``kind`` is a library's or this package's, but for its layers and optimizers."""
+    found = _library_classes.get(kind)
+    if found is None:
+        found = _library_classes[kind] = _of_library(kind)
+    return found
+
+
+# By classes, which may go like all else.
+_library_classes: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+
+def _of_library(kind: type) -> bool:
+    root, _, rest = kind.__module__.partition(".")
+    if root == "hybrid" and rest.partition(".")[0] in (*_PARTS, "bench"):  # as users write theirs
+        return False
+    module = sys.modules.get(kind.__module__)
+    return module is not None and is_library_module(module)
+
+
+def is_library_module(module: types.ModuleType) -> bool:
+    path = getattr(module, "__file__", None)
+    if path is None:
+        return module.__name__.partition(".")[0] in sys.stdlib_module_names
+    return path.startswith((_PACKAGE, *_LIBRARIES)) or (
+        path.startswith(_STANDARD) and "site-packages" not in path
+    )
+
+
+def content_of(cell: types.CellType, unbound: Any = None) -> Any:
+    """What a variable of an enclosing function holds."""
+    try:
+        return cell.cell_contents
+    except ValueError:  # not bound yet
+        return unbound
