@@ -453,12 +453,12 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
         refuse_foreign(leaves, grads)
         for leaf, grad in zip(leaves, grads, strict=True):
             if grad is not None:
-                old = interpreter.read_slot(leaf, "grad")
+                old = interpreter.read_tensor_attribute(leaf, "grad")
                 if old is None:
                     new = interpreter.first_gradient(leaf, plain(grad).detach())
                 else:  # while a function is traced, there may be none on some paths
                     new = (old if isinstance(old, Tensor) else old.or_nothing()) + neutral(grad)
-                interpreter.write_slot(leaf, "grad", new)
+                interpreter.write_tensor_attribute(leaf, "grad", new)
     if not retain_graph:
         interpreter.use_up([node for node in nodes if type(node) is Record])
 

@@ -26,7 +26,7 @@ from hybrid.ir.record import Leaf, Output, Record, is_recording, recording
 from hybrid.plan import Plan
 from hybrid.trace.alias.row_limits import needs_run
 from hybrid.trace.capture.backward import backward_of
-from hybrid.trace.capture.captured import Asked, Backward, Capture, build
+from hybrid.trace.capture.captured_graph import Backward, BackwardRequest, Capture, build
 from hybrid.trace.gradients.region_vjp import kinds_of, tensors_of
 from hybrid.trace.gradients.replay_run import followed
 from hybrid.trace.regions.build import replay
@@ -88,7 +88,7 @@ class Planned:
         self.keep = [leaf for leaf in keep if not isinstance(leaf, Tensor)]  # ids in the key
         if capture.gradient is not None:
             self.vjp_op = _CallOp(self)
-        self.shares = bool(capture.writes or capture.slot_writes or capture.slot_reads) or any(
+        self.shares = bool(capture.writes or capture.place_writes or capture.place_reads) or any(
             source.address is not None for source in capture.sources
         )
         record = None if capture.gradient is None else self._record
@@ -127,7 +127,7 @@ class Planned:
     def replays(self) -> bool:
         """Whether ``replayed`` does all that a run does."""
         capture = self.capture
-        return not (capture.slot_writes or capture.given or capture.objects)
+        return not (capture.place_writes or capture.given or capture.objects)
 
     def replayed(self, leaves: Sequence[Any]) -> Any:
         """The results of a run, by the current interpreter, node by node."""
@@ -218,7 +218,7 @@ class _CallOp:
             ct if uses > 1 or places.count(at) > 1 else None
             for at, (ct, uses) in enumerate(zip(found, gradient.uses, strict=True))
         ]
-        asked = Asked(kinds_of(cts), kinds_of(given), places)
+        asked = BackwardRequest(kinds_of(cts), kinds_of(given), places)
         backward = backward_of(capture, asked)
         n_sources = len(capture.sources)
         at_hand = dict(zip([("source", i) for i in range(n_sources)], saved, strict=False))

@@ -12,9 +12,9 @@ from typing import Any
 from hybrid.calls.executable import Planned
 from hybrid.core.dataclass import dataclass
 from hybrid.core.exceptions import is_interrupt
-from hybrid.trace.capture.captured import Capture
+from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.places.address import Address
-from hybrid.trace.places.signature import general_key, is_number, key_of
+from hybrid.trace.places.signature import is_number, key_of, key_of_kind
 
 _MOST = 64  # more numbers than that are data, which belong in a tensor
 
@@ -141,4 +141,4 @@ def covers(planned: Planned, keys: Sequence[Hashable]) -> bool:
 def family_key(key: Any, leaves: Sequence[Any]) -> Hashable:
     """The key of a family: ``key`` without the values of numbers."""
     structure, _, *rest = key
-    return (structure, tuple([general_key(leaf) for leaf in leaves]), *rest)
+    return (structure, tuple([key_of_kind(leaf) for leaf in leaves]), *rest)

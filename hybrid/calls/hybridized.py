@@ -34,7 +34,7 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ir.record import is_recording
 from hybrid.ops.support.operand_checks import require_choice
 from hybrid.trace.capture.capture import capture
-from hybrid.trace.capture.captured import Capture
+from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.capture.first_gradients import adding
 from hybrid.trace.capture.recapture import Attempt, recaptured, uncollected
 from hybrid.trace.capture.side_effects import refuse_lost, refuse_shared

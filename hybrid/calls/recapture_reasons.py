@@ -11,7 +11,7 @@ from typing import Any
 from hybrid.calls.executable import Planned
 from hybrid.calls.families import NumberInputs
 from hybrid.core.dataclass import dataclass
-from hybrid.trace.capture.captured import Capture
+from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.places.signature import describe_leaf
 
 

@@ -151,13 +151,13 @@ class Eager:
     def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
         return None
 
-    def read_slot(self, owner: Any, name: str) -> Any:
+    def read_tensor_attribute(self, owner: Any, name: str) -> Any:
         return getattr(owner, name)
 
     def first_gradient(self, leaf: Any, value: Tensor) -> Tensor:
         return value
 
-    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+    def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         object.__setattr__(owner, name, value)  # past the hooks that ask to write here
 
     def use_up(self, records: Sequence[Record]) -> None:

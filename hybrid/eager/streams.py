@@ -100,9 +100,9 @@ class Streaming(Eager):
         """``cell`` is to hold ``data``, until what is queued by now is known to have failed."""
         self.queue.on_failure(functools.partial(_put_back, cell, data, cell.content, cell.record))
 
-    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+    def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         self.queue.on_failure(functools.partial(_reset, owner, name, value, getattr(owner, name)))
-        super().write_slot(owner, name, value)
+        super().write_tensor_attribute(owner, name, value)
 
 
 def _remembered(

@@ -332,7 +332,7 @@ class Tensor:
     def grad(self) -> Tensor | None:
         """What ``backward()`` has added up for this tensor."""
         leaf = getattr(self, "leaf", None)
-        return None if leaf is None else current().read_slot(leaf, "grad")
+        return None if leaf is None else current().read_tensor_attribute(leaf, "grad")
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -340,7 +340,7 @@ class Tensor:
         if value is not None and (not isinstance(value, Tensor) or value.type is not self.type):
             raise ArgumentTypeError(f"the gradient of {self.type} must be a tensor of that type")
         if leaf is not None:
-            current().write_slot(leaf, "grad", value)
+            current().write_tensor_attribute(leaf, "grad", value)
         elif value is not None:
             raise GradientError("the tensor requires no gradient", fix="set requires_grad = True")
 

@@ -18,7 +18,7 @@ from hybrid.explain.nodes import by_place, refs
 from hybrid.explain.watch import Place, Watch
 from hybrid.explain.words import counted
 from hybrid.trace.alias.row_limits import needs_run
-from hybrid.trace.capture.captured import Capture
+from hybrid.trace.capture.captured_graph import Capture
 
 LAYERS = "layers of hybrid that no line above calls"
 
@@ -73,17 +73,17 @@ def build(
         for w in functions
     )
     return Explanation(
-        name=name,
-        call=tuple(call),
-        verdict=verdict,
-        summary=_summary(capture, len(found)),
-        functions=told,
-        elsewhere=_elsewhere(places, functions, caller),
-        inputs=inputs_of(capture, names, paths),
-        writes=tuple(slot_name(write.address, paths, write.key) for write in capture.slot_writes),
-        guards=guards,
-        plans=tuple(plans),
-        graph=capture.graph,
+        name,
+        tuple(call),
+        verdict,
+        _summary(capture, len(found)),
+        told,
+        _elsewhere(places, functions, caller),
+        inputs_of(capture, names, paths),
+        tuple(slot_name(write.address, paths, write.key) for write in capture.place_writes),
+        guards,
+        tuple(plans),
+        capture.graph,
     )
 
 

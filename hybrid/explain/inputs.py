@@ -12,11 +12,11 @@ from hybrid.explain.explanation import GuardRow, Input
 from hybrid.explain.words import is_plain, is_telling, listed, shown
 from hybrid.ir.printer import names_of
 from hybrid.ir.record import Leaf
-from hybrid.trace.capture.captured import Capture, Source
+from hybrid.trace.capture.captured_graph import Capture, Source
 from hybrid.trace.guards.matching import AnyNumber
 from hybrid.trace.places.address import GIVEN, Address, LeafOf
 from hybrid.trace.places.code_owner import CONTAINERS
-from hybrid.trace.places.key import CONTENT
+from hybrid.trace.places.place import CONTENT
 
 
 def inputs_of(
@@ -142,7 +142,7 @@ def paths_of(
         roots += [(f"self.{n}", value) for n, value in getattr(instance, "__dict__", {}).items()]
     for guard in (*capture.guards.always, *capture.guards.by_epoch):
         roots.append((guard.name.rpartition(" ")[2], guard.expected))
-    for write in capture.slot_writes:
+    for write in capture.place_writes:
         if write.address.owner is GIVEN:
             paths[write.address.keys] = given_name(function, write.address.keys)
     for prefix, root in roots:

@@ -13,7 +13,7 @@ from hybrid.core.tree import describe
 from hybrid.eager.tensor import Tensor
 from hybrid.explain.words import counted, listed, shown
 from hybrid.ir.record import Leaf
-from hybrid.trace.capture.captured import Capture
+from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.guard import Guard
 from hybrid.trace.places.address import LeafOf
@@ -144,7 +144,7 @@ def _outside(planned: CandidatePlan, leaves: Sequence[Any]) -> Iterator[Differen
         )
         if not guard.holds()
     ]
-    for address, original in planned.capture.slot_reads:
+    for address, original in planned.capture.place_reads:
         now, owner = address.read(leaves), address.owner
         if getattr(now, "type", None) is not getattr(original, "type", None):
             gradient = isinstance(owner, (Leaf, LeafOf))

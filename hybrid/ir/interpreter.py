@@ -55,13 +55,13 @@ class Interpreter(Protocol):
     def assign(self, cell: Any, value: Any) -> None:
         """Put ``value`` into ``cell``."""
 
-    def read_slot(self, owner: Any, name: str) -> Any:
+    def read_tensor_attribute(self, owner: Any, name: str) -> Any:
         """The attribute ``name`` of ``owner``, which holds tensors."""
 
     def first_gradient(self, leaf: Any, value: Any) -> Any:
         """What becomes the gradient of a leaf, which was read and has none yet, of ``value``."""
 
-    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+    def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         """Set the attribute ``name`` of ``owner``."""
 
     def use_up(self, records: Sequence[Any]) -> None:

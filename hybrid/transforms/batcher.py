@@ -120,19 +120,19 @@ class Batcher:
         with interpreting(self.around):
             self.around.assign(cell, value.content.outer)
 
-    def read_slot(self, owner: Any, name: str) -> Any:
+    def read_tensor_attribute(self, owner: Any, name: str) -> Any:
         return getattr(owner, name)
 
     def first_gradient(self, leaf: Any, value: Tensor) -> Tensor:
         return value
 
-    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+    def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         if isinstance(value, Tensor):
             value = self.traced(value)
             self._require_shared(value, f"{type(owner).__name__}.{name} was written")
             value = value.content.outer
         with interpreting(self.around):
-            self.around.write_slot(owner, name, value)
+            self.around.write_tensor_attribute(owner, name, value)
 
     def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:
         return nullcontext()

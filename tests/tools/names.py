@@ -82,7 +82,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "same": "plain English where two things are compared",
     },
     "module": {
-        "argument_aliasing": "a noun: one tensor in two arguments",
         "batching": "a noun: rules for vmap",
         "deferred": "deferred values are a word of the glossary",
         "embedding": "a noun: the layer",

@@ -13,7 +13,7 @@ from typing import Any
 from hybrid.core.types import TensorType
 from hybrid.memory import native
 from hybrid.memory.buffers import UNSHARED, UNSHARED_DATA
-from hybrid.trace.capture.captured import Capture, SlotWrite
+from hybrid.trace.capture.captured_graph import Capture, PlaceWrite
 
 MANY = 8  # values alike: from so many on they are written as a loop
 
@@ -37,7 +37,7 @@ class Loops:
     types: Sequence[TensorType]  # of the outputs
     n_outputs: int
     in_place: dict[int, int]  # outputs and the sources whose buffers they may take over
-    slot_of_output: dict[int, SlotWrite]
+    slot_of_output: dict[int, PlaceWrite]
     # Outputs: cells that are written in place, attributes, new buffers, new tensors.
     many_cells: list[int]
     many_slots: list[int]

@@ -32,11 +32,10 @@ from hybrid.memory import native
 from hybrid.memory.buffers import UNSHARED, UNSHARED_DATA
 from hybrid.ops.flow.control import py_call
 from hybrid.plan import Plan
-from hybrid.trace.capture.captured import Capture, Made, SlotWrite, Source, build
+from hybrid.trace.capture.captured_graph import Capture, Made, PlaceWrite, Source, build
 from hybrid.trace.places.address import GIVEN, Address, LeafOf
-from hybrid.trace.places.key import CONTENT
 from hybrid.trace.places.objects import empty, filled
-from hybrid.trace.places.place import is_hooked, put_attribute, refill
+from hybrid.trace.places.place import CONTENT, is_hooked, put_attribute, refill
 
 WRITER = threading.RLock()
 
@@ -99,7 +98,7 @@ class Binding(Loops):
             for output, source in self.cell_of_output.items()
             if self.reuses and plan.donations.get(output) == source
         }
-        self.trees = [capture.result, *(write.made for write in capture.slot_writes)]
+        self.trees = [capture.result, *(write.made for write in capture.place_writes)]
         self.trees += [built.made for built in capture.objects]
         self.given = self._given()
         self.slot_of_output = self._slots()
@@ -119,7 +118,7 @@ class Binding(Loops):
         They are looked up before anything is written: what is written may move them.
         """
         found = [what for made in self.trees for kind, what in made.places if kind == "given"]
-        writes = self.capture.slot_writes
+        writes = self.capture.place_writes
         found += [write.address.keys for write in writes if write.address.owner is GIVEN]
         return {keys: f"g{i}" for i, keys in enumerate(dict.fromkeys(found))}
 
@@ -133,7 +132,7 @@ class Binding(Loops):
         aliases = {output for a in self.capture.aliases for output in (a.output, a.index)}
         return {
             w.made.leaves[0][1]: w
-            for w in self.capture.slot_writes
+            for w in self.capture.place_writes
             if w.made.structure == LEAF
             and w.made.leaves[0][0] == "output"
             and counts[w.made.leaves[0][1]] == 1
@@ -162,7 +161,7 @@ class Binding(Loops):
             seen.update(self.capture.gradient.outputs)
         return seen - self.slot_of_output.keys()
 
-    def _is_plain(self, write: SlotWrite) -> bool:
+    def _is_plain(self, write: PlaceWrite) -> bool:
         """Whether the slot is an attribute of an object that is known now."""
         address = write.address
         if write.key or type(address.owner) is LeafOf or is_hooked(address.owner, address.name):
@@ -322,7 +321,7 @@ class Binding(Loops):
             return self.writer.name("cell", source.tensor)
         return source.address.text(self.writer.name)
 
-    def _target(self, write: SlotWrite) -> str:
+    def _target(self, write: PlaceWrite) -> str:
         """What a write sets: an attribute, an item, the items from one on, or a container."""
         address = write.address
         given = address.owner is GIVEN
@@ -412,7 +411,7 @@ class Binding(Loops):
         for i, built in enumerate(capture.objects):
             w.line(f"{w.name('fill', filled)}(o{i}, {self._value(built.made, results)})")
         writes = []
-        for write in [*capture.slot_writes, None]:  # what is built may find no memory: so first
+        for write in [*capture.place_writes, None]:  # what is built may find no memory: so first
             value = self._value(capture.result if write is None else write.made, results)
             if "(" in value:
                 w.line(f"v{len(writes)} = {value}")
@@ -446,7 +445,7 @@ class Binding(Loops):
                 other = f"{other} if {test}(b{alias.flag}) else r{alias.output}"
             self.writer.line(f"r{alias.output} = {other}")
 
-    def _stored(self, write: SlotWrite, target: str, value: str) -> str:
+    def _stored(self, write: PlaceWrite, target: str, value: str) -> str:
         """The statement that sets the target; hooks of the author's have been captured."""
         w, owner, name = self.writer, write.address.owner, write.address.name
         if name == CONTENT or type(owner) is LeafOf or not is_hooked(owner, name):

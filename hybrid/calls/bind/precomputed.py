@@ -15,7 +15,7 @@ from typing import Any
 from hybrid.errors import OutOfMemoryError
 from hybrid.memory import buffers, native
 from hybrid.plan import Plan
-from hybrid.trace.capture.captured import Capture
+from hybrid.trace.capture.captured_graph import Capture
 
 PATIENCE = 3  # times in a row that what is kept serves no second call
 LIMIT = 1 << 29  # bytes that all plans of a process keep; those that were renewed first go first

@@ -1,6 +1,6 @@
 """Lookup: the way of one capture through the plans that are kept in files.
 
-The file of a capture is named by its fingerprint: all that guards would look at, and the versions
+The file of a capture is named by its digest: all that guards would look at, and the versions
 of all that made it.  So nothing is guessed: either everything is as it was, or there is no file.
 Guards are made anew, of the objects of this process; where what is kept fits them, the plan serves
 this call and all later ones as if it had been captured here.
@@ -20,12 +20,12 @@ import numpy as np
 from hybrid import config
 from hybrid.calls.executable import Planned
 from hybrid.calls.families import NumberInputs
-from hybrid.calls.files.fingerprint import Fingerprint
-from hybrid.calls.files.guards import LoadedGuards
-from hybrid.calls.files.reading import Malformed, read
+from hybrid.calls.files.digest import ReadsDigest
+from hybrid.calls.files.entry_reader import Malformed, read
+from hybrid.calls.files.loaded_guards import LoadedGuards
 from hybrid.calls.files.store import FORMAT, Damaged, load, path_of, save, warn
+from hybrid.calls.files.tokens import Unkeepable, blake2b
 from hybrid.calls.files.trust import Untrusted
-from hybrid.calls.files.writing import Unkeepable, blake2b
 from hybrid.config import is_configured, plan_cache
 from hybrid.core.dataclass import dataclass
 from hybrid.core.package import FOLDER, __version__
@@ -34,7 +34,7 @@ from hybrid.core.tree import flatten
 from hybrid.eager.thread_state import STATE
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.memory import native
-from hybrid.trace.capture.captured import Capture
+from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.guards.reads import Reads
 
 _OPTIONS = ("mode", "optimize", "name")  # those that a capture depends on
@@ -66,7 +66,7 @@ class Lookup:
                 reads = self._reads(free)
                 # Made first: what other threads change from now on the guards find changed.
                 guards = LoadedGuards(reads, is_configured)
-                found = self._fingerprint(reads, free)
+                found = self._digest(reads, free)
                 capture = self._load(found, guards)
             except Unkeepable as error:
                 reason = str(error.args[0])
@@ -82,19 +82,19 @@ class Lookup:
             raise Unkeepable("numbers outside its arguments are inputs of it")
         return Reads(self.function, list(self.leaves))
 
-    def _fingerprint(self, reads: Reads, free: NumberInputs) -> Fingerprint:
+    def _digest(self, reads: Reads, free: NumberInputs) -> ReadsDigest:
         _, keys, recording, aliases, many = self.key
         tensors = [len(key) == 2 and type(key[1]) is bool for key in keys]
         about = (
             *environment(),
             config.RESIDUAL_NBYTES,
             [(name, self.options[name]) for name in _OPTIONS],
-            Fingerprint.structure(flatten(self.given)[1]),
+            ReadsDigest.structure(flatten(self.given)[1]),
             (recording, aliases, many, len(self.leaves), tensors),
         )
-        return Fingerprint(reads, self.leaves, [(item,) for item in about], free.numbers)
+        return ReadsDigest(reads, self.leaves, [(item,) for item in about], free.numbers)
 
-    def _load(self, found: Fingerprint, guards: LoadedGuards) -> Capture | None:
+    def _load(self, found: ReadsDigest, guards: LoadedGuards) -> Capture | None:
         path = path_of(self.folder, found.digest)
         try:
             entry = load(self.folder, found.digest)
@@ -108,9 +108,9 @@ class Lookup:
             warn(self.folder, f"plans in {self.folder} are not used: {error}")
             return None
 
-    def _require_unchanged(self, free: NumberInputs, found: Fingerprint) -> None:
+    def _require_unchanged(self, free: NumberInputs, found: ReadsDigest) -> None:
         """Raise if the capture has left something behind: a loaded plan would not."""
-        now = self._fingerprint(self._reads(free), free)
+        now = self._digest(self._reads(free), free)
         if now.digest != found.digest or list(map(id, now.objects)) != list(map(id, found.objects)):
             raise Unkeepable("capturing it has changed what it reads: a cached property, say")
 
@@ -127,7 +127,7 @@ class Lookup:
 
     def _keep(self, made: _Try, planned: Planned) -> str:
         """Write it to a file; why not, if that is so."""
-        from hybrid.calls.files.entry import written  # which loading does without
+        from hybrid.calls.files.entry_writer import written  # which loading does without
 
         assert made.found is not None
         try:
@@ -154,7 +154,7 @@ class _Try:
 
     capture: Capture
     free: NumberInputs
-    found: Fingerprint | None
+    found: ReadsDigest | None
     loaded: bool  # whether it came from a file
     reason: str  # why it is not to be kept, known before it was made
 

@@ -33,12 +33,12 @@ class Damaged(Exception):
 
 
 def path_of(folder: str, digest: str) -> str:
-    """The file of the entry for a fingerprint."""
+    """The file of the entry for a digest."""
     return os.path.join(folder, digest + SUFFIX)
 
 
 def load(folder: str, digest: str, *, use: bool = True) -> Any:
-    """The entry for a fingerprint; None if there is none, Damaged if it is none.
+    """The entry for a digest; None if there is none, Damaged if it is none.
 
     Raises Untrusted where others can write, or have written.  One that is of ``use`` counts as
     used now.
@@ -62,7 +62,7 @@ def load(folder: str, digest: str, *, use: bool = True) -> Any:
     except OSError as error:
         raise Damaged(str(error.strerror)) from None
     entry = unpacked(content)
-    if entry.get("fingerprint") != digest:
+    if entry.get("digest") != digest:
         raise Damaged("it is the entry of something else")
     if use:
         with contextlib.suppress(OSError):  # of a folder that may only be read
@@ -115,7 +115,7 @@ def save(folder: str, digest: str, entry: dict[str, Any], limit: int) -> None:
 
     OSError or Untrusted say why not.
     """
-    content = packed({"fingerprint": digest, **entry})
+    content = packed({"digest": digest, **entry})
     if len(content) > min(LARGEST, limit):
         raise OSError(f"{len(content)} bytes are more than there is room for")
     make_folder(folder)

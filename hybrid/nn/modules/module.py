@@ -68,7 +68,7 @@ class Module:
         if type(value) is Tensor and type(self.__dict__.get(name)) is Tensor:
             # Guards on a tensor in an attribute look at the attribute itself: no epoch to advance.
             if ACTIVE:
-                current().write_slot(self, name, value)
+                current().write_tensor_attribute(self, name, value)
             else:
                 object.__setattr__(self, name, value)
         elif ACTIVE and current().traces:
@@ -97,7 +97,7 @@ class Module:
         if parts:
             object.__setattr__(self, name, value)
         elif _holds_tensor(value) or (value is None and _holds_tensor(old)):
-            current().write_slot(self, name, value)
+            current().write_tensor_attribute(self, name, value)
         else:
             current().will_write_attribute(self, name)
             object.__setattr__(self, name, value)

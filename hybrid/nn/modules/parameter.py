@@ -43,7 +43,7 @@ def put_gradient(p: Tensor, new: Tensor) -> None:
     """Let ``new`` be the gradient of ``p`` where it has one."""
     grad: Any = p.grad
     if isinstance(grad, OptionalValue):
-        current().write_slot(p.leaf, "grad", grad.of(new, grad.flag))
+        current().write_tensor_attribute(p.leaf, "grad", grad.of(new, grad.flag))
     else:
         p.grad = new
 

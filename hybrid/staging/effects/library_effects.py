@@ -31,7 +31,7 @@ from hybrid.staging.effects.printing import write_method
 from hybrid.staging.sessions.views import CONTAINERS
 from hybrid.trace.places.code_owner import ATOMS, is_library_class
 from hybrid.trace.places.differences import ContainerSnapshot
-from hybrid.trace.places.key import CONTENT
+from hybrid.trace.places.place import CONTENT
 from hybrid.trace.regions.region import Region
 
 

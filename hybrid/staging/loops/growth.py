@@ -17,7 +17,7 @@ from hybrid.number import Number
 from hybrid.staging.loops.carry import Carry
 from hybrid.trace.places.code_owner import ATOMS
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.key import CONTENT
+from hybrid.trace.places.place import CONTENT
 from hybrid.trace.regions.merge import describe, kind_of, number_tensor
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import DOUBT

@@ -35,10 +35,9 @@ from hybrid.staging.loops.growth import Growth, appended, has_one
 from hybrid.staging.loops.iteration_objects import may_rebuild, refuse_rebound, refuse_shared
 from hybrid.staging.nodes.node_session import Staged
 from hybrid.trace.gradients.budget import LIST_SHARE, capacity
-from hybrid.trace.guards.constants import refuse_change
+from hybrid.trace.guards.constants import refuse_constant_write
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.key import CONTENT
-from hybrid.trace.places.place import same_items
+from hybrid.trace.places.place import CONTENT, same_items
 from hybrid.trace.regions.branch import (
     Path,
     apply_control,
@@ -144,7 +143,7 @@ class StagedLoop(Staged):
         region = self.path.region
         for cell in region.cells.values():
             if cell.written:  # in a later iteration the value is another
-                refuse_change(region, cell.tensor, cell.value.location)
+                refuse_constant_write(region, cell.tensor, cell.value.location)
         again = False
         for name, carry in self.names.items():
             again |= self._leave(name, carry, self.finals[name])

@@ -22,14 +22,13 @@ from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import LOST, Leaf, is_recording, set_record
-from hybrid.trace.capture.captured import Built, SlotWrite, Source, build, build_objects
+from hybrid.trace.capture.captured_graph import Built, PlaceWrite, Source, build, build_objects
 from hybrid.trace.capture.outputs import Known, Making
 from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.replay_run import Unrepeatable, done, leaving_operands
 from hybrid.trace.places.address import GIVEN, Address
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.key import CONTENT
-from hybrid.trace.places.place import refill, write_place
+from hybrid.trace.places.place import CONTENT, refill, write_place
 from hybrid.trace.regions.requires_grad import Turned, turn
 from hybrid.trace.regions.ties import Unfollowed, ties_of
 from hybrid.trace.regions.tracer import Cell, Tracer
@@ -41,7 +40,7 @@ class Left:
     """What was written, in terms of values that only a run knows."""
 
     cells: tuple[tuple[int, int], ...]  # (source, value)
-    writes: tuple[SlotWrite, ...]  # their outputs are values, too
+    writes: tuple[PlaceWrite, ...]  # their outputs are values, too
     objects: tuple[Built, ...]  # that these hold
     recorded: frozenset[int]  # values that gradients flow to
     carried: frozenset[int]  # those that they may flow to by iterations, if they flow at all
@@ -207,7 +206,7 @@ class Remaining:
         changes = self.writes.own_changes()
         making.share([*[now for _, _, now in places], *[change.after for change in changes]])
         writes = [
-            SlotWrite(Address(owner, name).seen_from(self.known.owners), making.made(now), True)
+            PlaceWrite(Address(owner, name).seen_from(self.known.owners), making.made(now), True)
             for owner, name, now in places
         ]
         for change in changes:

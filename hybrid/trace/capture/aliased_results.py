@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Value
-from hybrid.trace.capture.captured import Alias
+from hybrid.trace.capture.captured_graph import Alias
 from hybrid.trace.capture.outputs import Known
 from hybrid.trace.regions.ties import Unfollowed, ties_of
 from hybrid.trace.regions.tracer import Tracer

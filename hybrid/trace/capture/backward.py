@@ -18,7 +18,7 @@ from hybrid.autodiff.tape import history
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Value
 from hybrid.ir.record import AnyRecord, Leaf, node_of, recording
-from hybrid.trace.capture.captured import Asked, Backward, Capture
+from hybrid.trace.capture.captured_graph import Backward, BackwardRequest, Capture
 from hybrid.trace.gradients.region_vjp import CotangentKind, Tape, cut, leaves_at, opened, values_of
 from hybrid.trace.regions.build import computing
 
@@ -70,7 +70,7 @@ def alike(
     return found
 
 
-def backward_of(capture: Capture, asked: Asked) -> Backward:
+def backward_of(capture: Capture, asked: BackwardRequest) -> Backward:
     """The way back that ``asked`` tells of."""
     gradient, types = capture.gradient, [v.type for v in capture.graph.results]
     unsure = gradient.unsure
@@ -86,7 +86,7 @@ def backward_of(capture: Capture, asked: Asked) -> Backward:
     return found
 
 
-def _derived(capture: Capture, asked: Asked) -> Backward:
+def _derived(capture: Capture, asked: BackwardRequest) -> Backward:
     gradient, graph = capture.gradient, capture.graph
     places = [-1] * len(graph.params)
     for at, i in enumerate(gradient.inputs):

@@ -25,7 +25,7 @@ from hybrid.trace.alias.row_limits import refuse_recurring
 from hybrid.trace.capture.abort_effects import Remaining
 from hybrid.trace.capture.aliased_results import found_aliases
 from hybrid.trace.capture.backward import alike, places_at_hand, uses_of
-from hybrid.trace.capture.captured import Backward, Capture, Gradient, Same, SlotWrite
+from hybrid.trace.capture.captured_graph import Backward, Capture, Gradient, PlaceWrite, Same
 from hybrid.trace.capture.first_gradients import FirstGradients, unmarked
 from hybrid.trace.capture.history_flags import presence
 from hybrid.trace.capture.number_inputs import as_input, number_cell, put_numbers
@@ -34,11 +34,10 @@ from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.region_vjp import cut, values_of
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.places.address import Address
-from hybrid.trace.places.code_owner import MISSING
-from hybrid.trace.places.definition import definition, returning
+from hybrid.trace.places.code_owner import MISSING, definition, returning
 from hybrid.trace.places.differences import containers_in
 from hybrid.trace.places.frames import BOUNDARIES
-from hybrid.trace.places.key import Key
+from hybrid.trace.places.place import Key
 from hybrid.trace.regions.requires_grad import Turning
 from hybrid.trace.regions.tracer import Cell, LoggedPlace, Tracer
 from hybrid.trace.values.varlist import refuse_written
@@ -68,7 +67,7 @@ def capture(
     """
     tracer = Tracer(
         Builder(name),
-        dict(guards.slot_sources),
+        dict(guards.attribute_sources),
         namespaces=guards.namespaces,
         once=guards.once,
         convert=convert,
@@ -101,7 +100,7 @@ def _captured(
         leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
-        tracer.turning = Turning(leaves, guards.slot_sources)
+        tracer.turning = Turning(leaves, guards.attribute_sources)
         tracer.known = guards.known.union([id(container) for container, _ in given])
         at = definition(function)
         known = Known(leaves, given, guards.containers.values(), places, at, returning(function))
@@ -158,8 +157,8 @@ class _Finish:
         self.making.share([result, *[v for _, v in written], *[c.after for c in changes]])
         made = self.making.made(result)
         known, slots = self.known.owners, list(lasting_slots.values())
-        slot_writes = [
-            SlotWrite(
+        place_writes = [
+            PlaceWrite(
                 Address(slot.owner, slot.name).seen_from(known),
                 self.making.made(value),
                 slot.original is not MISSING,
@@ -167,7 +166,7 @@ class _Finish:
             for slot, value in written
         ]
         for change in changes:
-            slot_writes += self.making.content_writes(change)
+            place_writes += self.making.content_writes(change)
         cells = self.cells()
         records = [tensor.record for tensor in self.tensors]
         variables = self.variables(cells)
@@ -215,7 +214,7 @@ class _Finish:
             made,
             consumed,
             writes,
-            slot_writes,
+            place_writes,
             self.guards,
             [cell.tensor.record is not None for cell in cells],
             gradient,
@@ -296,7 +295,7 @@ class _Finish:
         found = []
         for index, leaf in enumerate(self.leaves):
             if isinstance(leaf, Tensor):
-                slot = self.tracer.slot_sources.get(id(leaf))
+                slot = self.tracer.attribute_sources.get(id(leaf))
                 if slot is not None or id(leaf) in self.guards.outside:
                     found.append((index, slot or leaf))
         return found

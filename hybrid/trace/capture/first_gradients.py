@@ -22,7 +22,7 @@ from hybrid.errors import Location
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import recording
-from hybrid.trace.capture.captured import Capture, Source
+from hybrid.trace.capture.captured_graph import Capture, Source
 from hybrid.trace.places.address import Address
 from hybrid.trace.regions.tracer import Tracer
 
@@ -55,16 +55,16 @@ def adding(capture: Capture, leaves: Sequence[Any]) -> Capture | None:
     olds = {mark: Value(mark.type) for mark in there}
     marks = [mark for _, mark in found.places if mark not in there]
     known = {address.key for address, _ in found.places}
-    reads = [(a, was) for a, was in capture.slot_reads if a.key not in known]
+    reads = [(a, was) for a, was in capture.place_reads if a.key not in known]
     for address, mark in found.places:
         reads.append((address, make_tensor(mark.type, None) if mark in there else None))
     n = len(found.graph.params)
     made = replace(
         capture,
         made=_with(found.graph, olds, marks),
-        sources=[*capture.sources[:n], *[Source("slot", address=a) for a in there.values()]],
+        sources=[*capture.sources[:n], *[Source("attribute", address=a) for a in there.values()]],
         requires=[*capture.requires[:n], *[False] * len(there)],
-        slot_reads=reads,
+        place_reads=reads,
         notes=list(capture.notes),
         plans=None,
     )

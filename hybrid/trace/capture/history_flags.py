@@ -64,10 +64,10 @@ class Certainty:
 def presence(tracer: Tracer, records: Sequence[AnyRecord]) -> list[Tensor | None]:
     """For each record the flag that its value has a history; None: it has one in every run."""
     certain = Certainty()
-    return [None if certain.of(record) else _asked(tracer, record) for record in records]
+    return [None if certain.of(record) else _flag_of(tracer, record) for record in records]
 
 
-def _asked(tracer: Tracer, record: AnyRecord) -> Tensor | None:
+def _flag_of(tracer: Tracer, record: AnyRecord) -> Tensor | None:
     """The flag that a cotangent of the value would arrive at a leaf."""
     builder = tracer.builder
     nodes = len(builder.nodes)

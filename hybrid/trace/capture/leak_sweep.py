@@ -16,8 +16,7 @@ from hybrid.number.mixed_number import Mixed
 from hybrid.trace.places.attributes import MISSING, attribute_names, stored
 from hybrid.trace.places.code_owner import CONTAINERS, content_of, user_object
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.key import key_of
-from hybrid.trace.places.place import label_of, read_place
+from hybrid.trace.places.place import key_of, label_of, read_place
 from hybrid.trace.regions.tracer import Tracer
 from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.varlist import VarList

@@ -14,7 +14,7 @@ from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.guard import label_of
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
-from hybrid.trace.places.key import CONTENT, key_of
+from hybrid.trace.places.place import CONTENT, key_of
 from hybrid.trace.regions.tracer import Tracer
 
 

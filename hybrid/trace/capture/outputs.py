@@ -21,14 +21,13 @@ from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber
-from hybrid.trace.capture.captured import Built, Either, Made, SlotWrite, Source
+from hybrid.trace.capture.captured_graph import Built, Made, OptionalLeaf, PlaceWrite, Source
 from hybrid.trace.capture.leak_sweep import hidden
 from hybrid.trace.places.address import GIVEN, Address, LeafOf, owners
 from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.differences import ContainerDifference, pieces
-from hybrid.trace.places.holes import refuse_torn
-from hybrid.trace.places.key import CONTENT
 from hybrid.trace.places.objects import CONTAINERS, attributes, is_authors, is_plain
+from hybrid.trace.places.place import CONTENT, refuse_torn
 from hybrid.trace.regions.tracer import Cell, Tracer
 from hybrid.trace.values.deferred import Deferred, DeferredText
 from hybrid.trace.values.optional import OptionalValue, is_optional
@@ -83,7 +82,7 @@ class Known:
         if id(cell.tensor) in self.kept:
             return Source("number", -1, cell.tensor, self.kept[id(cell.tensor)])
         if cell.slot is not None:
-            return Source("slot", address=cell.slot.seen_from(self.owners))
+            return Source("attribute", address=cell.slot.seen_from(self.owners))
         return Source("cell", tensor=cell.tensor)
 
 
@@ -127,7 +126,7 @@ class Making:
                 seen.add(key)
                 rest += attributes(value).values()
 
-    def content_writes(self, change: ContainerDifference) -> list[SlotWrite]:
+    def content_writes(self, change: ContainerDifference) -> list[PlaceWrite]:
         """What repeats a change of a container."""
         kind, where = self.known.containers[id(change.container)]
         if kind == "given":
@@ -136,7 +135,7 @@ class Making:
         else:
             address = Address(where, CONTENT)
         return [
-            SlotWrite(address, self.made(value), exists, key)
+            PlaceWrite(address, self.made(value), exists, key)
             for key, value, exists in pieces(change)
         ]
 
@@ -161,7 +160,7 @@ class Making:
             found = optional_result(self.root.indefinite_values, getattr(leaf, "tensor", leaf))
             if found is not None:
                 flag = self.leaf(found.flag)[1]
-                return "either", Either(self.place(leaf), flag, ("constant", found.other))
+                return "either", OptionalLeaf(self.place(leaf), flag, ("constant", found.other))
         return self.place(leaf)
 
     def place(self, leaf: Any) -> tuple[str, Any]:
@@ -188,18 +187,18 @@ class Making:
         if type(leaf.content) is not Value:
             if id(leaf) in self.known.arguments:
                 return "argument", self.known.arguments[id(leaf)]
-            if id(leaf) not in self.root.slot_sources:
+            if id(leaf) not in self.root.attribute_sources:
                 return "constant", leaf
             self.root.cell(leaf)  # what the slot holds before the run, not what it gets
             return "source", list(self.root.cells).index(id(leaf))
         return "output", self.output(leaf)
 
-    def either(self, maybe: OptionalValue) -> Either:
+    def either(self, maybe: OptionalValue) -> OptionalLeaf:
         """What only some paths have set: an attribute (``p.grad``), an item of a dict."""
         value, other = maybe.value, Several() if maybe.other is MISSING else maybe.other
         whole = isinstance(value, (list, tuple, dict))
         leaf = ("tree", self.made(value)) if whole else self.leaf(value)
-        return Either(leaf, self.leaf(maybe.flag)[1], ("constant", other))
+        return OptionalLeaf(leaf, self.leaf(maybe.flag)[1], ("constant", other))
 
     def of_any_kind(self, flags: Sequence[Any], parts: Sequence[Any]) -> tuple[str, Any]:
         """A number of which only a run knows the kind, or whether it is one."""
@@ -208,7 +207,7 @@ class Making:
         rest = self.of_any_kind(flags[1:], parts[1:])
         if flags[0] is False:
             return rest
-        return "either", Either(self.place(parts[0]), self.place(flags[0])[1], rest)
+        return "either", OptionalLeaf(self.place(parts[0]), self.place(flags[0])[1], rest)
 
     def refuse_either(self, what: str, fix: str = "") -> NoReturn:
         raise CaptureError(

@@ -25,11 +25,11 @@ from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import ATOMS, Place
 from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.key import Key
+from hybrid.trace.places.place import Key
 from hybrid.trace.regions.ties import Unfollowed
 
 if TYPE_CHECKING:
-    from hybrid.trace.capture.captured import Capture
+    from hybrid.trace.capture.captured_graph import Capture
 
 LIMIT = 32  # captures for one plan, for all reasons together
 DISTURBANCES = 8  # of those that others may disturb, before all that moves counts as its own

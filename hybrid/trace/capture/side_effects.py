@@ -33,10 +33,9 @@ from hybrid.trace.places.differences import (
     containers_in,
 )
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.key import CONTENT, Key, key_of
 from hybrid.trace.places.objects import an_attribute
 from hybrid.trace.places.objects import is_plain as made_of_attributes
-from hybrid.trace.places.place import refill
+from hybrid.trace.places.place import CONTENT, Key, key_of, refill
 from hybrid.trace.values.optional import OptionalValue, is_optional
 from hybrid.trace.values.varlist import VarList
 

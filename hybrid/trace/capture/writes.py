@@ -39,8 +39,7 @@ from hybrid.trace.places.differences import (
     PlaceDifference,
 )
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.key import Key, key_of
-from hybrid.trace.places.place import put_attributes
+from hybrid.trace.places.place import Key, key_of, put_attributes
 from hybrid.trace.regions.requires_grad import Turning
 from hybrid.trace.regions.tracer import Tracer
 

@@ -180,7 +180,11 @@ class _Watch:
     def __init__(self) -> None:
         self.around = around = current()
         self.batches, self.many, self.watches = around.batches, around.many, around.watches
-        self.lift, self.read_slot, self.use_up = around.lift, around.read_slot, around.use_up
+        self.lift, self.read_tensor_attribute, self.use_up = (
+            around.lift,
+            around.read_tensor_attribute,
+            around.use_up,
+        )
         self.stack_of, self.converted = around.stack_of, around.converted
         self.going_back, self.first_gradient = around.going_back, around.first_gradient
         self.met: dict[int, tuple[Tensor, Any, AnyRecord | None]] = {}
@@ -210,10 +214,10 @@ class _Watch:
     def traced(self, tensor: Tensor) -> Tensor:
         return self.around.traced(tensor)
 
-    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+    def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         if (id(owner), name) not in self.mark.places:
             self.mark.add(LoggedPlace(owner, name, getattr(owner, name, MISSING), written=True))
-        self.around.write_slot(owner, name, value)
+        self.around.write_tensor_attribute(owner, name, value)
 
     @contextmanager
     def as_before(self) -> Iterator[None]:

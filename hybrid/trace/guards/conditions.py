@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybrid.config import EPOCH
 from hybrid.eager.tensor import Tensor
-from hybrid.trace.guards.argument_aliasing import alias_terms
+from hybrid.ir.record import Leaf
 from hybrid.trace.guards.guard import Guard, holds_tensor, is_plain, label_of, set_by_users
 from hybrid.trace.guards.matching import AnyNumber, Matcher, Matching, Written, plainly
 from hybrid.trace.guards.members import Members
@@ -23,12 +23,11 @@ from hybrid.trace.guards.snapshot import AbsentNames, Snapshot, WatchedPlace
 from hybrid.trace.places.address import Address, LeafOf
 from hybrid.trace.places.attributes import MISSING, cached_names, keeper, plainly_read, stored
 from hybrid.trace.places.code_owner import MUTABLE
-from hybrid.trace.places.key import CONTENT, Key, key_of
-from hybrid.trace.places.place import put_attribute
+from hybrid.trace.places.place import CONTENT, Key, key_of, put_attribute
 from hybrid.trace.values.optional import OptionalValue
 
 if TYPE_CHECKING:
-    from hybrid.trace.capture.captured import Capture
+    from hybrid.trace.capture.captured_graph import Capture
     from hybrid.trace.capture.side_effects import OwnWrites
 
 
@@ -54,7 +53,7 @@ class Guards:
         self.by_epoch: list[Guard] = []
         self.written = Written() if written is None else written
         self.matching = Matching(self.written)
-        self.slot_sources = self.matching.sources
+        self.attribute_sources = self.matching.sources
         self.numbers = self.matching.numbers
         self.inputs = self.matching.inputs
         self.outside = frozenset(reads.tensors)
@@ -330,11 +329,11 @@ class Guards:
                 by_value = f"type(read{i}()) is float"
             terms.append(f"(read{i}() is was{i} or {by_value})" if guard.by_identity else by_value)
         places = [source.address for source in capture.sources]
-        places += [w.address for w in capture.slot_writes] + [a for a, _ in capture.slot_reads]
+        places += [w.address for w in capture.place_writes] + [a for a, _ in capture.place_reads]
         owners = {a.owner: None for a in places if a is not None and type(a.owner) is LeafOf}
         new = [LeafOf(which) for which, wanted in capture.turned if wanted]  # when it runs
         terms += [owner.guard() for owner in owners if owner not in new]
-        for i, (address, original) in enumerate(capture.slot_reads):
+        for i, (address, original) in enumerate(capture.place_reads):
             if address.owner in new:
                 continue
             now = address.text(functools.partial(_named, names))
@@ -373,3 +372,42 @@ def _named(names: dict[str, Any], prefix: str, value: Any) -> str:
     name = f"{prefix}{len(names)}"
     names[name] = value
     return name
+
+
+def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:
+    """What must be true of the argument ``leaves`` of a call, as expressions over ``names``.
+
+    One tensor that reaches a plan in two ways (as an argument and from outside, or by two
+    attributes) is two inputs of it, which makes no difference only while neither is written.  So a
+    plan that writes asks for tensors that differ, and one captured with a tensor that came in two
+    ways asks for that.
+    """
+    terms: list[str] = []
+
+    def name(prefix: str, value: Any) -> str:
+        made = f"{prefix}_alias{len(names)}"
+        names[made] = value
+        return made
+
+    for index, place in capture.same:
+        now = name("tensor", place) if isinstance(place, Tensor) else place.text(name)
+        terms.append(f"leaves[{index}] is {now}")
+    written = {source for source, _ in capture.writes}
+    sources = capture.sources
+    fixed = [i for i, s in enumerate(sources) if s.kind == "cell"]
+    moving = {
+        i: f"leaves[{s.index}]" if s.address is None else s.address.text(name)
+        for i, s in enumerate(sources)
+        if s.kind not in ("cell", "number")
+        and not (
+            s.address is not None and isinstance(s.address.owner, (Leaf, LeafOf))
+        )  # a gradient is nobody else's
+    }
+    for i, now in moving.items():
+        others = frozenset(id(sources[j].tensor) for j in fixed if i in written or j in written)
+        if others:
+            terms.append(f"id({now}) not in {name('others', others)}")
+    if any(sources[i].kind == "attribute" for i in moving) and written & moving.keys():
+        ids = ", ".join(f"id({now})" for now in moving.values())
+        terms.append(f"len({{{ids}}}) == {len(moving)}")
+    return terms

@@ -74,7 +74,7 @@ def constant_value(tracer: Tracer, tensor: Tensor) -> np.ndarray | None:
     return array_of(value)
 
 
-def refuse_change(tracer: Tracer, tensor: Tensor, at: Location | None = None) -> None:
+def refuse_constant_write(tracer: Tracer, tensor: Tensor, at: Location | None = None) -> None:
     """Refuse to change a tensor whose value the capture has taken for a constant."""
     if id(tensor) in tracer.constants:
         raise CaptureError(
@@ -114,7 +114,7 @@ class _Walk:
 
     def of_source(self, tracer: Tracer, tensor: Tensor) -> Tensor:
         """A tensor from outside the capture; those that are trained change from call to call."""
-        address = tracer.slot_sources.get(id(tensor))
+        address = tracer.attribute_sources.get(id(tensor))
         gradient = address is not None and isinstance(address.owner, (Leaf, LeafOf))
         varying = tracer.varying is None or id(tensor) in tracer.varying
         if varying or gradient or tensor.record is not None or type(tensor.content) is Value:

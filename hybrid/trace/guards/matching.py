@@ -18,7 +18,7 @@ from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import ATOMS, CONTAINERS
-from hybrid.trace.places.key import CONTENT, Key
+from hybrid.trace.places.place import CONTENT, Key
 from hybrid.trace.places.signature import is_number
 
 Matcher = Callable[[Any], bool]

@@ -39,8 +39,8 @@ from hybrid.trace.places.code_owner import (
     place_of,
     user_object,
 )
-from hybrid.trace.places.key import CONTENT, Key, key_of
 from hybrid.trace.places.names import Names, Place, names_in
+from hybrid.trace.places.place import CONTENT, Key, key_of
 
 _ENDS = (*ATOMS, Tensor, Op, np.ndarray, np.generic)  # nothing is reached through these
 _PLAIN = frozenset({bool, int, float, str, type(None)})  # the kinds of most values

@@ -15,8 +15,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.trace.guards.guard import Guard, label_of
 from hybrid.trace.places.attributes import MISSING, cached_names, stored
 from hybrid.trace.places.differences import Array, PlaceDifference, arrays_in
-from hybrid.trace.places.key import Key, key_of
-from hybrid.trace.places.place import put_attribute
+from hybrid.trace.places.place import Key, key_of, put_attribute
 
 
 @dataclass(eq=False, slots=True)

@@ -8,8 +8,7 @@ from typing import Any
 
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.trace.places.code_owner import MISSING
-from hybrid.trace.places.key import CONTENT
-from hybrid.trace.places.place import is_described, put_attribute
+from hybrid.trace.places.place import CONTENT, is_described, put_attribute
 
 GIVEN: Any = object()  # in place of an owner: the arguments of the call, (args, kwargs)
 

@@ -14,9 +14,7 @@ import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.trace.places.code_owner import CONTAINERS
-from hybrid.trace.places.holes import uncounted_in
-from hybrid.trace.places.key import CONTENT, Key
-from hybrid.trace.places.place import refill
+from hybrid.trace.places.place import CONTENT, Key, refill, uncounted_in
 
 Array = Any  # a NumPy array or a bytearray
 Content = Any  # a list or a dict of what a container holds

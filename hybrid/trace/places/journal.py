@@ -14,8 +14,10 @@ from hybrid.core.dataclass import dataclass, field
 from hybrid.errors import Location, author_location
 from hybrid.ir.record import Record
 from hybrid.trace.places.code_owner import MISSING
-from hybrid.trace.places.key import ANY, CONTENT, Key
 from hybrid.trace.places.place import (
+    ANY,
+    CONTENT,
+    Key,
     attributes_of,
     is_own,
     label_of,

@@ -13,14 +13,21 @@ from collections import OrderedDict, deque
 from collections.abc import Container, Iterable
 from typing import Any
 
+from hybrid.core.dataclass import dataclass
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError
+from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op
 from hybrid.trace.places.code_owner import ATOMS, MISSING, content_of, of_package, user_object
-from hybrid.trace.places.holes import uncounted_in
-from hybrid.trace.places.key import CONTENT
 
+CONTENT = "[]"  # in place of an attribute's name: all that a container holds
+Key = tuple[int, str]  # of a place: the id of its owner, and its name
+ANY = "*"  # in place of an attribute's name: whichever
 _STORED = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+def key_of(owner: Any, name: str) -> Key:
+    """The key of an attribute, or of a container's content; a global is one of its namespace."""
+    return id(vars(owner) if isinstance(owner, types.ModuleType) else owner), name
 
 
 class DequeContent(tuple):
@@ -204,3 +211,43 @@ def reachable(roots: Iterable[Any], variables: Container[int] = ()) -> dict[int,
                     if isinstance(member, types.MemberDescriptorType):
                         stack.append(getattr(value, name, None))
     return seen
+
+
+# What containers hold in place of items of which only a run knows how many or which they are -----
+
+
+class Uncounted:
+    """Stands in a list for as many items as only the run knows."""
+
+    __slots__ = ()
+
+    at: Location | None  # where the author lets it grow
+
+
+def uncounted_in(items: Iterable[Any]) -> Uncounted | None:
+    """The first among ``items``."""
+    return next((item for item in items if isinstance(item, Uncounted)), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Torn:
+    """Stands in a container for all it holds, which two paths have left unlike."""
+
+    error: CaptureError
+
+    def __repr__(self) -> str:
+        raise self.error
+
+
+def refuse_torn(container: Any) -> None:
+    """Raise what is to be said of a container that two paths have left unlike."""
+    for item in container:
+        if type(item) is Torn:
+            raise item.error
+
+
+def torn(owner: Any, error: CaptureError) -> Torn:
+    """What stands for the content of a container, once somebody looks."""
+    made = Torn(error)
+    owner.indefinite_values.append(made)
+    return made

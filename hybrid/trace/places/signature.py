@@ -59,7 +59,7 @@ def is_number(leaf: Any) -> bool:
     return type(leaf) is float or (type(leaf) is int and -(2**63) <= leaf < 2**63)
 
 
-def general_key(leaf: Any) -> Hashable:
+def key_of_kind(leaf: Any) -> Hashable:
     """``key_of(leaf)``, but for numbers their type alone."""
     return (type(leaf), "any") if is_number(leaf) else key_of(leaf)
 

@@ -12,10 +12,8 @@ from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op, Value
 from hybrid.ir.record import recording
 from hybrid.ops.flow.control import cond
-from hybrid.trace.places.holes import Torn, torn
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.key import CONTENT, Key
-from hybrid.trace.places.place import same_items
+from hybrid.trace.places.place import CONTENT, Key, Torn, same_items, torn
 from hybrid.trace.regions.flow import control_flows
 from hybrid.trace.regions.merge import DIVERGED, Build, Merge, Side
 from hybrid.trace.regions.region import Region
@@ -160,7 +158,7 @@ def note_read(parent: Tracer, slot: LoggedPlace) -> None:
         if parent.has_outside(slot.owner, slot.name):
             parent.log(slot.owner, slot.name, read=True, written=False)
     elif slot.name == "grad":
-        parent.read_slot(slot.owner, slot.name)
+        parent.read_tensor_attribute(slot.owner, slot.name)
 
 
 def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) -> None:

@@ -22,10 +22,8 @@ from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed, kinds_of, spread, union
 from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
 from hybrid.trace.places.code_owner import ATOMS, MISSING
-from hybrid.trace.places.holes import Torn
-from hybrid.trace.places.key import CONTENT
 from hybrid.trace.places.objects import an_attribute, attributes, blank, filled, is_plain
-from hybrid.trace.places.place import DequeContent, refill
+from hybrid.trace.places.place import CONTENT, DequeContent, Torn, refill
 from hybrid.trace.regions.merge_dicts import merged_dicts
 from hybrid.trace.regions.merge_lists import merged_lists, optional
 from hybrid.trace.regions.region import Region

@@ -19,7 +19,7 @@ from hybrid.errors import Location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.trace.places.code_owner import ATOMS
-from hybrid.trace.places.holes import Torn
+from hybrid.trace.places.place import Torn
 from hybrid.trace.values.traced_text import Text
 from hybrid.trace.values.varlist import Column, VarList, unwritten
 

@@ -24,8 +24,7 @@ from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed
 from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.key import CONTENT, Key
-from hybrid.trace.places.place import reachable, read_place, write_place
+from hybrid.trace.places.place import CONTENT, Key, reachable, read_place, write_place
 from hybrid.trace.regions.flow import flows_of
 from hybrid.trace.regions.tracer import Cell, Tracer, inside_leaf
 from hybrid.trace.values.optional import UNBOUND
@@ -190,19 +189,19 @@ class Region(Tracer):
         found = self.variables[name]
         return MISSING if found is UNBOUND else found
 
-    def will_use_slot(self, owner: Any, name: str, reads: bool = False) -> None:
+    def will_use_tensor_attribute(self, owner: Any, name: str, reads: bool = False) -> None:
         place = self.places.get((id(owner), name))
         if place is None or (reads and not place.written):
-            self.parent.will_use_slot(owner, name, reads)
+            self.parent.will_use_tensor_attribute(owner, name, reads)
 
-    def read_slot(self, owner: Any, name: str) -> Any:
-        self.will_use_slot(owner, name, reads=True)
+    def read_tensor_attribute(self, owner: Any, name: str) -> Any:
+        self.will_use_tensor_attribute(owner, name, reads=True)
         self.log(owner, name, read=True, written=False)
         return getattr(owner, name)
 
-    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+    def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         self.journal.announce((id(owner), name))
-        self.will_use_slot(owner, name)
+        self.will_use_tensor_attribute(owner, name)
         self.log(owner, name, read=False, written=True)
         object.__setattr__(owner, name, value)
 

@@ -49,13 +49,11 @@ from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
 from hybrid.ops.index.items import item
 from hybrid.ops.support.dtypes import as_variable
-from hybrid.trace.guards.constants import Fact, constant_value, refuse_change
+from hybrid.trace.guards.constants import Fact, constant_value, refuse_constant_write
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import MISSING, Place, place_of
-from hybrid.trace.places.holes import refuse_torn
 from hybrid.trace.places.journal import Journal, LoggedPlace
-from hybrid.trace.places.key import ANY, CONTENT, Key, key_of
-from hybrid.trace.places.place import write_place
+from hybrid.trace.places.place import ANY, CONTENT, Key, key_of, refuse_torn, write_place
 from hybrid.trace.places.stand_ins import StandIns
 from hybrid.trace.regions.checks import check_writable
 from hybrid.trace.regions.handlers import Handler, refuse_caught
@@ -87,7 +85,7 @@ class Tracer:
     """The interpreter that appends a node to ``builder`` for each op call."""
 
     builder: Builder
-    slot_sources: dict[int, Address] = field(default_factory=dict)
+    attribute_sources: dict[int, Address] = field(default_factory=dict)
     owned: set[Value] = field(default_factory=set)
     recorded: set[Value] = field(default_factory=set)  # those that gradients flow through
     pending: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)
@@ -219,16 +217,16 @@ class Tracer:
             cell.content, cell.record = value.content, record
         else:
             if self.parent is None:
-                refuse_change(self, cell)
+                refuse_constant_write(self, cell)
             entry = self.cell(cell)
             entry.value, entry.record = value.content, record
             entry.assigned = value.record is None and record is not None
 
-    def read_slot(self, owner: Any, name: str) -> Any:
-        self.will_use_slot(owner, name, reads=True)
+    def read_tensor_attribute(self, owner: Any, name: str) -> Any:
+        self.will_use_tensor_attribute(owner, name, reads=True)
         return getattr(owner, name)
 
-    def will_use_slot(self, owner: Any, name: str, reads: bool = False) -> None:
+    def will_use_tensor_attribute(self, owner: Any, name: str, reads: bool = False) -> None:
         """What is there from before counts, if it ``reads`` it; a tensor is an input.
 
         So each run takes the tensor that is there.
@@ -237,7 +235,7 @@ class Tracer:
         if key not in self.places:
             found = getattr(owner, name, None)
             if isinstance(found, Tensor):
-                self.slot_sources.setdefault(id(found), Address(owner, name))
+                self.attribute_sources.setdefault(id(found), Address(owner, name))
             if reads:
                 self.mark.add(LoggedPlace(owner, name, found, read=True))
         if reads:
@@ -254,7 +252,7 @@ class Tracer:
         self.firsts[key] = marked.content
         return marked
 
-    def write_slot(self, owner: Any, name: str, value: Any) -> None:
+    def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         self.journal.announce((id(owner), name))
         place = self.places.get((id(owner), name))
         if place is None:
@@ -287,7 +285,7 @@ class Tracer:
     def put(self, owner: Any, name: str, value: Any) -> None:
         """Write to a place what a node has made of it."""
         if isinstance(owner, Leaf):
-            self.write_slot(owner, name, value)
+            self.write_tensor_attribute(owner, name, value)
         else:
             write_place(owner, name, value)
 
@@ -528,7 +526,7 @@ class Tracer:
                 )
             value = self.builder.param(tensor.type)
             self.owned.add(value)
-            source = self.slot_sources.get(id(tensor))
+            source = self.attribute_sources.get(id(tensor))
             inside = inside_leaf(tensor.type, tensor.record)
             entry = Cell(
                 tensor=tensor, value=value, initial=value, record=inside, inside=inside, slot=source

@@ -22,7 +22,7 @@ from hybrid.number import Number, check
 from hybrid.ops.flow.control import FLAG, applied, while_
 from hybrid.ops.index.items import item_at
 from hybrid.ops.index.pick import pick
-from hybrid.trace.places.holes import Uncounted
+from hybrid.trace.places.place import Uncounted
 
 MOST = 2**53  # items: so many iterations are never made
 

@@ -264,7 +264,7 @@ def test_a_number_that_decides_is_not_taken_for_any(folder: Path) -> None:
 def test_equal_objects_are_not_the_same(folder: Path) -> None:
     first, second = hy.nn.Linear(3, 3), hy.nn.Linear(3, 3)
     x = draw(2, 3, seed=1)
-    for net in (first, second):  # of one fingerprint, and of two weights
+    for net in (first, second):  # of one digest, and of two weights
         function = hy.hybridize(lambda x, net=net: net(x) + 1)
         assert describe(function(x)) == describe(net(x) + 1)
     assert function.plans[0].filed == LOADED
@@ -387,7 +387,7 @@ def test_what_is_not_kept(make: Callable[[], Any], reason: str, folder: Path) ->
 def test_sets_are_told_apart_by_their_order(folder: Path) -> None:
     function = hy.hybridize(order)
     function(f32([1.0]))
-    assert function.plans[0].filed == KEPT  # the fingerprint holds the order of this process
+    assert function.plans[0].filed == KEPT  # the digest holds the order of this process
 
 
 def test_off_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,8 +49,8 @@ def entry_of(path: Path) -> Any:
     return store.unpacked(path.read_bytes())
 
 
-def with_fingerprint(content: bytes) -> bytes:
-    return store.packed({**store.unpacked(content), "fingerprint": "0" * 40})
+def with_digest(content: bytes) -> bytes:
+    return store.packed({**store.unpacked(content), "digest": "0" * 40})
 
 
 def with_lengths(content: bytes, change: Callable[[list[int]], Any]) -> bytes:
@@ -70,12 +70,12 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "one bit": lambda content: content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
     "another version": lambda content: content.replace(b"hybrid-plan 3", b"hybrid-plan 1", 1),
     "an image": lambda content: b"\x89PNG\r\n\x1a\n" + content,
-    "of something else": with_fingerprint,
+    "of something else": with_digest,
     "no JSON": lambda content: store.signed(b"[1,"),
     "deep": lambda content: store.signed(b"[" * 100_000),
     "a list": lambda content: store.signed(b"[1]"),
     "an empty entry": lambda content: store.packed(
-        {"fingerprint": store.unpacked(content)["fingerprint"], "parts": []}
+        {"digest": store.unpacked(content)["digest"], "parts": []}
     ),
     "a part too many": lambda content: with_lengths(content, lambda found: [*found, 1]),
     "a part less": lambda content: with_lengths(content, lambda found: found[:-1]),
@@ -156,7 +156,7 @@ for make in (function, train, gradient):
     entry = entry_of(path)
     for number in range(int(sys.argv[4])):
         odd = changed(entry, draw) if number % 2 else spoilt(entry, draw)
-        odd = {**odd, "fingerprint": entry["fingerprint"], "parts": odd.get("parts", [])}
+        odd = {**odd, "digest": entry["digest"], "parts": odd.get("parts", [])}
         try:
             path.write_bytes(packed(odd))
         except TypeError:  # parts that are no bytes
@@ -237,10 +237,10 @@ def test_names_in_files_are_those_of_the_program(folder: Path) -> None:
     hy.hybridize(remember)(X)
     (path,) = folder.iterdir()
     entry = entry_of(path)
-    ((where, made, exists),) = entry["slot_writes"]
+    ((where, made, exists),) = entry["place_writes"]
     for name in ("state = __import__('os').abort() or leaves", "__class__", "other", "", 3, None):
         slot = [[where[0], name, where[2]], made, exists]
-        path.write_bytes(store.packed({**entry, "slot_writes": [slot]}))
+        path.write_bytes(store.packed({**entry, "place_writes": [slot]}))
         store._warned.clear()
         call = hy.hybridize(remember)
         with pytest.warns(RuntimeWarning, match="cannot be used"):
@@ -260,9 +260,9 @@ def test_items_in_files_are_of_containers(folder: Path) -> None:
     hy.hybridize(remember)(X)
     (path,) = folder.iterdir()
     entry = entry_of(path)
-    ((where, made, exists),) = entry["slot_writes"]
+    ((where, made, exists),) = entry["place_writes"]
     slot = [[where[0], where[1], [0]], made, exists]
-    path.write_bytes(store.packed({**entry, "slot_writes": [slot]}))
+    path.write_bytes(store.packed({**entry, "place_writes": [slot]}))
     with pytest.warns(RuntimeWarning, match="state holds nothing that has items"):
         hy.hybridize(remember)(X)
     assert net.state.tolist() == (X + 1.0).tolist()

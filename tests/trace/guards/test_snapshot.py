@@ -14,7 +14,7 @@ from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.reads import Reads
 from hybrid.trace.guards.snapshot import Snapshot
 from hybrid.trace.places.code_owner import MISSING
-from hybrid.trace.places.key import key_of
+from hybrid.trace.places.place import key_of
 
 scale = 2.0
 

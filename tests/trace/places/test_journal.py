@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hybrid as hy
@@ -16,7 +16,7 @@ from hybrid.errors import Location
 from hybrid.ir.record import Record
 from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.journal import Journal, LoggedPlace, Mark
-from hybrid.trace.places.key import ANY, CONTENT, key_of
+from hybrid.trace.places.place import ANY, CONTENT, key_of
 
 
 class Slotted:
@@ -168,6 +168,7 @@ def test_what_owners_and_variables_held_first() -> None:
     assert journal.variables[id(cell), "cell_contents"] == (cell, 1)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.one_of(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from hybrid.trace.places import reads
+from hybrid.trace.guards import reads
 from hybrid.trace.places.names import names_in
 
 MODULES = (argparse, ast, dis, inspect, json.decoder, textwrap, np.lib, reads)

@@ -14,7 +14,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import CaptureError
-from hybrid.trace.places import reads
+from hybrid.trace.guards import reads
 from tests.helpers import part_of, parts
 from tests.staging.harness import f32, same
 

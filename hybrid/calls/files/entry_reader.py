@@ -1,4 +1,4 @@
-"""Reading: the capture that an entry describes, in this process; see ``entry.py``.
+"""Reading: the capture that an entry describes, in this process; see ``entry_writer.py``.
 
 Nothing is trusted: a capture is made only of what fits the program, the call and its own types; all
 else is Malformed.  Plans are made of the arrays that they were.  Graphs are read when somebody asks
@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from hybrid.calls.files.fingerprint import Fingerprint
+from hybrid.calls.files.digest import ReadsDigest
 from hybrid.config import plan_budget
 from hybrid.core.dataclass import replace
 from hybrid.core.tree import LEAF, Structure
@@ -31,15 +31,15 @@ from hybrid.plan import Plan, make_plan
 from hybrid.plan.arrays import PARTS, plan_of, unpacked
 from hybrid.plan.plan import Sizes
 from hybrid.random import default_generator
-from hybrid.trace.capture.captured import (
+from hybrid.trace.capture.captured_graph import (
     Alias,
     Backward,
     Capture,
     Gradient,
     Made,
+    PlaceWrite,
     Plans,
     Same,
-    SlotWrite,
     Source,
     Unread,
 )
@@ -55,7 +55,7 @@ class Malformed(Exception):
     """Why an entry is none."""
 
 
-def read(entry: Any, found: Fingerprint, leaves: Sequence[Any], guards: Guards) -> Capture:
+def read(entry: Any, found: ReadsDigest, leaves: Sequence[Any], guards: Guards) -> Capture:
     """The capture, with its plans, for a call of these ``leaves``; or Malformed.
 
     The ``guards`` are of the program as it is.
@@ -96,7 +96,7 @@ class _Graphs:
 
 
 class _Reader:
-    def __init__(self, entry: Any, found: Fingerprint, leaves: Sequence[Any]) -> None:
+    def __init__(self, entry: Any, found: ReadsDigest, leaves: Sequence[Any]) -> None:
         self.entry, self.found, self.leaves = entry, found, leaves
         self.kinds = [value_of(row) for row in entry["types"]]
         if not all(isinstance(kind, TensorType) for kind in self.kinds):
@@ -159,12 +159,12 @@ class _Reader:
             result,
             frozenset(self.results(entry["consumed"])),
             [(self.index(s, sources), self.index(o, self.outputs)) for s, o in entry["writes"]],
-            [self.slot_write(*row) for row in entry["slot_writes"]],
+            [self.slot_write(*row) for row in entry["place_writes"]],
             guards,
             requires,
             None if gradient is None else self.gradient(gradient, sources, asked()),
             frozenset([self.index(i, sources) for i in entry["lasting"]]),
-            [self.slot_read(*row) for row in entry["slot_reads"]],
+            [self.slot_read(*row) for row in entry["place_reads"]],
             [(self.argument(i), self.place(*place)) for i, place in entry["same"]],
             plans=plans,
             aliases=tuple([self.alias(*row, sources) for row in entry["aliases"]]),
@@ -174,7 +174,7 @@ class _Reader:
                 raise Malformed("a tensor would be written that is of another type")
         if any(sources[source].kind == "argument" for source, _ in capture.writes):
             asked()  # for the author's lines
-        for made in (result, *[write.made for write in capture.slot_writes]):
+        for made in (result, *[write.made for write in capture.place_writes]):
             for kind, what in made.leaves:
                 if kind == "source":
                     self.index(what, sources)
@@ -234,7 +234,7 @@ class _Reader:
         (where,) = what
         if kind == "cell":
             return Source(kind, tensor=self.tensor(where))
-        if kind == "slot":
+        if kind == "attribute":
             return Source(kind, address=self.address(*where))
         raise Malformed(f"a source is a {kind}")
 
@@ -261,13 +261,13 @@ class _Reader:
             raise Malformed("a key is no text")
         return Address(owner, name, tuple(found))
 
-    def slot_write(self, where: Any, made: Any, exists: Any) -> SlotWrite:
+    def slot_write(self, where: Any, made: Any, exists: Any) -> PlaceWrite:
         address = self.address(*where)
         if address.keys:
             container = replace(address, keys=address.keys[:-1]).read(self.leaves)
             if type(container) not in (dict, list):
                 raise Malformed(f"{address.name} holds nothing that has items")
-        return SlotWrite(address, self.made(*made), bool(exists))
+        return PlaceWrite(address, self.made(*made), bool(exists))
 
     def slot_read(self, where: Any, kind: Any) -> tuple[Address, Any]:
         address = self.address(*where)

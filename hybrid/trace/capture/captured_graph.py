@@ -29,7 +29,9 @@ COMPOUND = ("items", "either", "tree")  # kinds of leaves that are made of other
 class Source:
     """Where a captured tensor is found at a call: an argument, a slot, or always the same cell."""
 
-    kind: str  # "argument", "number" (a Python number, of the arguments or not), "slot", "cell"
+    kind: (
+        str  # "argument", "number" (a Python number, of the arguments or not), "attribute", "cell"
+    )
     index: int = -1  # of the argument leaf
     tensor: Tensor | None = None  # the cell
     address: Address | None = None  # of the slot, or of a number that is no argument
@@ -59,7 +61,7 @@ class Made:
 
     Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
     ``text`` (a DeferredText: what builds a string, of which results), ``items`` (Items: all that
-    stand in the place of one), ``either`` (Either: a leaf, or what is there instead of it),
+    stand in the place of one), ``either`` (OptionalLeaf: a leaf, or what is there instead of it),
     ``tree`` (Made: a tuple, list or dict), ``argument`` and ``source`` (index: that very tensor),
     ``given`` (keys: a container among the arguments), ``object`` (index of one that is made at each
     run), ``constant`` (a Python object).
@@ -86,7 +88,7 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Either:
+class OptionalLeaf:
     """``leaf`` where the graph result ``flag`` is true, else ``other``, another leaf.
 
     The constant Several is no object at all: a dict, or what is made of one, is without that key.
@@ -107,7 +109,7 @@ class Either:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotWrite:
+class PlaceWrite:
     """What to set after each run: an attribute, an item, all that a container holds."""
 
     address: Address
@@ -117,7 +119,7 @@ class SlotWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BackwardRequest:
     """What is known of a way back through a call before it is gone."""
 
     cts: tuple[Any, ...]  # the Kind of the cotangent of each output, None where there is none
@@ -166,7 +168,7 @@ class Gradient:
     recorded: frozenset[Value]  # values of the forward graph that are no constants to gradients
     same: tuple[Same, ...]
     there: tuple[int, ...]  # of each output: the graph result that says if it has one; -1: always
-    further: dict[Asked, Backward] = field(default_factory=dict)  # for other calls
+    further: dict[BackwardRequest, Backward] = field(default_factory=dict)  # for other calls
 
     @property
     def unsure(self) -> frozenset[int]:
@@ -191,12 +193,12 @@ class Capture:
     result: Made
     consumed: frozenset[int]  # outputs whose history backward() used up inside
     writes: list[tuple[int, int]]  # (source, output): cells to write back
-    slot_writes: list[SlotWrite]
+    place_writes: list[PlaceWrite]
     guards: Guards
     requires: list[bool]  # of each source: whether gradients flowed to it
     gradient: Gradient | None = None
     lasting: frozenset[int] = frozenset()  # sources that are written, and keep their histories
-    slot_reads: list[tuple[Address, Any]] = field(default_factory=list)  # with what was there
+    place_reads: list[tuple[Address, Any]] = field(default_factory=list)  # with what was there
     # Argument leaves that are also reached from outside: (index, that tensor or its slot).
     same: list[tuple[int, Any]] = field(default_factory=list)
     # The containers from outside, if some container is written: these are not among the arguments.

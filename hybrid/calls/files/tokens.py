@@ -1,4 +1,4 @@
-"""Writing: what fingerprints are made of: tokens, numbers of objects, code, names in libraries."""
+"""Tokens: what a digest is made of: plain values, numbers of objects, code, names in libraries."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def type_of(kind: DType | TensorType) -> tuple[Any, ...]:
     return (kind.short,) if isinstance(kind, DType) else (kind.dtype.short, kind.shape)
 
 
-class Writing:
+class Tokens:
     """Tokens, and the numbers of objects among them."""
 
     def __init__(self) -> None:

@@ -1,10 +1,10 @@
-"""Fingerprint: all that a capture depends on, written down the same way in every process.
+"""ReadsDigest: all that a capture depends on, written down the same way in every process.
 
 ``Reads`` lists what a function may read from outside its arguments, in an order that no hash and no
-address has a say in; captures are guarded on just that.  The fingerprint writes the list down:
+address has a say in; captures are guarded on just that.  The digest writes the list down:
 code byte by byte, plain values bit by bit, tensors by their types, objects by their classes, what
 their attributes hold where these are read.  What is one object is written down once and named by
-its number from then on, so that two fingerprints are equal only if the same things are the same
+its number from then on, so that two digests are equal only if the same things are the same
 there, too.
 
 What has no such description (a file, a lock, an object of a library) raises Unkeepable: a capture
@@ -29,7 +29,7 @@ import numpy as np
 
 from hybrid.autodiff.function_gradients import Varied
 from hybrid.calls.files.purity import impure_names, is_pure_module, makes_sets
-from hybrid.calls.files.writing import Unkeepable, Writing, parts_of, placed, type_of
+from hybrid.calls.files.tokens import Tokens, Unkeepable, parts_of, placed, type_of
 from hybrid.core.tree import LEAF, Structure
 from hybrid.core.types import DType, TensorType
 from hybrid.eager.inplace_launch import Calls
@@ -69,7 +69,7 @@ _IGNORED = {
 }  # fmt: skip
 
 
-class Fingerprint(Writing):
+class ReadsDigest(Tokens):
     """What a capture of the function of ``reads`` depends on, besides what ``about`` says.
 
     ``free`` are the argument leaves that may be any number of their kind.
@@ -224,7 +224,7 @@ class Fingerprint(Writing):
             for key, item in value.items():
                 self.value(key)
                 self.value(item)
-        else:  # those of sets as they come: another order is another fingerprint
+        else:  # those of sets as they come: another order is another digest
             for item in value:
                 self.value(item)
         if kind is defaultdict:
@@ -481,18 +481,18 @@ class Fingerprint(Writing):
         if kind in (dict, OrderedDict):
             if not all(type(key) in (str, int, bool) for key, _ in items):
                 raise Unkeepable("a dict among its arguments has keys that are no text")
-            return kind.__name__, [(key, Fingerprint.structure(item)) for key, item in items]
+            return kind.__name__, [(key, ReadsDigest.structure(item)) for key, item in items]
         if kind not in (list, tuple):
             raise Unkeepable(f"a {kind.__name__} is among its arguments")
-        return kind.__name__, [Fingerprint.structure(item) for item in items]
+        return kind.__name__, [ReadsDigest.structure(item) for item in items]
 
 
 # The methods for kinds of which there are many; others are asked what they are.
 _METHODS: dict[type, Any] = {
-    Tensor: Fingerprint._tensor,
-    types.FunctionType: Fingerprint._function,
-    **dict.fromkeys((tuple, list, dict), Fingerprint._container),
-    type: Fingerprint._class,
+    Tensor: ReadsDigest._tensor,
+    types.FunctionType: ReadsDigest._function,
+    **dict.fromkeys((tuple, list, dict), ReadsDigest._container),
+    type: ReadsDigest._class,
 }
 
 

@@ -1,8 +1,8 @@
 """Entry: a capture as plain values, such as JSON holds, and parts that are bytes.
 
-Objects of the program stand there by their numbers in its fingerprint: in a later process those
-lead to the objects that are in the same places there; see ``reading.py``.  Plans are kept as the
-arrays that they are.  Graphs stand apart, as text, for most are never asked for.
+Objects of the program stand there by their numbers in its digest: in a later process those
+lead to the objects that are in the same places there; see ``entry_reader.py``.  Plans are kept as
+the arrays that they are.  Graphs stand apart, as text, for most are never asked for.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from hybrid.calls.files.fingerprint import Fingerprint
-from hybrid.calls.files.writing import Unkeepable
+from hybrid.calls.files.digest import ReadsDigest
+from hybrid.calls.files.tokens import Unkeepable
 from hybrid.core.tree import LEAF, Structure
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
@@ -21,14 +21,14 @@ from hybrid.ir.rows import RowWriter, Unwritable, plain, values_in
 from hybrid.plan import Plan
 from hybrid.plan.arrays import packed, provable
 from hybrid.random import default_generator
-from hybrid.trace.capture.captured import Capture, Gradient, Made, Plans, SlotWrite, Source
+from hybrid.trace.capture.captured_graph import Capture, Gradient, Made, PlaceWrite, Plans, Source
 from hybrid.trace.guards.guard import is_plain
 from hybrid.trace.places.address import Address, LeafOf
 
 _INDICES = ("output", "number", "argument", "source")  # kinds of leaves that are one number
 
 
-def written(capture: Capture, plans: Plans, found: Fingerprint) -> dict[str, Any]:
+def written(capture: Capture, plans: Plans, found: ReadsDigest) -> dict[str, Any]:
     """``capture`` and the plans of its graph; raises Unkeepable."""
     try:
         return _Writer(capture, found).entry(*plans)
@@ -37,7 +37,7 @@ def written(capture: Capture, plans: Plans, found: Fingerprint) -> dict[str, Any
 
 
 class _Writer:
-    def __init__(self, capture: Capture, found: Fingerprint) -> None:
+    def __init__(self, capture: Capture, found: ReadsDigest) -> None:
         self.capture, self.found = capture, found
         self.rows = RowWriter()
         self.types: dict[TensorType, int] = {}
@@ -73,8 +73,8 @@ class _Writer:
             "consumed": sorted(capture.consumed),
             "lasting": sorted(capture.lasting),
             "writes": capture.writes,
-            "slot_writes": [self.slot_write(write) for write in capture.slot_writes],
-            "slot_reads": [self.slot_read(*read) for read in capture.slot_reads],
+            "place_writes": [self.slot_write(write) for write in capture.place_writes],
+            "place_reads": [self.slot_read(*read) for read in capture.place_reads],
             "aliases": [[a.output, a.of, a.index, a.flag] for a in capture.aliases],
             "same": [[i, self.place(place)] for i, place in capture.same],
             "gradient": None if capture.gradient is None else self.gradient(capture.gradient),
@@ -136,9 +136,9 @@ class _Writer:
         if source.kind == "cell":
             assert source.tensor is not None
             return ["cell", self.tensor(source.tensor)]
-        if source.kind == "slot":
+        if source.kind == "attribute":
             assert source.address is not None
-            return ["slot", self.address(source.address)]
+            return ["attribute", self.address(source.address)]
         raise Unkeepable("numbers outside its arguments are inputs of it")
 
     def place(self, place: Any) -> list[Any]:
@@ -156,7 +156,7 @@ class _Writer:
             where = ["object", self.object(owner)]
         return [where, address.name, [plain(key) for key in address.keys]]
 
-    def slot_write(self, write: SlotWrite) -> list[Any]:
+    def slot_write(self, write: PlaceWrite) -> list[Any]:
         if write.key:
             raise Unkeepable("it writes to items of lists or dicts")
         return [self.address(write.address), self.made(write.made), write.exists]

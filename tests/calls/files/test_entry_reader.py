@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.trace.capture.captured import Unread
+from hybrid.trace.capture.captured_graph import Unread
 from tests.staging.harness import describe, draw, f32, i64
 
 KEPT, LOADED = "kept in a file", "loaded from a file"

@@ -1,4 +1,4 @@
-"""Fingerprints: the same for what is as it was, and for nothing else."""
+"""Digests: the same for what is as it was, and for nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.calls.files.fingerprint import Fingerprint
+from hybrid.calls.files.digest import ReadsDigest
 from hybrid.calls.files.purity import WORLDLY, is_pure, makes_sets, searched
 from hybrid.trace.guards.reads import Reads
 
@@ -108,10 +108,10 @@ def digest(value: Any) -> str:
     def function(x):
         return (value, getattr(value, "value", None), x)
 
-    return Fingerprint(Reads(function, []), [], []).digest
+    return ReadsDigest(Reads(function, []), [], []).digest
 
 
-def test_different_values_have_different_fingerprints() -> None:
+def test_different_values_have_different_digests() -> None:
     first = [digest(make()) for make in MAKERS]
     assert first == [digest(make()) for make in MAKERS]
     for (a, b), (make, other) in zip(
@@ -121,17 +121,17 @@ def test_different_values_have_different_fingerprints() -> None:
 
 
 def test_arguments_and_what_else_is_said() -> None:
-    def fingerprint(*leaves: Any, about: Any = (), free: Any = ()) -> str:
-        return Fingerprint(Reads(add, list(leaves)), leaves, about, free).digest
+    def digest(*leaves: Any, about: Any = (), free: Any = ()) -> str:
+        return ReadsDigest(Reads(add, list(leaves)), leaves, about, free).digest
 
     x = hy.zeros(2)
     found = [
-        fingerprint(), fingerprint(1), fingerprint(2), fingerprint(1, free=[0]), fingerprint(x),
-        fingerprint(x, x), fingerprint(x, hy.zeros(2)), fingerprint(about=[(1,)]),
-        fingerprint(about=[("1",)]), fingerprint(1.0, free=[0]),
+        digest(), digest(1), digest(2), digest(1, free=[0]), digest(x),
+        digest(x, x), digest(x, hy.zeros(2)), digest(about=[(1,)]),
+        digest(about=[("1",)]), digest(1.0, free=[0]),
     ]  # fmt: skip
     assert len(set(found)) == len(found)
-    assert fingerprint(2, free=[0]) == fingerprint(1, free=[0])
+    assert digest(2, free=[0]) == digest(1, free=[0])
 
 
 def membership(x):
