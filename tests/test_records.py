@@ -11,14 +11,6 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "hybrid"
 MOST_FIELDS = 5  # of a record that may be built by position
 
-# Folders and files whose records may be built by position, and why.
-BY_POSITION = {
-    "calls/files": "to be done when its reading and writing have settled",
-    "trace/capture": "the same",
-    "trace/guards": "the same",
-    "trace/places": "the same",
-}
-
 
 def name_of(path: Path, package: Path) -> str:
     """The module that a file is."""
@@ -64,8 +56,6 @@ def faults(package: Path) -> Iterator[str]:
     }
     for path, tree in trees.items():
         at = path.relative_to(package)
-        if any(at.is_relative_to(folder) for folder in BY_POSITION):
-            continue
         names = known_names(tree, name_of(path, package))
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and node.args:
@@ -77,11 +67,6 @@ def faults(package: Path) -> Iterator[str]:
 def test_records_of_many_fields_are_built_by_keyword() -> None:
     found = list(faults(PACKAGE))
     assert not found, "\n".join(found)
-
-
-@pytest.mark.parametrize("folder", BY_POSITION)
-def test_every_exception_is_there_and_has_a_reason(folder: str) -> None:
-    assert BY_POSITION[folder] and (PACKAGE / folder).exists()
 
 
 SIX = "    a: int\n    b: int\n    c: int\n    d: int\n    e: int\n    f: int = 0\n"

@@ -73,17 +73,17 @@ def build(
         for w in functions
     )
     return Explanation(
-        name,
-        tuple(call),
-        verdict,
-        _summary(capture, len(found)),
-        told,
-        _elsewhere(places, functions, caller),
-        inputs_of(capture, names, paths),
-        tuple(slot_name(write.address, paths, write.key) for write in capture.place_writes),
-        guards,
-        tuple(plans),
-        capture.graph,
+        name=name,
+        call=tuple(call),
+        verdict=verdict,
+        summary=_summary(capture, len(found)),
+        functions=told,
+        elsewhere=_elsewhere(places, functions, caller),
+        inputs=inputs_of(capture, names, paths),
+        writes=tuple(slot_name(write.address, paths, write.key) for write in capture.place_writes),
+        guards=guards,
+        plans=tuple(plans),
+        graph=capture.graph,
     )
 
 

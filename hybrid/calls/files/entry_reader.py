@@ -154,18 +154,20 @@ class _Reader:
         asked = functools.partial(self.graphs.graph, entry["graph"], types)
         gradient = entry["gradient"]
         capture = Capture(
-            Unread(self.inputs, asked),
-            sources,
-            result,
-            frozenset(self.results(entry["consumed"])),
-            [(self.index(s, sources), self.index(o, self.outputs)) for s, o in entry["writes"]],
-            [self.slot_write(*row) for row in entry["place_writes"]],
-            guards,
-            requires,
-            None if gradient is None else self.gradient(gradient, sources, asked()),
-            frozenset([self.index(i, sources) for i in entry["lasting"]]),
-            [self.slot_read(*row) for row in entry["place_reads"]],
-            [(self.argument(i), self.place(*place)) for i, place in entry["same"]],
+            made=Unread(self.inputs, asked),
+            sources=sources,
+            result=result,
+            consumed=frozenset(self.results(entry["consumed"])),
+            writes=[
+                (self.index(s, sources), self.index(o, self.outputs)) for s, o in entry["writes"]
+            ],
+            place_writes=[self.slot_write(*row) for row in entry["place_writes"]],
+            guards=guards,
+            requires=requires,
+            gradient=None if gradient is None else self.gradient(gradient, sources, asked()),
+            lasting=frozenset([self.index(i, sources) for i in entry["lasting"]]),
+            place_reads=[self.slot_read(*row) for row in entry["place_reads"]],
+            same=[(self.argument(i), self.place(*place)) for i, place in entry["same"]],
             plans=plans,
             aliases=tuple([self.alias(*row, sources) for row in entry["aliases"]]),
         )
@@ -328,13 +330,13 @@ class _Reader:
         if len(there) != len(outputs):
             raise Malformed("the outputs of the way back are others")
         return Gradient(
-            outputs,
-            inputs,
-            tuple([int(uses) for uses in row["uses"]]),
-            Backward(graph, tuple(residuals), reached, flags),
-            frozenset([at(values, i) for i in row["recorded"]]),
-            tuple(same),
-            there,
+            outputs=outputs,
+            inputs=inputs,
+            uses=tuple([int(uses) for uses in row["uses"]]),
+            backward=Backward(graph, tuple(residuals), reached, flags),
+            recorded=frozenset([at(values, i) for i in row["recorded"]]),
+            same=tuple(same),
+            there=there,
         )
 
 

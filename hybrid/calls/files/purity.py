@@ -27,8 +27,8 @@ _PURE = frozenset(
 # Parts of this package, in its folder, that look at the world or at settings no capture guards.
 WORLDLY = frozenset(
     {
-        "calls.files", "cli", "config", "data", "eager.profile", "eager.tensor_html", "memory.native",
-        "nn.module_html", "plots", "weights",
+        "calls.files", "cli", "config", "data", "eager.profile", "eager.tensor_html",
+        "memory.native", "nn.module_html", "plots", "weights",
     }
 )  # fmt: skip
 # Names in modules that are pure otherwise.

@@ -238,12 +238,12 @@ class Remaining:
         for tracer in chain:
             tracer.told = told if tracer.told is None else tracer.told & told
         return values, Left(
-            tuple(cells),
-            tuple(writes),
-            tuple(making.objects),
-            frozenset(recorded),
-            frozenset(carried),
-            tuple(same),
+            cells=tuple(cells),
+            writes=tuple(writes),
+            objects=tuple(making.objects),
+            recorded=frozenset(recorded),
+            carried=frozenset(carried),
+            same=tuple(same),
         )
 
     def state(self, here: Tracer) -> list[Any]:

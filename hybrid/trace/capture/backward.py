@@ -49,7 +49,7 @@ def alike(
 
     Outside, the uses of both are then uses of one value.
     """
-    arrivals = Arrivals(set(history(records)))
+    arrivals = Arrivals(needed=set(history(records)))
     found: list[tuple[int, str, int, Tensor | None]] = []
     ends: list[dict[TapeValue, Tensor | None]] = []
     with recording(False):

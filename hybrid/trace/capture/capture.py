@@ -66,8 +66,8 @@ def capture(
     it (see exceptions.py).
     """
     tracer = Tracer(
-        Builder(name),
-        dict(guards.attribute_sources),
+        builder=Builder(name),
+        attribute_sources=dict(guards.attribute_sources),
         namespaces=guards.namespaces,
         once=guards.once,
         convert=convert,
@@ -209,25 +209,29 @@ class _Finish:
         if firsts is not None:
             graph = unmarked(graph, tracer.firsts.values())
         return Capture(
-            graph,
-            [self.known.source(cell) for cell in cells],
-            made,
-            consumed,
-            writes,
-            place_writes,
-            self.guards,
-            [cell.tensor.record is not None for cell in cells],
-            gradient,
-            frozenset(lasting),
-            [(Address(s.owner, s.name).seen_from(known), s.original) for s in slots if s.read],
-            self.same(),
-            tuple(self.guards.containers.values()) if changes or tracer.remaining.changed else None,
-            self.known.given,
-            tuple(self.making.objects),
-            aliases,
-            tuple(variables),
-            firsts,
-            turned,
+            made=graph,
+            sources=[self.known.source(cell) for cell in cells],
+            result=made,
+            consumed=consumed,
+            writes=writes,
+            place_writes=place_writes,
+            guards=self.guards,
+            requires=[cell.tensor.record is not None for cell in cells],
+            gradient=gradient,
+            lasting=frozenset(lasting),
+            place_reads=[
+                (Address(s.owner, s.name).seen_from(known), s.original) for s in slots if s.read
+            ],
+            same=self.same(),
+            outside=tuple(self.guards.containers.values())
+            if changes or tracer.remaining.changed
+            else None,
+            given=self.known.given,
+            objects=tuple(self.making.objects),
+            aliases=aliases,
+            variables=tuple(variables),
+            firsts=firsts,
+            turned=turned,
         )
 
     def count_on_handed(self) -> None:
@@ -393,7 +397,15 @@ class _Finish:
         backward = Backward(graph, tuple([places[v] for v in outside]), reached, tuple(flags))
         uses = uses_of(records, targets)
         recorded = frozenset(tracer.recorded)
-        return Gradient(tuple(live), inputs, uses, backward, recorded, alike, there)
+        return Gradient(
+            outputs=tuple(live),
+            inputs=inputs,
+            uses=uses,
+            backward=backward,
+            recorded=recorded,
+            same=alike,
+            there=there,
+        )
 
     def cells(self) -> list[Cell]:
         return list(self.tracer.cells.values())

@@ -97,7 +97,7 @@ def _with(graph: Graph, olds: Mapping[Value, Value], marks: Collection[Value]) -
 
 def _sum(old: Value, new: Value, at: Location | None) -> tuple[list[Node], Value]:
     """The nodes of a sum, as ``backward()`` stages it, and their result."""
-    tracer = Tracer(Builder("sum"))
+    tracer = Tracer(builder=Builder("sum"))
     tracer.located = at
     tracer.owned |= {old, new}
     with interpreting(tracer), recording(False):

@@ -67,12 +67,26 @@ def left_behind(tracer: Tracer) -> Iterator[LoggedPlace]:
             for name, value in list(vars(owner).items()):
                 original = before.get(name, MISSING)
                 if value is not original and hidden(value, set(), ()) is not None:
-                    yield LoggedPlace(owner, name, original, False, True, label_of(owner, name))
+                    yield LoggedPlace(
+                        owner=owner,
+                        name=name,
+                        original=original,
+                        read=False,
+                        written=True,
+                        label=label_of(owner, name),
+                    )
     for (key, name), (owner, original) in tracer.journal.variables.items():
         value = read_place(owner, name)
         outlives = key in known or type(owner) is dict
         if outlives and value is not original and hidden(value, set(), ()) is not None:
-            yield LoggedPlace(owner, name, original, False, True, label_of(owner, name))
+            yield LoggedPlace(
+                owner=owner,
+                name=name,
+                original=original,
+                read=False,
+                written=True,
+                label=label_of(owner, name),
+            )
     for slot in tracer.places.values():
         if isinstance(slot.owner, Leaf):
             value = slot.content()

@@ -67,7 +67,14 @@ class NumberStandIns:
                 name = place.name if place.name != CONTENT else place.keys[0]
                 where, label = key_of(place.owner, name), f"{label_of(place.owner)}.{name}"
                 found.append(
-                    PlaceDifference(where, label, place.now, place.put, before, after=after)
+                    PlaceDifference(
+                        key=where,
+                        label=label,
+                        read=place.now,
+                        put=place.put,
+                        before=before,
+                        after=after,
+                    )
                 )
         return found
 

@@ -280,7 +280,7 @@ def recaptured(
         finally:
             attempt.let_stand()
 
-    attempt = Attempt(tuple(free))
+    attempt = Attempt(free=tuple(free))
     made = repeated(attempt, REASONS)
     made.recaptured = tuple(attempt.reasons)
     if attempt.needed is not None:

@@ -216,7 +216,11 @@ class _Watch:
 
     def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         if (id(owner), name) not in self.mark.places:
-            self.mark.add(LoggedPlace(owner, name, getattr(owner, name, MISSING), written=True))
+            self.mark.add(
+                LoggedPlace(
+                    owner=owner, name=name, original=getattr(owner, name, MISSING), written=True
+                )
+            )
         self.around.write_tensor_attribute(owner, name, value)
 
     @contextmanager

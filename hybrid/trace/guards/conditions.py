@@ -52,7 +52,7 @@ class Guards:
         self.always: list[Guard] = []
         self.by_epoch: list[Guard] = []
         self.written = Written() if written is None else written
-        self.matching = Matching(self.written)
+        self.matching = Matching(written=self.written)
         self.attribute_sources = self.matching.sources
         self.numbers = self.matching.numbers
         self.inputs = self.matching.inputs
@@ -112,7 +112,7 @@ class Guards:
         guard = self._guard(name, read, value, matches)
         self.always.append(guard)
         if not self.made:
-            self.snapshot.watch(WatchedPlace(key, guard, value, put))
+            self.snapshot.watch(WatchedPlace(key=key, guard=guard, value=value, put=put))
 
     def _guard(self, name: str, read: Callable[[], Any], value: Any, matches: Matcher) -> Guard:
         """One that expects ``value``, or any number."""
@@ -222,7 +222,9 @@ class Guards:
         if self.made:
             return
         put = functools.partial(put_attribute, owner, name)
-        place = WatchedPlace(key_of(owner, name), guard, value, put, owner, name)
+        place = WatchedPlace(
+            key=key_of(owner, name), guard=guard, value=value, put=put, owner=owner, name=name
+        )
         self.snapshot.watch(place)
 
     def _unwritten(self, owner: Any, name: str, value: Any) -> Matcher:

@@ -43,7 +43,13 @@ class WatchedPlace:
         """What it holds in place of what it held."""
         label, read = self.guard.name, self.guard.read
         return PlaceDifference(
-            self.key, label, read, self.put, self.value, after=read(), arrays=self.arrays
+            key=self.key,
+            label=label,
+            read=read,
+            put=self.put,
+            before=self.value,
+            after=read(),
+            arrays=self.arrays,
         )
 
 
@@ -110,7 +116,11 @@ class Snapshot:
                 put = functools.partial(put_attribute, owner, name)
                 read = functools.partial(stored, owner, name)
                 key, label = key_of(owner, name), absent.label(name)
-                found.append(PlaceDifference(key, label, read, put, MISSING, after=read()))
+                found.append(
+                    PlaceDifference(
+                        key=key, label=label, read=read, put=put, before=MISSING, after=read()
+                    )
+                )
         return found
 
     def unseen(

@@ -44,7 +44,11 @@ class LoggedPlace:
         """The entry of a place that holds what it held at the mark."""
         original = read_place(owner, name)
         return LoggedPlace(
-            owner, name, original, label=label_of(owner, name), own=is_own(owner, name)
+            owner=owner,
+            name=name,
+            original=original,
+            label=label_of(owner, name),
+            own=is_own(owner, name),
         )
 
     @property
@@ -103,7 +107,16 @@ class Mark:
             for name in attributes_of(owner):
                 if (key, name) not in self.places:  # new
                     label = label_of(owner, name)
-                    self.add(LoggedPlace(owner, name, MISSING, True, True, label))
+                    self.add(
+                        LoggedPlace(
+                            owner=owner,
+                            name=name,
+                            original=MISSING,
+                            read=True,
+                            written=True,
+                            label=label,
+                        )
+                    )
         left = {}
         for key, place in self.places.items():
             left[key] = place.content()

@@ -237,7 +237,7 @@ class Tracer:
             if isinstance(found, Tensor):
                 self.attribute_sources.setdefault(id(found), Address(owner, name))
             if reads:
-                self.mark.add(LoggedPlace(owner, name, found, read=True))
+                self.mark.add(LoggedPlace(owner=owner, name=name, original=found, read=True))
         if reads:
             self.places[key].reads += 1
 
@@ -256,7 +256,9 @@ class Tracer:
         self.journal.announce((id(owner), name))
         place = self.places.get((id(owner), name))
         if place is None:
-            place = self.mark.add(LoggedPlace(owner, name, getattr(owner, name, MISSING)))
+            place = self.mark.add(
+                LoggedPlace(owner=owner, name=name, original=getattr(owner, name, MISSING))
+            )
         place.written = True
         object.__setattr__(owner, name, value)
 
@@ -293,7 +295,7 @@ class Tracer:
         """Log writes of (owner, name, original) that nothing has logged."""
         for owner, name, original in written:
             if (id(owner), name) not in self.places:
-                self.mark.add(LoggedPlace(owner, name, original, written=True))
+                self.mark.add(LoggedPlace(owner=owner, name=name, original=original, written=True))
 
     def converted(self, function: Any, optional: bool = False) -> Any:
         return function if self.convert is None else self.convert(function, optional)
