@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import copy
+import uuid
 
 import numpy as np
 
@@ -454,6 +455,24 @@ def variable_from_outside(wrap, x):
     return z.grad
 
 
+# Names that are other ones at each call ---------------------------------------------------------
+
+
+@hy.no_convert
+def fresh_name():
+    return f"n{uuid.uuid4().hex}"
+
+
+def another_name_each_time(x):
+    setattr(S, fresh_name(), x * 2)
+    return x
+
+
+def one_name_all_the_time(x):
+    setattr(S, "".join(["se", "en"]), x * 2)
+    return x
+
+
 ROWS = [
     Row(counting, "keep the value in a tensor (x.assign, +=), return it, or change it outside",
         (counting_in_a_tensor, counting_by_assign, counting_outside)),
@@ -506,6 +525,8 @@ ROWS = [
         "detach()", (backward_outside, backward_of_what_is_detached)),
     Row(variable_and_more, "make the variable (requires_grad = True, a copy of one) outside and "
         "pass it in", (variable_from_outside,)),
+    Row(another_name_each_time, "keep what it writes in objects, and under names, that are the "
+        "same at each call", (one_name_all_the_time,)),
 ]  # fmt: skip
 
 
