@@ -23,7 +23,7 @@ from hybrid.trace.guards.snapshot import AbsentNames, Snapshot, WatchedPlace
 from hybrid.trace.places.address import Address, LeafOf
 from hybrid.trace.places.attributes import MISSING, cached_names, keeper, plainly_read, stored
 from hybrid.trace.places.code_owner import MUTABLE
-from hybrid.trace.places.place import CONTENT, Key, key_of, put_attribute
+from hybrid.trace.places.place import CONTENT, key_of
 from hybrid.trace.values.optional import OptionalValue
 
 if TYPE_CHECKING:
@@ -106,13 +106,14 @@ class Guards:
         read: Callable[..., Any],
         value: Any,
         matches: Matcher,
-        key: Key,
-        put: Callable[[Any], Any] | None = None,
+        owner: Any,
+        place: str,
     ) -> None:
+        """A guard on the place of this name that ``owner`` has."""
         guard = self._guard(name, read, value, matches)
         self.always.append(guard)
         if not self.made:
-            self.snapshot.watch(WatchedPlace(key=key, guard=guard, value=value, put=put))
+            self.snapshot.watch(WatchedPlace(guard, value, owner, place))
 
     def _guard(self, name: str, read: Callable[[], Any], value: Any, matches: Matcher) -> Guard:
         """One that expects ``value``, or any number."""
@@ -126,15 +127,10 @@ class Guards:
             self._place(module, name, read, f"global {name}", read())
             return
 
-        def put(value: Any) -> None:
-            if value is MISSING:
-                del namespace[name]
-            else:
-                namespace[name] = value
-
-        value, key = read(), (id(namespace), name)
+        value = read()
         place = None if assigned else Address(namespace, CONTENT, (name,))
-        self._add(f"global {name}", read, value, self.matching.exactly(value, place), key, put)
+        matches = self.matching.exactly(value, place)
+        self._add(f"global {name}", read, value, matches, namespace, name)
 
     def _cell(self, cell: types.CellType, label: str, assigned: bool) -> None:
         def read() -> Any:
@@ -146,13 +142,13 @@ class Guards:
         if assigned:
             self._place(cell, "cell_contents", read, label, read())
         else:
-            value, key = read(), (id(cell), "cell_contents")
+            value = read()
             matches = self.matching.exactly(value, Address(cell, "cell_contents"))
-            self._add(label, read, value, matches, key)
+            self._add(label, read, value, matches, cell, "cell_contents")
 
     def _defaults(self, function: types.FunctionType) -> None:
         first, second = function.__defaults__, function.__kwdefaults__
-        label, key = f"defaults of {function.__name__}", (id(function), "__defaults__")
+        label = f"defaults of {function.__name__}"
         matches = self.matching.exactly(first, Address(function, "__defaults__"))
         if second is None:
 
@@ -160,7 +156,7 @@ class Guards:
                 both = function.__defaults__, function.__kwdefaults__
                 return both[0] if both[1] is None else both
 
-            self._add(label, read, first, matches, key)
+            self._add(label, read, first, matches, function, "__defaults__")
         else:
             keywords = self.matching.exactly(second, Address(function, "__kwdefaults__"))
             self._add(
@@ -168,14 +164,15 @@ class Guards:
                 lambda: (function.__defaults__, function.__kwdefaults__),
                 (first, second),
                 lambda found: matches(found[0]) and keywords(found[1]),
-                key,
+                function,
+                "__defaults__",
             )
 
     def _argument(self, argument: Any) -> None:
         """A container that is no tree: the key tells which it is, not what it holds."""
         matches = self.matching.exactly(argument, Address(argument, CONTENT))
-        label, key = f"{type(argument).__name__} argument", (id(argument), CONTENT)
-        self._add(label, lambda: argument, argument, matches, key)
+        label = f"{type(argument).__name__} argument"
+        self._add(label, lambda: argument, argument, matches, argument, CONTENT)
 
     def _attributes(self, owner: Any, names: Collection[str], configured: bool) -> None:
         """Guard what is there now."""
@@ -221,11 +218,7 @@ class Guards:
         (self.by_epoch if by_epoch else self.always).append(guard)
         if self.made:
             return
-        put = functools.partial(put_attribute, owner, name)
-        place = WatchedPlace(
-            key=key_of(owner, name), guard=guard, value=value, put=put, owner=owner, name=name
-        )
-        self.snapshot.watch(place)
+        self.snapshot.watch(WatchedPlace(guard, value, owner, name, is_attribute=True))
 
     def _unwritten(self, owner: Any, name: str, value: Any) -> Matcher:
         """A test for a place that nothing is written to."""

@@ -8,32 +8,36 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hybrid.core.dataclass import dataclass
 from hybrid.trace.guards.guard import Guard, label_of
 from hybrid.trace.places.attributes import MISSING, cached_names, stored
-from hybrid.trace.places.differences import Array, PlaceDifference, arrays_in
-from hybrid.trace.places.place import Key, key_of, put_attribute
+from hybrid.trace.places.differences import HOLDING_ARRAYS, Array, PlaceDifference, arrays_in
+from hybrid.trace.places.place import Key, key_of, put_attribute, write_place
 
 
-@dataclass(eq=False, slots=True)
 class WatchedPlace:
-    """A guarded place; ``owner`` and ``name`` if it is an attribute, or a variable that is set."""
+    """A guarded place, and what it held: one of many, so it makes nothing before it is asked for.
 
-    key: Key
-    guard: Guard
-    value: Any  # what it held when it was first read
-    put: Callable[[Any], Any] | None
-    owner: Any = None
-    name: str = ""
-    begun: Any = None  # what it held when the capture began: a number of a run may stand there
-    arrays: tuple[tuple[Array, Array], ...] = ()  # in the value, each with what it held
+    ``is_attribute`` says that it is an attribute, or a variable that is set, of ``owner``.
+    """
+
+    __slots__ = ("arrays", "begun", "guard", "is_attribute", "name", "owner", "value")
+
+    def __init__(
+        self, guard: Guard, value: Any, owner: Any, name: str, is_attribute: bool = False
+    ) -> None:
+        self.guard, self.value = guard, value
+        self.owner, self.name, self.is_attribute = owner, name, is_attribute
+        self.begun: Any = None  # what it held when the capture began: a number of a run, say
+        self.arrays: Sequence[tuple[Array, Array]] = ()  # in the value, each with what it held
+        if isinstance(value, HOLDING_ARRAYS):
+            self.arrays = arrays_in(value)
 
     @property
-    def is_attribute(self) -> bool:
-        return bool(self.name)
+    def key(self) -> Key:
+        return key_of(self.owner, self.name)
 
     def now(self) -> Any:
         """What it holds."""
@@ -41,12 +45,14 @@ class WatchedPlace:
 
     def difference(self) -> PlaceDifference:
         """What it holds in place of what it held."""
-        label, read = self.guard.name, self.guard.read
+        read, put = self.guard.read, None
+        if self.is_attribute or type(self.owner) is dict:
+            put = functools.partial(write_place, self.owner, self.name)
         return PlaceDifference(
             key=self.key,
-            label=label,
+            label=self.guard.name,
             read=read,
-            put=self.put,
+            put=put,
             before=self.value,
             after=read(),
             arrays=self.arrays,
@@ -84,7 +90,6 @@ class Snapshot:
 
     def watch(self, place: WatchedPlace) -> None:
         """Keep what a place holds, so that it can be put back."""
-        place.arrays = tuple(arrays_in(place.value))
         self.places.append(place)
 
     def begin(self) -> None:

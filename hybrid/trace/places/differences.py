@@ -17,6 +17,7 @@ from hybrid.trace.places.code_owner import CONTAINERS
 from hybrid.trace.places.place import CONTENT, Key, refill, uncounted_in
 
 Array = Any  # a NumPy array or a bytearray
+HOLDING_ARRAYS = (bytearray, np.ndarray, *CONTAINERS)  # what such may be in
 Content = Any  # a list or a dict of what a container holds
 
 
