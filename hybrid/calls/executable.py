@@ -166,11 +166,11 @@ class Planned:
             for index, t in enumerate(outputs):
                 t.record = Output(record, index)
         known: set[int] = set()
-        for at, there in enumerate(gradient.there):
+        for at, there in enumerate(gradient.presence_flags):
             if there >= 0 and not holds(buffers[there]):
                 outputs[at].record = None
                 known.add(at)
-        for same in gradient.same:
+        for same in gradient.history_aliases:
             there = same.flag < 0 or holds(buffers[same.flag])
             if there and same.output not in known:
                 known.add(same.output)
@@ -218,8 +218,8 @@ class _CallOp:
             ct if uses > 1 or places.count(at) > 1 else None
             for at, (ct, uses) in enumerate(zip(found, gradient.uses, strict=True))
         ]
-        asked = BackwardRequest(kinds_of(cts), kinds_of(given), places)
-        backward = backward_of(capture, asked)
+        request = BackwardRequest(kinds_of(cts), kinds_of(given), places)
+        backward = backward_of(capture, request)
         n_sources = len(capture.sources)
         at_hand = dict(zip([("source", i) for i in range(n_sources)], saved, strict=False))
         at_hand |= zip(gradient.backward.residuals, saved[n_sources:], strict=True)

@@ -14,7 +14,7 @@ from hybrid.ir.printer import names_of
 from hybrid.ir.record import Leaf
 from hybrid.trace.capture.captured_graph import Capture, Source
 from hybrid.trace.guards.matching import AnyNumber
-from hybrid.trace.places.address import GIVEN, Address, LeafOf
+from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
 from hybrid.trace.places.code_owner import CONTAINERS
 from hybrid.trace.places.place import CONTENT
 
@@ -41,7 +41,7 @@ def _source(source: Source, names: Sequence[str], paths: Mapping[Any, str]) -> s
         return f"argument {names[source.index]}, any number"
     if source.kind == "cell":
         return paths.get(id(source.tensor), "a tensor from outside")
-    if type(source.address.owner) is LeafOf:
+    if type(source.address.owner) is ArgumentLeaf:
         return slot_name(source.address, paths)
     return paths.get(id(source.address.read())) or slot_name(source.address, paths)
 
@@ -117,7 +117,7 @@ def place_names(
 def _attribute(owner: Any, name: str, paths: Mapping[Any, str]) -> str:
     if isinstance(owner, types.CellType):  # a variable of an enclosing function
         return paths.get(id(owner), "a closure variable")
-    known = paths.get(owner if type(owner) is LeafOf else id(owner))
+    known = paths.get(owner if type(owner) is ArgumentLeaf else id(owner))
     if known is None:
         known = "a tensor" if isinstance(owner, Leaf) else shown(owner).partition(" ")[2]
     return known if name == CONTENT else f"{known}.{name}"
@@ -136,7 +136,7 @@ def paths_of(
     if isinstance(plain, types.FunctionType):
         cells = zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True)
         paths |= {id(cell): name for name, cell in cells}
-    paths |= {LeafOf(index): name for index, name in enumerate(names)}
+    paths |= {ArgumentLeaf(index): name for index, name in enumerate(names)}
     roots = [("self", instance), *zip(names, leaves, strict=True)]
     if not _is_module(instance):
         roots += [(f"self.{n}", value) for n, value in getattr(instance, "__dict__", {}).items()]

@@ -16,7 +16,7 @@ from hybrid.ir.record import Leaf
 from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.guard import Guard
-from hybrid.trace.places.address import LeafOf
+from hybrid.trace.places.address import ArgumentLeaf
 from hybrid.trace.places.signature import describe_leaf
 
 _STRUCTURE = "the arguments are"
@@ -147,7 +147,7 @@ def _outside(planned: CandidatePlan, leaves: Sequence[Any]) -> Iterator[Differen
     for address, original in planned.capture.place_reads:
         now, owner = address.read(leaves), address.owner
         if getattr(now, "type", None) is not getattr(original, "type", None):
-            gradient = isinstance(owner, (Leaf, LeafOf))
+            gradient = isinstance(owner, (Leaf, ArgumentLeaf))
             label = "the gradient of a tensor" if gradient else f"{shown(owner)}.{address.name}"
             found.append(_changed(label, shown(original), shown(now)))
     for source, flowed in zip(planned.capture.sources, planned.capture.requires, strict=True):

@@ -170,10 +170,10 @@ def _traced(
 
 def refuse_writes(region: Region, where: str, why: str) -> None:
     """Raise if the code of ``region`` has written to attributes, lists and the like."""
-    for slot in region.places.values():
-        if slot.written:
+    for place in region.places.values():
+        if place.written:
             raise CaptureError(
-                f"{slot.label or slot.name} was written inside {where}",
+                f"{place.label or place.name} was written inside {where}",
                 at=author_location(),
                 why=why,
                 fix="return the value from the function",

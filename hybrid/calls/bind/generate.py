@@ -32,8 +32,8 @@ from hybrid.memory import native
 from hybrid.memory.buffers import UNSHARED, UNSHARED_DATA
 from hybrid.ops.flow.control import py_call
 from hybrid.plan import Plan
-from hybrid.trace.capture.captured_graph import Capture, Made, PlaceWrite, Source, build
-from hybrid.trace.places.address import GIVEN, Address, LeafOf
+from hybrid.trace.capture.captured_graph import Capture, PlaceWrite, Source, TreeRecipe, build
+from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
 from hybrid.trace.places.objects import empty, filled
 from hybrid.trace.places.place import CONTENT, is_hooked, put_attribute, refill
 
@@ -98,8 +98,8 @@ class Binding(Loops):
             for output, source in self.cell_of_output.items()
             if self.reuses and plan.donations.get(output) == source
         }
-        self.trees = [capture.result, *(write.made for write in capture.place_writes)]
-        self.trees += [built.made for built in capture.objects]
+        self.trees = [capture.result, *(write.recipe for write in capture.place_writes)]
+        self.trees += [built.recipe for built in capture.objects]
         self.given = self._given()
         self.slot_of_output = self._slots()
         self.needs_tensor = self._tensors()
@@ -131,18 +131,18 @@ class Binding(Loops):
                     counts[what] = counts.get(what, 0) + 1
         aliases = {output for a in self.capture.aliases for output in (a.output, a.index)}
         return {
-            w.made.leaves[0][1]: w
+            w.recipe.leaves[0][1]: w
             for w in self.capture.place_writes
-            if w.made.structure == LEAF
-            and w.made.leaves[0][0] == "output"
-            and counts[w.made.leaves[0][1]] == 1
-            and w.made.leaves[0][1] not in self.capture.consumed
-            and w.made.leaves[0][1] not in self.capture.variables
+            if w.recipe.structure == LEAF
+            and w.recipe.leaves[0][0] == "output"
+            and counts[w.recipe.leaves[0][1]] == 1
+            and w.recipe.leaves[0][1] not in self.capture.consumed
+            and w.recipe.leaves[0][1] not in self.capture.variables
             and w.exists
             and w.address.owner is not GIVEN
             and self.reuses
-            and w.made.leaves[0][1] not in aliases
-            and w.made.leaves[0][1] not in self.plan.exposed
+            and w.recipe.leaves[0][1] not in aliases
+            and w.recipe.leaves[0][1] not in self.plan.exposed
         }
 
     def _tensors(self) -> set[int]:
@@ -164,7 +164,11 @@ class Binding(Loops):
     def _is_plain(self, write: PlaceWrite) -> bool:
         """Whether the slot is an attribute of an object that is known now."""
         address = write.address
-        if write.key or type(address.owner) is LeafOf or is_hooked(address.owner, address.name):
+        if (
+            write.key
+            or type(address.owner) is ArgumentLeaf
+            or is_hooked(address.owner, address.name)
+        ):
             return False
         return address.text(lambda prefix, value: "owner") == f"owner.{address.name}"
 
@@ -409,10 +413,10 @@ class Binding(Loops):
         for i, built in enumerate(capture.objects):
             w.line(f"o{i} = {w.name('empty', empty)}({w.name('class', built.kind)})")
         for i, built in enumerate(capture.objects):
-            w.line(f"{w.name('fill', filled)}(o{i}, {self._value(built.made, results)})")
+            w.line(f"{w.name('fill', filled)}(o{i}, {self._value(built.recipe, results)})")
         writes = []
         for write in [*capture.place_writes, None]:  # what is built may find no memory: so first
-            value = self._value(capture.result if write is None else write.made, results)
+            value = self._value(capture.result if write is None else write.recipe, results)
             if "(" in value:
                 w.line(f"v{len(writes)} = {value}")
                 value = f"v{len(writes)}"
@@ -422,7 +426,7 @@ class Binding(Loops):
             w.line("if getattr(owner, name) is not tensor:", 2)
             w.line("setattr(owner, name, tensor)", 3)
         for write, value in writes[:-1]:
-            kind, output = write.made.leaves[0] if write.made.leaves else ("", -1)
+            kind, output = write.recipe.leaves[0] if write.recipe.leaves else ("", -1)
             if kind == "output" and output in self.many_slots:
                 continue
             target = self._target(write)
@@ -448,11 +452,11 @@ class Binding(Loops):
     def _stored(self, write: PlaceWrite, target: str, value: str) -> str:
         """The statement that sets the target; hooks of the author's have been captured."""
         w, owner, name = self.writer, write.address.owner, write.address.name
-        if name == CONTENT or type(owner) is LeafOf or not is_hooked(owner, name):
+        if name == CONTENT or type(owner) is ArgumentLeaf or not is_hooked(owner, name):
             return f"{target} = {value}"
         return f"{w.name('put', put_attribute)}({w.name('owner', owner)}, {name!r}, {value})"
 
-    def _value(self, made: Made, results: str) -> str:
+    def _value(self, made: TreeRecipe, results: str) -> str:
         if made.structure == LEAF:
             kind, what = made.leaves[0]
             if kind == "output":

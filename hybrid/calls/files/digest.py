@@ -29,7 +29,7 @@ import numpy as np
 
 from hybrid.autodiff.function_gradients import Varied
 from hybrid.calls.files.purity import impure_names, is_pure_module, makes_sets
-from hybrid.calls.files.tokens import Tokens, Unkeepable, parts_of, placed, type_of
+from hybrid.calls.files.tokens import Tokens, Unkeepable, functions_of, type_of, with_location
 from hybrid.core.tree import LEAF, Structure
 from hybrid.core.types import DType, TensorType
 from hybrid.eager.inplace_launch import Calls
@@ -316,7 +316,7 @@ class ReadsDigest(Tokens):
                     self.say("attribute", name)
                     self.value(value)
         except Unkeepable as error:
-            raise placed(error, f"{label_of(owner)}.{name}") from None
+            raise with_location(error, f"{label_of(owner)}.{name}") from None
         self.say("attributes", plain)
 
     # Code -------------------------------------------------------------------------------------
@@ -439,7 +439,9 @@ class ReadsDigest(Tokens):
             found = [
                 (name, part)
                 for name, member in vars(kind).items()
-                for part in ((member,) if type(member) is types.FunctionType else parts_of(member))
+                for part in (
+                    (member,) if type(member) is types.FunctionType else functions_of(member)
+                )
                 if id(part) in seen and not is_library(part.__code__)
             ]
             for _, part in sorted(found, key=lambda pair: pair[0]):
@@ -448,7 +450,7 @@ class ReadsDigest(Tokens):
     def _member(self, kind: type, name: str, member: Any) -> None:
         """What a class of the author's holds: all code that may run, all data that may be read."""
         reads = self.reads
-        parts = parts_of(member)
+        parts = functions_of(member)
         used = [part for part in parts if id(part) in reads.seen or name.startswith("__")]
         self.say("member", name, type(member).__name__, len(used))
         for part in used:

@@ -36,15 +36,15 @@ from hybrid.trace.capture.captured_graph import (
     Backward,
     Capture,
     Gradient,
-    Made,
+    HistoryAlias,
+    LazyGraph,
     PlaceWrite,
     Plans,
-    Same,
     Source,
-    Unread,
+    TreeRecipe,
 )
 from hybrid.trace.guards.conditions import Guards
-from hybrid.trace.places.address import Address, LeafOf
+from hybrid.trace.places.address import Address, ArgumentLeaf
 
 Types = tuple[TensorType, ...]
 
@@ -55,7 +55,7 @@ class Malformed(Exception):
     """Why an entry is none."""
 
 
-def read(entry: Any, found: ReadsDigest, leaves: Sequence[Any], guards: Guards) -> Capture:
+def read_entry(entry: Any, found: ReadsDigest, leaves: Sequence[Any], guards: Guards) -> Capture:
     """The capture, with its plans, for a call of these ``leaves``; or Malformed.
 
     The ``guards`` are of the program as it is.
@@ -149,25 +149,25 @@ class _Reader:
                 raise Malformed("an input is of another type")
             if (tensor.record is not None) != needs and source.kind != "number":
                 raise Malformed("gradients flow to other inputs")
-        result = self.made(*entry["result"])
+        result = self.recipe(*entry["result"])
         types = self.inputs, self.outputs
-        asked = functools.partial(self.graphs.graph, entry["graph"], types)
+        graph = functools.partial(self.graphs.graph, entry["graph"], types)
         gradient = entry["gradient"]
         capture = Capture(
-            made=Unread(self.inputs, asked),
+            stored_graph=LazyGraph(self.inputs, graph),
             sources=sources,
             result=result,
             consumed=frozenset(self.results(entry["consumed"])),
             writes=[
                 (self.index(s, sources), self.index(o, self.outputs)) for s, o in entry["writes"]
             ],
-            place_writes=[self.slot_write(*row) for row in entry["place_writes"]],
+            place_writes=[self.place_write(*row) for row in entry["place_writes"]],
             guards=guards,
             requires=requires,
-            gradient=None if gradient is None else self.gradient(gradient, sources, asked()),
+            gradient=None if gradient is None else self.gradient(gradient, sources, graph()),
             lasting=frozenset([self.index(i, sources) for i in entry["lasting"]]),
-            place_reads=[self.slot_read(*row) for row in entry["place_reads"]],
-            same=[(self.argument(i), self.place(*place)) for i, place in entry["same"]],
+            place_reads=[self.place_read(*row) for row in entry["place_reads"]],
+            argument_aliases=[(self.argument(i), self.place(*place)) for i, place in entry["same"]],
             plans=plans,
             aliases=tuple([self.alias(*row, sources) for row in entry["aliases"]]),
         )
@@ -175,8 +175,8 @@ class _Reader:
             if self.inputs[source] is not self.outputs[output]:
                 raise Malformed("a tensor would be written that is of another type")
         if any(sources[source].kind == "argument" for source, _ in capture.writes):
-            asked()  # for the author's lines
-        for made in (result, *[write.made for write in capture.place_writes]):
+            graph()  # for the author's lines
+        for made in (result, *[write.recipe for write in capture.place_writes]):
             for kind, what in made.leaves:
                 if kind == "source":
                     self.index(what, sources)
@@ -246,11 +246,11 @@ class _Reader:
     def address(self, where: Any, name: str, keys: Any) -> Address:
         """A place that code of the program may write to: nothing else gets there."""
         kind, number = where
-        owner = LeafOf(self.argument(number)) if kind == "argument" else None
+        owner = ArgumentLeaf(self.argument(number)) if kind == "argument" else None
         if owner is None:
             owner = at(self.found.objects, number)
         reads = self.found.reads
-        if isinstance(owner, (Leaf, LeafOf)):
+        if isinstance(owner, (Leaf, ArgumentLeaf)):
             right = name == "grad"
         elif id(owner) in reads.cells:
             right = name == "cell_contents"
@@ -263,27 +263,27 @@ class _Reader:
             raise Malformed("a key is no text")
         return Address(owner, name, tuple(found))
 
-    def slot_write(self, where: Any, made: Any, exists: Any) -> PlaceWrite:
+    def place_write(self, where: Any, made: Any, exists: Any) -> PlaceWrite:
         address = self.address(*where)
         if address.keys:
             container = replace(address, keys=address.keys[:-1]).read(self.leaves)
             if type(container) not in (dict, list):
                 raise Malformed(f"{address.name} holds nothing that has items")
-        return PlaceWrite(address, self.made(*made), bool(exists))
+        return PlaceWrite(address, self.recipe(*made), bool(exists))
 
-    def slot_read(self, where: Any, kind: Any) -> tuple[Address, Any]:
+    def place_read(self, where: Any, kind: Any) -> tuple[Address, Any]:
         address = self.address(*where)
         now = address.read(self.leaves)
         if (now is None) != (kind is None) or (now is not None and now.type is not value_of(kind)):
             raise Malformed("an attribute holds something else")
         return address, now
 
-    def made(self, structure: Any, leaves: Any) -> Made:
+    def recipe(self, structure: Any, leaves: Any) -> TreeRecipe:
         found = tuple([self.leaf(*leaf) for leaf in leaves])
         tree = self.structure(structure)
         if _count(tree) != len(found):
             raise Malformed("a structure has other leaves")
-        return Made(tree, found)
+        return TreeRecipe(tree, found)
 
     def structure(self, row: Any) -> Structure:
         if row is None or row == LEAF:
@@ -325,7 +325,9 @@ class _Reader:
         for output, of, index, flag in row["same"]:
             others = {"source": sources, "output": outputs}[of]
             flag = self.flag(flag)
-            same.append(Same(self.index(output, outputs), of, self.index(index, others), flag))
+            same.append(
+                HistoryAlias(self.index(output, outputs), of, self.index(index, others), flag)
+            )
         there = tuple([self.flag(flag) for flag in row["there"]])
         if len(there) != len(outputs):
             raise Malformed("the outputs of the way back are others")
@@ -335,8 +337,8 @@ class _Reader:
             uses=tuple([int(uses) for uses in row["uses"]]),
             backward=Backward(graph, tuple(residuals), reached, flags),
             recorded=frozenset([at(values, i) for i in row["recorded"]]),
-            same=tuple(same),
-            there=there,
+            history_aliases=tuple(same),
+            presence_flags=there,
         )
 
 

@@ -21,14 +21,21 @@ from hybrid.ir.rows import RowWriter, Unwritable, plain, values_in
 from hybrid.plan import Plan
 from hybrid.plan.arrays import packed, provable
 from hybrid.random import default_generator
-from hybrid.trace.capture.captured_graph import Capture, Gradient, Made, PlaceWrite, Plans, Source
+from hybrid.trace.capture.captured_graph import (
+    Capture,
+    Gradient,
+    PlaceWrite,
+    Plans,
+    Source,
+    TreeRecipe,
+)
 from hybrid.trace.guards.guard import is_plain
-from hybrid.trace.places.address import Address, LeafOf
+from hybrid.trace.places.address import Address, ArgumentLeaf
 
 _INDICES = ("output", "number", "argument", "source")  # kinds of leaves that are one number
 
 
-def written(capture: Capture, plans: Plans, found: ReadsDigest) -> dict[str, Any]:
+def build_entry(capture: Capture, plans: Plans, found: ReadsDigest) -> dict[str, Any]:
     """``capture`` and the plans of its graph; raises Unkeepable."""
     try:
         return _Writer(capture, found).entry(*plans)
@@ -45,10 +52,10 @@ class _Writer:
 
     def entry(self, plan: Plan, cells: Sequence[int], first: Plan | None) -> dict[str, Any]:
         capture = self.capture
-        written = capture.guards.written
-        if written.containers or written.places or written.numbers or written.constants:
+        writes = capture.guards.written
+        if writes.containers or writes.places or writes.numbers or writes.constants:
             raise Unkeepable("it writes to lists, dicts, or plain variables")
-        if written.claimed or written.owners or written.names:
+        if writes.claimed or writes.owners or writes.names:
             raise Unkeepable("it sets attributes that no code has led to")
         if capture.given or capture.objects or capture.outside is not None:
             raise Unkeepable("it changes lists or dicts, or makes objects")
@@ -69,14 +76,14 @@ class _Writer:
             "early": None if first is None else self.early(cells, first),
             "sources": [self.source(s) for s in capture.sources],
             "requires": capture.requires,
-            "result": self.made(capture.result),
+            "result": self.recipe(capture.result),
             "consumed": sorted(capture.consumed),
             "lasting": sorted(capture.lasting),
             "writes": capture.writes,
-            "place_writes": [self.slot_write(write) for write in capture.place_writes],
-            "place_reads": [self.slot_read(*read) for read in capture.place_reads],
+            "place_writes": [self.place_write(write) for write in capture.place_writes],
+            "place_reads": [self.place_read(*read) for read in capture.place_reads],
             "aliases": [[a.output, a.of, a.index, a.flag] for a in capture.aliases],
-            "same": [[i, self.place(place)] for i, place in capture.same],
+            "same": [[i, self.place(place)] for i, place in capture.argument_aliases],
             "gradient": None if capture.gradient is None else self.gradient(capture.gradient),
         }
         found["rows"] = self.part(json.dumps(self.rows.rows, separators=(",", ":")).encode())
@@ -148,7 +155,7 @@ class _Writer:
 
     def address(self, address: Address) -> list[Any]:
         owner = address.owner
-        if isinstance(owner, LeafOf):
+        if isinstance(owner, ArgumentLeaf):
             where: list[Any] = ["argument", owner.index]
         elif type(owner) is dict:
             raise Unkeepable("it writes to globals")
@@ -156,19 +163,19 @@ class _Writer:
             where = ["object", self.object(owner)]
         return [where, address.name, [plain(key) for key in address.keys]]
 
-    def slot_write(self, write: PlaceWrite) -> list[Any]:
+    def place_write(self, write: PlaceWrite) -> list[Any]:
         if write.key:
             raise Unkeepable("it writes to items of lists or dicts")
-        return [self.address(write.address), self.made(write.made), write.exists]
+        return [self.address(write.address), self.recipe(write.recipe), write.exists]
 
-    def slot_read(self, address: Address, original: Any) -> list[Any]:
+    def place_read(self, address: Address, original: Any) -> list[Any]:
         if original is not None and not isinstance(original, Tensor):
             raise Unkeepable("it reads an attribute that holds no tensor")
         kind = None if original is None else plain(original.type)
         return [self.address(address), kind]
 
-    def made(self, made: Made) -> list[Any]:
-        return [self.structure(made.structure), [self.leaf(*leaf) for leaf in made.leaves]]
+    def recipe(self, recipe: TreeRecipe) -> list[Any]:
+        return [self.structure(recipe.structure), [self.leaf(*leaf) for leaf in recipe.leaves]]
 
     def structure(self, structure: Structure) -> Any:
         if structure is None or structure == LEAF:
@@ -203,6 +210,6 @@ class _Writer:
             "reached": backward.reached,
             "flags": backward.flags,
             "recorded": [i for i, value in enumerate(values) if value in gradient.recorded],
-            "same": [[s.output, s.of, s.index, s.flag] for s in gradient.same],
-            "there": list(gradient.there),
+            "same": [[s.output, s.of, s.index, s.flag] for s in gradient.history_aliases],
+            "there": list(gradient.presence_flags),
         }

@@ -21,7 +21,7 @@ from hybrid import config
 from hybrid.calls.executable import Planned
 from hybrid.calls.families import NumberInputs
 from hybrid.calls.files.digest import ReadsDigest
-from hybrid.calls.files.entry_reader import Malformed, read
+from hybrid.calls.files.entry_reader import Malformed, read_entry
 from hybrid.calls.files.loaded_guards import LoadedGuards
 from hybrid.calls.files.store import FORMAT, Damaged, load, path_of, save, warn
 from hybrid.calls.files.tokens import Unkeepable, blake2b
@@ -57,7 +57,7 @@ class Lookup:
         found = plan_cache()
         assert found is not None
         self.folder, self.limit = found
-        self.tries: list[_Try] = []  # a family may capture a call in several ways
+        self.tries: list[_CaptureVariant] = []  # a family may capture a call in several ways
 
     def __call__(self, free: NumberInputs) -> Capture:
         found, capture, reason = None, None, ""
@@ -72,7 +72,7 @@ class Lookup:
                 reason = str(error.args[0])
         loaded = capture is not None
         capture = self.trace(free) if capture is None else capture
-        self.tries.append(_Try(capture, free, found, loaded, reason))
+        self.tries.append(_CaptureVariant(capture, free, found, loaded, reason))
         return capture
 
     def _reads(self, free: NumberInputs) -> Reads:
@@ -100,7 +100,7 @@ class Lookup:
             entry = load(self.folder, found.digest)
             if entry is None:
                 return None
-            return read(entry, found, self.leaves, guards)
+            return read_entry(entry, found, self.leaves, guards)
         except (Damaged, Malformed) as error:
             warn(path, f"the plan kept in {path} cannot be used, it is captured anew: {error}")
             return None
@@ -125,16 +125,16 @@ class Lookup:
         planned.filed = f"not kept in a file: {reason}" if reason else "kept in a file"
         return True
 
-    def _keep(self, made: _Try, planned: Planned) -> str:
+    def _keep(self, made: _CaptureVariant, planned: Planned) -> str:
         """Write it to a file; why not, if that is so."""
-        from hybrid.calls.files.entry_writer import written  # which loading does without
+        from hybrid.calls.files.entry_writer import build_entry  # which loading does without
 
         assert made.found is not None
         try:
             self._require_unchanged(made.free, made.found)
             precomputed = planned.precomputed
             early = ((), None) if precomputed is None else (precomputed.cells, precomputed.plan)
-            entry = written(planned.capture, (planned.plan, *early), made.found)
+            entry = build_entry(planned.capture, (planned.plan, *early), made.found)
             save(self.folder, made.found.digest, entry, self.limit)
         except Unkeepable as error:
             return str(error.args[0])
@@ -149,7 +149,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
-class _Try:
+class _CaptureVariant:
     """A capture of the call in one way."""
 
     capture: Capture

@@ -25,12 +25,12 @@ class Unkeepable(Exception):
     """Why a capture is not kept in a file; the text is for the author."""
 
 
-def placed(error: Unkeepable, place: str) -> Unkeepable:
+def with_location(error: Unkeepable, place: str) -> Unkeepable:
     """``error``, which says where it is, innermost."""
     return error if error.args[1:] else Unkeepable(f"{place} is {error}", True)
 
 
-def parts_of(member: Any) -> list[types.FunctionType]:
+def functions_of(member: Any) -> list[types.FunctionType]:
     """The functions that ``member`` of a class runs."""
     if type(member) is types.FunctionType:
         return [member]
@@ -77,7 +77,7 @@ class Tokens:
         try:
             yield
         except Unkeepable as error:
-            raise placed(error, place) from None
+            raise with_location(error, place) from None
 
     def number_of(self, value: Any) -> int:
         """The number of ``value``, which is an object of its own; a new one, if it has none yet."""

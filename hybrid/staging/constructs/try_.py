@@ -51,7 +51,7 @@ class Last:
         self.refusal = refusal()
         if self.raised:
             self.begin = len(self.tracer.builder.nodes)
-            self.before = self.tracer.remaining.state(self.tracer)
+            self.before = self.tracer.abort_effects.state(self.tracer)
 
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         if error is not None and self.refusal is not None:
@@ -61,7 +61,7 @@ class Last:
         for node in self.tracer.builder.nodes[self.begin :]:
             if not node.pure:
                 raise self.refused("does this", node.location)
-        now = self.tracer.remaining.state(self.tracer)
+        now = self.tracer.abort_effects.state(self.tracer)
         if len(now) != len(self.before) or any(map(operator.is_not, now, self.before)):
             raise self.refused("writes what is seen after the call", self.at)
 

@@ -338,7 +338,7 @@ class LoopTies:
     def _matters(self, key: Any, region: Region) -> bool:
         """Whether the body writes to it, or asks who it is."""
         known = id(self.members[key].given) if type(key) is tuple else key
-        return known in region.ties.asked or self._is_written(key, region)
+        return known in region.ties.queried or self._is_written(key, region)
 
     def _is_written(self, key: Any, region: Region) -> bool:
         if type(key) is tuple:

@@ -121,7 +121,7 @@ class Unrolled(StagedLoop):
 
     def _made(self) -> Any:
         """What the author's code makes; a run does so whether or not the loop has been left."""
-        begin, before = len(self.parent.builder.nodes), self.parent.remaining.state(self.parent)
+        begin, before = len(self.parent.builder.nodes), self.parent.abort_effects.state(self.parent)
         try:
             item = following(self.site, self.items)
         except StopIteration:
@@ -131,7 +131,7 @@ class Unrolled(StagedLoop):
         return item
 
     def _refuse_effects(self, begin: int, before: list[Any]) -> None:
-        now = self.parent.remaining.state(self.parent)
+        now = self.parent.abort_effects.state(self.parent)
         effects = [n.location for n in self.parent.builder.nodes[begin:] if not n.pure]
         written = len(now) != len(before) or any(map(operator.is_not, now, before))
         if self.branch is not None and (effects or written):

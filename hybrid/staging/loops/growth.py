@@ -32,8 +32,8 @@ class Growth:
     carries: tuple[Carry, ...] = ()  # what it needs carried from one iteration to the next
     unsure = False  # whether rows may be tensors that go on in the loop, or after it
 
-    def __init__(self, slot: LoggedPlace, items: Sequence[Any]) -> None:
-        self.slot = slot
+    def __init__(self, place: LoggedPlace, items: Sequence[Any]) -> None:
+        self.place = place
         self.leaves, self.structure = flatten(list(items))
         self._stacked: list[bool] = []  # of each leaf: whether it is one of the rows
 
@@ -56,7 +56,7 @@ class Growth:
 
     def apply(self, parent: Tracer, stacks: Sequence[Tensor], count: int) -> None:
         """Let the list hold what all iterations have appended."""
-        items = list(self.slot.original)
+        items = list(self.place.original)
         for at in range(count):
             mine = iter(stacks)
             row = [
@@ -64,7 +64,7 @@ class Growth:
                 for leaf, stacked in zip(self.leaves, self._stacked, strict=True)
             ]
             items += unflatten(self.structure, row)
-        parent.put(self.slot.owner, CONTENT, items)
+        parent.put(self.place.owner, CONTENT, items)
 
     def _row(self, parent: Tracer, leaf: Any, stack: Tensor, at: int) -> Any:
         row = parent.row_of(stack, at)

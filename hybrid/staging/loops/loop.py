@@ -112,17 +112,17 @@ class StagedLoop(Staged):
                 )
                 inside[name] = carry.enter(region, self.parent)
         entered = []  # first, for one place may hold what is another
-        for key, slot in self.carried_places.items():
-            now = slot.content() if key not in self.widened else self.widened[key]
+        for key, place in self.carried_places.items():
+            now = place.content() if key not in self.widened else self.widened[key]
             carry = self.places[key] = Carry(
-                label=slot.label, initial=now, rebuilds=key in self.rebuilt
+                label=place.label, initial=now, rebuilds=key in self.rebuilt
             )
-            entered.append((slot, carry.enter(region, self.parent)))
-        for slot, found in entered:
-            region.put(slot.owner, slot.name, found)
-        for key, slot in self.growing_places.items():
-            content = self.growing[key].enter(slot.content(), region, self.parent)
-            region.put(slot.owner, slot.name, content)
+            entered.append((place, carry.enter(region, self.parent)))
+        for place, found in entered:
+            region.put(place.owner, place.name, found)
+        for key, place in self.growing_places.items():
+            content = self.growing[key].enter(place.content(), region, self.parent)
+            region.put(place.owner, place.name, content)
         self.ties.enter({**self.names, **self.places}, region, self.parent)
         self.load(inside)
 
@@ -160,24 +160,24 @@ class StagedLoop(Staged):
                     self._mismatch(name, carry, self.finals[name])
                 else:
                     self.widened[name] = self.before[name]
-        for key, slot in region.places.items():
-            if not slot.written or self._is_name(slot):
+        for key, place in region.places.items():
+            if not place.written or self._is_name(place):
                 continue
             final = self.path.places[key]
             if key in self.growing:
                 again |= self._has_stopped_growing(key, final)
             elif key in self.places:
                 again |= self._leave(key, self.places[key], final)
-            elif self._is_read(slot) and slot.name == CONTENT and appended(slot.original, final):
+            elif self._is_read(place) and place.name == CONTENT and appended(place.original, final):
                 self.growing[key] = Inside(final[-1], self.site.location)
-                self.growing_places[key] = slot
+                self.growing_places[key] = place
                 again = True
-            elif self._must_carry(slot, final):
-                self.carried_places[key] = slot
+            elif self._must_carry(place, final):
+                self.carried_places[key] = place
                 again = True
-                if is_absent(slot.original):
+                if is_absent(place.original):
                     again |= self._mismatch(
-                        key, Carry(label=slot.label, initial=slot.original), final
+                        key, Carry(label=place.label, initial=place.original), final
                     )
         again |= self._leaves_untold() or (not again and self._leaves_uncut())
         again = again or self.ties.leave(region, self.parent.follows)
@@ -196,33 +196,37 @@ class StagedLoop(Staged):
         self.appended_rows[key] = appended_rows
         return False
 
-    def _is_name(self, slot: LoggedPlace) -> bool:
+    def _is_name(self, place: LoggedPlace) -> bool:
         """Whether it is the variable of a name that is carried, which nested functions share."""
-        return slot.name == "cell_contents" and any(
-            slot.original is carry.inside for carry in self.names.values()
+        return place.name == "cell_contents" and any(
+            place.original is carry.inside for carry in self.names.values()
         )
 
-    def _must_carry(self, slot: LoggedPlace, final: Any) -> bool:
-        if final is slot.original:
+    def _must_carry(self, place: LoggedPlace, final: Any) -> bool:
+        if final is place.original:
             return False
-        if slot.name == CONTENT:
-            return not (appended(slot.original, final) or same_items(slot.original, final))
-        return self._is_read(slot)
+        if place.name == CONTENT:
+            return not (appended(place.original, final) or same_items(place.original, final))
+        return self._is_read(place)
 
-    def _is_read(self, slot: LoggedPlace) -> bool:
+    def _is_read(self, place: LoggedPlace) -> bool:
         """Whether the next iteration may look at it, or leave it as it is by an exception."""
         region = self.path.region
-        return slot.read or (region.told is not None and region.remaining.outlives(slot))
+        return place.read or (
+            region.abort_cells is not None and region.abort_effects.outlives(place)
+        )
 
     def _leaves_untold(self) -> bool:
         """Whether an exception in the body would not hand over what earlier iterations wrote."""
         region = self.path.region
-        if region.told is None:
+        if region.abort_cells is None:
             return False
-        untold = {key for key, cell in region.cells.items() if cell.written} - set(region.told)
-        untold = {key for key in untold - self.rewritten if region.remaining.is_cell(key)}
-        self.rewritten |= untold
-        return bool(untold)
+        unpassed = {key for key, cell in region.cells.items() if cell.written} - set(
+            region.abort_cells
+        )
+        unpassed = {key for key in unpassed - self.rewritten if region.abort_effects.is_cell(key)}
+        self.rewritten |= unpassed
+        return bool(unpassed)
 
     def _leaves_uncut(self) -> bool:
         """Whether later iterations compute under no_grad with what has a history only then."""
@@ -310,13 +314,13 @@ class StagedLoop(Staged):
     def outgoing_places(self, runs: bool) -> dict[Key, Carry]:
         """The same for places that are written before they are read."""
         found = {}
-        for key, slot in self.path.region.places.items():
-            if not slot.written or key in self.places or self._is_name(slot):
+        for key, place in self.path.region.places.items():
+            if not place.written or key in self.places or self._is_name(place):
                 continue
             final = self.path.places[key]
-            if slot.name == CONTENT or final is slot.original:
+            if place.name == CONTENT or final is place.original:
                 continue
-            carry = self._outgoing(slot.label, slot.original, final, runs)
+            carry = self._outgoing(place.label, place.original, final, runs)
             if carry is not None:
                 found[key] = carry
         return found
@@ -452,9 +456,9 @@ class StagedLoop(Staged):
                 growth.apply(self.parent, mine, known or 0)
             else:
                 extended[id(growth)] = growth.apply(self.parent, mine, trips, after, fits)
-        for key, slot in region.places.items():
+        for key, place in region.places.items():
             if id(self.appended_rows.get(key)) in extended:
-                self.parent.put(slot.owner, CONTENT, extended[id(self.appended_rows[key])])
+                self.parent.put(place.owner, CONTENT, extended[id(self.appended_rows[key])])
         names = dict(self.before)
         for name, carry in {**self.names, **outgoing}.items():
             names[name] = after.get(id(carry), self.before[name])
@@ -476,24 +480,24 @@ class StagedLoop(Staged):
         found: list[Growth | AppendedRows] = [
             self.appended_rows[name] for name in self.growing if isinstance(name, str)
         ]
-        for key, slot in region.places.items():
-            if slot.name != CONTENT or key in self.places or not slot.written:
+        for key, place in region.places.items():
+            if place.name != CONTENT or key in self.places or not place.written:
                 continue
             appended_rows = self.appended_rows[key] if key in self.growing else None
             items = (
                 appended_rows.items
                 if appended_rows
-                else appended(slot.original, self.path.places[key])
+                else appended(place.original, self.path.places[key])
             )
             if not items:
                 continue
             if known is not None and has_one(items):
-                growth = Growth(slot, items)
+                growth = Growth(place, items)
                 growth.carries = appended_rows.carries if appended_rows else ()
                 found.append(growth)
                 continue
             if appended_rows is None:
-                appended_rows = AppendedRows(slot.original, items, self.site.location)
+                appended_rows = AppendedRows(place.original, items, self.site.location)
                 appended_rows.settle(region, self.parent, {})
             self.appended_rows[key] = appended_rows
             found.append(appended_rows)
@@ -523,10 +527,10 @@ class StagedLoop(Staged):
     def _put(self, carries: Mapping[Key, Carry], after: Mapping[int, Any], runs: bool) -> None:
         for key, carry in carries.items():
             if id(carry) in after:
-                slot = self.path.region.places[key]
+                place = self.path.region.places[key]
                 if key in self.places or not runs:
-                    note_read(self.parent, slot)
-                self.parent.put(slot.owner, slot.name, after[id(carry)])
+                    note_read(self.parent, place)
+                self.parent.put(place.owner, place.name, after[id(carry)])
 
     # Stop flags ---------------------------------------------------------------------------------
 

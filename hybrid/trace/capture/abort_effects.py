@@ -1,4 +1,4 @@
-"""Remaining: what a capture has written up to some point, for the runs that end there.
+"""AbortEffects: what a capture has written up to some point, for the runs that end there.
 
 An exception that is raised where the values of a run say so ends the run: what was written before
 is operands of the call that raises.  One that Python raises anyway ends the capture: then its
@@ -22,8 +22,14 @@ from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import LOST, Leaf, is_recording, set_record
-from hybrid.trace.capture.captured_graph import Built, PlaceWrite, Source, build, build_objects
-from hybrid.trace.capture.outputs import Known, Making
+from hybrid.trace.capture.captured_graph import (
+    ObjectRecipe,
+    PlaceWrite,
+    Source,
+    build,
+    build_objects,
+)
+from hybrid.trace.capture.outputs import KnownValues, ResultBuilder
 from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.replay_run import Unrepeatable, done, leaving_operands
 from hybrid.trace.places.address import GIVEN, Address
@@ -36,23 +42,24 @@ from hybrid.trace.values.deferred import Build, Deferred
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Left:
+class PendingWrites:
     """What was written, in terms of values that only a run knows."""
 
     cells: tuple[tuple[int, int], ...]  # (source, value)
     writes: tuple[PlaceWrite, ...]  # their outputs are values, too
-    objects: tuple[Built, ...]  # that these hold
+    objects: tuple[ObjectRecipe, ...]  # that these hold
     recorded: frozenset[int]  # values that gradients flow to
     carried: frozenset[int]  # those that they may flow to by iterations, if they flow at all
-    same: tuple[tuple[int, bool, int, int], ...]  # (value, whether it is a source, which of these
-    # or of the values before it, value that says so or -1)
+    # (value, whether it is a source, which of these or of the values before it, value that says so
+    # or -1)
+    aliases: tuple[tuple[int, bool, int, int], ...]
 
     def of_arrays(self, leaving: Leaving, arrays: Sequence[Any]) -> Put:
         """What puts it in force, given the values that ``leaving`` has got."""
         values = [from_numpy(np.asarray(a), copy=True) for a in arrays]
-        return functools.partial(self._put_told, leaving, values)
+        return functools.partial(self._put_with_histories, leaving, values)
 
-    def _put_told(
+    def _put_with_histories(
         self,
         leaving: Leaving,
         values: Sequence[Tensor],
@@ -69,11 +76,11 @@ class Left:
             flowing |= self.carried
         if flowing and is_recording():
             try:
-                told = leaving_operands(graph, tensors, recorded, leaving)
+                replayed = leaving_operands(graph, tensors, recorded, leaving)
             except Unrepeatable:
                 histories = dict.fromkeys(flowing, LOST)
             else:
-                histories = {index: told[index].record for index in flowing}
+                histories = {index: replayed[index].record for index in flowing}
             for index, history in histories.items():
                 values[index].record = history
         self.put(values, tensors, leaves, given)
@@ -89,15 +96,15 @@ class Left:
         containers = [_container(write.address, given) for write in self.writes]
         found: dict[Any, Any] = dict(enumerate(tensors))
         for part in (*self.writes, *self.objects):
-            for kind, what in part.made.places:
+            for kind, what in part.recipe.places:
                 if kind == "given":
                     found[what] = Address(given, CONTENT, what).read()
         values = list(values)
-        for index, is_source, which, there in self.same:
+        for index, is_source, which, there in self.aliases:
             if there < 0 or values[there].numpy():
                 values[index] = (tensors if is_source else values)[which]
         build_objects(self.objects, values, leaves, found)
-        made = [build(write.made, values, leaves, found) for write in self.writes]
+        made = [build(write.recipe, values, leaves, found) for write in self.writes]
         for source, index in self.cells:
             cell, value = tensors[source], values[index]
             cell.content = value.content
@@ -119,26 +126,27 @@ def _container(address: Address, given: Any) -> Any:
     return (replace(address, owner=given) if address.owner is GIVEN else address).read()
 
 
-class Remaining:
+class AbortEffects:
     """Tells, at any point of a capture, what it has written by then."""
 
-    def __init__(self, root: Tracer, known: Known, writes: Writes) -> None:
+    def __init__(self, root: Tracer, known: KnownValues, writes: Writes) -> None:
         self.root, self.known, self.writes = root, known, writes
-        self.asked = False  # whether somebody is being told
-        self.handed: dict[int, Any] = {}  # containers from outside that runs hand on, by their ids
+        self.collecting = False  # whether the operands of a call are being staged
+        # Containers from outside that runs hand on, by their ids.
+        self.outer_containers: dict[int, Any] = {}
         self.changed = False  # whether some container is written before something may raise
 
     def leaving(
         self, function: Callable[..., Any], operands: Sequence[Tensor]
     ) -> tuple[Callable[..., Any], list[Tensor]]:
         """``function``, which may raise, with what is written so far behind its ``operands``."""
-        if self.asked:  # while the operands of another call are staged
+        if self.collecting:  # while the operands of another call are staged
             return function, list(operands)
-        self.asked = True
+        self.collecting = True
         try:
             found, left = self.now(current())
         finally:
-            self.asked = False
+            self.collecting = False
         if not left.cells and not left.writes:
             return function, list(operands)
         self.changed |= any(write.address.name == CONTENT for write in left.writes)
@@ -151,9 +159,9 @@ class Remaining:
         """
         found, left = self.now(self.root)
         with interpreting(self.root):
-            late = Deferred(error)
-        told = (error, late.build, len(found)) if late.operands else None
-        found += late.operands
+            deferred = Deferred(error)
+        rebuilt = (error, deferred.build, len(found)) if deferred.operands else None
+        found += deferred.operands
         builder = self.root.builder
         graph = Graph(
             builder.name,
@@ -164,13 +172,13 @@ class Remaining:
         assert self.root.turning is not None
         turned = self.root.turning.turned()
         does = left.cells or left.writes or any(node.observable for node in graph.nodes)
-        if told or turned or does:
+        if rebuilt or turned or does:
             sources = [self.known.source(cell) for cell in self.root.cells.values()]
             recorded = frozenset(self.root.recorded)
-            run = functools.partial(_run, graph, sources, left, recorded, told, turned)
+            run = functools.partial(_run, graph, sources, left, recorded, rebuilt, turned)
             leave(error, run)
 
-    def now(self, here: Tracer) -> tuple[list[Tensor], Left]:
+    def now(self, here: Tracer) -> tuple[list[Tensor], PendingWrites]:
         """The values of what is written, as ``here`` sees them."""
         values: list[Tensor] = []
         index_of: dict[int, int] = {}
@@ -193,7 +201,7 @@ class Remaining:
             return index
 
         keep: list[Tensor] = []
-        making = Making(self.root, self.known, add)
+        builder = ResultBuilder(self.root, self.known, add)
         chain = list(_chain(here))
         # What is carried may get a history from an iteration that is yet to be traced.
         loops = is_recording() and here.repeats
@@ -204,22 +212,26 @@ class Remaining:
         ]
         places = list(self.writes.own_places(chain))
         changes = self.writes.own_changes()
-        making.share([*[now for _, _, now in places], *[change.after for change in changes]])
+        builder.share([*[now for _, _, now in places], *[change.after for change in changes]])
         writes = [
-            PlaceWrite(Address(owner, name).seen_from(self.known.owners), making.made(now), True)
+            PlaceWrite(
+                Address(owner, name).seen_from(self.known.argument_leaves),
+                builder.recipe_of(now),
+                True,
+            )
             for owner, name, now in places
         ]
         for change in changes:
-            writes += making.content_writes(change)
-        self.handed |= making.handed
-        same = []
+            writes += builder.container_writes(change)
+        self.outer_containers |= builder.outer_containers
+        aliases = []
         sources = {key: at for at, key in enumerate(self.root.cells)}
         everyone = [*keep, *[cell.tensor for cell in self.root.cells.values()]]
         doubtful = {id(t) for t in everyone if id(None) in ties_of(here, t)}
         for tensor in [t for t in keep if id(t) not in sources]:
             index = index_of[id(tensor)]
             for tracer in chain:
-                tracer.ties.asked.add(id(tensor))
+                tracer.ties.queried.add(id(tensor))
             for key, (_, where) in ties_of(here, tensor).items():
                 before = index_of.get(key, index)
                 if key == id(None):
@@ -233,17 +245,19 @@ class Remaining:
                     continue
                 flag = -1 if where.pred is None else add(where.tensor(here))
                 known = key in sources
-                same.append((index, known, sources[key] if known else before, flag))
-        told = {id(cell.tensor) for cell in self.root.cells.values()} & index_of.keys()
+                aliases.append((index, known, sources[key] if known else before, flag))
+        taken_along = {id(cell.tensor) for cell in self.root.cells.values()} & index_of.keys()
         for tracer in chain:
-            tracer.told = told if tracer.told is None else tracer.told & told
-        return values, Left(
+            tracer.abort_cells = (
+                taken_along if tracer.abort_cells is None else tracer.abort_cells & taken_along
+            )
+        return values, PendingWrites(
             cells=tuple(cells),
             writes=tuple(writes),
-            objects=tuple(making.objects),
+            objects=tuple(builder.objects),
             recorded=frozenset(recorded),
             carried=frozenset(carried),
-            same=tuple(same),
+            aliases=tuple(aliases),
         )
 
     def state(self, here: Tracer) -> list[Any]:
@@ -260,10 +274,10 @@ class Remaining:
         """Whether a tensor, by its id, is from outside the capture."""
         return key in self.root.cells
 
-    def outlives(self, slot: LoggedPlace) -> bool:
+    def outlives(self, place: LoggedPlace) -> bool:
         """Whether what is written to a place can be seen after the call."""
-        owner = slot.owner
-        namespace = type(owner) is dict and slot.name != CONTENT
+        owner = place.owner
+        namespace = type(owner) is dict and place.name != CONTENT
         given = id(owner) in self.known.containers
         return isinstance(owner, Leaf) or namespace or given or self.root.is_outside(owner)
 
@@ -284,16 +298,17 @@ def _is_written(cell: Cell, tracer: Tracer) -> bool:
 def _run(
     graph: Graph,
     sources: Sequence[Source],
-    left: Left,
+    left: PendingWrites,
     recorded: frozenset[Any],
-    told: tuple[BaseException, Build, int] | None,
+    rebuilt: tuple[BaseException, Build, int] | None,
     turned: Sequence[Turned],
     leaves: Sequence[Any],
     given: Any,
 ) -> None:
     """Run what a capture had staged when it ended, and put in force what it had written.
 
-    ``told`` is an error, what makes one like it of the last values, and which is the first of them.
+    ``rebuilt`` is an error, what makes one like it of the last values, and which is the first of
+    them.
     """
     turn(turned, leaves)
     tensors = [source.fetch(leaves) for source in sources]
@@ -304,8 +319,8 @@ def _run(
         if put is not None:
             put(tensors, leaves, given, graph, recorded)
         raise
-    if told is not None:
-        error, build_error, first = told
+    if rebuilt is not None:
+        error, build_error, first = rebuilt
         like = build_error([array_of(value) for value in values[first:]])
         error.args = like.args
         vars(error).update(vars(like))

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Value
 from hybrid.trace.capture.captured_graph import Alias
-from hybrid.trace.capture.outputs import Known
+from hybrid.trace.capture.outputs import KnownValues
 from hybrid.trace.regions.ties import Unfollowed, ties_of
 from hybrid.trace.regions.tracer import Tracer
 
@@ -23,7 +23,7 @@ def found_aliases(
     tracer: Tracer,
     tensors: Sequence[Tensor],
     output_of: Mapping[int, int],
-    known: Known,
+    known: KnownValues,
     outputs: list[Value],
 ) -> tuple[Alias, ...]:
     """The ``tensors`` that may be an argument, a tensor from outside, or one before them.

@@ -58,9 +58,9 @@ def alike(
             found += [(at, "source", sources[s], w) for s, w in mine.items() if s in sources]
             for other, theirs in enumerate(ends):
                 both = [
-                    conjoined(where, theirs[slot])
-                    for slot, where in mine.items()
-                    if slot in theirs and slot not in sources
+                    conjoined(where, theirs[value])
+                    for value, where in mine.items()
+                    if value in theirs and value not in sources
                 ]
                 if both:
                     known = None in both
@@ -70,31 +70,31 @@ def alike(
     return found
 
 
-def backward_of(capture: Capture, asked: BackwardRequest) -> Backward:
-    """The way back that ``asked`` tells of."""
+def backward_of(capture: Capture, request: BackwardRequest) -> Backward:
+    """The way back that ``request`` tells of."""
     gradient, types = capture.gradient, [v.type for v in capture.graph.results]
     unsure = gradient.unsure
     usual = tuple(
         [CotangentKind(types[i], at not in unsure) for at, i in enumerate(gradient.outputs)]
     )
-    apart = all(place == at for at, place in enumerate(asked.places))
-    if asked.cts == usual and apart and not any(asked.arrived):
+    apart = all(place == at for at, place in enumerate(request.places))
+    if request.cts == usual and apart and not any(request.arrived):
         return gradient.backward
-    found = gradient.further.get(asked)
+    found = gradient.further.get(request)
     if found is None:
-        found = gradient.further[asked] = _derived(capture, asked)
+        found = gradient.further[request] = _derived(capture, request)
     return found
 
 
-def _derived(capture: Capture, asked: BackwardRequest) -> Backward:
+def _derived(capture: Capture, request: BackwardRequest) -> Backward:
     gradient, graph = capture.gradient, capture.graph
     places = [-1] * len(graph.params)
     for at, i in enumerate(gradient.inputs):
-        places[i] = gradient.inputs[asked.places[at]]
+        places[i] = gradient.inputs[request.places[at]]
     leaves = leaves_at(graph, places)
     tape = Tape(graph, leaves, gradient.recorded)
-    cts = [tape.params_like(kind, "ct") for kind in asked.cts]
-    arrived = [tape.params_like(kind, "sum") for kind in asked.arrived]
+    cts = [tape.params_like(kind, "ct") for kind in request.cts]
+    arrived = [tape.params_like(kind, "sum") for kind in request.arrived]
     targets = [leaves[i] for i in gradient.inputs]
     with opened(tape), recording(False):
         seeds = list(zip(targets, arrived, strict=True))
@@ -105,7 +105,7 @@ def _derived(capture: Capture, asked: BackwardRequest) -> Backward:
         news = [
             (at, ct)
             for at, ct in enumerate(found)
-            if ct is not None and asked.places[at] == at and ct is not arrived[at]
+            if ct is not None and request.places[at] == at and ct is not arrived[at]
         ]
         for at, ct in news:
             reached.append(at)

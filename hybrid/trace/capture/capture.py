@@ -1,7 +1,8 @@
 """Capture: run a function once under the tracer and keep what it did as a graph with bindings.
 
-The graph's parameters are the tensors that the function read (arguments, cells, slots), its results
-the tensors that it returned or wrote.  ``Capture`` says where each of them comes from and goes to.
+The graph's parameters are the tensors that the function read (arguments, cells, places), its
+results the tensors that it returned or wrote.  ``Capture`` says where each of them comes from and
+goes to.
 """
 
 from __future__ import annotations
@@ -22,14 +23,20 @@ from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import AnyRecord, Leaf, Record, recording
 from hybrid.ops.flow.control import FLAG
 from hybrid.trace.alias.row_limits import refuse_recurring
-from hybrid.trace.capture.abort_effects import Remaining
+from hybrid.trace.capture.abort_effects import AbortEffects
 from hybrid.trace.capture.aliased_results import found_aliases
 from hybrid.trace.capture.backward import alike, places_at_hand, uses_of
-from hybrid.trace.capture.captured_graph import Backward, Capture, Gradient, PlaceWrite, Same
+from hybrid.trace.capture.captured_graph import (
+    Backward,
+    Capture,
+    Gradient,
+    HistoryAlias,
+    PlaceWrite,
+)
 from hybrid.trace.capture.first_gradients import FirstGradients, unmarked
 from hybrid.trace.capture.history_flags import presence
 from hybrid.trace.capture.number_inputs import as_input, number_cell, put_numbers
-from hybrid.trace.capture.outputs import Known, Making
+from hybrid.trace.capture.outputs import KnownValues, ResultBuilder
 from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.region_vjp import cut, values_of
 from hybrid.trace.guards.conditions import Guards
@@ -103,7 +110,9 @@ def _captured(
         tracer.turning = Turning(leaves, guards.attribute_sources)
         tracer.known = guards.known.union([id(container) for container, _ in given])
         at = definition(function)
-        known = Known(leaves, given, guards.containers.values(), places, at, returning(function))
+        known = KnownValues(
+            leaves, given, guards.containers.values(), places, at, returning(function)
+        )
         cells = [id(cell) for cell in places.values()]
         tracer.varying = {*cells, *[id(t) for t in leaves if isinstance(t, Tensor)]}
         writes.begin(given, tracer.turning)
@@ -111,33 +120,33 @@ def _captured(
             known.kept = put_numbers(tracer, guards, writes.numbers)
             tracer.varying.update(known.kept)
             writes.watch()
-            tracer.remaining = Remaining(tracer, known, writes)
+            tracer.abort_effects = AbortEffects(tracer, known, writes)
             try:
                 result = tracer.converted(function, optional=True)(*args, **kwargs)
             except Exception as error:
                 if not isinstance(error, OF_CAPTURE) and not is_interrupt(error):
-                    tracer.remaining.end(error)
+                    tracer.abort_effects.end(error)
                 raise
             finally:
                 writes.end()
             writes.require_repeatable(tracer.builder.name, at)
-            made = _Finish(writes, leaves, known).run(result)
+            captured = _CaptureBuilder(writes, leaves, known).run(result)
         except BaseException as error:
             writes.give_up(error)
             raise
         writes.keep()
         guards.settle()
-        made.notes, made.facts = tracer.notes, tracer.facts
-        return made
+        captured.notes, captured.facts = tracer.notes, tracer.facts
+        return captured
 
 
-class _Finish:
+class _CaptureBuilder:
     """Turns what a tracer has seen into a Capture."""
 
-    def __init__(self, writes: Writes, leaves: Sequence[Any], known: Known) -> None:
+    def __init__(self, writes: Writes, leaves: Sequence[Any], known: KnownValues) -> None:
         self.writes, self.leaves, self.known = writes, leaves, known
         self.tracer, self.guards = writes.tracer, writes.guards
-        self.making = Making(self.tracer, known, self.output)
+        self.result_builder = ResultBuilder(self.tracer, known, self.output)
         self.outputs: list[Value] = []
         self.output_of: dict[int, int] = {}  # id of a returned Tensor -> output
         self.tensors: list[Tensor] = []  # those in output_of
@@ -148,25 +157,25 @@ class _Finish:
         assert tracer.turning is not None
         turned = tracer.turning.turned()
         refuse_written(tracer.indefinite_values)
-        lasting_slots = self.lasting_slots()
+        lasting_places = self.lasting_places()
         written = [
-            (slot, self.kept(final[key]))
-            for key, slot in lasting_slots.items()
-            if slot.written and self.changed(slot, final[key])
+            (place, self.require_value(final[key]))
+            for key, place in lasting_places.items()
+            if place.written and self.changed(place, final[key])
         ]
-        self.making.share([result, *[v for _, v in written], *[c.after for c in changes]])
-        made = self.making.made(result)
-        known, slots = self.known.owners, list(lasting_slots.values())
+        self.result_builder.share([result, *[v for _, v in written], *[c.after for c in changes]])
+        result_recipe = self.result_builder.recipe_of(result)
+        known, places = self.known.argument_leaves, list(lasting_places.values())
         place_writes = [
             PlaceWrite(
-                Address(slot.owner, slot.name).seen_from(known),
-                self.making.made(value),
-                slot.original is not MISSING,
+                Address(place.owner, place.name).seen_from(known),
+                self.result_builder.recipe_of(value),
+                place.original is not MISSING,
             )
-            for slot, value in written
+            for place, value in written
         ]
         for change in changes:
-            place_writes += self.making.content_writes(change)
+            place_writes += self.result_builder.container_writes(change)
         cells = self.cells()
         records = [tensor.record for tensor in self.tensors]
         variables = self.variables(cells)
@@ -183,13 +192,13 @@ class _Finish:
                 records.append(None if index in lasting else cell.record)
         consumed = frozenset(i for i, r in enumerate(records) if r is not None and _is_consumed(r))
         live = [i for i, r in enumerate(records) if r is not None and i not in consumed]
-        alike: tuple[Same, ...] = ()
-        there: tuple[int, ...] = ()
+        history_aliases: tuple[HistoryAlias, ...] = ()
+        presence_flags: tuple[int, ...] = ()
         if live:
             self.refuse_leading_to(variables, [records[i] for i in live])
-            alike = self.alike([records[i] for i in live], cells)
+            history_aliases = self.history_aliases([records[i] for i in live], cells)
             tracer.located = self.known.returning or self.known.at
-            there = self.there([records[i] for i in live])
+            presence_flags = self.presence_flags([records[i] for i in live])
         tracer.located = self.known.returning or self.known.at
         aliases = found_aliases(tracer, self.tensors, self.output_of, self.known, self.outputs)
         tracer.located = None
@@ -198,20 +207,25 @@ class _Finish:
         gradient = None
         if live:
             gradient = self.gradient(
-                live, [records[i] for i in live], cells, forward_count, alike, there
+                live,
+                [records[i] for i in live],
+                cells,
+                forward_count,
+                history_aliases,
+                presence_flags,
             )
             del tracer.builder.params[forward_params:]
         builder = tracer.builder
         nodes = tuple(builder.nodes[:forward_count])
         graph = Graph(builder.name, tuple(c.initial for c in cells), nodes, tuple(self.outputs))
-        self.count_on_handed()
+        self.count_on_containers()
         firsts = self.first_gradients(graph)
         if firsts is not None:
             graph = unmarked(graph, tracer.firsts.values())
         return Capture(
-            made=graph,
+            stored_graph=graph,
             sources=[self.known.source(cell) for cell in cells],
-            result=made,
+            result=result_recipe,
             consumed=consumed,
             writes=writes,
             place_writes=place_writes,
@@ -220,24 +234,27 @@ class _Finish:
             gradient=gradient,
             lasting=frozenset(lasting),
             place_reads=[
-                (Address(s.owner, s.name).seen_from(known), s.original) for s in slots if s.read
+                (Address(s.owner, s.name).seen_from(known), s.original) for s in places if s.read
             ],
-            same=self.same(),
+            argument_aliases=self.argument_aliases(),
             outside=tuple(self.guards.containers.values())
-            if changes or tracer.remaining.changed
+            if changes or tracer.abort_effects.changed
             else None,
             given=self.known.given,
-            objects=tuple(self.making.objects),
+            objects=tuple(self.result_builder.objects),
             aliases=aliases,
             variables=tuple(variables),
             firsts=firsts,
             turned=turned,
         )
 
-    def count_on_handed(self) -> None:
+    def count_on_containers(self) -> None:
         """The lists and dicts from outside that a run hands on are these very ones."""
-        handed = {**self.making.handed, **self.tracer.remaining.handed}
-        for container in handed.values():
+        outer = {
+            **self.result_builder.outer_containers,
+            **self.tracer.abort_effects.outer_containers,
+        }
+        for container in outer.values():
             found = self.guards.snapshot.path_to(container)
             if found is not None:
                 label, read = found
@@ -246,24 +263,24 @@ class _Finish:
 
     def first_gradients(self, graph: Graph) -> FirstGradients | None:
         """The gradients that are the first of their leaves."""
-        slots, owners = self.tracer.places, self.known.owners
+        logged, owners = self.tracer.places, self.known.argument_leaves
         places = [
-            (Address(slots[key].owner, slots[key].name).seen_from(owners), mark)
+            (Address(logged[key].owner, logged[key].name).seen_from(owners), mark)
             for key, mark in self.tracer.firsts.items()
         ]
         return FirstGradients(graph, tuple(places)) if places else None
 
-    def lasting_slots(self) -> dict[Key, LoggedPlace]:
+    def lasting_places(self) -> dict[Key, LoggedPlace]:
         """The places that are there at other calls: no gradients of variables made on the way."""
         tracer, leaves = self.tracer, set()
         for tensor in (*[cell.tensor for cell in tracer.cells.values()], *self.known.tensors):
             leaves.add(id(getattr(tensor, "leaf", None)))
         return {
-            key: slot
-            for key, slot in tracer.places.items()
-            if type(slot.owner) is not Leaf
-            or slot.owner.sequence < tracer.began
-            or id(slot.owner) in leaves
+            key: place
+            for key, place in tracer.places.items()
+            if type(place.owner) is not Leaf
+            or place.owner.sequence < tracer.began
+            or id(place.owner) in leaves
         }
 
     def variables(self, cells: list[Cell]) -> dict[int, Leaf]:
@@ -276,8 +293,8 @@ class _Finish:
             and tensor.record is tensor.leaf
             and id(tensor.leaf) not in outside
         }
-        slots = self.tracer.places
-        if any((id(leaf), "grad") in slots for leaf in found.values()):
+        places = self.tracer.places
+        if any((id(leaf), "grad") in places for leaf in found.values()):
             raise self.variable_leaves("its gradient")
         return found
 
@@ -294,18 +311,18 @@ class _Finish:
             fix="make the variable (requires_grad = True, a copy of one) outside and pass it in",
         )
 
-    def same(self) -> list[tuple[int, Any]]:
+    def argument_aliases(self) -> list[tuple[int, Any]]:
         """Arguments that are reached from outside, too."""
         found = []
         for index, leaf in enumerate(self.leaves):
             if isinstance(leaf, Tensor):
-                slot = self.tracer.attribute_sources.get(id(leaf))
-                if slot is not None or id(leaf) in self.guards.outside:
-                    found.append((index, slot or leaf))
+                address = self.tracer.attribute_sources.get(id(leaf))
+                if address is not None or id(leaf) in self.guards.outside:
+                    found.append((index, address or leaf))
         return found
 
-    def kept(self, value: Any) -> Any:
-        """What a slot is left with, which has to be something."""
+    def require_value(self, value: Any) -> Any:
+        """What a place is left with, which has to be something."""
         if value is MISSING:
             raise CaptureError(
                 f"{self.tracer.builder.name} deleted an attribute that holds a tensor",
@@ -333,10 +350,12 @@ class _Finish:
             self.tensors.append(leaf)
         return index
 
-    def changed(self, slot: LoggedPlace, value: Any) -> bool:
-        return value is not slot.original or isinstance(value, (list, dict))
+    def changed(self, place: LoggedPlace, value: Any) -> bool:
+        return value is not place.original or isinstance(value, (list, dict))
 
-    def alike(self, records: list[AnyRecord], cells: list[Cell]) -> tuple[Same, ...]:
+    def history_aliases(
+        self, records: list[AnyRecord], cells: list[Cell]
+    ) -> tuple[HistoryAlias, ...]:
         """Which outputs have the history of another value; what says so becomes a result."""
         sources = {(c.inside, 0): i for i, c in enumerate(cells) if c.inside is not None}
         found = []
@@ -345,10 +364,10 @@ class _Finish:
             if where is not None:
                 flag = len(self.outputs)
                 self.outputs.append(where.content)
-            found.append(Same(output, of, index, flag))
+            found.append(HistoryAlias(output, of, index, flag))
         return tuple(found)
 
-    def there(self, records: list[AnyRecord]) -> tuple[int, ...]:
+    def presence_flags(self, records: list[AnyRecord]) -> tuple[int, ...]:
         """The results that say which outputs have a history; -1: always."""
         found = []
         for flag in presence(self.tracer, records):
@@ -362,8 +381,8 @@ class _Finish:
         records: list[AnyRecord],
         cells: list[Cell],
         forward_count: int,
-        alike: tuple[Same, ...],
-        there: tuple[int, ...],
+        history_aliases: tuple[HistoryAlias, ...],
+        presence_flags: tuple[int, ...],
     ) -> Gradient:
         """Go on tracing through the backward pass, then cut it off as a graph of its own."""
         tracer = self.tracer
@@ -371,7 +390,7 @@ class _Finish:
         of_leaf = {id(cell.inside): i for i, cell in enumerate(cells) if cell.inside is not None}
         targets = [leaf for leaf in leaves if id(leaf) in of_leaf]
         cts: list[Ct] = []
-        unsure = {same.output for same in alike}
+        unsure = {alias.output for alias in history_aliases}
         for at, index in enumerate(live):
             ct = tracer.input(self.outputs[index].type)
             cts.append(OptionalCt(ct, tracer.input(FLAG), True) if at in unsure else ct)
@@ -403,8 +422,8 @@ class _Finish:
             uses=uses,
             backward=backward,
             recorded=recorded,
-            same=alike,
-            there=there,
+            history_aliases=history_aliases,
+            presence_flags=presence_flags,
         )
 
     def cells(self) -> list[Cell]:

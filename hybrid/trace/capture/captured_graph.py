@@ -27,14 +27,14 @@ COMPOUND = ("items", "either", "tree")  # kinds of leaves that are made of other
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a captured tensor is found at a call: an argument, a slot, or always the same cell."""
+    """Where a captured tensor is found at a call: an argument, a place, or always the same cell."""
 
     kind: (
         str  # "argument", "number" (a Python number, of the arguments or not), "attribute", "cell"
     )
     index: int = -1  # of the argument leaf
     tensor: Tensor | None = None  # the cell
-    address: Address | None = None  # of the slot, or of a number that is no argument
+    address: Address | None = None  # of the place, or of a number that is no argument
 
     @property
     def is_outer_number(self) -> bool:
@@ -56,7 +56,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TreeRecipe:
     """A tree of which some leaves are made by the graph: each leaf is (kind, what).
 
     Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
@@ -80,11 +80,11 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Built:
+class ObjectRecipe:
     """An object that is made at each run, without a call of ``__init__``; or a list, or a dict."""
 
     kind: type
-    made: Made  # a dict of its attributes; what it holds
+    recipe: TreeRecipe  # a dict of its attributes; what it holds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +113,7 @@ class PlaceWrite:
     """What to set after each run: an attribute, an item, all that a container holds."""
 
     address: Address
-    made: Made
+    recipe: TreeRecipe
     exists: bool  # whether it was there before
     key: tuple[Any, ...] = ()  # of the item to set in the container that is at the address
 
@@ -138,7 +138,7 @@ class Backward:
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
+class HistoryAlias:
     """An output has the history of another value, where a graph result says so."""
 
     output: int  # position in the outputs of the gradient
@@ -166,18 +166,20 @@ class Gradient:
     uses: tuple[int, ...]  # of each input: of how many terms its cotangent consists, at most
     backward: Backward  # when each output has a cotangent, and no input
     recorded: frozenset[Value]  # values of the forward graph that are no constants to gradients
-    same: tuple[Same, ...]
-    there: tuple[int, ...]  # of each output: the graph result that says if it has one; -1: always
+    history_aliases: tuple[HistoryAlias, ...]
+    presence_flags: tuple[
+        int, ...
+    ]  # of each output: the graph result that says if it has one; -1: always
     further: dict[BackwardRequest, Backward] = field(default_factory=dict)  # for other calls
 
     @property
     def unsure(self) -> frozenset[int]:
         """The outputs that may turn out to be other values: to them no cotangent comes then."""
-        return frozenset([same.output for same in self.same])
+        return frozenset([alias.output for alias in self.history_aliases])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unread:
+class LazyGraph:
     """A graph in a file, which is read when somebody asks for it."""
 
     inputs: tuple[TensorType, ...]
@@ -188,9 +190,11 @@ class Unread:
 class Capture:
     """One captured function for one key."""
 
-    made: Graph | Unread  # results: what is returned, written, and kept for the backward pass
+    stored_graph: (
+        Graph | LazyGraph
+    )  # results: what is returned, written, and kept for the backward pass
     sources: list[Source]
-    result: Made
+    result: TreeRecipe
     consumed: frozenset[int]  # outputs whose history backward() used up inside
     writes: list[tuple[int, int]]  # (source, output): cells to write back
     place_writes: list[PlaceWrite]
@@ -199,12 +203,12 @@ class Capture:
     gradient: Gradient | None = None
     lasting: frozenset[int] = frozenset()  # sources that are written, and keep their histories
     place_reads: list[tuple[Address, Any]] = field(default_factory=list)  # with what was there
-    # Argument leaves that are also reached from outside: (index, that tensor or its slot).
-    same: list[tuple[int, Any]] = field(default_factory=list)
+    # Argument leaves that are also reached from outside: (index, that tensor or its address).
+    argument_aliases: list[tuple[int, Any]] = field(default_factory=list)
     # The containers from outside, if some container is written: these are not among the arguments.
     outside: tuple[Any, ...] | None = None
     given: bool = False  # whether runs need the arguments themselves
-    objects: tuple[Built, ...] = ()
+    objects: tuple[ObjectRecipe, ...] = ()
     aliases: tuple[Alias, ...] = ()  # by ascending outputs
     variables: tuple[int, ...] = ()  # outputs that the call makes variables
     firsts: Any = None  # the FirstGradients, if there are such
@@ -218,16 +222,16 @@ class Capture:
     @property
     def graph(self) -> Graph:
         """What was captured."""
-        if isinstance(self.made, Unread):
-            self.made = self.made.read()
-        return self.made
+        if isinstance(self.stored_graph, LazyGraph):
+            self.stored_graph = self.stored_graph.read()
+        return self.stored_graph
 
     @property
     def input_types(self) -> tuple[TensorType, ...]:
         """Those of the sources."""
-        if isinstance(self.made, Unread):
-            return self.made.inputs
-        return tuple([v.type for v in self.made.params])
+        if isinstance(self.stored_graph, LazyGraph):
+            return self.stored_graph.inputs
+        return tuple([v.type for v in self.stored_graph.params])
 
     @property
     def written_arguments(self) -> dict[int, Location | None]:
@@ -264,7 +268,7 @@ def _value(
 
 
 def build_objects(
-    objects: Sequence[Built],
+    objects: Sequence[ObjectRecipe],
     results: Sequence[Tensor],
     leaves: Sequence[Any],
     sources: dict[Any, Any],
@@ -273,15 +277,15 @@ def build_objects(
     for i, built in enumerate(objects):
         sources["o", i] = empty(built.kind)
     for i, built in enumerate(objects):
-        filled(sources["o", i], build(built.made, results, leaves, sources))
+        filled(sources["o", i], build(built.recipe, results, leaves, sources))
 
 
 def build(
-    made: Made, results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any]
+    recipe: TreeRecipe, results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any]
 ) -> Any:
-    """The tree that ``made`` describes, for one call."""
+    """The tree that ``recipe`` describes, for one call."""
 
-    values = [_value(results, leaves, sources, kind, what) for kind, what in made.leaves]
+    values = [_value(results, leaves, sources, kind, what) for kind, what in recipe.leaves]
     if any(type(value) is Several for value in values):
-        return unflatten_several(made.structure, values)
-    return unflatten(made.structure, values)
+        return unflatten_several(recipe.structure, values)
+    return unflatten(recipe.structure, values)

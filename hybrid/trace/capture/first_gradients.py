@@ -61,7 +61,7 @@ def adding(capture: Capture, leaves: Sequence[Any]) -> Capture | None:
     n = len(found.graph.params)
     made = replace(
         capture,
-        made=_with(found.graph, olds, marks),
+        stored_graph=_with(found.graph, olds, marks),
         sources=[*capture.sources[:n], *[Source("attribute", address=a) for a in there.values()]],
         requires=[*capture.requires[:n], *[False] * len(there)],
         place_reads=reads,

@@ -22,7 +22,7 @@ from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.varlist import VarList
 
 
-def hidden(value: Any, seen: set[int], arguments: Collection[int]) -> str | None:
+def path_to_traced(value: Any, seen: set[int], arguments: Collection[int]) -> str | None:
     """The way from ``value`` to a traced tensor, or one of the arguments, that it holds."""
     if isinstance(value, Tensor):
         return "" if type(value.content) is Value or id(value) in arguments else None
@@ -32,7 +32,7 @@ def hidden(value: Any, seen: set[int], arguments: Collection[int]) -> str | None
         return None
     seen.add(id(value))
     for step, part in _parts(value):
-        path = hidden(part, seen, arguments)
+        path = path_to_traced(part, seen, arguments)
         if path is not None:
             return step + path
     return None
@@ -56,7 +56,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     yield from ((f".{name}", stored(value, name)) for name in sorted(names))
 
 
-def left_behind(tracer: Tracer) -> Iterator[LoggedPlace]:
+def leaked_places(tracer: Tracer) -> Iterator[LoggedPlace]:
     """The places that outlive a capture and hold traced values once it has put its writes back.
 
     This is one walk over the log of what the capture has written, not over what there is.
@@ -66,7 +66,7 @@ def left_behind(tracer: Tracer) -> Iterator[LoggedPlace]:
         if key in known and before is not None:
             for name, value in list(vars(owner).items()):
                 original = before.get(name, MISSING)
-                if value is not original and hidden(value, set(), ()) is not None:
+                if value is not original and path_to_traced(value, set(), ()) is not None:
                     yield LoggedPlace(
                         owner=owner,
                         name=name,
@@ -78,7 +78,7 @@ def left_behind(tracer: Tracer) -> Iterator[LoggedPlace]:
     for (key, name), (owner, original) in tracer.journal.variables.items():
         value = read_place(owner, name)
         outlives = key in known or type(owner) is dict
-        if outlives and value is not original and hidden(value, set(), ()) is not None:
+        if outlives and value is not original and path_to_traced(value, set(), ()) is not None:
             yield LoggedPlace(
                 owner=owner,
                 name=name,
@@ -87,26 +87,26 @@ def left_behind(tracer: Tracer) -> Iterator[LoggedPlace]:
                 written=True,
                 label=label_of(owner, name),
             )
-    for slot in tracer.places.values():
-        if isinstance(slot.owner, Leaf):
-            value = slot.content()
-            if value is not slot.original and hidden(value, set(), ()) is not None:
-                yield slot
+    for place in tracer.places.values():
+        if isinstance(place.owner, Leaf):
+            value = place.content()
+            if value is not place.original and path_to_traced(value, set(), ()) is not None:
+                yield place
 
 
-def swept(tracer: Tracer) -> list[LoggedPlace]:
-    """The places that ``left_behind`` finds, each of which holds again what it held before."""
-    found = list(left_behind(tracer))
-    for slot in found:
-        slot.undo()
+def undo_leaks(tracer: Tracer) -> list[LoggedPlace]:
+    """The places that ``leaked_places`` finds, each of which holds again what it held before."""
+    found = list(leaked_places(tracer))
+    for place in found:
+        place.undo()
     return found
 
 
-def traced_value_left(tracer: Tracer, slot: LoggedPlace) -> CaptureError:
+def leak_error(tracer: Tracer, place: LoggedPlace) -> CaptureError:
     """What is raised of a place that neither the code nor another capture has led to."""
     return CaptureError(
-        f"{tracer.builder.name} left a traced value in {slot.label}",
-        at=tracer.journal.written_at(key_of(slot.owner, slot.name)),
+        f"{tracer.builder.name} left a traced value in {place.label}",
+        at=tracer.journal.written_at(key_of(place.owner, place.name)),
         why="It stands for a value of the graph only, and the plan does not know that it writes "
         "there.  What was there before has been put back.",
         fix="return the value and store it outside the hybridized function",

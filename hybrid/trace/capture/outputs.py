@@ -1,4 +1,4 @@
-"""Making: how the trees that a capture leaves are made again from what each run computes."""
+"""ResultBuilder: how the trees that a capture leaves are made again from what each run computes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ from hybrid.ir import Value
 from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber
-from hybrid.trace.capture.captured_graph import Built, Made, OptionalLeaf, PlaceWrite, Source
-from hybrid.trace.capture.leak_sweep import hidden
-from hybrid.trace.places.address import GIVEN, Address, LeafOf, owners
+from hybrid.trace.capture.captured_graph import (
+    ObjectRecipe,
+    OptionalLeaf,
+    PlaceWrite,
+    Source,
+    TreeRecipe,
+)
+from hybrid.trace.capture.leak_sweep import path_to_traced
+from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf, argument_leaves
 from hybrid.trace.places.code_owner import MISSING
-from hybrid.trace.places.differences import ContainerDifference, pieces
+from hybrid.trace.places.differences import ContainerDifference, item_writes
 from hybrid.trace.places.objects import CONTAINERS, attributes, is_authors, is_plain
-from hybrid.trace.places.place import CONTENT, refuse_torn
+from hybrid.trace.places.place import CONTENT, refuse_diverged
 from hybrid.trace.regions.tracer import Cell, Tracer
 from hybrid.trace.values.deferred import Deferred, DeferredText
 from hybrid.trace.values.optional import OptionalValue, is_optional
@@ -38,7 +44,7 @@ from hybrid.trace.values.varlist_items import items_of
 _LEAVES = (Tensor, Number, Mixed, OptionalValue, VarList, str, int, float, bool, NoneType)
 
 
-class Known:
+class KnownValues:
     """What a run can get at without computing it: the arguments, and containers from outside."""
 
     def __init__(
@@ -68,9 +74,9 @@ class Known:
         self.given = False  # whether runs need the arguments themselves
 
     @property
-    def owners(self) -> dict[int, LeafOf]:
+    def argument_leaves(self) -> dict[int, ArgumentLeaf]:
         """What stands for the leaves of argument tensors, of those also that have become ones."""
-        return owners(self.leaves)
+        return argument_leaves(self.leaves)
 
     def source(self, cell: Cell) -> Source:
         """Where a tensor from outside is found at each call."""
@@ -81,23 +87,24 @@ class Known:
             return Source("number", self.numbers[id(cell.tensor)], cell.tensor)
         if id(cell.tensor) in self.kept:
             return Source("number", -1, cell.tensor, self.kept[id(cell.tensor)])
-        if cell.slot is not None:
-            return Source("attribute", address=cell.slot.seen_from(self.owners))
+        if cell.address is not None:
+            return Source("attribute", address=cell.address.seen_from(self.argument_leaves))
         return Source("cell", tensor=cell.tensor)
 
 
-class Making:
+class ResultBuilder:
     """Turns trees, as they are while ``root`` captures, into what makes them in a run.
 
     ``output`` says which result of the run is a traced tensor.
     """
 
-    def __init__(self, root: Tracer, known: Known, output: Callable[[Tensor], int]) -> None:
+    def __init__(self, root: Tracer, known: KnownValues, output: Callable[[Tensor], int]) -> None:
         self.root, self.known, self.output = root, known, output
-        self.objects: list[Built] = []  # what each run makes anew, for all places where it is
+        self.objects: list[ObjectRecipe] = []  # of the objects that each run makes anew
         self.object_of: dict[int, int] = {}  # by the ids of those that the capture has made
         self.shared: set[int] = set()  # ids of its lists and dicts that are in several places
-        self.handed: dict[int, Any] = {}  # containers from outside that it hands on, by their ids
+        # Containers from outside that runs hand on, by their ids.
+        self.outer_containers: dict[int, Any] = {}
         self.keep: list[Any] = []
 
     def share(self, trees: Iterable[Any]) -> None:
@@ -126,7 +133,7 @@ class Making:
                 seen.add(key)
                 rest += attributes(value).values()
 
-    def content_writes(self, change: ContainerDifference) -> list[PlaceWrite]:
+    def container_writes(self, change: ContainerDifference) -> list[PlaceWrite]:
         """What repeats a change of a container."""
         kind, where = self.known.containers[id(change.container)]
         if kind == "given":
@@ -135,24 +142,24 @@ class Making:
         else:
             address = Address(where, CONTENT)
         return [
-            PlaceWrite(address, self.made(value), exists, key)
-            for key, value, exists in pieces(change)
+            PlaceWrite(address, self.recipe_of(value), exists, key)
+            for key, value, exists in item_writes(change)
         ]
 
-    def made(self, tree: Any) -> Made:
+    def recipe_of(self, tree: Any) -> TreeRecipe:
         """How to make ``tree``."""
         if is_optional(tree):
             self.refuse_either("an item" if isinstance(tree.error, KeyError) else "an attribute")
         stops = self.known.containers.keys() | self.shared if self.shared else self.known.containers
         leaves, structure = flatten_until(tree, stops)
-        return Made(structure, tuple(self.leaf(leaf) for leaf in leaves))
+        return TreeRecipe(structure, tuple(self.leaf(leaf) for leaf in leaves))
 
     def leaf(self, leaf: Any) -> tuple[str, Any]:
         if id(leaf) in self.known.containers:
             kind, _ = found = self.known.containers[id(leaf)]
             self.known.given = self.known.given or kind == "given"
             if kind == "constant":
-                self.handed[id(leaf)] = leaf
+                self.outer_containers[id(leaf)] = leaf
             return found
         if id(leaf) in self.shared:
             return "object", self.object(leaf)
@@ -160,15 +167,17 @@ class Making:
             found = optional_result(self.root.indefinite_values, getattr(leaf, "tensor", leaf))
             if found is not None:
                 flag = self.leaf(found.flag)[1]
-                return "either", OptionalLeaf(self.place(leaf), flag, ("constant", found.other))
-        return self.place(leaf)
+                return "either", OptionalLeaf(
+                    self.definite_leaf(leaf), flag, ("constant", found.other)
+                )
+        return self.definite_leaf(leaf)
 
-    def place(self, leaf: Any) -> tuple[str, Any]:
+    def definite_leaf(self, leaf: Any) -> tuple[str, Any]:
         """A leaf that is one thing in every run."""
         if type(leaf) in (Mixed, TensorOrNumber):
             return self.of_any_kind(leaf.flags, leaf.parts)
         if isinstance(leaf, Number):
-            return "number", self.place(leaf.tensor)[1]
+            return "number", self.definite_leaf(leaf.tensor)[1]
         if isinstance(leaf, str) and marks(leaf):
             late = Deferred(leaf)
             operands = [make_tensor(t.type, t.content) for t in late.operands]
@@ -179,7 +188,7 @@ class Making:
             leaf.require_whole()
             return "items", items_of(leaf, self.leaf)
         if not isinstance(leaf, Tensor):
-            refuse_torn([leaf])
+            refuse_diverged([leaf])
             if self.is_made(leaf):
                 return "object", self.object(leaf)
             self.refuse_hidden(leaf)
@@ -189,25 +198,27 @@ class Making:
                 return "argument", self.known.arguments[id(leaf)]
             if id(leaf) not in self.root.attribute_sources:
                 return "constant", leaf
-            self.root.cell(leaf)  # what the slot holds before the run, not what it gets
+            self.root.cell(leaf)  # what the place holds before the run, not what it gets
             return "source", list(self.root.cells).index(id(leaf))
         return "output", self.output(leaf)
 
-    def either(self, maybe: OptionalValue) -> OptionalLeaf:
+    def either(self, optional: OptionalValue) -> OptionalLeaf:
         """What only some paths have set: an attribute (``p.grad``), an item of a dict."""
-        value, other = maybe.value, Several() if maybe.other is MISSING else maybe.other
+        value, other = optional.value, Several() if optional.other is MISSING else optional.other
         whole = isinstance(value, (list, tuple, dict))
-        leaf = ("tree", self.made(value)) if whole else self.leaf(value)
-        return OptionalLeaf(leaf, self.leaf(maybe.flag)[1], ("constant", other))
+        leaf = ("tree", self.recipe_of(value)) if whole else self.leaf(value)
+        return OptionalLeaf(leaf, self.leaf(optional.flag)[1], ("constant", other))
 
     def of_any_kind(self, flags: Sequence[Any], parts: Sequence[Any]) -> tuple[str, Any]:
         """A number of which only a run knows the kind, or whether it is one."""
         if not flags or flags[0] is True:
-            return self.place(parts[0])
+            return self.definite_leaf(parts[0])
         rest = self.of_any_kind(flags[1:], parts[1:])
         if flags[0] is False:
             return rest
-        return "either", OptionalLeaf(self.place(parts[0]), self.place(flags[0])[1], rest)
+        return "either", OptionalLeaf(
+            self.definite_leaf(parts[0]), self.definite_leaf(flags[0])[1], rest
+        )
 
     def refuse_either(self, what: str, fix: str = "") -> NoReturn:
         raise CaptureError(
@@ -221,7 +232,9 @@ class Making:
         """Whether ``leaf`` is an object that the function has made, as each run has to."""
         if not is_plain(leaf) or self.root.is_known(leaf):
             return False
-        return is_authors(type(leaf)) or hidden(leaf, set(), self.known.arguments) is not None
+        return (
+            is_authors(type(leaf)) or path_to_traced(leaf, set(), self.known.arguments) is not None
+        )
 
     def object(self, leaf: Any) -> int:
         """Which of the objects that each run makes ``leaf`` is."""
@@ -233,8 +246,9 @@ class Making:
                 found: Any = leaf.copy()
             else:
                 found = {n: v for n, v in attributes(leaf).items() if v is not MISSING}
-            self.objects.append(Built(type(leaf), Made(None, ())))
-            self.objects[index] = Built(type(leaf), self.made(found))  # may lead back to the object
+            self.objects.append(ObjectRecipe(type(leaf), TreeRecipe(None, ())))
+            recipe = self.recipe_of(found)  # may lead back to the object
+            self.objects[index] = ObjectRecipe(type(leaf), recipe)
         return index
 
     def refuse_hidden(self, leaf: Any) -> None:
@@ -250,7 +264,7 @@ class Making:
                 fix="return a tuple or a list of tensors",
             )
         arguments = () if self.root.is_known(leaf) else self.known.arguments
-        path = hidden(leaf, set(), arguments)
+        path = path_to_traced(leaf, set(), arguments)
         if path is not None:
             raise CaptureError(
                 f"{what} that holds a traced tensor ({path})",

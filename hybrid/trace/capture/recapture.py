@@ -107,11 +107,11 @@ class RewrittenContainer(Exception):
     """
 
     def __init__(
-        self, writes: PlainWrites, slots: Iterable[LoggedPlace], refusal: CaptureError
+        self, writes: PlainWrites, places: Iterable[LoggedPlace], refusal: CaptureError
     ) -> None:
         super().__init__()
         self.writes, self.refusal = writes, refusal
-        self.places = [slot for slot in slots if held_tensors(slot)]
+        self.places = [place for place in places if held_tensors(place)]
 
 
 @dataclass
@@ -223,7 +223,7 @@ def _take_as_inputs(
 
         writes.in_force(capture_again)
     written.containers.update((id(c.container), c.container) for c in writes.changes)
-    written.places.update((id(slot.owner), slot.name) for slot in found.places)
+    written.places.update((id(place.owner), place.name) for place in found.places)
     written.constants.update(constant.key for constant in writes.constants)
     for change in writes.changes:
         for place in numbers_in(change):

@@ -132,35 +132,37 @@ class OwnWrites:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantWrite:
     """An attribute or variable that a capture sets to a plain value."""
 
-    slot: LoggedPlace
+    place: LoggedPlace
     value: Any
 
     @property
     def key(self) -> Key:
-        return key_of(self.slot.owner, self.slot.name)
+        return key_of(self.place.owner, self.place.name)
 
 
-def constants_in(slots: Mapping[Key, LoggedPlace], final: Mapping[Key, Any]) -> list[Constant]:
+def constants_in(
+    places: Mapping[Key, LoggedPlace], final: Mapping[Key, Any]
+) -> list[ConstantWrite]:
     """Those among what a capture has written, given what it has left there."""
     return [
-        Constant(slot, final[key])
-        for key, slot in slots.items()
-        if slot.written
-        and not isinstance(slot.owner, Leaf)
-        and final[key] is not slot.original
+        ConstantWrite(place, final[key])
+        for key, place in places.items()
+        if place.written
+        and not isinstance(place.owner, Leaf)
+        and final[key] is not place.original
         and is_plain(final[key])
-        and not holds_tensor(slot.original)
+        and not holds_tensor(place.original)
     ]
 
 
 def covers(
     written: Written,
     changes: Iterable[ContainerDifference],
-    slots: Iterable[LoggedPlace],
-    constants: Iterable[Constant] = (),
+    places: Iterable[LoggedPlace],
+    constants: Iterable[ConstantWrite] = (),
 ) -> bool:
     """Whether guards made for ``written`` are right for a capture."""
     if any(constant.key not in written.constants for constant in constants):
@@ -169,7 +171,9 @@ def covers(
         id(c.container) in written.containers
         and all(place.key in written.numbers for place in numbers_in(c))
         for c in changes
-    ) and all((id(slot.owner), slot.name) in written.places for slot in slots if held_tensors(slot))
+    ) and all(
+        (id(place.owner), place.name) in written.places for place in places if held_tensors(place)
+    )
 
 
 def numbers_in(change: ContainerDifference) -> Iterator[Address]:
@@ -182,12 +186,12 @@ def numbers_in(change: ContainerDifference) -> Iterator[Address]:
                 yield Address(change.container, CONTENT, (key,))
 
 
-def held_tensors(slot: LoggedPlace) -> bool:
+def held_tensors(place: LoggedPlace) -> bool:
     """Whether a place that was written held tensors in a tuple, a list or a dict."""
     return (
-        slot.written
-        and isinstance(slot.original, CONTAINERS)
-        and any(isinstance(leaf, Tensor) for leaf in flatten(slot.original)[0])
+        place.written
+        and isinstance(place.original, CONTAINERS)
+        and any(isinstance(leaf, Tensor) for leaf in flatten(place.original)[0])
     )
 
 
@@ -199,7 +203,7 @@ class PlainWrites:
     """
 
     changes: Sequence[ContainerDifference]
-    constants: Sequence[Constant]
+    constants: Sequence[ConstantWrite]
 
     @property
     def may_count(self) -> bool:
@@ -208,18 +212,18 @@ class PlainWrites:
 
     def in_force(self, call: Callable[[], Any]) -> None:
         """Call ``call`` where all is as a call of the captured function would leave it."""
-        before = [constant.slot.content() for constant in self.constants]
+        before = [constant.place.content() for constant in self.constants]
 
         def calling() -> None:
             for change in self.changes:
                 refill(change.container, _settled(change.after))
             for constant in self.constants:
-                constant.slot.put(constant.value)
+                constant.place.put(constant.value)
             call()
 
         def put_back() -> None:
             for constant, content in zip(self.constants, before, strict=True):
-                constant.slot.put(content)
+                constant.place.put(content)
             for change in self.changes:
                 refill(change.container, change.before)
 

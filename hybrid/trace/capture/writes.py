@@ -13,7 +13,7 @@ from typing import Any
 from hybrid.errors import Location
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.ir.record import Leaf
-from hybrid.trace.capture.leak_sweep import swept, traced_value_left
+from hybrid.trace.capture.leak_sweep import leak_error, undo_leaks
 from hybrid.trace.capture.number_inputs import NumberStandIns
 from hybrid.trace.capture.recapture import (
     RewrittenContainer,
@@ -116,7 +116,7 @@ class Writes:
             put_attributes(owner, before)
         self.tracer.adopt(self.guards.written_places(self.own))
         self.left = self.tracer.mark.undo()
-        self.changes, others = _parted(self.containers.differences(), self.is_own)
+        self.changes, others = _partition(self.containers.differences(), self.is_own)
         self.numbers.take_back()
         if self.changes:
             broken = self.snapshot.differences(cached=False)
@@ -125,15 +125,15 @@ class Writes:
             change.undo()
         self.numbers.take_back()
         self._others = [self.numbers.seen_through(change) for change in others]
-        own, others = _parted(self.numbers.differences(self.guards.containers), self.is_own)
+        own, others = _partition(self.numbers.differences(self.guards.containers), self.is_own)
         for difference in own:
             difference.undo()
         self._others += others
-        more, others = _parted(self.snapshot.differences(cached=False), self.is_own)
+        more, others = _partition(self.snapshot.differences(cached=False), self.is_own)
         self._own = [*own, *more]
         self._others += others
         self._computed = self.snapshot.computed() if self.guards.inputs else None
-        self._hidden = swept(self.tracer)
+        self._hidden = undo_leaks(self.tracer)
         self._ended = True
 
     def require_repeatable(self, name: str, at: Location | None) -> None:
@@ -155,7 +155,7 @@ class Writes:
             names = {place.name for place in self._hidden if type(place.owner) is not dict}
             if names - written.names:
                 raise UnseenOwner({}, names)
-            raise traced_value_left(tracer, self._hidden[0])
+            raise leak_error(tracer, self._hidden[0])
         outer = [
             self.numbers.seen_through(change)
             for change in self.changes
@@ -219,7 +219,7 @@ class Writes:
                 found.undo()
 
 
-def _parted(items: Sequence[Any], test: Callable[[Any], bool]) -> tuple[list[Any], list[Any]]:
+def _partition(items: Sequence[Any], test: Callable[[Any], bool]) -> tuple[list[Any], list[Any]]:
     """The ``items`` that pass ``test``, and the others."""
     parts: tuple[list[Any], list[Any]] = ([], [])
     for item in items:

@@ -16,12 +16,12 @@ from hybrid.config import EPOCH
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.record import Leaf
 from hybrid.trace.guards.guard import Guard, holds_tensor, is_plain, label_of, set_by_users
-from hybrid.trace.guards.matching import AnyNumber, Matcher, Matching, Written, plainly
+from hybrid.trace.guards.matching import AnyNumber, Matcher, Matching, Written, plain_matcher
 from hybrid.trace.guards.members import Members
 from hybrid.trace.guards.reads import Read, Reads
 from hybrid.trace.guards.snapshot import AbsentNames, Snapshot, WatchedPlace
-from hybrid.trace.places.address import Address, LeafOf
-from hybrid.trace.places.attributes import MISSING, cached_names, keeper, plainly_read, stored
+from hybrid.trace.places.address import Address, ArgumentLeaf
+from hybrid.trace.places.attributes import MISSING, cached_names, plainly_read, storage_of, stored
 from hybrid.trace.places.code_owner import MUTABLE
 from hybrid.trace.places.place import CONTENT, key_of
 from hybrid.trace.values.optional import OptionalValue
@@ -205,16 +205,16 @@ class Guards:
         by_epoch: bool = False,
     ) -> None:
         """An attribute, or a variable that the function sets: a tensor there may be any other."""
-        slot = type(value) is Tensor
+        is_tensor = type(value) is Tensor
         written = (id(owner), name) in self.written.places
-        if slot:
-            matches = self.matching.slot(value, Address(owner, name))
+        if is_tensor:
+            matches = self.matching.tensor(value, Address(owner, name))
         elif written:
-            matches = self.matching.exactly(value, Address(owner, name), slots=True)
+            matches = self.matching.exactly(value, Address(owner, name), replaceable=True)
         else:
             matches = self._unwritten(owner, name, value)
-        guard = self._guard(label, read, Guards if slot else value, matches)
-        by_epoch = by_epoch and not isinstance(value, MUTABLE) and not slot and not written
+        guard = self._guard(label, read, Guards if is_tensor else value, matches)
+        by_epoch = by_epoch and not isinstance(value, MUTABLE) and not is_tensor and not written
         (self.by_epoch if by_epoch else self.always).append(guard)
         if self.made:
             return
@@ -222,7 +222,7 @@ class Guards:
 
     def _unwritten(self, owner: Any, name: str, value: Any) -> Matcher:
         """A test for a place that nothing is written to."""
-        holder = None if isinstance(owner, types.CellType) else keeper(owner, name)
+        holder = None if isinstance(owner, types.CellType) else storage_of(owner, name)
         if holder is None:
             return self.matching.exactly(value)
         address = Address(holder, name)
@@ -245,7 +245,7 @@ class Guards:
     def _still_absent(self, owner: Any, names: frozenset[str], configured: bool) -> None:
         label = label_of(owner)
         read = functools.partial(vars(owner).keys().isdisjoint, names)
-        guard = Guard(f"{label}.*", read, plainly(True), True)
+        guard = Guard(f"{label}.*", read, plain_matcher(True), True)
         (self.by_epoch if configured else self.always).append(guard)
 
     # Around the capture -----------------------------------------------------------------------
@@ -325,8 +325,8 @@ class Guards:
             terms.append(f"(read{i}() is was{i} or {by_value})" if guard.by_identity else by_value)
         places = [source.address for source in capture.sources]
         places += [w.address for w in capture.place_writes] + [a for a, _ in capture.place_reads]
-        owners = {a.owner: None for a in places if a is not None and type(a.owner) is LeafOf}
-        new = [LeafOf(which) for which, wanted in capture.turned if wanted]  # when it runs
+        owners = {a.owner: None for a in places if a is not None and type(a.owner) is ArgumentLeaf}
+        new = [ArgumentLeaf(which) for which, wanted in capture.turned if wanted]  # when it runs
         terms += [owner.guard() for owner in owners if owner not in new]
         for i, (address, original) in enumerate(capture.place_reads):
             if address.owner in new:
@@ -335,8 +335,8 @@ class Guards:
             if original is None:
                 terms.append(f"{now} is None")
             else:
-                names[f"slot_type{i}"] = original.type
-                terms.append(f"({now} is not None and {now}.type is slot_type{i})")
+                names[f"place_type{i}"] = original.type
+                terms.append(f"({now} is not None and {now}.type is place_type{i})")
 
         facts = zip(capture.sources, capture.input_types, capture.requires, strict=True)
         cells = [(s.tensor, kind, needs) for s, kind, needs in facts if s.kind == "cell"]
@@ -384,7 +384,7 @@ def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:
         names[made] = value
         return made
 
-    for index, place in capture.same:
+    for index, place in capture.argument_aliases:
         now = name("tensor", place) if isinstance(place, Tensor) else place.text(name)
         terms.append(f"leaves[{index}] is {now}")
     written = {source for source, _ in capture.writes}
@@ -395,7 +395,7 @@ def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:
         for i, s in enumerate(sources)
         if s.kind not in ("cell", "number")
         and not (
-            s.address is not None and isinstance(s.address.owner, (Leaf, LeafOf))
+            s.address is not None and isinstance(s.address.owner, (Leaf, ArgumentLeaf))
         )  # a gradient is nobody else's
     }
     for i, now in moving.items():

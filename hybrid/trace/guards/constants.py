@@ -20,7 +20,7 @@ from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Value
 from hybrid.ir.record import Leaf
 from hybrid.memory import native
-from hybrid.trace.places.address import Address, LeafOf
+from hybrid.trace.places.address import Address, ArgumentLeaf
 
 if TYPE_CHECKING:
     from hybrid.trace.regions.tracer import Tracer
@@ -60,10 +60,10 @@ def constant_value(tracer: Tracer, tensor: Tensor) -> np.ndarray | None:
 
     The capture counts on it from then on: what it came from must not be changed meanwhile.
     """
-    walk = _Walk()
+    walk = _ConstantEvaluator()
     try:
         value = walk.of_tensor(tracer, tensor)
-    except _Varies:
+    except _NotConstant:
         return None
     for around, key in walk.used:
         around.constants.add(key)
@@ -87,11 +87,11 @@ def refuse_constant_write(tracer: Tracer, tensor: Tensor, at: Location | None = 
         )
 
 
-class _Varies(Exception):
+class _NotConstant(Exception):
     """A value depends on the call."""
 
 
-class _Walk:
+class _ConstantEvaluator:
     """The way from a value back to the tensors that it is computed from."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class _Walk:
         entry = tracer.cells.get(id(tensor))
         if entry is not None and entry.written:
             if tracer.parent is None:
-                raise _Varies
+                raise _NotConstant
             return self.of_value(tracer, entry.value)
         if tracer.parent is not None:
             return self.of_tensor(tracer.parent, tensor)
@@ -115,10 +115,10 @@ class _Walk:
     def of_source(self, tracer: Tracer, tensor: Tensor) -> Tensor:
         """A tensor from outside the capture; those that are trained change from call to call."""
         address = tracer.attribute_sources.get(id(tensor))
-        gradient = address is not None and isinstance(address.owner, (Leaf, LeafOf))
+        gradient = address is not None and isinstance(address.owner, (Leaf, ArgumentLeaf))
         varying = tracer.varying is None or id(tensor) in tracer.varying
         if varying or gradient or tensor.record is not None or type(tensor.content) is Value:
-            raise _Varies
+            raise _NotConstant
         self.sources[id(tensor)] = tensor, address
         return make_tensor(tensor.type, tensor.content)
 
@@ -128,13 +128,13 @@ class _Walk:
         for node in reversed(tracer.builder.nodes):
             if not needed.isdisjoint(node.results):
                 if not node.pure or node.regions:
-                    raise _Varies
+                    raise _NotConstant
                 needed.difference_update(node.results)
                 needed.update(node.operands)
                 nodes.append(node)
         cells = {entry.initial: entry.tensor for entry in tracer.cells.values()}
         if not needed <= cells.keys():  # a loop's index, what a loop carries
-            raise _Varies
+            raise _NotConstant
         known = {v: self.of_cell(tracer, cells[v]) for v in needed}
         for node in reversed(nodes):
             operands = [known[v] for v in node.operands]
@@ -147,5 +147,5 @@ class _Walk:
         if tracer.parent is not None:
             return self.of_tensor(tracer.parent, tensor)
         if tracer.cells[id(tensor)].written:
-            raise _Varies
+            raise _NotConstant
         return self.of_source(tracer, tensor)

@@ -79,7 +79,7 @@ class Matching:
             for item in value.values() if isinstance(value, dict) else value:
                 self.fix(item)
 
-    def slot(self, value: Tensor, address: Address) -> Matcher:
+    def tensor(self, value: Tensor, address: Address) -> Matcher:
         """A test for a tensor that can stand at ``address`` as well as ``value``."""
         first = self.sources.setdefault(id(value), address)
         if not first.is_same(address):  # one tensor, two places: one input
@@ -95,7 +95,7 @@ class Matching:
             self.numbers.append((address, value))
         key = address.stored().key if self.written.numbers else None
         if key not in self.written.numbers:
-            return plainly(value)
+            return plain_matcher(value)
         first = self.inputs.setdefault(key, address)
         self.found += 1
         if not first.is_same(address):  # one place, reached in two ways: one input
@@ -103,35 +103,35 @@ class Matching:
         return AnyNumber(type(value))
 
     def exactly(
-        self, expected: Any, address: Address | None = None, slots: bool = False
+        self, expected: Any, address: Address | None = None, replaceable: bool = False
     ) -> Matcher:
         """A test for being ``expected``, or as good as it, at an ``address``.
 
-        Tensors are ``slots`` there.
+        Tensors are ``replaceable`` there.
         """
         if isinstance(expected, Tensor):
-            if address is None or not slots or id(expected) in self.fixed:
+            if address is None or not replaceable or id(expected) in self.fixed:
                 return lambda found: found is expected
-            return self.slot(expected, address)
+            return self.tensor(expected, address)
         if isinstance(expected, CONTAINERS) and id(expected) in self.written.containers:
             inside = self.container(expected, Address(expected, CONTENT), True)
             return lambda found: found is expected and inside(found)
         if isinstance(expected, CONTAINERS):
-            return self.container(expected, address, slots)
+            return self.container(expected, address, replaceable)
         if address is not None and type(expected) in (bool, int, float):
             return self.number(expected, address)
-        return plainly(expected)
+        return plain_matcher(expected)
 
-    def container(self, expected: Any, address: Address | None, slots: bool) -> Matcher:
+    def container(self, expected: Any, address: Address | None, replaceable: bool) -> Matcher:
         """A test for holding what ``expected`` does.
 
         Other threads may change what is found meanwhile, which is no error then.
         """
-        if not slots and not _holds_places(expected):
+        if not replaceable and not _has_replaceable_items(expected):
             address = None
         if isinstance(expected, dict):
             keys = list(expected)
-            items = self.items(expected.items(), address, slots)
+            items = self.items(expected.items(), address, replaceable)
             return lambda found: (
                 isinstance(found, dict)
                 and list(found) == keys
@@ -143,7 +143,7 @@ class Matching:
             return lambda found: (
                 type(found) is kind and frozenset((type(v), v) for v in found) == content
             )
-        items = self.items(enumerate(expected), address, slots)
+        items = self.items(enumerate(expected), address, replaceable)
         return lambda found: (
             type(found) is kind
             and len(found) == len(items)
@@ -151,13 +151,13 @@ class Matching:
         )
 
     def items(
-        self, items: Iterable[tuple[Any, Any]], address: Address | None, slots: bool
+        self, items: Iterable[tuple[Any, Any]], address: Address | None, replaceable: bool
     ) -> list[Matcher]:
         places = [(v, None if address is None else address.item(key)) for key, v in items]
-        return [self.exactly(value, place, slots) for value, place in places]
+        return [self.exactly(value, place, replaceable) for value, place in places]
 
 
-def _holds_places(container: Any) -> bool:
+def _has_replaceable_items(container: Any) -> bool:
     """Whether items of ``container`` can be put in place of others.
 
     Tuples are made anew for that, which one with a tensor cannot: it would be another to guards.
@@ -170,7 +170,7 @@ def _holds_places(container: Any) -> bool:
     return (kind is tuple or named) and not tensors
 
 
-def plainly(expected: Any) -> Matcher:
+def plain_matcher(expected: Any) -> Matcher:
     """A test for a value that holds no others."""
     if isinstance(expected, float):
         text = expected.hex()

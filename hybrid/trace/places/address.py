@@ -14,7 +14,7 @@ GIVEN: Any = object()  # in place of an owner: the arguments of the call, (args,
 
 
 @dataclass(frozen=True, slots=True)
-class LeafOf:
+class ArgumentLeaf:
     """In place of an owner: the leaf of a tensor among the arguments, which holds its gradient."""
 
     index: int  # of the tensor among the leaves of the arguments
@@ -24,9 +24,9 @@ class LeafOf:
         return f"getattr(leaves[{self.index}], 'leaf', 0) is leaves[{self.index}].record"
 
 
-def owners(leaves: Sequence[Any]) -> dict[int, LeafOf]:
+def argument_leaves(leaves: Sequence[Any]) -> dict[int, ArgumentLeaf]:
     """What stands for the leaves of argument tensors, by their ids."""
-    found = [(getattr(leaf, "leaf", None), LeafOf(i)) for i, leaf in enumerate(leaves)]
+    found = [(getattr(leaf, "leaf", None), ArgumentLeaf(i)) for i, leaf in enumerate(leaves)]
     return {id(leaf): owner for leaf, owner in reversed(found) if leaf is not None}
 
 
@@ -41,13 +41,13 @@ class Address:
     @property
     def key(self) -> Hashable:
         """Equal for what is one place, as long as the owner lives."""
-        owner = self.owner if type(self.owner) is LeafOf else id(self.owner)
+        owner = self.owner if type(self.owner) is ArgumentLeaf else id(self.owner)
         return owner, self.name, self.keys
 
     def item(self, key: Any) -> Address:
         return Address(self.owner, self.name, (*self.keys, key))
 
-    def seen_from(self, owners: Mapping[int, LeafOf]) -> Address:
+    def seen_from(self, owners: Mapping[int, ArgumentLeaf]) -> Address:
         """The same place; where its owner is one of ``owners``, of whatever the call is given."""
         known = owners.get(id(self.owner))
         return self if known is None else replace(self, owner=known)
@@ -58,7 +58,7 @@ class Address:
 
     def holder(self, leaves: Sequence[Any]) -> Any:
         """The owner at a call of these argument ``leaves``."""
-        if type(self.owner) is LeafOf:
+        if type(self.owner) is ArgumentLeaf:
             return getattr(leaves[self.owner.index], "leaf", None)
         return self.owner
 
@@ -110,7 +110,7 @@ class Address:
 
     def text(self, name: Callable[[str, Any], str]) -> str:
         """The expression for it; ``name`` gives objects names that are valid there."""
-        if type(self.owner) is LeafOf:
+        if type(self.owner) is ArgumentLeaf:
             text = f"leaves[{self.owner.index}].leaf"
         else:
             text = "given" if self.owner is GIVEN else name("owner", self.owner)

@@ -98,7 +98,7 @@ def plainly_read(owner: Any, name: str) -> bool:
     )
 
 
-def keeper(owner: Any, name: str) -> Any:
+def storage_of(owner: Any, name: str) -> Any:
     """What ``owner.name`` is stored on: ``owner`` or a class; None where code may say."""
     if isinstance(owner, type):
         plain = type(owner).__getattribute__ is type.__getattribute__

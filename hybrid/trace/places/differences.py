@@ -14,7 +14,7 @@ import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.trace.places.code_owner import CONTAINERS
-from hybrid.trace.places.place import CONTENT, Key, refill, uncounted_in
+from hybrid.trace.places.place import CONTENT, Key, refill, unknown_length_in
 
 Array = Any  # a NumPy array or a bytearray
 HOLDING_ARRAYS = (bytearray, np.ndarray, *CONTAINERS)  # what such may be in
@@ -158,7 +158,7 @@ def containers_in(tree: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[Any, 
         yield from containers_in(item, (*keys, key))
 
 
-def pieces(change: ContainerDifference) -> list[tuple[tuple[Any, ...], Any, bool]]:
+def item_writes(change: ContainerDifference) -> list[tuple[tuple[Any, ...], Any, bool]]:
     """((key,), value, whether there was one before) of what has to be set; no key: all of it."""
     before, after = change.before, change.after
     if isinstance(after, dict):
@@ -171,7 +171,7 @@ def pieces(change: ContainerDifference) -> list[tuple[tuple[Any, ...], Any, bool
     elif isinstance(change.container, (list, deque)):
         tail = len(after) > len(before)
         fits = len(after) == len(before) or (tail and isinstance(change.container, list))
-        if fits and uncounted_in(after[: len(before)]) is None:
+        if fits and unknown_length_in(after[: len(before)]) is None:
             found: list[tuple[tuple[Any, ...], Any, bool]] = [
                 ((i,), after[i], True) for i, item in enumerate(before) if after[i] is not item
             ]

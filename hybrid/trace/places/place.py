@@ -97,7 +97,7 @@ def refill(container: Any, content: Any) -> None:
     """Let ``container`` hold what ``content`` does."""
     if isinstance(container, (list, bytearray)):
         container[:] = content
-    elif isinstance(container, deque) and (uncounted := uncounted_in(content)) is not None:
+    elif isinstance(container, deque) and (uncounted := unknown_length_in(content)) is not None:
         raise CaptureError(
             "how many items a deque has depends on the value of a tensor",
             at=uncounted.at,
@@ -216,7 +216,7 @@ def reachable(roots: Iterable[Any], variables: Container[int] = ()) -> dict[int,
 # What containers hold in place of items of which only a run knows how many or which they are -----
 
 
-class Uncounted:
+class UnknownLengthItems:
     """Stands in a list for as many items as only the run knows."""
 
     __slots__ = ()
@@ -224,13 +224,13 @@ class Uncounted:
     at: Location | None  # where the author lets it grow
 
 
-def uncounted_in(items: Iterable[Any]) -> Uncounted | None:
+def unknown_length_in(items: Iterable[Any]) -> UnknownLengthItems | None:
     """The first among ``items``."""
-    return next((item for item in items if isinstance(item, Uncounted)), None)
+    return next((item for item in items if isinstance(item, UnknownLengthItems)), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Torn:
+class DivergedContent:
     """Stands in a container for all it holds, which two paths have left unlike."""
 
     error: CaptureError
@@ -239,15 +239,15 @@ class Torn:
         raise self.error
 
 
-def refuse_torn(container: Any) -> None:
+def refuse_diverged(container: Any) -> None:
     """Raise what is to be said of a container that two paths have left unlike."""
     for item in container:
-        if type(item) is Torn:
+        if type(item) is DivergedContent:
             raise item.error
 
 
-def torn(owner: Any, error: CaptureError) -> Torn:
+def diverged_content(owner: Any, error: CaptureError) -> DivergedContent:
     """What stands for the content of a container, once somebody looks."""
-    made = Torn(error)
+    made = DivergedContent(error)
     owner.indefinite_values.append(made)
     return made

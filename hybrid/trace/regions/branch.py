@@ -13,7 +13,7 @@ from hybrid.ir import Op, Value
 from hybrid.ir.record import recording
 from hybrid.ops.flow.control import cond
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.place import CONTENT, Key, Torn, same_items, torn
+from hybrid.trace.places.place import CONTENT, DivergedContent, Key, diverged_content, same_items
 from hybrid.trace.regions.flow import control_flows
 from hybrid.trace.regions.merge import DIVERGED, Build, Merge, Side
 from hybrid.trace.regions.region import Region
@@ -80,13 +80,13 @@ def join(
     pairs = meet(merge, parent.follows)
     results = _node(parent, pred, first.region, second.region, merge)
     for path, other in ((first, second), (second, first)):
-        for key, slot in path.region.places.items():
+        for key, place in path.region.places.items():
             against = other.region.places.get(key)
-            if slot.read or against is None or not against.written:
-                note_read(parent, slot)  # what a path does not write, it hands on
+            if place.read or against is None or not against.written:
+                note_read(parent, place)  # what a path does not write, it hands on
     _use_up(parent, first, second)
-    for slot, build in places:
-        parent.put(slot.owner, slot.name, build(results))
+    for place, build in places:
+        parent.put(place.owner, place.name, build(results))
     for tensor, index in cells:
         write_cell(parent, tensor, results[index], first.region, second.region)
     merged = {name: build(results) for name, build in names.items()}
@@ -95,7 +95,7 @@ def join(
     if continued is not None:
         continued.names = {name: (merged[name], build(results)) for name, build in seen.items()}
         continued.places = [
-            (slot, slot.content(), build(results)) for slot, build in seen_places.values()
+            (place, place.content(), build(results)) for place, build in seen_places.values()
         ]
     return merged
 
@@ -109,20 +109,20 @@ class Continued:
 
     def enter(self, region: Region, found: Mapping[str, Any]) -> dict[str, Any]:
         """Put it in force in a region that only runs after that path: its names."""
-        for slot, merged, seen in self.places:
-            if same_items(slot.content(), merged):
-                region.put(slot.owner, slot.name, seen)
+        for place, merged, seen in self.places:
+            if same_items(place.content(), merged):
+                region.put(place.owner, place.name, seen)
         return {name: seen for name, (merged, seen) in self.names.items() if found[name] is merged}
 
 
 def _seen_places(merge: Merge, first: Path, second: Path) -> dict[Key, tuple[LoggedPlace, Build]]:
     """What lists from outside hold on the first path, where they hold something else."""
     found = {}
-    for key, slot in first.region.places.items():
-        if slot.written and slot.name == CONTENT and isinstance(slot.owner, list):
-            a, b = first.place(key, slot.original), second.place(key, slot.original)
+    for key, place in first.region.places.items():
+        if place.written and place.name == CONTENT and isinstance(place.owner, list):
+            a, b = first.place(key, place.original), second.place(key, place.original)
             if _differ(a, b):
-                found[key] = slot, merge.only(list(a), DIVERGED)
+                found[key] = place, merge.only(list(a), DIVERGED)
     return found
 
 
@@ -133,7 +133,7 @@ def _differ(a: Any, b: Any) -> bool:
     if isinstance(b, OptionalValue) or (b is None or b is UNBOUND):
         return not isinstance(a, OptionalValue)
     if isinstance(a, (list, tuple)) and type(a) is type(b):
-        uncertain = any(type(item) in (VarList, Torn) for item in b)
+        uncertain = any(type(item) in (VarList, DivergedContent) for item in b)
         return uncertain or len(a) != len(b) or any(map(_differ, a, b))
     return isinstance(a, dict) and type(a) is type(b) and a.keys() != b.keys()
 
@@ -152,13 +152,13 @@ def _are_other_dicts(a: Any, b: Any, first: Path, second: Path) -> bool:
     return (id(a), CONTENT) not in first.places and (id(b), CONTENT) not in second.places
 
 
-def note_read(parent: Tracer, slot: LoggedPlace) -> None:
-    """Log in ``parent`` a read of the place ``slot``."""
+def note_read(parent: Tracer, place: LoggedPlace) -> None:
+    """Log in ``parent`` a read of the place ``place``."""
     if isinstance(parent, Region):
-        if parent.has_outside(slot.owner, slot.name):
-            parent.log(slot.owner, slot.name, read=True, written=False)
-    elif slot.name == "grad":
-        parent.read_tensor_attribute(slot.owner, slot.name)
+        if parent.has_outside(place.owner, place.name):
+            parent.log(place.owner, place.name, read=True, written=False)
+    elif place.name == "grad":
+        parent.read_tensor_attribute(place.owner, place.name)
 
 
 def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) -> None:
@@ -178,34 +178,34 @@ def write_cell(parent: Tracer, tensor: Tensor, value: Tensor, *regions: Region) 
 def _places(merge: Merge, first: Path, second: Path) -> list[tuple[LoggedPlace, Build]]:
     """What was written on either path, each with what builds its merged content."""
     found = []
-    slots = {**second.region.places, **first.region.places}
-    for key, slot in slots.items():
+    places = {**second.region.places, **first.region.places}
+    for key, place in places.items():
         written = any(
             key in path.region.places and path.region.places[key].written
             for path in (first, second)
         )
         if written:
-            a, b = first.place(key, slot.original), second.place(key, slot.original)
-            same = _holds_same if slot.name == CONTENT else _unchanged
-            if not (same(a, slot.original) and same(b, slot.original)):
-                found.append((slot, _merged_place(merge, slot, a, b)))
+            a, b = first.place(key, place.original), second.place(key, place.original)
+            same = _holds_same if place.name == CONTENT else _unchanged
+            if not (same(a, place.original) and same(b, place.original)):
+                found.append((place, _merged_place(merge, place, a, b)))
     return found
 
 
-def _merged_place(merge: Merge, slot: Any, a: Any, b: Any) -> Build:
+def _merged_place(merge: Merge, place: Any, a: Any, b: Any) -> Build:
     count, shared, met = len(merge.pairs), dict(merge.shared), dict(merge.met)
     kinds = {type(a), type(b)}
     try:
-        if slot.name == CONTENT and (kinds == {list} or kinds == {dict}):
-            return merge.contents(a, b, slot.label or slot.name)
-        build = merge.tree(a, b, slot.label or slot.name)
-        return lambda results: _missing(slot, build(results), merge.at)
+        if place.name == CONTENT and (kinds == {list} or kinds == {dict}):
+            return merge.contents(a, b, place.label or place.name)
+        build = merge.tree(a, b, place.label or place.name)
+        return lambda results: _missing(place, build(results), merge.at)
     except CaptureError as error:
-        if slot.name != CONTENT or not isinstance(slot.owner, (list, deque, set)):
+        if place.name != CONTENT or not isinstance(place.owner, (list, deque, set)):
             raise
         del merge.pairs[count:]
         merge.shared, merge.met = shared, met
-        content = [torn(merge.first.region, error)]  # which matters to those who look
+        content = [diverged_content(merge.first.region, error)]  # which matters to those who look
         return lambda results: content
 
 
@@ -213,14 +213,14 @@ def _holds_same(now: Any, original: Any) -> bool:
     return _unchanged(now, original) or same_items(now, original)
 
 
-def _missing(slot: LoggedPlace, value: Any, at: Location | None) -> Any:
+def _missing(place: LoggedPlace, value: Any, at: Location | None) -> Any:
     """``value``; what reads an attribute or global that is missing raises what Python raises."""
-    if not is_optional(value) or slot.name == CONTENT:
+    if not is_optional(value) or place.name == CONTENT:
         return value
-    if type(slot.owner) is dict:
-        error = NameError(f"name {slot.name!r} is not defined")
+    if type(place.owner) is dict:
+        error = NameError(f"name {place.name!r} is not defined")
         return replace(value, error=error, at=value.at or at)
-    return of_attribute(value, type(slot.owner), slot.name, at)
+    return of_attribute(value, type(place.owner), place.name, at)
 
 
 def _unchanged(now: Any, original: Any) -> bool:

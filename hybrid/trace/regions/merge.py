@@ -23,7 +23,7 @@ from hybrid.number.mixed_number import Mixed, kinds_of, spread, union
 from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
 from hybrid.trace.places.code_owner import ATOMS, MISSING
 from hybrid.trace.places.objects import an_attribute, attributes, blank, filled, is_plain
-from hybrid.trace.places.place import CONTENT, DequeContent, Torn, refill
+from hybrid.trace.places.place import CONTENT, DequeContent, DivergedContent, refill
 from hybrid.trace.regions.merge_dicts import merged_dicts
 from hybrid.trace.regions.merge_lists import merged_lists, optional
 from hybrid.trace.regions.region import Region
@@ -375,7 +375,7 @@ def spoken(name: str) -> str:
 
 
 def _differ_in_length(a: list[Any], b: list[Any]) -> bool:
-    return len(a) != len(b) or any(type(item) in (VarList, Torn) for item in (*a, *b))
+    return len(a) != len(b) or any(type(item) in (VarList, DivergedContent) for item in (*a, *b))
 
 
 def _absence(value: Any, absent: Any) -> bool:

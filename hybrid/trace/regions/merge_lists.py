@@ -19,7 +19,7 @@ from hybrid.errors import Location
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.trace.places.code_owner import ATOMS
-from hybrid.trace.places.place import Torn
+from hybrid.trace.places.place import DivergedContent
 from hybrid.trace.values.traced_text import Text
 from hybrid.trace.values.varlist import Column, VarList, unwritten
 
@@ -33,7 +33,7 @@ Build = Callable[[Sequence[Tensor]], Any]
 def merged_lists(merge: Merge, a: list[Any], b: list[Any], name: str) -> Build:
     """The builder of a list that is ``a`` on the first path and ``b`` on the second."""
     for item in (*a, *b):
-        if type(item) is Torn:
+        if type(item) is DivergedContent:
             return lambda results: [item]
     first, second = merge.first, merge.second
     front = _alike(a, b)

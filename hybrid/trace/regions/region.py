@@ -51,7 +51,7 @@ class Region(Tracer):
             hosted=parent.hosted,
             called=parent.called,
             facts=parent.facts,
-            remaining=parent.remaining,
+            abort_effects=parent.abort_effects,
             refuses=parent.refuses,
             many=parent.many,
         )

@@ -91,7 +91,7 @@ class Ties:
 
     def __init__(self) -> None:
         self._ties: dict[int, tuple[Any, TiedTensors]] = {}
-        self.asked: set[int] = set()  # ids of those of which somebody has asked who they are
+        self.queried: set[int] = set()  # ids of tensors whose identity was asked for
 
     def tie(self, a: Any, b: Any, where: Where) -> None:
         """``a`` and ``b`` are one there."""
@@ -166,7 +166,7 @@ def is_one(tracer: Tracer, a: Tensor, b: Tensor) -> bool | Number:
         return True
     here: Tracer | None = tracer
     while here is not None:
-        here.ties.asked |= {id(a), id(b)}
+        here.ties.queried |= {id(a), id(b)}
         here = here.parent
     found = ties_of(tracer, a)
     doubt = found.get(id(None)) if id(None) in ties_of(tracer, b) else None

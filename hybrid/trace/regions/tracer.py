@@ -2,7 +2,7 @@
 
 Tensors that exist before the capture are *cells*: reading one makes it an input of the graph,
 writing one makes its last value an output that is put back after each run.  Attributes that hold
-tensors (``.grad``, a module's state) are *slots*, and treated alike.
+tensors (``.grad``, a module's state) are *places*, and treated alike.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from hybrid.trace.guards.constants import Fact, constant_value, refuse_constant_
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import MISSING, Place, place_of
 from hybrid.trace.places.journal import Journal, LoggedPlace
-from hybrid.trace.places.place import ANY, CONTENT, Key, key_of, refuse_torn, write_place
+from hybrid.trace.places.place import ANY, CONTENT, Key, key_of, refuse_diverged, write_place
 from hybrid.trace.places.stand_ins import StandIns
 from hybrid.trace.regions.checks import check_writable
 from hybrid.trace.regions.handlers import Handler, refuse_caught
@@ -72,7 +72,7 @@ class Cell:
     initial: Value  # its value when first read: an input of the graph
     record: AnyRecord | None
     inside: Leaf | None  # the leaf that stands for its history inside the capture
-    slot: Address | None = None  # to fetch it through, when not fixed
+    address: Address | None = None  # to fetch it through, when not fixed
     assigned: bool = False  # a variable, whose value no node has made one of yet
 
     @property
@@ -115,11 +115,12 @@ class Tracer:
     facts: list[Fact] = field(default_factory=list)  # that the plan counts on
     varying: Collection[int] | None = None  # ids of tensors of the call; None: it is not known
     constants: set[int] = field(default_factory=set)  # ids of tensors taken for constants
-    remaining: Any = None  # tells what is written so far (a Remaining)
+    abort_effects: Any = None  # what a run that ends here has written (an AbortEffects)
     refuses: Callable[..., None] | None = None  # ways back that only a run knows
     minded: set[Value] = field(default_factory=set)  # first results of nodes that it lets pass
     rewritten: Collection[int] = ()  # ids of tensors that other iterations write
-    told: Collection[int] | None = None  # ids of those that all that may raise here hands over
+    # Ids of the tensors from outside whose values all calls that may raise here take along.
+    abort_cells: Collection[int] | None = None
     located: Location | None = None  # of nodes that are made of others
     began: int = field(default_factory=latest)  # before all that the capture records
     firsts: dict[Key, Value] = field(default_factory=dict)  # marks of gradients that are the first
@@ -368,9 +369,9 @@ class Tracer:
         self, function: Callable[..., Any], operands: Sequence[Any]
     ) -> tuple[Callable[..., Any], list[Any]]:
         """``function`` with its operands, such that it leaves what is written when it raises."""
-        if self.remaining is None:
+        if self.abort_effects is None:
             return function, list(operands)
-        return self.remaining.leaving(function, operands)
+        return self.abort_effects.leaving(function, operands)
 
     # What converted code announces; only a region undoes and merges it -------------------------
 
@@ -408,7 +409,7 @@ class Tracer:
     def will_read_container(self, container: Any) -> None:
         """What ``container`` holds is about to be looked at."""
         if self.indefinite_values:
-            refuse_torn(container)
+            refuse_diverged(container)
 
     def will_write_cell(self, cell: Any) -> None:
         """A variable of an enclosing function is about to be set."""
@@ -531,7 +532,12 @@ class Tracer:
             source = self.attribute_sources.get(id(tensor))
             inside = inside_leaf(tensor.type, tensor.record)
             entry = Cell(
-                tensor=tensor, value=value, initial=value, record=inside, inside=inside, slot=source
+                tensor=tensor,
+                value=value,
+                initial=value,
+                record=inside,
+                inside=inside,
+                address=source,
             )
             self.cells[id(tensor)] = entry
         return entry

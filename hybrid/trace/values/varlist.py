@@ -22,7 +22,7 @@ from hybrid.number import Number, check
 from hybrid.ops.flow.control import FLAG, applied, while_
 from hybrid.ops.index.items import item_at
 from hybrid.ops.index.pick import pick
-from hybrid.trace.places.place import Uncounted
+from hybrid.trace.places.place import UnknownLengthItems
 
 MOST = 2**53  # items: so many iterations are never made
 
@@ -53,7 +53,7 @@ class Gaps:
 
 
 @dataclass(eq=False, slots=True)
-class VarList(Uncounted):
+class VarList(UnknownLengthItems):
     """A run of ``count`` items of one structure inside a Python list."""
 
     count: Number

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.trace.capture.captured_graph import Unread
+from hybrid.trace.capture.captured_graph import LazyGraph
 from tests.staging.harness import describe, draw, f32, i64
 
 KEPT, LOADED = "kept in a file", "loaded from a file"
@@ -24,13 +24,13 @@ def test_graphs_are_read_when_somebody_asks(folder: Path) -> None:
         assert describe(call(x)) == describe(net(x) + CELL)
         (planned,), (about,) = call._all_plans(), call.plans
         assert about.filed == filed
-        assert isinstance(planned.capture.made, Unread) == (filed == LOADED)
+        assert isinstance(planned.capture.stored_graph, LazyGraph) == (filed == LOADED)
         with hy.profile() as profile:
             call(x)
         rows = [(row.name, row.detail, str(row.at)) for row in profile.steps]
         graphs = str(planned.plan.graph), str(planned.capture.graph)
         told.append((graphs, sorted(rows), about.sizes, planned.plan.sizes))
-        assert not isinstance(planned.capture.made, Unread)
+        assert not isinstance(planned.capture.stored_graph, LazyGraph)
     assert told[0][0] == told[1][0] and told[0][1] == told[1][1]
     assert told[0][3] == told[1][3]
 
